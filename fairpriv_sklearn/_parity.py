@@ -246,7 +246,7 @@ def fit_offsets(
     Returns
     -------
     offsets : ndarray of shape (n_conditions, n_groups, n_classes)
-        Average of the second half of the iterates, within [-1, 1].
+        Average of the iterates, step t with weight t, within [-1, 1].
     sizes : ndarray of shape (n_conditions, n_groups)
         Noisy numbers of rows, positive.
     """
@@ -254,7 +254,6 @@ def fit_offsets(
     offsets = np.zeros((n_conditions, n_groups, n_classes))
     average = np.zeros_like(offsets)
     total_sizes = np.zeros((n_conditions, n_groups))
-    first_kept = max_iter // 2 + 1
     for t in range(1, max_iter + 1):
         sums = noisy_sums(offsets)
         total_sizes += sums.sum(axis=2)
@@ -270,9 +269,9 @@ def fit_offsets(
             moved = offsets[c] + steps[c, :, None] * rates[c]
             offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], tolerance / 2)
         offsets = np.clip(offsets, -1, 1) * steered[:, None, :]
-        if t >= first_kept:
-            average += offsets
-    return average / (max_iter - first_kept + 1), sizes
+        # Later iterates weigh more: 18 % less noise than the mean of the second half.
+        average += t * offsets
+    return average / (max_iter * (max_iter + 1) / 2), sizes
 
 
 def centred_shrinkage(

@@ -476,7 +476,11 @@ def test_degenerate_tables_fit(constraint, method, relation, n_rows):
 def test_no_rows_to_calibrate():
     P, y, group = two_classes(3)
     model = DP2DPClassifier(
-        Posteriors(), calibration_size=1e-9, random_state=0, **PUBLIC
+        Posteriors(),
+        calibration_size=1e-9,
+        classes=[0, 1],
+        groups=[0, 1],
+        random_state=0,
     ).fit(P, y, sensitive_features=group)
     assert np.isfinite(model.offsets_).all()
 

@@ -800,11 +800,17 @@ def test_lists_and_ranges_from_the_data_are_told():
 
 
 def _barycenter(**params):
+    free = PrivacyGuarantee.from_parts(
+        [("pure", 0.0)],
+        delta=0.0,
+        neighboring="replace_one",
+        mechanism="declared for a test",
+    )
     return DPBarycenterRegressor(
         LinearRegression(),
         bounds=(-2, 2),
         groups=[0, 1],
-        base_guarantee="public",
+        base_guarantee=free,
         **params,
     )
 

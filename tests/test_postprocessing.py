@@ -286,7 +286,7 @@ def test_rows_that_are_learnt_from_do_not_depend_on_each_other():
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_randomised_base_scores_each_record_on_its_own(relation):
     X, y, group = biased()
-    named = {"sensitive_features": -1, "base_guarantee": "public"}
+    named = {"sensitive_features": -1}
     base = FrozenEstimator(regressor(neighboring=relation, **named).fit(X, y))
     # A record whose answer is drawn from several targets, 500 times
     several = [
@@ -406,9 +406,17 @@ def test_uncovered_base_makes_the_whole_uncovered():
 
 def test_public_base_costs_nothing():
     X, y, group = biased(400)
-    fitted = regressor(base_guarantee="public").fit(X, y, sensitive_features=group)
+    base = FrozenEstimator(Ridge().fit(X, y))
+    fitted = regressor(base, base_guarantee="public")
+    fitted.fit(X, y, sensitive_features=group)
     assert fitted.privacy_.epsilon == 1.0
     assert any("public data only" in fact for fact in fitted.privacy_.assumptions)
+
+
+def test_only_a_fitted_base_is_public():
+    X, y, group = biased(400)
+    with pytest.raises(ValueError, match="pass it in a FrozenEstimator"):
+        regressor(base_guarantee="public").fit(X, y, sensitive_features=group)
 
 
 def test_split_rows_cost_the_maximum_and_frozen_models_the_sum():
@@ -501,7 +509,7 @@ def test_add_remove_scores_in_blocks_of_one_size():
             sizes.add(len(X))
             return super().predict(X)
 
-    fitted = regressor(Recorder(), neighboring="add_remove", base_guarantee="public")
+    fitted = regressor(Recorder(), neighboring="add_remove")
     fitted.fit(X, y, sensitive_features=group)
     predictions = fitted.predict(X, sensitive_features=group)
     assert sizes == {256}

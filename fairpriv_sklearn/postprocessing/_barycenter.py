@@ -580,8 +580,8 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         Chance of a row to calibrate. Range: (0, 1).
     base_guarantee : PrivacyGuarantee, "public" or None, default=None
         What fitting the wrapped regressor costs. None reads it from our estimators and
-        from diffprivlib's; "public" says that it saw no data under protection, which
-        includes the rows that fit it here, if it is not frozen.
+        from diffprivlib's; "public" says that it saw no data under protection, so it
+        has to come fitted, in a `FrozenEstimator`.
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.

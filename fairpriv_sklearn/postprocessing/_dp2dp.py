@@ -136,8 +136,8 @@ class DP2DPClassifier(
         Chance of a row to calibrate. Range: (0, 1).
     base_guarantee : PrivacyGuarantee, "public" or None, default=None
         What fitting the wrapped classifier costs. None reads it from our estimators and
-        from diffprivlib's; "public" says that it saw no data under protection, which
-        includes the rows that fit it here, if it is not frozen.
+        from diffprivlib's; "public" says that it saw no data under protection, so it
+        has to come fitted, in a `FrozenEstimator`.
     classes : array-like of shape (n_classes,), default=None
         Public list of labels. None takes it from the data, with a warning.
     handle_unknown : {"error", "pooled"}, default="error"

@@ -57,8 +57,6 @@ class FirstPhase:
         own = replace(own, assumptions=(*own.assumptions, ROW_PURITY))
         if declared == "public":
             fact = "the wrapped estimator saw public data only"
-            if not self.frozen:  # it was fitted here: say what is being vouched for
-                fact += ", the rows of this table that fitted it included"
             return replace(own, assumptions=(*own.assumptions, fact))
         # A declaration speaks of the estimator as given, not of its stand-in.
         base = None if self.replaced else declared or guarantee_of(self.estimator)
@@ -106,6 +104,12 @@ def fit_first_phase(
     if isinstance(meta.estimator, FrozenEstimator):
         check_is_fitted(meta.estimator)
         return FirstPhase(meta.estimator, np.arange(n_rows), frozen=True)
+    if meta.base_guarantee == "public":
+        raise ValueError(
+            'base_guarantee="public" says that the estimator saw public rows only, but '
+            "rows of this table would fit it. Fit it on public rows and pass it in a "
+            "FrozenEstimator, or leave base_guarantee=None."
+        )
     calibrate = source.bernoulli(n_rows, meta.calibration_size)
     rows = np.flatnonzero(~calibrate)
     if not len(rows):
