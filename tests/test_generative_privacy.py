@@ -9,6 +9,7 @@ from _generative import network_plan, semidual_plan, sliced_plan, table_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairpriv_sklearn._network import Network
 from fairpriv_sklearn.accounting import compose_delta
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
@@ -20,7 +21,7 @@ from fairpriv_sklearn.generative import (
 )
 from fairpriv_sklearn.generative._sinkhorn import calibrate_network
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 
 RELATIONS = ["replace_one", "add_remove"]
 REACHED = 0.95  # of the stated sensitivity, by the fuzzing below
@@ -381,6 +382,38 @@ def test_network_learns_two_clusters_and_their_labels():
     for label, centre in ((0, 0.25), (1, 0.75)):
         np.testing.assert_allclose(S[labels == label].mean(axis=0), centre, atol=0.08)
     np.testing.assert_array_equal(generator.class_weights_, 0.5)
+
+
+def test_network_releases_the_chosen_components_only(monkeypatch):
+    released, pulled = [], []
+    release, backward = GaussianMechanism.release, Network.backward
+
+    def record_release(self, value, source):
+        released.append(value.shape)
+        return release(self, value, source)
+
+    def record_backward(self, outputs, gradient):
+        pulled.append(gradient)
+        return backward(self, outputs, gradient)
+
+    monkeypatch.setattr(GaussianMechanism, "release", record_release)
+    monkeypatch.setattr(Network, "backward", record_backward)
+    X = np.random.default_rng(0).random((100, 81))
+    generator = DPSinkhornGenerator(
+        method="network",
+        epsilon=5.0,
+        bounds=(0, 1),
+        n_components=7,
+        debiasing=0.0,
+        max_iter=3,
+        random_state=0,
+    ).fit(X)
+    assert released == [(50, 7)] * 3
+    basis = dct_basis(9, 7)
+    for gradient in pulled:  # nothing outside the span, up to single precision
+        assert gradient.shape == (50, 81)
+        np.testing.assert_allclose(gradient @ basis @ basis.T, gradient, atol=1e-4)
+    assert generator.privacy_.parts[1][-1] == 3 * 50 * 7
 
 
 def test_network_shows_nothing_of_its_batches():

@@ -115,7 +115,8 @@ class DPSinkhornGenerator(BaseGenerator):
         An array is the basis itself.
     n_components : int, default="auto"
         Number of cosine frequencies. "auto": 150 from epsilon 10 on, 120 from 3 on,
-        100 below, and at most 9/16 of the columns.
+        100 below, and at most 9/16 of the columns; "network": all of them. Fewer
+        leave that gradient, and its noise, in the lowest frequencies.
     n_points : int, default="auto"
         Points per class. "auto": as many as the noise allows, at most 64 (20 in a
         table). One point: no transport steps, class mean and covariance only.
@@ -456,8 +457,10 @@ class DPSinkhornGenerator(BaseGenerator):
             [bounds_fact, *facts],
         )
         unit = np.clip((X - lower) / width, 0, 1)
+        # a square basis would only turn the noise
+        basis = space.basis if space.n_components < X.shape[1] else None
         with np.errstate(all="ignore"):
-            self._network = train_network(unit, codes, plan, source)
+            self._network = train_network(unit, codes, plan, source, basis)
         self._space_, self._network_plan_ = space, plan
         self.class_weights_ = np.full(self._n_classes, 1 / self._n_classes)
         self._remember_sampling(source)
@@ -473,7 +476,7 @@ class DPSinkhornGenerator(BaseGenerator):
                 )
             rate = min(1.0, self.batch_size / n_records)
         n_features = len(space.lower)
-        n_draws = n_steps * self.batch_size * n_features
+        n_draws = n_steps * self.batch_size * space.n_components
         multiplier, parts = calibrate_network(
             self.epsilon, self.delta, rate, n_steps, n_draws, self.neighboring
         )

@@ -170,8 +170,8 @@ def _solve(cost, regularization, a, b, max_iter, tol):
             u, bv = np.ones(len(a)), b.copy()
         else:
             # the column marginal before the columns are fitted
-            error = np.abs(bv * columns - b).sum()
-            bv = b * v
+            error = np.abs(bv * columns - b).sum() if tol is not None else np.inf
+            np.multiply(b, v, out=bv)
         if tol is not None and error <= tol:
             break
     f, g = f + np.log(u), g + _log_ratio(bv, b)
@@ -325,7 +325,9 @@ def transport_gradient(
     >>> transport_gradient(np.array([[1.0]]), np.array([[2.0]]), np.array([[0.5]]))
     array([[3.]])
     """
-    gradient = 2 * (plan.sum(axis=1)[:, None] * X - plan @ Y)
+    gradient = plan @ Y
+    gradient *= -2
+    gradient += 2 * plan.sum(axis=1)[:, None] * X
     if l1_weight:
         for i, x in enumerate(X):  # one row at a time: memory stays at (m, d)
             gradient[i] += l1_weight * (plan[i] @ np.sign(x - Y))
