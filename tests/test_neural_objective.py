@@ -11,6 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn.linear_model._noisy_gradients import (
+    Budget,
+    Cells,
+    public_sizes,
+)
 from fairpriv_sklearn.linear_model._penalty import WassersteinPenalty
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
@@ -25,12 +30,7 @@ from fairpriv_sklearn.neural_network._objective import (
     padded_chunks,
     summation_error,
 )
-from fairpriv_sklearn.neural_network._training import (
-    Budget,
-    Cells,
-    noisy_descent,
-    public_sizes,
-)
+from fairpriv_sklearn.neural_network._training import noisy_descent
 
 HUGE = 1e12
 HEADS = ["real", "simplex", "code"]
@@ -482,7 +482,7 @@ def test_best_ratio_has_less_noise_than_equal_noise():
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 def test_noisy_counts_and_floors(neighboring):
     cells = Cells(np.repeat([0, 1], [900, 100]), np.zeros(1000, np.int64), (1, 2))
-    budget = Budget(mu=1.0, n_steps=10, n_parameters=5, n_counts=2)
+    budget = Budget.split(1.0, n_steps=10, n_draws=52, n_counts=2)
     drawn = [
         public_sizes(
             cells, budget, noise_source(seed), floor=None, neighboring=neighboring
@@ -505,7 +505,7 @@ def test_noisy_counts_and_floors(neighboring):
     assert total == pytest.approx(1.0, rel=1e-12)
     given_floor = public_sizes(
         cells,
-        Budget(1.0, 10, 5, 0),
+        Budget.split(1.0, n_steps=10, n_draws=50, n_counts=0),
         noise_source(0),
         floor=70,
         neighboring="replace_one",
@@ -513,7 +513,7 @@ def test_noisy_counts_and_floors(neighboring):
     assert_array_equal(given_floor.floors, [[70, 70]])
     noiseless = public_sizes(
         cells,
-        Budget(np.inf, 10, 5, 2),
+        Budget.split(np.inf, n_steps=10, n_draws=52, n_counts=2),
         noise_source(0),
         floor=None,
         neighboring="replace_one",

@@ -52,12 +52,7 @@ class BoundedLinearMixin:
             facts.append(public_fact("bounds", None, from_data=True))
         data_norm = self.data_norm
         if data_norm is None:
-            # Without noise there is nothing to gain from shortening a row.
-            data_norm = (
-                math.sqrt(X.shape[1])
-                if self.epsilon == np.inf
-                else default_data_norm(X.shape[1])
-            )
+            data_norm = self._default_data_norm(X.shape[1])
         scaling = FeatureScaling(low, high, float(data_norm), self.fit_intercept)
         if sparse.issparse(X) and np.any(scaling.center):
             raise ValueError(
@@ -66,18 +61,29 @@ class BoundedLinearMixin:
             )
         return scaling, [*facts, public_fact("data_norm", data_norm, from_data=False)]
 
+    def _default_data_norm(self, n_features: int) -> float:
+        # Without noise there is nothing to gain from shortening a row.
+        noiseless = self.epsilon == np.inf
+        return math.sqrt(n_features) if noiseless else default_data_norm(n_features)
+
     def _publish_linear(self, weights, scaling: FeatureScaling) -> None:
         """Set the fitted attributes of a linear model from released weights."""
         self.coef_, self.intercept_ = scaling.coefficients(weights)
+        self._publish_scaling(scaling)
+
+    def _publish_scaling(self, scaling: FeatureScaling) -> None:
         self.bounds_ = (
             None if scaling.low is None else np.stack([scaling.low, scaling.high])
         )
         self.data_norm_ = scaling.data_norm
 
+    def _fitted_scaling(self) -> FeatureScaling:
+        low, high = (None, None) if self.bounds_ is None else self.bounds_
+        return FeatureScaling(low, high, self.data_norm_, fit_intercept=False)
+
     def _linear_scores(self, X) -> np.ndarray:
         """Scores of the rows as the model saw rows in `fit`; (n_rows, n_outputs)."""
-        low, high = (None, None) if self.bounds_ is None else self.bounds_
-        scaling = FeatureScaling(low, high, self.data_norm_, fit_intercept=False)
+        scaling = self._fitted_scaling()
         design = scaling.design(X, exact=False)
         coef = np.atleast_2d(self.coef_)
         weights = (coef * scaling.half_width).T * scaling.unit

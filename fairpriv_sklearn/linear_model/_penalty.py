@@ -179,14 +179,27 @@ def gradient_sensitivity(
     sensitivity : float
     """
     bound = row_norm if n_outputs == 1 else np.sqrt(2) * row_norm
-    n_labels, n_groups = floors.shape
-    cell = fairness_weight * 2 / n_groups * bound / (n_labels * floors.ravel())
-    cell = np.sort(cell)[::-1]
     loss = (1 - fairness_weight) * bound / n_records
+    pull = fairness_weight * 2 / floors.shape[1] * bound
+    loss, left, entered = record_changes(loss, pull, floors, neighboring)
+    return float(loss + left + entered) * (1 + ROUNDING)
+
+
+def record_changes(
+    loss: float, pull: float, floors: Integers, neighboring: str
+) -> tuple[float, float, float]:
+    """Largest change by one record: in the loss, the cell it left and its new one.
+
+    Parameters
+    ----------
+    loss : float
+        Bound of one record's share of the loss.
+    pull : float
+        Bound of a record's share of the penalty, times n_labels and its cell's floor.
+    floors : ndarray of shape (n_labels, n_groups)
+    neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
+    """
+    cells = np.sort(pull / (len(floors) * floors.ravel()))[::-1]
     if neighboring == "add_remove":
-        sensitivity = loss + cell[0]
-    elif neighboring == "replace_one":
-        sensitivity = 2 * loss + cell[0] + cell[1]
-    else:
-        sensitivity = 2 * loss + cell[0]
-    return float(sensitivity) * (1 + ROUNDING)
+        return loss, cells[0], 0.0
+    return 2 * loss, cells[0], cells[1] if neighboring == "replace_one" else 0.0

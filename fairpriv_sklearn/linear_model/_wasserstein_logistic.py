@@ -5,37 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn._base import (
-    DELTA_CONSTRAINT,
-    DPEstimator,
-    encode_labels,
-    public_fact,
-)
-from fairpriv_sklearn._groups import AttributeBlindMixin, blind_X, fit_groups
+from fairpriv_sklearn._base import DPEstimator, encode_labels
+from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn.accounting import (
-    calibrate_gaussian,
-    calibrate_without_replacement,
-)
+from fairpriv_sklearn.accounting import calibrate_without_replacement
 from fairpriv_sklearn.linear_model._bounded import (
     BOUNDED_CONSTRAINTS,
-    COUNT_SHARE,
-    BoundedLinearMixin,
     check_blind,
     class_probabilities,
     most_probable,
 )
 from fairpriv_sklearn.linear_model._descent import accelerated_descent
+from fairpriv_sklearn.linear_model._noisy_gradients import (
+    Budget,
+    Cells,
+    NoisyGradientsMixin,
+    Sizes,
+)
 from fairpriv_sklearn.linear_model._objective import (
     NOISE_RIDGE,
     FairLogisticLoss,
@@ -46,24 +37,12 @@ from fairpriv_sklearn.linear_model._penalty import (
     gradient_sensitivity,
     unit_range_directions,
 )
-from fairpriv_sklearn.linear_model._progress import (
-    CallbackSupportMixin,
-    Progress,
-    with_callbacks,
-)
+from fairpriv_sklearn.linear_model._progress import Progress, with_callbacks
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee
-
-# A floor above this costs nothing in noise any more, only memory for dummies.
-LARGEST_FLOOR = 1 << 22
 
 
 class DPWassersteinLogisticRegression(
-    AttributeBlindMixin,
-    BoundedLinearMixin,
-    CallbackSupportMixin,
-    ClassifierMixin,
-    DPEstimator,
+    NoisyGradientsMixin, ClassifierMixin, DPEstimator
 ):
     r"""Logistic regression with a Wasserstein penalty between groups.
 
@@ -278,22 +257,15 @@ class DPWassersteinLogisticRegression(
         self.verbose = verbose
 
     _parameter_constraints = {
-        **DPEstimator._parameter_constraints,
-        **DELTA_CONSTRAINT,
-        **BOUNDED_CONSTRAINTS,
-        "fairness_weight": [Interval(Real, 0, 1, closed="both")],
+        **NoisyGradientsMixin._parameter_constraints,
+        "fit_intercept": BOUNDED_CONSTRAINTS["fit_intercept"],
         "constraint": [StrOptions({"demographic_parity", "equalized_odds"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
-        "groups": [None, "array-like"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [None, Interval(Real, 0, None, closed="neither")],
-        "average": ["boolean"],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "group_sizes_public": ["boolean"],
-        "min_group_size": [None, Interval(Integral, 1, LARGEST_FLOOR, closed="both")],
         "n_directions": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
     }
 
     @with_callbacks
@@ -317,29 +289,24 @@ class DPWassersteinLogisticRegression(
             The fitted model.
         """
         self._check_relation()
-        groups, X, facts = self._encode_groups(X, sensitive_features)
+        groups, X, facts = self._fit_groups(X, sensitive_features)
         X = check_blind(self, X)
         labels, self.classes_, fact = encode_labels(y, self.classes)
         check_consistent_length(X, labels)
         scaling, more_facts = self._public_scaling(X)
-        records = self._records(groups, labels)
+        cells = self._cells(groups, len(labels), labels)
         noise = noise_source(self.random_state)
 
-        n_weights = (X.shape[1] + self.fit_intercept) * records.n_outputs
-        price = self._price(records, n_weights)
-        guarantee = PrivacyGuarantee.from_parts(
-            [price.part],
-            delta=self.delta,
-            neighboring=self._relation(),
-            mechanism=f"{self.max_iter} noisy gradients of loss and penalty",
-            assumptions=[*facts, fact, *more_facts, *self._size_facts()],
-            noise_is_secure=noise.is_secure,
-        )
-        self._reserve(guarantee)
+        n_classes = len(self.classes_)
+        n_outputs = 1 if n_classes == 2 else n_classes
+        n_weights = (X.shape[1] + self.fit_intercept) * n_outputs
+        budget = self._budget(cells, n_weights)
+        guarantee = self._reserve_gradients(budget, [*facts, fact, *more_facts], noise)
 
+        targets = labels.astype(float) if n_classes == 2 else np.eye(n_classes)[labels]
         with np.errstate(all="ignore"):
             design = scaling.design(X, exact=self.epsilon != np.inf)
-            weights = self._descend(design, scaling, records, price, noise)
+            weights = self._descend(design, scaling, targets, cells, budget, noise)
 
         self._publish_linear(weights.reshape(len(weights), -1), scaling)
         self.n_iter_ = self.max_iter
@@ -413,122 +380,49 @@ class DPWassersteinLogisticRegression(
     def _relation(self) -> str:
         return "replace_one_in_group" if self.group_sizes_public else self.neighboring
 
-    def _size_facts(self) -> list[str]:
-        facts = []
-        if self.group_sizes_public:
-            facts.append("the number of records of each group, and label if compared")
-        if self.min_group_size is not None:
-            facts.append(
-                public_fact("min_group_size", self.min_group_size, from_data=False)
-            )
-        return facts
-
-    def _encode_groups(self, X, sensitive_features):
-        if (
-            self.fairness_weight == 0
-            and self.sensitive_features is None
-            and sensitive_features is None
-        ):
-            # Without a penalty the groups play no role: the model is plain and private.
-            X = X if hasattr(X, "shape") else np.asarray(X)
-            validate_data(self, X, skip_check_array=True)
-            return None, X, []
-        groups, X, fact = fit_groups(self, X, sensitive_features)
-        return groups, X, [fact]
-
-    def _records(self, groups, labels) -> _Records:
-        n_classes = len(self.classes_)
-        targets = (
-            labels.astype(np.float64) if n_classes == 2 else np.eye(n_classes)[labels]
+    def _budget(self, cells: Cells, n_parameters: int) -> Budget:
+        if self.batch_size is None or self.epsilon == np.inf:
+            return super()._budget(cells, n_parameters)
+        q = self._strata(cells).rate
+        multiplier = calibrate_without_replacement(
+            self.epsilon, self.delta, q, self.max_iter
         )
-        if groups is None:
-            groups, n_groups = np.zeros(len(labels), dtype=np.int64), 2
-        else:
-            n_groups = len(self.groups_)
-        if self.constraint == "equalized_odds":
-            return _Records(targets, groups, labels, (n_classes, n_groups))
-        return _Records(targets, groups, np.zeros_like(labels), (1, n_groups))
+        part = ("without_replacement_gaussian", q, multiplier, self.max_iter)
+        return Budget(part, 1 / multiplier)
 
-    def _price(self, records: _Records, n_weights: int) -> _Price:
-        if self.batch_size is not None and self.epsilon != np.inf:
-            q = self._strata(records).rate
-            multiplier = calibrate_without_replacement(
-                self.epsilon, self.delta, q, self.max_iter
-            )
-            part = ("without_replacement_gaussian", q, multiplier, self.max_iter)
-            return _Price(part, 1 / multiplier, 0, np.inf)
-        n_counts = self._n_counts(records)
-        n_draws = self.max_iter * n_weights + n_counts
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        mu_counts = COUNT_SHARE * mu
-        mu_steps = mu * math.sqrt(1 - COUNT_SHARE**2) if n_counts else mu
-        mu_step = mu_steps / math.sqrt(self.max_iter)
-        return _Price(("gaussian", mu, n_draws), mu_step, n_counts, mu_counts)
-
-    def _n_counts(self, records: _Records) -> int:
-        """How many noisy counts the fit needs: one per cell, the total, or none."""
-        if self.group_sizes_public:
-            return 0
-        if self.fairness_weight > 0 and self.min_group_size is None:
-            return math.prod(records.shape)
-        return int(self.neighboring == "add_remove")
-
-    def _sizes(self, records: _Records, price: _Price, noise) -> _Sizes:
-        """Number of records and floors of the cells, as far as they are public."""
-        counts, n = records.counts(), len(records.groups)
-        if self.group_sizes_public or self.epsilon == np.inf:
-            return _Sizes(n, np.maximum(counts, 1))
-        floors = np.full(records.shape, self.min_group_size or 1)
-        if price.n_counts:
-            values = counts.ravel() if price.n_counts > 1 else np.array([n])
-            sensitivity = 1.0 if self.neighboring == "add_remove" else math.sqrt(2)
-            counter = GaussianMechanism(sensitivity, price.mu_counts, price.n_counts)
-            noisy = counter.release(values, noise)
-            # A group that drowns in the noise of its count is filled with dummies up
-            # to that noise: cheaper than the noise that a floor of one would need.
-            least = max(1.0, 2 * counter.scale)
-            if price.n_counts > 1:
-                floors = np.clip(np.rint(noisy), least, LARGEST_FLOOR)
-                floors = np.ceil(floors).astype(np.int64).reshape(records.shape)
-        if self.neighboring == "add_remove":
-            return _Sizes(max(noisy.sum(), least), floors)
-        return _Sizes(n, np.minimum(floors, n))
-
-    def _strata(self, records: _Records) -> _Strata:
+    def _strata(self, cells: Cells) -> _Strata:
         """The public groups from which batches are drawn."""
         if self.fairness_weight == 0 and not self.group_sizes_public:
-            strata = np.zeros(len(records.groups), dtype=np.int64)
+            strata = np.zeros(len(cells.groups), dtype=np.int64)
         else:
-            strata = records.cells * records.shape[1] + records.groups
-        return _Strata.proportional(strata, math.prod(records.shape), self.batch_size)
+            strata = cells.codes
+        return _Strata.proportional(strata, math.prod(cells.shape), self.batch_size)
 
-    def _descend(self, design, scaling, records, price, noise):
+    def _descend(self, design, scaling, targets, cells, budget, noise):
         """The weights of the scaled features, by noisy gradient descent."""
-        binary = records.n_outputs == 1
-        start = np.zeros(
-            design.shape[1:] if binary else (design.shape[1], records.n_outputs)
-        )
+        binary = targets.ndim == 1
+        start = np.zeros((design.shape[1], *targets.shape[1:]))
         directions = None
         if not binary:
-            normals = noise.standard_normal((records.n_outputs, self.n_directions))
+            normals = noise.standard_normal((targets.shape[1], self.n_directions))
             directions = unit_range_directions(normals)
-        sizes = self._sizes(records, price, noise)
+        sizes = self._public_sizes(cells, budget, noise)
         ridge = np.zeros((design.shape[1],) + (1,) * (start.ndim - 1))
         ridge[: design.shape[1] - self.fit_intercept] = 1 / (self.C * sizes.n_records)
         objective = FairLogisticLoss(
             design,
-            records.targets,
+            targets,
             1 / sizes.n_records,
             self.fairness_weight,
-            WassersteinPenalty(records.groups, records.cells, sizes.floors, directions),
+            WassersteinPenalty(cells.groups, cells.labels, sizes.floors, directions),
         )
         if self.epsilon == np.inf:
             return minimise_without_noise(objective, start, ridge)
 
         draw = None
         if self.batch_size is not None:
-            strata = self._strata(records)
-            sizes = strata.batch_sizes(records.shape)
+            strata = self._strata(cells)
+            sizes = strata.batch_sizes(cells.shape)
 
             def draw():
                 return objective.take(*strata.draw(noise), sizes.floors)
@@ -539,9 +433,9 @@ class DPWassersteinLogisticRegression(
             n_records=sizes.n_records,
             floors=sizes.floors,
             neighboring=self._relation(),
-            n_outputs=records.n_outputs,
+            n_outputs=1 if binary else targets.shape[1],
         )
-        mechanism = GaussianMechanism(sensitivity, price.mu_step, start.size)
+        mechanism = GaussianMechanism(sensitivity, budget.mu_step, start.size)
         progress = Progress(self, self.max_iter)
 
         def noisy_gradient(weights):
@@ -562,40 +456,6 @@ class DPWassersteinLogisticRegression(
         )
         progress.close()
         return weights
-
-
-@dataclass(frozen=True)
-class _Records:
-    """Private codes of the records; `shape` is (labels compared inside, groups)."""
-
-    targets: np.ndarray
-    groups: np.ndarray
-    cells: np.ndarray
-    shape: tuple[int, int]
-
-    @property
-    def n_outputs(self) -> int:
-        return 1 if self.targets.ndim == 1 else self.targets.shape[1]
-
-    def counts(self) -> np.ndarray:
-        cell = self.cells * self.shape[1] + self.groups
-        return np.bincount(cell, minlength=math.prod(self.shape)).reshape(self.shape)
-
-
-class _Price(NamedTuple):
-    """What the fit costs, and how the budget is shared out."""
-
-    part: tuple
-    mu_step: float
-    n_counts: int
-    mu_counts: float
-
-
-class _Sizes(NamedTuple):
-    """Public sizes: what the loss is divided by, and the floors of the cells."""
-
-    n_records: float
-    floors: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -626,12 +486,10 @@ class _Strata:
         sizes = np.array([len(rows) for rows in self.rows])
         return sizes / sizes.sum() / np.maximum(self.drawn, 1)
 
-    def batch_sizes(self, shape: tuple[int, int]) -> _Sizes:
+    def batch_sizes(self, shape: tuple[int, int]) -> Sizes:
         """The sizes that take the place of the whole table's in the sensitivity."""
-        floors = np.ones(shape, dtype=np.int64)
-        if len(self.rows) == floors.size:
-            floors = np.maximum(self.drawn, 1).reshape(shape)
-        return _Sizes(1 / self.weights().max(), floors)
+        floors = np.maximum(self.drawn, 1).reshape(shape)
+        return Sizes(1 / self.weights().max(), floors)
 
     def draw(self, noise) -> tuple[np.ndarray, np.ndarray]:
         """Rows of a batch and their weights."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
-from fairpriv_sklearn._groups import AttributeBlindMixin, blind_X, fit_groups
+from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._network import SGD, Adam, Network
 from fairpriv_sklearn._rowwise import row_scores
 from fairpriv_sklearn._sklearn import Interval, StrOptions
-from fairpriv_sklearn.linear_model._bounded import (
-    BOUNDED_CONSTRAINTS,
-    BoundedLinearMixin,
-)
 from fairpriv_sklearn.linear_model._design import FeatureScaling
+from fairpriv_sklearn.linear_model._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn.linear_model._penalty import WassersteinPenalty
-from fairpriv_sklearn.linear_model._progress import CallbackSupportMixin, Progress
+from fairpriv_sklearn.linear_model._progress import Progress
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
@@ -28,18 +23,10 @@ from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     padded_chunks,
 )
-from fairpriv_sklearn.neural_network._training import (
-    LARGEST_FLOOR,
-    Budget,
-    Cells,
-    n_counts,
-    noisy_descent,
-    public_sizes,
-)
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.neural_network._training import noisy_descent
 
 
-class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportMixin):
+class FairNetworkMixin(NoisyGradientsMixin):
     """Networks trained by noisy gradients of a loss and a sliced Wasserstein penalty.
 
     Subclasses build the network and its head, and give `constraint` if they have one.
@@ -49,28 +36,19 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
     fit_intercept = False
 
     _parameter_constraints: dict = {
-        **DPEstimator._parameter_constraints,
-        **DELTA_CONSTRAINT,
-        "bounds": BOUNDED_CONSTRAINTS["bounds"],
-        "data_norm": BOUNDED_CONSTRAINTS["data_norm"],
+        **NoisyGradientsMixin._parameter_constraints,
         "hidden_layer_sizes": [
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
         "activation": [StrOptions({"identity", "logistic", "tanh", "relu"})],
-        "fairness_weight": [Interval(Real, 0, 1, closed="both")],
         "n_projections": [Interval(Integral, 1, 512, closed="both")],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
         "projection_clip_norm": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"adam", "sgd"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
-        "average": ["boolean"],
-        "min_group_size": [None, Interval(Integral, 1, LARGEST_FLOOR, closed="both")],
-        "groups": [None, "array-like"],
-        "verbose": ["verbose"],
     }
 
     def __sklearn_tags__(self):
@@ -80,18 +58,7 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
 
     def _fit_features(self, X, sensitive_features):
         """Validated features, group codes (None without groups), public facts."""
-        if (
-            self.fairness_weight == 0
-            and self.sensitive_features is None
-            and sensitive_features is None
-        ):
-            # Without a penalty the groups play no role: the model is plain and private.
-            X = X if hasattr(X, "shape") else np.asarray(X)
-            validate_data(self, X, skip_check_array=True)
-            groups, facts = None, []
-        else:
-            groups, X, fact = fit_groups(self, X, sensitive_features)
-            facts = [fact]
+        groups, X, facts = self._fit_groups(X, sensitive_features)
         X = self._check_X(X)
         if len(X) > MAX_RECORDS:
             raise ValueError(
@@ -100,24 +67,12 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
             )
         return X, groups, facts
 
-    def _public_scaling(self, X) -> tuple[FeatureScaling, list[str]]:
-        scaling, facts = super()._public_scaling(X)
-        if self.data_norm is None:
-            # Gradients are clipped whatever the features: no reason to shorten rows.
-            largest = math.sqrt(X.shape[1])
-            scaling = replace(scaling, data_norm=largest)
-            facts[-1] = public_fact("data_norm", largest, from_data=False)
-        return scaling, facts
+    def _default_data_norm(self, n_features: int) -> float:
+        # Gradients are clipped whatever the features: no reason to shorten rows.
+        return math.sqrt(n_features)
 
     def _check_X(self, X):
         return check_array(X, estimator=self, input_name="X", dtype=np.float64)
-
-    def _cells(self, groups, n_records: int) -> Cells:
-        """Cells of groups compared as a whole."""
-        labels = np.zeros(n_records, dtype=np.int64)
-        if groups is None:
-            return Cells(labels, labels, (1, 2))
-        return Cells(groups, labels, (1, len(self.groups_)))
 
     def _hidden_sizes(self) -> list[int]:
         sizes = np.atleast_1d(self.hidden_layer_sizes)
@@ -137,28 +92,8 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
         `targets` is a function of the scaled features, called inside the private part.
         """
         noise = noise_source(self.random_state)
-        counted = n_counts(
-            cells.shape,
-            compared=self.fairness_weight > 0,
-            floor=self.min_group_size,
-            neighboring=self.neighboring,
-        )
-        budget = Budget.calibrated(
-            self.epsilon, self.delta, self.max_iter, network.theta.size, counted
-        )
-        if self.min_group_size is not None:
-            facts.append(
-                public_fact("min_group_size", self.min_group_size, from_data=False)
-            )
-        guarantee = PrivacyGuarantee.from_parts(
-            [budget.part],
-            delta=self.delta,
-            neighboring=self.neighboring,
-            mechanism=f"{self.max_iter} noisy gradients of loss and penalty",
-            assumptions=facts,
-            noise_is_secure=noise.is_secure,
-        )
-        self._reserve(guarantee)
+        budget = self._budget(cells, network.theta.size)
+        guarantee = self._reserve_gradients(budget, facts, noise)
 
         with np.errstate(all="ignore"):
             rows = self._scaled_rows(X, scaling)
@@ -174,13 +109,7 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
     def _descend(self, rows, targets, cells, budget, network, head, noise) -> None:
         # First of all draws: with a seed, the same start for every epsilon.
         network.initialize(noise.standard_normal)
-        sizes = public_sizes(
-            cells,
-            budget,
-            noise,
-            floor=self.min_group_size,
-            neighboring=self.neighboring,
-        )
+        sizes = self._public_sizes(cells, budget, noise)
         loss = FairLoss(
             network,
             head,
@@ -251,10 +180,7 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
         self.coefs_ = [weights.copy() for weights in network.weights]
         self.intercepts_ = [biases.copy() for biases in network.biases]
         self.n_layers_ = len(network.sizes)
-        self.bounds_ = (
-            None if scaling.low is None else np.stack([scaling.low, scaling.high])
-        )
-        self.data_norm_ = scaling.data_norm
+        self._publish_scaling(scaling)
 
     def _fitted_network(self) -> Network:
         """The network of the fitted attributes."""
@@ -267,10 +193,6 @@ class FairNetworkMixin(AttributeBlindMixin, BoundedLinearMixin, CallbackSupportM
         ):
             fitted[...] = values
         return network
-
-    def _fitted_scaling(self) -> FeatureScaling:
-        low, high = (None, None) if self.bounds_ is None else self.bounds_
-        return FeatureScaling(low, high, self.data_norm_, fit_intercept=False)
 
     def _predict_rows(self, X):
         """Rows of `X`, scaled and clipped by the public bounds as in `fit`."""

@@ -12,7 +12,6 @@ from fairpriv_sklearn._sklearn import StrOptions, fit_context
 from fairpriv_sklearn.linear_model._progress import with_callbacks
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
-from fairpriv_sklearn.neural_network._training import Cells
 from fairpriv_sklearn.privacy import warn_leak
 
 
@@ -574,15 +573,12 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         check_consistent_length(X, labels)
         scaling, more_facts = self._public_scaling(X)
         n_classes = len(self.classes_)
-        cells = self._cells(groups, len(X))
-        if self.constraint == "equalized_odds":
-            cells = Cells(cells.groups, labels, (n_classes, cells.shape[1]))
         network = self._new_network([X.shape[1], *self._hidden_sizes(), n_classes])
         self._train(
             X,
             scaling,
             lambda rows: np.eye(n_classes)[labels],
-            cells,
+            self._cells(groups, len(X), labels),
             network,
             SimplexOutputs(len(network.weights)),
             [*facts, *more_facts, fact],

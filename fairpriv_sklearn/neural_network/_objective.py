@@ -27,6 +27,7 @@ from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._rowwise import BLOCK_ROWS, row_scores, row_softmax
 from fairpriv_sklearn.linear_model._penalty import (
     WassersteinPenalty,
+    record_changes,
     unit_range_directions,
 )
 
@@ -276,19 +277,16 @@ class GradientSensitivity:
             Records, or dummies, at least in each cell.
         neighboring : {"replace_one", "add_remove"}
         """
-        n_labels, n_groups = floors.shape
         mass = 4.0 * fairness_weight * float(np.mean(widths)) * projection_clip_norm
-        cells = np.sort(mass * 2 / n_groups / (n_labels * floors.ravel()))[::-1]
         share = (1 - fairness_weight) * clip_norm / n_records
-        if neighboring == "add_remove":
-            loss, penalty, most_records = share, cells[0], MAX_RECORDS
-        else:
-            loss, penalty = 2 * share, cells[0] + cells[1]
-            most_records = int(n_records)
+        loss, left, entered = record_changes(
+            share, mass * 2 / floors.shape[1], floors, neighboring
+        )
+        most_records = MAX_RECORDS if neighboring == "add_remove" else int(n_records)
         # Terms of the sum over records, and of the sum behind a slope at ties.
         error = summation_error(2 * most_records)
         rounding = 2 * error * (share * most_records + mass)
-        return cls(float(loss), float(penalty), float(rounding))
+        return cls(float(loss), float(left + entered), float(rounding))
 
     def scaled(self, ratio: float) -> float:
         r"""Sensitivity once the part above the penalised layer is divided by `ratio`.
