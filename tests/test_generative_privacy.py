@@ -323,19 +323,22 @@ def test_loss_gradient_against_finite_differences(l1_weight):
     plan = network_plan(regularization=1.0, l1_weight=l1_weight, label_cost=0.4)
     rng = np.random.default_rng(0)
     points, records = rng.random((6, 3)), rng.random((5, 3))
-    labels, record_labels = rng.integers(0, 2, 6), rng.integers(0, 2, 5)
+    labels, record_labels = rng.integers(0, 2, 6), np.array([0, 1, 0, 0, 0])
+    balanced = np.array([1 / 8, 1 / 2, 1 / 8, 1 / 8, 1 / 8])  # classes weigh the same
 
     def loss(points):
         total = 0.0
-        for weight, A, a, B, b in (
-            (2, points[:4], labels[:4], records, record_labels),
-            (-1, points[:4], labels[:4], points[2:], labels[2:]),
+        for weight, A, a, B, b, mass in (
+            (2, points[:4], labels[:4], records, record_labels, balanced),
+            (-1, points[:4], labels[:4], points[2:], labels[2:], np.full(4, 1 / 4)),
         ):
             cost = _network_training.point_cost(
                 A, B, l1_weight=l1_weight, x_labels=a, y_labels=b, label_cost=0.4
             )
-            result = _network_training.sinkhorn(cost, 1.0, max_iter=2000, tol=1e-14)
-            total += weight * (result.f.mean() + result.g.mean())
+            result = _network_training.sinkhorn(
+                cost, 1.0, b=mass, max_iter=2000, tol=1e-14
+            )
+            total += weight * (result.f.mean() + mass @ result.g)
         return total
 
     gradient = np.vstack(

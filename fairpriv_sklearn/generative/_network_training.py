@@ -11,7 +11,9 @@ Sinkhorn loss of Cao et al. (2021),
 
 Only the gradient at the first :math:`n` points depends on records. It is clipped as
 a whole to norm :math:`c`, so any two batches give vectors within :math:`2c`, and
-released with noise of standard deviation :math:`2 c z`.
+released with noise of standard deviation :math:`2 c z`. Inside the clip anything is
+allowed: the classes of :math:`Y` are weighted to count the same, as those of :math:`X`
+do, which the paper does not say.
 """
 
 from dataclasses import dataclass
@@ -99,7 +101,7 @@ def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan):
     gradient = np.zeros_like(points)
     plain = {"l1_weight": plan.l1_weight}
 
-    def transport(X, x_labels, Y, y_labels):
+    def transport(X, x_labels, Y, y_labels, b=None):
         cost = point_cost(
             X,
             Y,
@@ -108,10 +110,17 @@ def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan):
             label_cost=plan.label_cost,
             **plain,
         )
-        return sinkhorn(cost, plan.regularization, max_iter=N_SWEEPS, tol=None).plan
+        result = sinkhorn(cost, plan.regularization, b=b, max_iter=N_SWEEPS, tol=None)
+        return result.plan
 
     if len(records):
-        coupling = transport(points[first], labels[first], records, record_labels)
+        # All classes weigh the same, as among the points: otherwise the points of a
+        # class that is rare in the batch would be pulled to records of the others.
+        weights = 1 / np.bincount(record_labels)[record_labels]
+        weights /= weights.sum()
+        coupling = transport(
+            points[first], labels[first], records, record_labels, weights
+        )
         gradient[first] += 2 * transport_gradient(
             coupling, points[first], records, **plain
         )
