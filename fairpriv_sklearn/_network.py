@@ -53,6 +53,17 @@ ACTIVATIONS = {
 }
 
 
+def hidden_widths(hidden_layer_sizes) -> tuple[int, ...]:
+    """Return the argument as a tuple of widths, or say what is wrong with it."""
+    sizes = np.atleast_1d(hidden_layer_sizes)
+    is_counts = sizes.ndim == 1 and sizes.dtype.kind in "iu" and np.all(sizes >= 1)
+    if sizes.size and not is_counts:
+        raise ValueError(
+            f"hidden_layer_sizes must be positive integers, got {hidden_layer_sizes!r}."
+        )
+    return tuple(int(size) for size in sizes)
+
+
 class Network:
     """Dense layers with one hidden activation and one output activation.
 

@@ -140,6 +140,10 @@ def _sliced_generator(**params):
     return DPSlicedWassersteinGenerator(**{"epsilon": 1.0, **params})
 
 
+def _gradient_generator(**params):
+    return _sliced_generator(**{"method": "gradient", "max_iter": 10, **params})
+
+
 def _wasserstein_logistic(**params):
     return DPWassersteinLogisticRegression(**{**GROUPS, **params})
 
@@ -189,6 +193,13 @@ ENTRIES = [
     Entry(
         "DPSlicedWassersteinGenerator",
         _sliced_generator,
+        "generate",
+        {"bounds": (-1, 1), "classes": [0, 1]},
+        needs_groups=False,
+    ),
+    Entry(
+        "DPSlicedWassersteinGenerator-gradient",
+        _gradient_generator,
         "generate",
         {"bounds": (-1, 1), "classes": [0, 1]},
         needs_groups=False,

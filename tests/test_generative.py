@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.generative._schema import BinnedColumn, CategoricalColumn
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.privacy import PrivacyLeakWarning
+from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger
 from fairpriv_sklearn.transport import sliced_wasserstein
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -174,10 +175,15 @@ def test_sliced_generator_fits_a_uniform_line():
 
 # --- labels, containers, errors -------------------------------------------------------
 
-BOTH = [DPSinkhornGenerator, DPSlicedWassersteinGenerator]
+GRADIENT = partial(DPSlicedWassersteinGenerator, method="gradient", max_iter=20)
+GENERATORS = [
+    pytest.param(DPSinkhornGenerator, id="sinkhorn"),
+    pytest.param(DPSlicedWassersteinGenerator, id="sliced"),
+    pytest.param(GRADIENT, id="sliced-gradient"),
+]
 
 
-@pytest.mark.parametrize("Generator", BOTH)
+@pytest.mark.parametrize("Generator", GENERATORS)
 def test_samples_with_and_without_labels(Generator):
     X, y = gaussian_classes(300)
     words = np.array(["no", "yes"])[y]
@@ -202,7 +208,7 @@ def test_samples_with_and_without_labels(Generator):
         alone.sample(y=["yes"])
 
 
-@pytest.mark.parametrize("Generator", BOTH)
+@pytest.mark.parametrize("Generator", GENERATORS)
 def test_seeds_reproduce_samples_and_chunks_are_bounded(Generator, monkeypatch):
     X, y = gaussian_classes(300)
     make = lambda seed: Generator(bounds=(0, 1), classes=[0, 1], random_state=seed)  # noqa: E731
@@ -222,7 +228,7 @@ def test_seeds_reproduce_samples_and_chunks_are_bounded(Generator, monkeypatch):
     assert not np.array_equal(generator.sample(20)[0], generator.sample(20)[0])
 
 
-@pytest.mark.parametrize("Generator", BOTH)
+@pytest.mark.parametrize("Generator", GENERATORS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_degenerate_tables_are_legal(Generator, relation):
     public = {"bounds": (0, 1), "classes": range(6), "neighboring": relation}
@@ -242,7 +248,7 @@ def test_degenerate_tables_are_legal(Generator, relation):
                 assert np.isfinite(S).all() and (S >= 0).all() and (S <= 1).all()
 
 
-@pytest.mark.parametrize("Generator", BOTH)
+@pytest.mark.parametrize("Generator", GENERATORS)
 def test_errors_and_leaks(Generator):
     X, y = gaussian_classes(50)
     with pytest.raises(ValueError, match="NaN"):
@@ -278,6 +284,7 @@ def test_public_basis_of_an_image():
     assert own.fit(X).sample(3).shape == (3, 81)
     sliced = DPSlicedWassersteinGenerator(bounds=(0, 1), random_state=0).fit(X)
     assert sliced.sample(3).shape == (3, 81)
+    assert GRADIENT(bounds=(0, 1)).fit(X).sample(3).shape == (3, 81)
     wide = DPSinkhornGenerator(bounds=(0, 1), basis="dct", n_components=500)
     assert wide.fit(X)._space_.n_components == 81
 
@@ -365,6 +372,21 @@ def test_tables_of_other_containers():
     assert numeric.sample(3).schema == table.drop("job").schema
     plain = DPSlicedWassersteinGenerator(bounds=(0, 60)).fit(frame[["age", "hours"]])
     assert (plain.sample(3).dtypes == frame[["age", "hours"]].dtypes).all()
+
+
+@pytest.mark.parametrize("widths", [(16, 0), (2.5,), ("a",), ((1, 2), (3, 4))])
+@pytest.mark.parametrize(
+    ("Generator", "method"),
+    [(DPSinkhornGenerator, "network"), (DPSlicedWassersteinGenerator, "gradient")],
+)
+def test_bad_widths_cost_nothing(Generator, method, widths):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    generator = Generator(
+        method=method, bounds=(0, 1), hidden_layer_sizes=widths, ledger=ledger
+    )
+    with pytest.raises(ValueError, match="hidden_layer_sizes must be positive"):
+        generator.fit(np.random.default_rng(0).random((50, 3)))
+    assert ledger.spends() == []
 
 
 def test_table_errors_and_leaks():

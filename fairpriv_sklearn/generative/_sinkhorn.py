@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._base import public_fact
+from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
@@ -494,7 +495,7 @@ class DPSinkhornGenerator(BaseGenerator):
             l1_weight=self.l1_weight,
             label_cost=NETWORK_LABEL_COST * diameter**2,
             debiasing=self.debiasing,
-            hidden_layer_sizes=tuple(self.hidden_layer_sizes),
+            hidden_layer_sizes=hidden_widths(self.hidden_layer_sizes),
             latent_dim=self.latent_dim,
             learning_rate=self.learning_rate,
             output_bias=NETWORK_IMAGE_BIAS if space.centre == 0 else 0.0,

@@ -1,18 +1,25 @@
-"""Private synthetic data from noisy histograms of projections."""
+"""Private synthetic data from projections: noisy histograms, or noisy gradients."""
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.generative._base import BaseGenerator
 from fairpriv_sklearn.generative._exact import GaussianBudget, check_n_records
+from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
+from fairpriv_sklearn.generative._sliced_gradient import (
+    MAX_BATCH,
+    GradientPlan,
+    train_on_slices,
+)
 from fairpriv_sklearn.generative._slices import (
     SlicedPlan,
     draw_directions,
@@ -22,6 +29,12 @@ from fairpriv_sklearn.generative._slices import (
     slice_quantiles,
     slice_scales,
 )
+
+# What crosses the wall, for the receipt.
+RELEASES = {
+    "histogram": "class means, second moments and histograms of projections",
+    "gradient": "class means and sliced Wasserstein gradients",
+}
 
 MEAN_SHARE = 0.05
 # Part of the budget for the histograms: by number of coordinates, then by epsilon.
@@ -33,7 +46,7 @@ PARTICLES = 1024
 
 
 class DPSlicedWassersteinGenerator(BaseGenerator):
-    r"""Learn to draw synthetic records from noisy histograms of projections.
+    r"""Learn to draw synthetic records from their noisy projections.
 
     Particles :math:`x_i` follow the gradient of the sliced squared Wasserstein
     distance to the released one-dimensional laws,
@@ -44,7 +57,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         W_2^2\Big(\tfrac1n \sum_i \delta_{\langle x_i, \theta_k \rangle},\;
         \hat\mu_{k}\Big) ,
 
-    from draws of the released Gaussian of their class.
+    from draws of the released Gaussian of their class. The laws are histograms,
+    released once. With ``method="gradient"`` the particles come from a network, and
+    the gradient is released anew in every step [3]_.
 
     .. rubric:: Privacy
 
@@ -52,9 +67,14 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     the histograms of K public directions, with Gaussian noise. A record adds one
     count per direction: l2 sensitivity :math:`\sqrt{2K}` when one record is
     replaced, :math:`\sqrt K` when one is added or removed; means and moments as in
-    `DPSinkhornGenerator`. Composition is exact Gaussian DP. Public: bounds, classes,
+    `DPSinkhornGenerator`. ``method="gradient"``: class means, then `max_iter`
+    gradients at the generated points. For records in a ball of radius R about the
+    released mean, the public matrix :math:`\Theta` of directions, and m records and
+    dummies at least, l2 sensitivity :math:`4 R \|\Theta\|^2 / (K m)` when a record
+    is added or removed, and :math:`\sqrt2` times that, with several classes, when one
+    is replaced. Composition is exact Gaussian DP. Public: bounds, classes,
     directions, bins, every hyper-parameter, and the number of records if one record
-    is replaced. Flow and `sample` are free.
+    is replaced. Flow, network and `sample` are free.
 
     Parameters
     ----------
@@ -62,6 +82,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         Privacy budget. Range: (0, inf]; inf means no noise.
     delta : float, default=1e-5
         Probability that the budget is exceeded. Range: (0, 1).
+    method : {"histogram", "gradient"}, default="histogram"
+        "gradient" is the published alternative [3]_, kept for comparison: a network
+        trained on noisy gradients, which pays at every step.
     bounds : array-like of shape (2,) or (n_columns, 2), default=None
         Public range of every column, ``(lower, upper)``; values outside are clipped.
         None: read from the data, with a `PrivacyLeakWarning`.
@@ -72,9 +95,18 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         Number of directions K. "auto": 8 per component, at most 200; one for one
         component.
     n_bins : int, default=24
-        Bins of each histogram, over three standard deviations on both sides.
+        "histogram": bins of each, over three standard deviations on both sides.
     n_flow_steps : int, default=30
-        Steps of the particle flow; free.
+        "histogram": steps of the particle flow; free.
+    max_iter : int, default=200
+        "gradient": noisy steps. The noise of each grows with the root of their
+        number.
+    batch_size : int, default=32
+        "gradient": points of every class that a step generates, at most 65536.
+    hidden_layer_sizes : tuple of int, default=(32, 32, 32, 32)
+        "gradient": widths of the hidden layers.
+    learning_rate : float, default=0.01
+        "gradient": first learning rate of Adam, decaying linearly to zero.
     basis : {"auto", "dct", "identity"} or array of shape (n_columns, k), default="auto"
         Public orthonormal basis of the released coordinates, as in
         `DPSinkhornGenerator`.
@@ -88,9 +120,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         Standard deviation of white noise added to every sample, as a fraction of
         each column's range. "auto": 0.1 if the basis leaves directions out, else 0.
     variance_cap : bool, default=True
-        Scale the deviations of each column to at most the largest variance that a
-        number in its range with the class mean can have. Only where the basis
-        leaves directions out.
+        "histogram": scale the deviations of each column to at most the largest
+        variance that a number in its range with the class mean can have. Only where
+        the basis leaves directions out.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring relation of the guarantee.
     ledger : PrivacyLedger, default=None
@@ -142,6 +174,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     .. [2] A. Liutkus, U. Şimşekli, S. Majewski, A. Durmus, F.-R. Stöter,
        "Sliced-Wasserstein Flows: Nonparametric Generative Modeling via Optimal
        Transport and Diffusions", ICML 2019.
+    .. [3] D. Rodríguez-Vítores, C. Lalanne, J.-M. Loubes, "Learning with
+       Differentially Private (Sliced) Wasserstein Gradients", arXiv:2502.01701, 2025.
 
     Examples
     --------
@@ -162,6 +196,11 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         "n_slices": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "n_flow_steps": [Interval(Integral, 0, None, closed="left")],
+        "method": [StrOptions({"histogram", "gradient"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, MAX_BATCH, closed="both")],
+        "hidden_layer_sizes": ["array-like"],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -169,11 +208,16 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         *,
         epsilon=3.0,
         delta=1e-5,
+        method="histogram",
         bounds=None,
         classes=None,
         n_slices="auto",
         n_bins=24,
         n_flow_steps=30,
+        max_iter=200,
+        batch_size=32,
+        hidden_layer_sizes=(32, 32, 32, 32),
+        learning_rate=0.01,
         basis="auto",
         n_components="auto",
         clip_norm="auto",
@@ -185,11 +229,16 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     ):
         self.epsilon = epsilon
         self.delta = delta
+        self.method = method
         self.bounds = bounds
         self.classes = classes
         self.n_slices = n_slices
         self.n_bins = n_bins
         self.n_flow_steps = n_flow_steps
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.learning_rate = learning_rate
         self.basis = basis
         self.n_components = n_components
         self.clip_norm = clip_norm
@@ -201,7 +250,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Release noisy moments and histograms of the records.
+        """Release noisy statistics of the records and fit the generator to them.
 
         Parameters
         ----------
@@ -226,26 +275,35 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         source = self._start(
             [("gaussian", mu, plan.n_draws)],
-            "class means, second moments and histograms of projections with Gaussian "
-            "noise",
+            f"{RELEASES[self.method]} with Gaussian noise",
             [bounds_fact, *facts],
         )
         budget = GaussianBudget(mu, source)
         self.directions_ = draw_directions(space.n_components, plan.n_slices, source)
         with np.errstate(all="ignore"):
             Z = space.coordinates(records)
-            mixture = fit_mixture(Z, codes, plan.moments, budget)
-            self._scales = slice_scales(mixture.factors, self.directions_)
-            counts = slice_counts(
-                Z, codes, mixture.means, self.directions_, self._scales, plan
-            )
-            noisy, scale = budget.release(counts, plan.sensitivity, plan.share)
-        self._laws = shrink_laws(noisy, mixture.counts, scale, plan)
-        self._space_, self._plan_, self._mixture = space, plan, mixture
+            if self.method == "gradient":
+                counts, self._means, self._network = train_on_slices(
+                    Z, codes, self.directions_, plan, budget
+                )
+            else:
+                counts = self._fit_histograms(Z, codes, plan, budget)
+        self._space_, self._plan_ = space, plan
         self._container = Container.of(X if hasattr(X, "columns") else records)
-        self.class_weights_ = mixture.counts / mixture.counts.sum()
+        self.class_weights_ = counts / counts.sum()
         self._remember_sampling(source)
         return self
+
+    def _fit_histograms(self, Z, codes, plan, budget):
+        mixture = fit_mixture(Z, codes, plan.moments, budget)
+        self._scales = slice_scales(mixture.factors, self.directions_)
+        counts = slice_counts(
+            Z, codes, mixture.means, self.directions_, self._scales, plan
+        )
+        noisy, scale = budget.release(counts, plan.sensitivity, plan.share)
+        self._laws = shrink_laws(noisy, mixture.counts, scale, plan)
+        self._mixture = mixture
+        return mixture.counts
 
     def _plan(self, space, n_records):
         k = space.n_components
@@ -268,6 +326,15 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             neighboring=self.neighboring,
             n_records=self._public_n(n_records),
         )
+        if self.method == "gradient":
+            return GradientPlan(
+                moments=moments,
+                n_slices=n_slices,
+                n_steps=self.max_iter,
+                batch_size=self.batch_size,
+                hidden_layer_sizes=hidden_widths(self.hidden_layer_sizes),
+                learning_rate=self.learning_rate,
+            )
         return SlicedPlan(
             moments=moments,
             n_slices=n_slices,
@@ -278,6 +345,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         )
 
     def _sample_class(self, c, n, source):
+        # what was fitted counts, not a parameter set anew
+        if isinstance(self._plan_, GradientPlan):
+            return self._sample_network(c, n, source)
         space, mixture = self._space_, self._mixture
         # few particles would have poor quantiles: move enough, keep what is wanted
         n_moved = max(n, PARTICLES)
@@ -295,3 +365,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         if self.variance_cap and space.basis is not None:
             local *= space.variance_cap(centre[None], factor)
         return self._add_jitter(centre + local, source)
+
+    def _sample_network(self, c, n, source):
+        space, plan = self._space_, self._plan_
+        inputs = latent_inputs(np.full(n, c), plan, source)
+        local = plan.moments.clip * self._network.predict(inputs)
+        return self._add_jitter(space.pixels(self._means[c] + local), source)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._groups import blind_X
-from fairpriv_sklearn._network import SGD, Adam, Network
+from fairpriv_sklearn._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._rowwise import row_scores
 from fairpriv_sklearn._sklearn import Interval, StrOptions
 from fairpriv_sklearn.linear_model._design import FeatureScaling
@@ -75,13 +75,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return check_array(X, estimator=self, input_name="X", dtype=np.float64)
 
     def _hidden_sizes(self) -> list[int]:
-        sizes = np.atleast_1d(self.hidden_layer_sizes)
-        if sizes.size and not (sizes.ndim == 1 and np.all(sizes >= 1)):
-            raise ValueError(
-                "hidden_layer_sizes must be positive integers, got "
-                f"{self.hidden_layer_sizes!r}."
-            )
-        return [int(size) for size in sizes]
+        return list(hidden_widths(self.hidden_layer_sizes))
 
     def _new_network(self, sizes) -> Network:
         return Network(sizes, hidden_activation=self.activation, product=row_scores)
