@@ -53,6 +53,7 @@ autosummary_generate = True
 # Expanded array types would fill half a page; the docstrings give shapes and dtypes.
 autodoc_typehints = "none"
 default_role = "literal"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -80,6 +81,8 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"benchmarks|erratum",
     "filename_pattern": rf"/(?!{not_run()})plot_[^/]*$",
     "remove_config_comments": True,
+    # What a drawing function returns is no output.
+    "capture_repr": ("_repr_html_",),
     "show_memory": False,
     "min_reported_time": 1,
     "abort_on_example_error": True,

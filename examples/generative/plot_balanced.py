@@ -65,6 +65,7 @@ for name, (accuracy, gap) in results.items():
     marker = "s" if "balanced" in name else "o" if "epsilon" in name else "*"
     ax.plot(gap, accuracy, marker, label=name)
 ax.set(xlabel="demographic parity difference", ylabel="accuracy on real rows")
+ax.set_title("Classifiers, by what they were trained on")
 ax.legend(fontsize="small")
 fig.tight_layout()
 plt.show()

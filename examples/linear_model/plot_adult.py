@@ -77,6 +77,7 @@ for epsilon in epsilons if points else []:
     label = "no privacy" if epsilon == np.inf else f"epsilon {epsilon:g}"
     ax.plot(path[:, 0], path[:, 1], "o-", label=label)
 ax.set(xlabel="demographic parity difference", ylabel="test error")
+ax.set_title("Error against parity, by budget")
 if points:
     ax.legend()
 fig.tight_layout()

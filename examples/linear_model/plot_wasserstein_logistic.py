@@ -116,6 +116,7 @@ for ax, fitted, gap, name in (
         ax.plot(points[:, gap], points[:, 0], "o-", label=label)
     ax.set(xlabel=name, ylabel="accuracy")
 axes[0].legend()
+fig.suptitle("Accuracy against two disparities, by budget")
 fig.tight_layout()
 
 # %%
@@ -139,6 +140,7 @@ for name, relation in (
     ]
     ax.plot(alphas, np.array(own) * n_train, label=name)
 ax.set(xlabel="fairness weight", ylabel="sensitivity times n", yscale="log")
+ax.set_title("What one record can change in a gradient")
 ax.legend()
 fig.tight_layout()
 plt.show()
