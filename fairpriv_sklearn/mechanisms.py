@@ -13,8 +13,9 @@ import numbers
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,10 @@ _SIGN = np.uint64(1 << 63)
 _SATURATION = 1 << 62
 _MIN_EPSILON, _MAX_EPSILON = 1e-6, 1e6
 _MAX_NUMERATOR = 1 << 40
+# Thresholds of discrete Laplace noise are products over digits of this many bits. At
+# most 100 roundings of 2**-53 come between a threshold and its comparison with a word.
+_DIGIT_BITS = 10
+_THRESHOLD_ERROR = 2.0**-45
 
 
 class NoiseSource:
@@ -133,8 +138,14 @@ class NoiseSource:
         """
         if not low < high:
             raise ValueError(f"low must be below high, got {low!r} and {high!r}.")
-        n = math.prod(_shape(size))
-        values = self._below(high - low, n).astype(np.int64) + np.int64(low)
+        cell = _WORD // (high - low)
+        if cell == _WORD:
+            return np.full(size, low, dtype=np.int64)
+        words = self._words(math.prod(_shape(size)))
+        largest = np.uint64(cell * (high - low) - 1)
+        while (rejected := np.flatnonzero(words > largest)).size:
+            words[rejected] = self._words(rejected.size)
+        values = (words // np.uint64(cell)).astype(np.int64) + np.int64(low)
         return values.reshape(size)
 
     def choice(self, n: int, k: int) -> NDArray[np.int64]:
@@ -195,27 +206,6 @@ class NoiseSource:
         z = _lower_normal_quantile(magnitude, in_tail, self._words(in_tail.size))
         np.negative(z, out=z, where=words >= _SIGN)
         return z.reshape(size)
-
-    def _coins(self, n: int) -> NDArray[np.bool_]:
-        """Toss `n` fair coins with one bit for each."""
-        bits = np.unpackbits(self._words(-(-n // 64)).view(np.uint8), count=n)
-        return bits.view(bool)
-
-    def _accepted(self, n: int, bound: int) -> NDArray[np.uint64]:
-        """Draw `n` words below `bound` (0 < bound <= 2**64) by rejection."""
-        words = self._words(n)
-        largest = np.uint64(bound - 1)
-        # The bounds in use are close to 2**64: rejected words are rare.
-        while (rejected := np.flatnonzero(words > largest)).size:
-            words[rejected] = self._words(rejected.size)
-        return words
-
-    def _below(self, n: int, size: int) -> NDArray[np.uint64]:
-        """Draw `size` uniform integers below `n`."""
-        cell = _WORD // n
-        if cell == _WORD:
-            return np.zeros(size, dtype=np.uint64)
-        return self._accepted(size, n * cell) // np.uint64(cell)
 
 
 def noise_source(random_state=None) -> NoiseSource:
@@ -409,10 +399,10 @@ class DiscreteLaplaceMechanism:
 
     .. rubric:: Privacy
 
-    Pure `epsilon`-DP for any two count vectors at l1 distance at most `sensitivity`.
-    The sampler of [1]_ works in 64-bit integers only; its scale is a ratio of
-    integers t / s, rounded up, and `epsilon_spent` is what that ratio implies.
-    Counts are saturated at 2**62 so that no value can overflow.
+    Pure `epsilon`-DP for any two count vectors at l1 distance at most `sensitivity`
+    [1]_. The scale is a ratio of integers t / s, rounded up, and `epsilon_spent` is
+    what that ratio implies. Counts are saturated at 2**62 so that no value can
+    overflow.
 
     Parameters
     ----------
@@ -436,10 +426,19 @@ class DiscreteLaplaceMechanism:
     ValueError
         If a parameter is out of its range.
 
+    Notes
+    -----
+    The law is exact. One random word is inverted in floating point; where rounding
+    errors could change the answer, exactly rounded decimal arithmetic decides, with as
+    many more random bits [2]_ as it takes.
+
     References
     ----------
-    .. [1] C. L. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for
-       Differential Privacy", NeurIPS, 2020.
+    .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan, "Universally Utility-Maximizing
+       Privacy Mechanisms", STOC, 2009.
+    .. [2] D. E. Knuth, A. C. Yao, "The Complexity of Nonuniform Random Number
+       Generation", in: Algorithms and Complexity: New Directions and Recent Results,
+       Academic Press, 1976.
 
     Examples
     --------
@@ -564,70 +563,74 @@ def _lower_normal_quantile(
 def _discrete_laplace(
     source: NoiseSource, size: int, t: int, shift: int
 ) -> NDArray[np.int64]:
-    """Draw `size` integers with P(z) proportional to exp(-|z| 2**shift / t)."""
-    is_zero = -math.expm1(-(1 << shift) / t)
-    acceptance = (1.0 - math.exp(-1.0)) * (1.0 - is_zero / 2.0)
-    accepted, missing = [], size
-    while missing > 0:
-        # Four standard deviations more than needed on average: rarely a second round.
-        n_candidates = int((missing + 4.0 * math.sqrt(missing)) / acceptance) + 16
-        candidates = _laplace_candidates(source, n_candidates, t, shift)[:missing]
-        accepted.append(candidates)
-        missing -= candidates.size
-    return np.concatenate([np.empty(0, dtype=np.int64), *accepted])
+    """Draw `size` integers with P(z) proportional to r**|z|, r = exp(-2**shift / t).
 
-
-def _laplace_candidates(
-    source: NoiseSource, n: int, t: int, shift: int
-) -> NDArray[np.int64]:
-    """Canonne, Kamath and Steinke (2020), Algorithm 2, for `n` candidates at once."""
-    remainder = source._below(t, n)
-    remainder = remainder[_bernoulli_exp(source, remainder, t)]
-    geometric = _geometric(source, remainder.size)
-    # remainder + t * geometric has P(x) proportional to exp(-x / t).
-    magnitude = (remainder.astype(np.int64) + t * geometric) >> shift
-    negative = source._coins(magnitude.size)
-    kept = ~(negative & (magnitude == 0))  # -0 would count zero twice
-    return np.where(negative, -magnitude, magnitude)[kept]
-
-
-def _geometric(source: NoiseSource, n: int) -> NDArray[np.int64]:
-    """Draw `n` integers with P(v) = (1 - 1/e) exp(-v)."""
-    values = np.zeros(n, dtype=np.int64)
-    running = np.arange(n)
-    while running.size:
-        ones = np.ones(running.size, dtype=np.uint64)
-        running = running[_bernoulli_exp(source, ones, 1)]
-        values[running] += 1
-    return values
-
-
-def _bernoulli_exp(
-    source: NoiseSource, numerator: NDArray[np.uint64], denominator: int
-) -> NDArray[np.bool_]:
-    """Toss coins with probability exp(-numerator / denominator), a ratio in [0, 1].
-
-    The first K whose coin of probability ratio / K shows False is odd with exactly
-    this probability (Canonne, Kamath and Steinke, 2020, Algorithm 1).
+    By inversion: P(|Z| >= k) = c r**k for k >= 1, with c = 2 / (1 + r). So a fair coin
+    is the sign, and a uniform U < 1 <= c gives the magnitude k with
+    c r**(k + 1) <= U < c r**k. One word holds the sign and the first 63 bits of U. A
+    logarithm guesses k, and the guess stands if all U with these bits lie between the
+    two thresholds, whatever the rounding errors. Otherwise more bits of U decide, so
+    that floating point decides how long a draw takes, but not what it is.
     """
-    is_odd = np.ones(numerator.size, dtype=bool)
-    running = np.arange(numerator.size)
-    k = 1
-    while running.size:
-        coins = _bernoulli_ratio(source, numerator[running], denominator * k)
-        running = running[coins]
-        is_odd[running] ^= True
-        k += 1
-    return is_odd
+    ratio, factor, powers = _laplace_thresholds(t, shift)
+    words = source.uint64(size)
+    u = (words & ~_SIGN).astype(np.float64)  # U lies between u and u + 1, times 2**-63
+    guess = np.log(u + 0.5)
+    guess -= math.log(factor)
+    guess *= -t / (1 << shift)
+    magnitude = guess.astype(np.int64)
+    # No guess is too wrong to be compared with its own thresholds.
+    magnitude &= math.prod(power.size for power in powers) - 1
+    threshold, digits = factor, magnitude
+    for power in powers:
+        threshold *= power[digits & (power.size - 1)]
+        digits = digits >> _DIGIT_BITS
+    is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR)
+    is_sure &= u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR))
+    for i in np.flatnonzero(~is_sure):
+        magnitude[i] = _laplace_magnitude(source, int(words[i] & ~_SIGN), t, shift)
+    return np.negative(magnitude, out=magnitude, where=words >= _SIGN)
 
 
-def _bernoulli_ratio(
-    source: NoiseSource, numerator: NDArray[np.uint64], denominator: int
-) -> NDArray[np.bool_]:
-    """Toss coins with probability numerator / denominator, in integers only."""
-    if denominator == 1:
-        return numerator > 0
-    # A word below denominator * cell falls into each of the cells equally often.
-    cell = _WORD // denominator
-    words = source._accepted(numerator.size, denominator * cell)
-    return words < numerator * np.uint64(cell)
+@lru_cache
+def _laplace_thresholds(
+    t: int, shift: int
+) -> tuple[float, float, list[NDArray[np.float64]]]:
+    """Return r, 2**63 c and tables: one entry of each, by the digits of k, make r**k.
+
+    Entry j of table i is r**(j 2**(10 i)), a product of correctly rounded r**(2**b).
+    Only an r that is nearly 0 can underflow: its thresholds are below u = 1 either way.
+    """
+    n_bits = max(1, (45 * t >> shift).bit_length())  # r**k < 2**-64 beyond
+    with localcontext(Context(prec=40)):
+        ratios = [float((Decimal(-1 << (shift + b)) / t).exp()) for b in range(n_bits)]
+    powers = []
+    for first in range(0, n_bits, _DIGIT_BITS):
+        power = np.ones(1)
+        for ratio in ratios[first : first + _DIGIT_BITS]:
+            power = np.concatenate([power, power * ratio])
+        powers.append(power)
+    return ratios[0], 2.0**64 / (1.0 + ratios[0]), powers
+
+
+def _laplace_magnitude(source: NoiseSource, u: int, t: int, shift: int) -> int:
+    """Return the magnitude for a U that starts with the 63 bits of `u`.
+
+    It is the integer part of log(c / U) t / 2**shift. Exponentials and logarithms of
+    decimal numbers are correctly rounded: all roundings together move this product,
+    which is below 2**40 n_bits, by far less than `slack`.
+    """
+    n_bits = 63
+    while True:
+        precision = 30 + n_bits // 3
+        with localcontext(Context(prec=precision)):
+            scale = Decimal(t) / (1 << shift)
+            factor = (2 << n_bits) / (1 + (-1 / scale).exp())
+            slack = Decimal(10) ** (20 - precision)
+            if u > 0:
+                smallest = math.floor((factor / (u + 1)).ln() * scale - slack)
+                largest = math.floor((factor / u).ln() * scale + slack)
+                if smallest == largest:
+                    return largest
+        u = (u << 64) + int(source.uint64(1)[0])
+        n_bits += 64

@@ -191,7 +191,7 @@ def test_audit_of_the_histogram_release(monkeypatch, relation):
     sides = []
     for seed_side, (P, y, group) in enumerate(worst_pair(relation)):
         outputs = []
-        for seed in range(1500):
+        for seed in range(2500):
             model.set_params(random_state=2 * seed + seed_side)
             counts = model.fit(P, y, sensitive_features=group).counts_[0, 0]
             # The log-likelihood ratio of double-sided geometric noise is bounded:

@@ -366,22 +366,129 @@ def test_discrete_laplace_with_a_huge_budget_is_silent(epsilon):
     assert mechanism.variance < 1e-20
 
 
-@pytest.mark.parametrize("ratio", [(1, 1), (1, 2), (7, 9), (1, 10**9), (0, 5)])
-def test_bernoulli_exp(ratio):
-    n = 50_000
-    numerator = np.full(n, ratio[0], dtype=np.uint64)
-    coins = mechanisms._bernoulli_exp(noise_source(5), numerator, ratio[1])
-    probability = math.exp(-ratio[0] / ratio[1])
-    assert stats.binomtest(int(coins.sum()), n, probability).pvalue > REJECT
+SCALES = [0.1, 2.0, 20.0, 300.0, 3e4, 1e6, 1e9]
 
 
-def test_bernoulli_ratio_is_exact_at_the_cell_edges():
-    cell = 2**64 // 3
-    words = [2 * cell - 1, 2 * cell, 2**64 - 1, 0]  # the third is no cell: redrawn
-    coins = mechanisms._bernoulli_ratio(
-        scripted_source(words), np.array([2, 2, 2], dtype=np.uint64), 3
-    )
-    np.testing.assert_array_equal(coins, [True, False, True])
+def laplace_of_scale(scale):
+    sensitivity = max(1, int(scale * 1e-3))
+    return DiscreteLaplaceMechanism(sensitivity, sensitivity / scale)
+
+
+def laplace_tail(mechanism, k):
+    """P(|Z| >= k), for k >= 1, of the rational scale."""
+    t, shift = mechanism._ratio
+    ratio = mpmath.exp(-mpmath.mpf(2**shift) / t)
+    return 2 * ratio**k / (1 + ratio)
+
+
+@pytest.mark.parametrize("scale", [*SCALES, 2.0**39.5])
+def test_laplace_thresholds_are_as_close_as_the_margin_assumes(scale):
+    t, shift = laplace_of_scale(scale)._ratio
+    ratio, factor, powers = mechanisms._laplace_thresholds(t, shift)
+    rng = np.random.default_rng(0)
+    with mpmath.workdps(40):
+        rate = mpmath.mpf(2**shift) / t
+        assert abs(ratio / mpmath.exp(-rate) - 1) < 2.0**-53
+        assert abs(factor * (1 + mpmath.exp(-rate)) / 2**64 - 1) < 2.0**-51
+        for _ in range(200):
+            digits = [int(rng.integers(power.size)) for power in powers]
+            k = sum(digit << (10 * i) for i, digit in enumerate(digits))
+            entries = [power[j] for power, j in zip(powers, digits, strict=True)]
+            assert abs(math.prod(entries) / mpmath.exp(-k * rate) - 1) < 2.0**-46.5
+    assert k < math.prod(power.size for power in powers) <= 90 * scale
+    assert sum(power.size for power in powers) <= 5 * 2**10  # 40 kB
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1 / 720, *SCALES, 2.0**39.5])
+def test_discrete_laplace_inverts_its_distribution_function(scale):
+    mechanism = laplace_of_scale(scale)
+    rng = np.random.default_rng(1)
+    tails = [0, 1, 2, 10**6, 2**40, 2**62, 2**63 - 2, 2**63 - 1]
+    words = np.append(np.uint64(tails), rng.integers(2**63, size=60, dtype=np.uint64))
+    # Any further words say one half: U is word + 1/2, or a little more.
+    source = scripted_source([*words, *[2**63] * 2 * words.size])
+    noise = mechanism.release(np.zeros(words.size, dtype=np.int64), source)
+    t, shift = mechanism._ratio
+    with mpmath.workdps(60):
+        factor = laplace_tail(mechanism, 0)
+        for word, drawn in zip(words, noise, strict=True):
+            u = (int(word) + mpmath.mpf(0.5) + 1e-18) / mpmath.mpf(2) ** 63
+            assert drawn == mpmath.floor(mpmath.log(factor / u) * t / 2**shift)
+
+
+@pytest.mark.parametrize(
+    ("scale", "k"),
+    [(0.1, 1), (0.1, 4), (2.0, 1), (2.0, 70), (20.0, 19), (300.0, 1), (300.0, 5000)]
+    + [(3e4, 31_234), (1e6, 12_345_678), (1e9, 123_456_789), (2.0**39.5, 10**12)],
+)
+@pytest.mark.parametrize("sign", [0, 1])
+def test_discrete_laplace_decides_ties_with_more_bits(scale, k, sign):
+    mechanism = laplace_of_scale(scale)
+    with mpmath.workdps(100):
+        tail = int(mpmath.floor(laplace_tail(mechanism, k) * mpmath.mpf(2) ** 191))
+    first, second, third = [(tail >> bits) % 2**64 for bits in (128, 64, 0)]
+    for words, magnitude in [
+        ([first - 1], k),
+        ([first, second - 1], k),
+        ([first, second, third - 1], k),
+        ([first, second, third + 1], k - 1),
+        ([first, second + 1], k - 1),
+        ([first + 1], k - 1),
+    ]:
+        source = scripted_source([words[0] + (sign << 63), *words[1:]])
+        released = mechanism.release(np.array([100]), source)
+        assert released.tolist() == [100 - magnitude if sign else 100 + magnitude]
+        with pytest.raises(IndexError):
+            source.uint64(1)  # no word is left
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    # The last guesses 1024 too much, the number of thresholds.
+    [lambda log: 1.001 * log, lambda log: 40.0 - log, lambda log: log - 1024 / 20],
+)
+def test_a_wrong_logarithm_changes_no_draw(wrong, monkeypatch):
+    mechanism, counts = DiscreteLaplaceMechanism(20, 1.0), np.zeros(200, dtype=np.int64)
+    expected = mechanism.release(counts, noise_source(0))
+    log = np.log
+    monkeypatch.setattr(np, "log", lambda u: wrong(log(u)))
+    noise = mechanism.release(counts, noise_source(0))
+    np.testing.assert_array_equal(noise, expected)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_discrete_laplace_takes_one_word_for_each_count(scale):
+    source = noise_source(3)
+    laplace_of_scale(scale).release(np.zeros((40, 50), dtype=np.int64), source)
+    assert source.uint64(1) == noise_source(3).uint64(2001)[-1]
+    assert laplace_of_scale(scale).release(np.zeros(0, dtype=int), source).size == 0
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_discrete_laplace_agrees_with_scipy(scale):
+    n = 100_000
+    mechanism = laplace_of_scale(scale)
+    noise = mechanism.release(np.zeros(n, dtype=np.int64), noise_source(4))
+    law = stats.dlaplace(1 / scale)
+    edges = np.unique(law.ppf(np.linspace(0, 1, 42)[1:-1]))
+    expected = n * np.diff(law.cdf(edges), prepend=0.0, append=1.0)
+    observed = np.bincount(np.searchsorted(edges, noise), minlength=edges.size + 1)
+    assert stats.chisquare(observed, expected).pvalue > REJECT
+
+
+def test_digits_of_the_magnitude_are_independent_and_geometric():
+    scale = 1000.0
+    counts = np.zeros(200_000, dtype=np.int64)
+    noise = laplace_of_scale(scale).release(counts, noise_source(5))
+    # Given that it is not 0, the magnitude less 1 is geometric.
+    geometric = np.abs(noise[noise != 0]) - 1
+    low, high = geometric & 1023, geometric >> 10
+    table = np.histogram2d(low, np.minimum(high, 3), bins=[16, 4])[0]
+    assert stats.chi2_contingency(table).pvalue > REJECT
+    law = stats.geom(-math.expm1(-1 / scale), loc=-1)
+    expected = np.diff(law.cdf(np.arange(-1, 1024, 64))) / law.cdf(1023)
+    observed = np.bincount(low >> 6, minlength=16)
+    assert stats.chisquare(observed, low.size * expected).pvalue > REJECT
 
 
 @given(

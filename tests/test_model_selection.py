@@ -1264,10 +1264,10 @@ def measured_repair(sizes, epsilon, rng):
 )
 def test_expected_ks_error(sizes, epsilon):
     rng = np.random.default_rng(0)
-    measured = [measured_repair(sizes, epsilon, rng) for _ in range(8)]
+    measured = [measured_repair(sizes, epsilon, rng) for _ in range(40)]
     mean, worst = np.mean(measured, axis=0)
     repair = DPBarycenterTransformer(epsilon=epsilon, n_bins=36, bounds=(0, 1))
-    expected = expected_error(repair, group_sizes=sizes, n_repeats=5)
+    expected = expected_error(repair, group_sizes=sizes, n_repeats=40)
     assert mean / 1.5 < expected.error < 1.5 * mean
     assert worst / 1.5 < expected.worst_error < 1.5 * worst
     assert expected.violation >= expected.violation_without_noise > 0

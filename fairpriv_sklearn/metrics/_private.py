@@ -157,8 +157,6 @@ def dp_group_rates(
     ----------
     .. [1] R. G. Newcombe, "Interval estimation for the difference between independent
        proportions: comparison of eleven methods", Statistics in Medicine 17, 1998.
-    .. [2] C. L. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for
-       differential privacy", NeurIPS 2020 (the sampler of the noise).
 
     Examples
     --------
