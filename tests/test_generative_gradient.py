@@ -5,6 +5,7 @@ import math
 import numpy as np
 import ot
 import pytest
+from _audit import gaussian_audit
 from _generative import semidual_plan
 
 from fairpriv_sklearn.generative import (
@@ -265,3 +266,39 @@ def test_gradient_parameters_are_checked(wrong):
     generator = DPSlicedWassersteinGenerator(bounds=(0, 1), **wrong)
     with pytest.raises(ValueError, match=next(iter(wrong))):
         generator.fit(np.ones((3, 2)))
+
+
+def test_audit_of_a_whole_fit(monkeypatch):
+    """One record of 400 moves; what is seen stays below the receipt's mu."""
+    X = np.zeros((400, 1))
+    other = X.copy()
+    X[0], other[0] = 0.55, -0.55  # the clip radius is 0.6
+    released = []
+    release = _exact.GaussianBudget.release
+
+    def record(self, *arguments):
+        released.append(release(self, *arguments))
+        return released[-1]
+
+    monkeypatch.setattr(_exact.GaussianBudget, "release", record)
+    outputs = []
+    for side, D in enumerate((X, other)):
+        seen = []
+        for seed in range(2000):
+            fit = DPSlicedWassersteinGenerator(
+                method="gradient",
+                epsilon=4.0,
+                bounds=(-1, 1),
+                max_iter=1,
+                batch_size=1,
+                hidden_layer_sizes=(),
+                random_state=2000 * side + seed,
+            ).fit(D)
+            # half the gradient is the mean about the released mean, in clip radii
+            sign = fit.directions_[0, 0]
+            noisy = released[-1][0].item() / (2 * sign**2) * fit._plan_.moments.clip
+            seen.append(noisy + fit._means[0, 0])
+        outputs.append(seen)
+    mu = fit.privacy_.parts[0][1]
+    # a sensitivity too small by the root of two is caught: the bound is then 1.07 mu
+    assert 0.6 * mu < gaussian_audit(*outputs) <= mu

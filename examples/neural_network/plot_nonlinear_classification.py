@@ -52,8 +52,9 @@ fig.suptitle("Records by class and by group")
 # %%
 # Bounds, classes and groups are public arguments. Every weight of a network gets its
 # noise, so the network is small, and the steps are large. Their size and number, the
-# clip norm and the weight of the penalty were tried out on this simulation, with the
-# test rows in view; on people's records such trials would have to be paid for.
+# clip norm and the weight of the penalty were tried out on this simulation, and the
+# curve on the models, with the test rows in view; on people's records such trials would
+# have to be paid for.
 
 public = {"bounds": (-3, 3), "classes": [0, 1], "groups": [0, 1]}
 
