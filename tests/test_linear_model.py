@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.fixes import parse_version
 
+from fairpriv_sklearn._training._penalty import gradient_sensitivity
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import (
@@ -23,7 +24,6 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
-from fairpriv_sklearn.linear_model._penalty import gradient_sensitivity
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
 

@@ -13,12 +13,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad
 
-from fairpriv_sklearn.linear_model._design import (
+from fairpriv_sklearn._training._design import (
     UNIT,
     Design,
     ExactSum,
     FeatureScaling,
     default_data_norm,
+)
+from fairpriv_sklearn._training._penalty import (
+    ROUNDING,
+    WassersteinPenalty,
+    gradient_sensitivity,
+    unit_range_directions,
 )
 from fairpriv_sklearn.linear_model._minimiser import (
     RegularisedLogistic,
@@ -27,12 +33,6 @@ from fairpriv_sklearn.linear_model._minimiser import (
 )
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
-from fairpriv_sklearn.linear_model._penalty import (
-    ROUNDING,
-    WassersteinPenalty,
-    gradient_sensitivity,
-    unit_range_directions,
-)
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 
 MANY = settings(max_examples=60, deadline=None)

@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._rowwise import row_scores
-from fairpriv_sklearn.linear_model._noisy_gradients import (
+from fairpriv_sklearn._training._noisy_gradients import (
     Budget,
     Cells,
     public_sizes,
 )
-from fairpriv_sklearn.linear_model._penalty import WassersteinPenalty
+from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPRegressor,

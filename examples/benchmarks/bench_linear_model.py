@@ -19,18 +19,18 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._training._penalty import (
+    WassersteinPenalty,
+    gradient_sensitivity,
+)
 from fairpriv_sklearn.datasets import fetch_adult, make_spurious_bias
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._design import FeatureScaling
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
-from fairpriv_sklearn.linear_model._penalty import (
-    WassersteinPenalty,
-    gradient_sensitivity,
-)
 from fairpriv_sklearn.transport import wasserstein_1d
 
 DELTA = 0.1 / 30_000

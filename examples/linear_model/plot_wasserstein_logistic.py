@@ -15,9 +15,9 @@ the classification experiments of Rodríguez-Vítores, Lalanne and Loubes (2025)
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fairpriv_sklearn._training._penalty import gradient_sensitivity
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-from fairpriv_sklearn.linear_model._penalty import gradient_sensitivity
 
 n_train = 30_000
 X, y, group = make_spurious_bias(n_train, random_state=0)

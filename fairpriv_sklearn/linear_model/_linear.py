@@ -11,12 +11,12 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
 from fairpriv_sklearn._sklearn import Interval, fit_context
-from fairpriv_sklearn.accounting import calibrate_gaussian
-from fairpriv_sklearn.linear_model._bounded import (
+from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     INPUT,
     BoundedLinearMixin,
 )
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak

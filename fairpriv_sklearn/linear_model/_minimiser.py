@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fairpriv_sklearn._rowwise import row_softmax
-from fairpriv_sklearn.linear_model._design import UNIT, Design
+from fairpriv_sklearn._training._design import UNIT, Design
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn.linear_model._design import BITS, UNIT, Design, ExactSum
+from fairpriv_sklearn._training._design import BITS, UNIT, Design, ExactSum
 
 Floats = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from fairpriv_sklearn._rowwise import row_softmax
-from fairpriv_sklearn.linear_model._design import Design, ExactSum
-from fairpriv_sklearn.linear_model._penalty import WassersteinPenalty
+from fairpriv_sklearn._training._design import Design, ExactSum
+from fairpriv_sklearn._training._penalty import WassersteinPenalty
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
 from fairpriv_sklearn._sklearn import Interval, fit_context
-from fairpriv_sklearn.accounting import calibrate_gaussian
-from fairpriv_sklearn.linear_model._bounded import (
+from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     COUNT_SHARE,
     INPUT,
@@ -20,6 +19,7 @@ from fairpriv_sklearn.linear_model._bounded import (
     class_probabilities,
     most_probable,
 )
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
     RegularisedLogistic,

@@ -13,31 +13,31 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from fairpriv_sklearn._base import DPEstimator, encode_labels
 from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn.accounting import calibrate_without_replacement
-from fairpriv_sklearn.linear_model._bounded import (
+from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     check_blind,
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn.linear_model._descent import accelerated_descent
-from fairpriv_sklearn.linear_model._noisy_gradients import (
+from fairpriv_sklearn._training._noisy_gradients import (
     Budget,
     Cells,
     NoisyGradientsMixin,
     Sizes,
 )
+from fairpriv_sklearn._training._penalty import (
+    WassersteinPenalty,
+    gradient_sensitivity,
+    unit_range_directions,
+)
+from fairpriv_sklearn._training._progress import Progress, with_callbacks
+from fairpriv_sklearn.accounting import calibrate_without_replacement
+from fairpriv_sklearn.linear_model._descent import accelerated_descent
 from fairpriv_sklearn.linear_model._objective import (
     NOISE_RIDGE,
     FairLogisticLoss,
     minimise_without_noise,
 )
-from fairpriv_sklearn.linear_model._penalty import (
-    WassersteinPenalty,
-    gradient_sensitivity,
-    unit_range_directions,
-)
-from fairpriv_sklearn.linear_model._progress import Progress, with_callbacks
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from fairpriv_sklearn._base import DPEstimator
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._sklearn import Interval, fit_context
-from fairpriv_sklearn.linear_model._progress import with_callbacks
+from fairpriv_sklearn._training._progress import with_callbacks
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs
 

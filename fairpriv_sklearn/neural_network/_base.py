@@ -12,10 +12,10 @@ from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._rowwise import row_scores
 from fairpriv_sklearn._sklearn import Interval, StrOptions
-from fairpriv_sklearn.linear_model._design import FeatureScaling
-from fairpriv_sklearn.linear_model._noisy_gradients import NoisyGradientsMixin
-from fairpriv_sklearn.linear_model._penalty import WassersteinPenalty
-from fairpriv_sklearn.linear_model._progress import Progress
+from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
+from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,

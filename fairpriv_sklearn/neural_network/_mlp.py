@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
 from fairpriv_sklearn._rowwise import row_softmax
 from fairpriv_sklearn._sklearn import StrOptions, fit_context
-from fairpriv_sklearn.linear_model._progress import with_callbacks
+from fairpriv_sklearn._training._progress import with_callbacks
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
 from fairpriv_sklearn.privacy import warn_leak

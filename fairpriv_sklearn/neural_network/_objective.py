@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._rowwise import BLOCK_ROWS, row_scores, row_softmax
-from fairpriv_sklearn.linear_model._penalty import (
+from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     record_changes,
     unit_range_directions,

@@ -14,7 +14,7 @@ from fairpriv_sklearn._base import public_fact
 from fairpriv_sklearn._groups import sensitive_positions
 from fairpriv_sklearn._rowwise import row_scores, row_softmax
 from fairpriv_sklearn._sklearn import Interval
-from fairpriv_sklearn.linear_model._design import FeatureScaling, default_data_norm
+from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
 from fairpriv_sklearn.privacy import warn_leak
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.

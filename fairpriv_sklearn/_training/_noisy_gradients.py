@@ -13,13 +13,13 @@ from sklearn.utils.validation import validate_data
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
 from fairpriv_sklearn._groups import AttributeBlindMixin, fit_groups
 from fairpriv_sklearn._sklearn import Interval
-from fairpriv_sklearn.accounting import calibrate_gaussian
-from fairpriv_sklearn.linear_model._bounded import (
+from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     COUNT_SHARE,
     BoundedLinearMixin,
 )
-from fairpriv_sklearn.linear_model._progress import CallbackSupportMixin
+from fairpriv_sklearn._training._progress import CallbackSupportMixin
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import GaussianMechanism, NoiseSource
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 

@@ -1,0 +1,1 @@
+"""What fits by noisy gradients share: bounded rows, budget, penalty, progress."""
