@@ -19,6 +19,7 @@ __all__ = [
     "model_selection",
     "neural_network",
     "postprocessing",
+    "preprocessing",
     "privacy",
     "transport",
 ]

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import os
 import tempfile
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from urllib.request import urlopen
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from fairpriv_sklearn.datasets._sources import SOURCES, Source
+from fairpriv_sklearn.preprocessing import Codebook
 
 _PARAMETERS = """missing : {{"keep", "drop"}}, default="keep"
         Whether to drop the rows in which a feature or the target is missing. A missing
@@ -57,6 +59,9 @@ _PARAMETERS = """missing : {{"keep", "drop"}}, default="keep"
             The classes, from the code book; None for a regression target.
         target_bounds : tuple or None
             Range of a regression target, from the code book.
+        codebook : Codebook
+            The same facts of features, target and sensitive features as one
+            :class:`~fairpriv_sklearn.preprocessing.Codebook`.
         DESCR : str
             Origin and known pitfalls.
         frame : DataFrame
@@ -344,6 +349,7 @@ def _fetch(
         groups=groups,
         classes=source.categories.get(target),
         target_bounds=source.bounds.get(target),
+        codebook=_codebook(source, features, target, sensitive, groups),
         DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
         frame=frame,
         **beside,
@@ -369,6 +375,16 @@ def _features(source: Source, target, sensitive) -> list[str]:
     """Names of the feature columns: numeric ones first, as in the table of sources."""
     others = {target, *sensitive, *source.not_features, *source.thresholds}
     return [c for c in [*source.bounds, *source.categories] if c not in others]
+
+
+def _codebook(source: Source, features, target, sensitive, groups) -> Codebook:
+    """Code book of the columns that are returned: features, target, groups."""
+    columns = source.codebook(target, sensitive).columns
+    if len(sensitive) == 1:
+        kept = replace(columns[sensitive[0]], categories=tuple(groups))
+        columns = {**columns, sensitive[0]: kept}
+    names = [*features, target, *sensitive]
+    return Codebook(tuple((name, columns[name]) for name in names))
 
 
 def _groups(source: Source, sensitive) -> list:

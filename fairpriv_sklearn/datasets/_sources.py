@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fairpriv_sklearn.preprocessing import Codebook, Column
+
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
@@ -32,6 +34,28 @@ class Source:
     thresholds: dict[str, float] = field(default_factory=dict)  # derived indicators
     groups: dict[str, list] = field(default_factory=dict)  # default rows to keep
     notes: str = ""
+
+    def codebook(self, target=None, sensitive=None) -> Codebook:
+        """All columns as a code book, with their roles."""
+        target = self.targets[0] if target is None else target
+        sensitive = self.sensitive[:1] if sensitive is None else sensitive
+        roles = {**dict.fromkeys(sensitive, "group"), target: "target"}
+        entries = [
+            (name, Column("number", range=pair, role=roles.get(name, "feature")))
+            for name, pair in self.bounds.items()
+        ]
+        entries += [
+            (
+                name,
+                Column(
+                    "category",
+                    categories=tuple(values),
+                    role=roles.get(name, "feature"),
+                ),
+            )
+            for name, values in self.categories.items()
+        ]
+        return Codebook(tuple(entries))
 
 
 def _fields(text: str):

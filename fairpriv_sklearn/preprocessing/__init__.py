@@ -1,0 +1,8 @@
+"""What is public about a table, and tables turned into bounded numbers."""
+
+from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
+
+__all__ = [
+    "Codebook",
+    "Column",
+]

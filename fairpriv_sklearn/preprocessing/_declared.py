@@ -1,0 +1,97 @@
+"""Names and declared kinds of a table's columns; no cell is looked at."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fairpriv_sklearn.preprocessing._codebook import Column
+
+ARROW_FILES = (".arrow", ".feather", ".ipc")
+PARQUET_FILES = (".parquet", ".pq")
+
+
+def declared_columns(source, typed=None) -> list[tuple[str, Column]]:
+    """Pairs of name and Column of a frame, an Arrow table or a file."""
+    if isinstance(source, str | os.PathLike):
+        return _of_file(Path(source), typed)
+    if _is_arrow(source):
+        return _of_schema(source.schema, typed is not False)
+    if not hasattr(source, "columns"):
+        raise TypeError(
+            "a template is made from a data frame, an Arrow table or the path of a "
+            f"file, got {type(source).__name__}."
+        )
+    dtypes = source.dtypes
+    names = list(source.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                "names of columns must be strings; rename them, for example by "
+                "frame.rename(columns=str)."
+            )
+    types = list(dtypes.values()) if isinstance(dtypes, dict) else list(dtypes)
+    return [
+        (name, _of_type(str(dtype)) if typed else Column())
+        for name, dtype in zip(names, types, strict=True)
+    ]
+
+
+def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    if last in ARROW_FILES + PARQUET_FILES:
+        try:
+            import pyarrow
+            import pyarrow.feather
+            import pyarrow.parquet
+        except ImportError:
+            raise ImportError(
+                f"reading {path.name} needs pyarrow: pip install pyarrow."
+            ) from None
+        try:
+            if last in PARQUET_FILES:
+                schema = pyarrow.parquet.read_schema(path)
+            else:
+                schema = pyarrow.feather.read_table(path).schema
+        except (pyarrow.ArrowException, OSError):
+            raise ValueError(f"{path.name} is not a file of its kind.") from None
+        return _of_schema(schema, typed is not False)
+    from fairpriv_sklearn._cli.reader import read_names
+
+    return [(name, Column()) for name in read_names(path)]
+
+
+def _is_arrow(source) -> bool:
+    return type(source).__module__.split(".")[0] == "pyarrow" and hasattr(
+        source, "schema"
+    )
+
+
+def _of_schema(schema, typed) -> list[tuple[str, Column]]:
+    return [
+        (field.name, _of_type(str(field.type)) if typed else Column())
+        for field in schema
+        # the index that pandas writes beside the columns
+        if not field.name.startswith("__index_level_")
+    ]
+
+
+def _of_type(name: str) -> Column:
+    """What a declared type says, by its name in Arrow, polars or pandas."""
+    name = name.lower()
+    if name.startswith(("dictionary", "categorical", "category", "enum")):
+        return Column("category")
+    if name.startswith(("timestamp", "date", "datetime")):
+        return Column("date")
+    if name.startswith("bool"):
+        return Column("flag")
+    if name.startswith(("int", "uint")):
+        return Column("number", integer=True)
+    if name.startswith(("float", "double", "halffloat", "decimal")):
+        return Column("number")
+    if name.startswith(("string", "large_string", "utf8", "str", "string_view")):
+        return Column("category")
+    return Column()
