@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import wraps
 from numbers import Real
 
 import numpy as np
@@ -16,6 +18,44 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
 
+def _on_a_draft(fit):
+    """Run `fit` on a copy that holds the arguments only, and publish it whole.
+
+    Validation touches no attribute of an earlier fit; the reserve makes the object
+    unfitted (`PrivacyFilter.reserve`); and all that `fit` learnt is published in one
+    step, together with `privacy_`. An interrupted fit, or two fits of one object in
+    two threads, can then never leave a model beside the guarantee of another.
+    """
+
+    @wraps(fit)
+    def fit_and_publish(self, *args, **kwargs):
+        if "_draft_of" in self.__dict__:  # a fit that calls its parent's
+            return fit(self, *args, **kwargs)
+        draft = object.__new__(type(self))
+        draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
+        fit(draft, *args, **kwargs)
+        fitted = dict(draft.__dict__)
+        del fitted["_draft_of"]
+        self.__dict__ = fitted
+        return self
+
+    return fit_and_publish
+
+
+def unfitted_state(estimator) -> dict:
+    """The constructor's arguments, and the settings that scikit-learn keeps."""
+    names = estimator.get_params(deep=False)
+    return {
+        key: value
+        for key, value in vars(estimator).items()
+        if key in names or key.startswith(_SETTINGS)
+    }
+
+
+# What scikit-learn stores on an estimator outside `fit`: routing, containers, callbacks.
+_SETTINGS = ("_metadata_request", "_sklearn_", "_skl_", "_parent_callback")
+
+
 class DPEstimator(BaseEstimator):
     """Base of the private estimators; checks and spends, learns nothing itself."""
 
@@ -26,10 +66,50 @@ class DPEstimator(BaseEstimator):
         "random_state": ["random_state"],
     }
 
+    # Names that arguments had once, and the ones they have now.
+    _renamed: dict[str, str] = {}
+
+    def __new__(cls, *args, **kwargs):
+        cls._refuse_old_names(kwargs)
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls) and inspect.isfunction(cls.fit):
+            cls.fit = _on_a_draft(cls.fit)
+
+    def set_params(self, **params):
+        """Set the arguments of this estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            By name; ``step__name`` reaches into a wrapped estimator.
+
+        Returns
+        -------
+        self : object
+        """
+        self._refuse_old_names(params)
+        return super().set_params(**params)
+
+    @classmethod
+    def _refuse_old_names(cls, given) -> None:
+        for old, new in cls._renamed.items():
+            if old in given:
+                raise TypeError(f"{cls.__name__}: the argument {old!r} is now {new!r}.")
+
     def _reserve(self, guarantee: PrivacyGuarantee) -> None:
         """Take `guarantee` out of the ledger, or raise; called before any statistic."""
         if self.ledger is not None:
             self.ledger.spend(guarantee, label=type(self).__name__)
+        self._unfit()
+
+    def _unfit(self) -> None:
+        """Forget earlier fits: from the reserve on the object is unfitted."""
+        published = self.__dict__.get("_draft_of", self)
+        if published is not self:
+            published.__dict__ = unfitted_state(published)
 
 
 DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
@@ -101,3 +181,45 @@ def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:
         return positions
     index = {label: position for position, label in enumerate(listed)}
     return np.array([index.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+
+
+def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:
+    """Read public bounds ``(low, high)``, each a number or one entry per column.
+
+    Parameters
+    ----------
+    bounds : tuple (low, high)
+        Each a number or a one-dimensional array with `n_columns` entries.
+    n_columns : int
+    name : str, default="bounds"
+        Name of the argument, for errors.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_columns,), float64
+        Finite, with low <= high and a finite difference.
+    """
+    form = (
+        f"{name} must be a tuple (low, high), each a number or a one-dimensional array "
+        f"with an entry for each of the {n_columns} columns; a list of pairs is written "
+        "as tuple(zip(*pairs))"
+    )
+    if not (isinstance(bounds, tuple) and len(bounds) == 2):
+        raise ValueError(f"{form}.")
+    ends = []
+    for end in bounds:
+        try:
+            end = np.asarray(end, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{form}.") from None
+        if end.ndim > 1 or (end.ndim == 1 and len(end) != n_columns):
+            raise ValueError(f"{form}; got an entry of shape {end.shape}.")
+        ends.append(np.broadcast_to(end, n_columns).copy())
+    low, high = ends
+    with np.errstate(all="ignore"):
+        proper = np.isfinite(high - low).all() and (low <= high).all()
+    if not proper:
+        raise ValueError(
+            f"{name} must be finite with low <= high and high - low finite."
+        )
+    return low, high
