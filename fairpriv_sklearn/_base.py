@@ -52,7 +52,7 @@ def unfitted_state(estimator) -> dict:
     }
 
 
-# What scikit-learn stores on an estimator outside `fit`: routing, containers, callbacks.
+# What scikit-learn stores outside `fit`: routing, containers, callbacks.
 _SETTINGS = ("_metadata_request", "_sklearn_", "_skl_", "_parent_callback")
 
 
@@ -201,7 +201,7 @@ def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:
     """
     form = (
         f"{name} must be a tuple (low, high), each a number or a one-dimensional array "
-        f"with an entry for each of the {n_columns} columns; a list of pairs is written "
+        f"with an entry for each of the {n_columns} columns; write a list of pairs "
         "as tuple(zip(*pairs))"
     )
     if not (isinstance(bounds, tuple) and len(bounds) == 2):

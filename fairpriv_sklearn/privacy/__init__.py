@@ -1,5 +1,7 @@
 """Privacy objects: what was released, at what price, out of which budget."""
 
+from fairpriv_sklearn._guarded import WrappedEstimatorError, show_wrapped_errors
+
 from ._guarantee import PrivacyGuarantee, PrivacyLeakWarning, warn_leak
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, StepPrivacy, guarantee_of, privacy_report
@@ -12,7 +14,9 @@ __all__ = [
     "PrivacyLedger",
     "PrivacyReport",
     "StepPrivacy",
+    "WrappedEstimatorError",
     "guarantee_of",
     "privacy_report",
+    "show_wrapped_errors",
     "warn_leak",
 ]

@@ -1,0 +1,586 @@
+"""The wall: the only way from private rows to anything public.
+
+A fit states a plan of releases (public numbers) and opens a `PrivacyFilter` (a privacy
+filter in the sense of Rogers, Roth, Ullman, Vadhan, NeurIPS 2016, with a plan fixed
+beforehand). `reserve` takes the cost of the plan out of the ledger. From then on
+`release` computes a `Query` on private `Rows`, adds the noise that the plan paid for,
+and writes it down. `guarantee` states the reserved plan: a guarantee cannot be printed
+that was not spent, and a release that was not reserved is refused before its noise is
+drawn.
+
+A `Query` sums a pure function of blocks of rows, in exact integers: the sum is the
+same for every order, chunking and number of workers, and a record's contribution is
+the same whatever stands around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._guarded import guarded
+from fairpriv_sklearn._rowwise import BLOCK_ROWS
+from fairpriv_sklearn._sklearn import safe_indexing
+from fairpriv_sklearn.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    NoiseSource,
+)
+from fairpriv_sklearn.privacy import PrivacyGuarantee
+
+# One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
+MAX_ROWS = 1 << 32
+_COIN_ROWS = 1 << 16  # coins come in chunks, so that a stream of rows needs no other
+
+
+class PlanError(RuntimeError):
+    """A release that was not planned, or a plan that was not carried out: a bug."""
+
+
+# --- rows -----------------------------------------------------------------------------
+
+
+class Rows:
+    """Private columns of equal length; read in blocks by a query, kept nowhere else.
+
+    Parameters
+    ----------
+    n_rows : int
+    **columns : array-like or None
+        Anything that rows can be taken of by a slice or by indices: arrays, CSR
+        matrices, data frames, objects with a method `rows_at`.
+    """
+
+    def __init__(self, n_rows: int, **columns):
+        if n_rows > MAX_ROWS:
+            raise ValueError(f"A table may have at most {MAX_ROWS} rows.")
+        self.n_rows = int(n_rows)
+        self._columns = columns
+        self._reader: object = None  # the filter that alone may read these rows
+        self._sampled: tuple | None = None  # ("poisson" or "without_replacement", rate)
+
+    def blocks(self, size: int) -> Iterator[SimpleNamespace]:
+        """Blocks of at most `size` consecutive rows, one attribute per column."""
+        for start in range(0, self.n_rows, size):
+            yield self.block(slice(start, min(start + size, self.n_rows)))
+
+    def block(self, rows: slice) -> SimpleNamespace:
+        """Some consecutive rows; `n_rows` says how many."""
+        columns = {k: _part(column, rows) for k, column in self._columns.items()}
+        return SimpleNamespace(n_rows=rows.stop - rows.start, **columns)
+
+    def whole(self) -> SimpleNamespace:
+        """All rows, for queries whose terms depend on each other."""
+        return self.block(slice(0, self.n_rows))
+
+    def take(self, indices: NDArray) -> Rows:
+        """Some of the rows, in this order."""
+        indices = np.asarray(indices)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        columns = {k: _part(column, indices) for k, column in self._columns.items()}
+        rows = type(self)(len(indices), **columns)
+        rows._reader = self._reader
+        return rows
+
+    def __reduce__(self):
+        raise TypeError("Private rows are neither pickled nor copied.")
+
+    def __repr__(self) -> str:
+        return "Rows(private)"
+
+
+def _part(column, rows):
+    """Some rows of a column, given as a slice or as indices."""
+    if column is None:
+        return None
+    part = getattr(column, "rows_at", None)
+    if part is not None:
+        return part(rows)
+    return safe_indexing(column, rows) if hasattr(column, "iloc") else column[rows]
+
+
+# --- queries --------------------------------------------------------------------------
+
+
+class Query(ABC):
+    """What may be asked of private rows; public and immutable.
+
+    Class attributes
+    ----------------
+    name : str
+        Name in the plan.
+    theorem : str
+        Page and label of the proof of `sensitivity`.
+    norm : {"l2", "l1"}
+        Norm of the sensitivity: "l2" for Gaussian noise, "l1" for discrete Laplace.
+    block_rows : int
+        How many rows `of_block` sees at most.
+    """
+
+    name: ClassVar[str]
+    theorem: ClassVar[str]
+    norm: ClassVar[str] = "l2"
+    block_rows: ClassVar[int] = 16 * BLOCK_ROWS
+
+    @property
+    @abstractmethod
+    def n_coordinates(self) -> int:
+        """Number of entries of the released value."""
+
+    @property
+    def max_rows(self) -> int:
+        """Largest table for which the arithmetic is proved to be exact."""
+        return MAX_ROWS
+
+    @abstractmethod
+    def sensitivity(self, neighboring: str) -> float:
+        """By how much the value differs between neighbouring tables, in `norm`."""
+
+    def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
+        """Sum of the rows of one block: exact integers, a pure function of each row."""
+        raise NotImplementedError
+
+    def value(self, total: NDArray[np.int64], state) -> NDArray:
+        """Turn the integers into the units of `sensitivity`; public arithmetic."""
+        return total
+
+    def of_rows(self, rows: Rows, state) -> NDArray:
+        """Return the exact value; queries that couple records override this."""
+        total = self.of_block(rows.block(slice(0, 0)), state)
+        for block in rows.blocks(self.block_rows):
+            total = total + self.of_block(block, state)
+        return self.value(total, state)
+
+
+# --- plans ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line of a plan: a statistic that is released `times` times.
+
+    Attributes
+    ----------
+    name : str
+        Name of the query.
+    kind : {"gaussian", "pure"}
+    parameter : float
+        Gaussian-DP parameter mu, or epsilon, of one release; inf adds no noise.
+    n_coordinates : int
+        Largest number of entries of one release.
+    times : int, default=1
+    sampling : tuple or None, default=None
+        ``("poisson", q)`` or ``("without_replacement", q)`` if each release reads a
+        fresh sample of the rows, drawn by the filter.
+    """
+
+    name: str
+    kind: str
+    parameter: float
+    n_coordinates: int
+    times: int = 1
+    sampling: tuple | None = None
+
+    def events(self, neighboring: str) -> tuple:
+        """What the accounting composes."""
+        if self.kind == "pure":
+            return (("pure", self.parameter * self.times),)
+        if self.sampling is not None and self.parameter < math.inf:
+            how, rate = self.sampling
+            # The dominating pair of Poisson sampling holds for add/remove; replacing a
+            # record costs the symmetrised curve (Lemma C), however rows are sampled.
+            if neighboring != "add_remove":
+                how = "without_replacement"
+            kind = f"{how}_gaussian"
+            return ((kind, rate, 1 / self.parameter, self.times),)
+        mu = self.parameter * math.sqrt(self.times)
+        return (("gaussian", mu, self.n_coordinates * self.times),)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A line of a plan: a wrapped estimator, at the cost of its own guarantee."""
+
+    name: str
+    guarantee: PrivacyGuarantee
+
+    def events(self, neighboring: str) -> tuple:
+        from fairpriv_sklearn.privacy._guarantee import own_parts
+
+        return own_parts(self.guarantee)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A line of a plan: rows parted by one independent coin each, two plans.
+
+    A record is read in one branch only, so the cost is the larger one (Lemma B).
+    """
+
+    name: str
+    left: tuple
+    right: tuple
+
+    def events(self, neighboring: str) -> tuple:
+        left, right = (_events(plan, neighboring) for plan in (self.left, self.right))
+        return (("maximum", left, right),)
+
+
+def _events(plan: Sequence, neighboring: str) -> tuple:
+    """Events of a plan; Gaussian releases are merged, as they compose exactly."""
+    squares, draws, others = [], 0, []
+    for line in plan:
+        for event in line.events(neighboring):
+            if event[0] == "gaussian":
+                squares.append(event[1] ** 2)
+                draws += event[2]
+            else:
+                others.append(event)
+    gaussian = (("gaussian", math.sqrt(math.fsum(squares)), draws),) if squares else ()
+    return (*gaussian, *others)
+
+
+# --- the filter -----------------------------------------------------------------------
+
+
+@dataclass
+class PrivacyFilter:
+    """Reserve a plan, carry it out, and state what was reserved.
+
+    Parameters
+    ----------
+    estimator : object
+        Whose fit this is; its name labels the spend, and `reserve` makes it unfitted.
+    plan : sequence of Release, Wrapped or Split
+        Public numbers only.
+    delta : float
+        Where the guarantee is stated.
+    neighboring : str
+        Which tables are neighbours.
+    mechanism : str
+        What is released, in plain words.
+    facts : sequence, default=()
+        Facts taken as public.
+    noise : NoiseSource
+        Where noise and coins come from.
+    ledger : PrivacyLedger, default=None
+    """
+
+    estimator: Any
+    plan: Sequence
+    delta: float
+    neighboring: str
+    mechanism: str
+    noise: NoiseSource
+    facts: Sequence = ()
+    ledger: Any = None
+    cost: PrivacyGuarantee | None = None  # what the ledger is charged, if not the whole
+    log: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.plan = tuple(self.plan)
+        self._left = {
+            line.name: getattr(line, "times", 1) for line in _unique(self.plan)
+        }
+        self._lines = {line.name: line for line in self.plan}
+        self._reserved = False
+        self._branches: list[PrivacyFilter] = []
+
+    @cached_property
+    def planned(self) -> PrivacyGuarantee:
+        """The guarantee that `reserve` will pay for."""
+        return PrivacyGuarantee.from_parts(
+            _events(self.plan, self.neighboring),
+            delta=self.delta,
+            neighboring=self.neighboring,
+            mechanism=self.mechanism,
+            assumptions=self.facts,
+            noise_is_secure=self.noise.is_secure,
+        )
+
+    def reserve(self) -> None:
+        """Take the cost of the plan out of the ledger; the estimator is then unfitted.
+
+        Call it after everything that can be checked cheaply, before the first query.
+        """
+        if self._reserved:
+            raise PlanError("A plan is reserved once.")
+        if self.ledger is not None:
+            named = isinstance(self.estimator, str)  # a function has no estimator
+            label = self.estimator if named else type(self.estimator).__name__
+            self.ledger.spend(self.cost or self.planned, label=label)
+        unfit = getattr(self.estimator, "_unfit", None)
+        if unfit is not None:
+            unfit()
+        self._reserved = True
+
+    def release(self, query: Query, rows: Rows, state=None, *, name=None) -> NDArray:
+        """Release the value of `query` with the noise that the plan paid for.
+
+        Parameters
+        ----------
+        query : Query
+        rows : Rows
+            That belong to this filter.
+        state : object, default=None
+            Released numbers that the query depends on.
+        name : str, default=None
+            Line of the plan; the name of the query by default.
+        """
+        line = self._take_line(query.name if name is None else name, Release)
+        self._check_reader(rows)
+        if rows.n_rows > query.max_rows:
+            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
+        if line.sampling is not None and line.parameter < math.inf:
+            self._check_sample(line, rows)
+        mechanism = self.mechanism_of(query, name=line.name)
+        if query.n_coordinates > line.n_coordinates:
+            raise PlanError(f"{line.name!r} releases more numbers than planned.")
+        with np.errstate(all="ignore"):
+            exact = query.of_rows(rows, state)
+        released = mechanism.release(exact, self.noise)
+        self.log.append((line.name, mechanism.sensitivity, line.parameter))
+        return _taped(query, mechanism, self.neighboring, exact, released)
+
+    def mechanism_of(self, query: Query, *, name=None):
+        """The mechanism of a planned release: its noise is public."""
+        line = self._lines[query.name if name is None else name]
+        sensitivity = query.sensitivity(self.neighboring)
+        if line.kind == "pure":
+            if query.norm != "l1":
+                raise PlanError("Discrete Laplace noise needs a sensitivity in l1.")
+            return DiscreteLaplaceMechanism(int(sensitivity), line.parameter)
+        if query.norm != "l2":
+            raise PlanError("Gaussian noise needs a sensitivity in l2.")
+        return GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)
+
+    def scale(self, query: Query, *, name=None) -> float:
+        """Public scale of the noise of a planned release (0 without noise)."""
+        return self.mechanism_of(query, name=name).scale
+
+    def split(self, rows: Rows, p: float, *, name: str = "split"):
+        """Part the rows by one independent coin each, True with probability `p`.
+
+        Returns
+        -------
+        left, right : tuple of (PrivacyFilter, Rows)
+            `left` gets the rows whose coin is True. Each filter reads its own rows
+            only; the parent's rows cannot be read any more.
+        """
+        line = self._take_line(name, Split)
+        self._check_reader(rows)
+        heads = self.coins(rows.n_rows, p)
+        branches = []
+        for plan, chosen in ((line.left, heads), (line.right, ~heads)):
+            branch = PrivacyFilter(
+                self.estimator,
+                plan,
+                delta=self.delta,
+                neighboring=self.neighboring,
+                mechanism=self.mechanism,
+                noise=self.noise,
+                log=self.log,
+            )
+            branch._reserved = True
+            part = rows.take(chosen)
+            part._reader = branch
+            branches.append((branch, part))
+        self._branches += [branch for branch, _ in branches]
+        rows._reader = _NOBODY
+        return tuple(branches)
+
+    def coins(self, n_rows: int, p: float) -> NDArray[np.bool_]:
+        """One independent coin per row number, whatever the number of rows.
+
+        Keyed by a fresh secret: the coin of row i is the same in a table with more
+        rows behind it, and however the rows are cut into batches.
+        """
+        return keyed_coins(self.noise.key(32), n_rows, p)
+
+    def sample(self, rows: Rows, q: float) -> Rows:
+        """A Poisson sample: each row by a coin of its own."""
+        self._check_reader(rows)
+        sampled = rows.take(self.coins(rows.n_rows, q))
+        sampled._sampled = ("poisson", q)
+        return sampled
+
+    def draw(self, rows: Rows, indices: NDArray, q: float) -> Rows:
+        """Rows chosen without replacement by `NoiseSource.choice`, at most rate q."""
+        self._check_reader(rows)
+        sampled = rows.take(indices)
+        sampled._sampled = ("without_replacement", q)
+        return sampled
+
+    def fit_wrapped(self, estimator, name: str, *args, **params):
+        """Fit a wrapped estimator of the plan, in one guarded call.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Unfitted.
+        name : str
+            Its line of the plan.
+        *args, **params
+            What its `fit` takes: rows of this filter, as the estimator wants them.
+        """
+        line = self._take_line(name, Wrapped)
+        self.log.append((line.name, None, line.guarantee.epsilon))
+        return guarded(estimator.fit, *args, **params)
+
+    def guarantee(self) -> PrivacyGuarantee:
+        """State the reserved plan; raise if part of it was never released."""
+        self._check_done()
+        return self.planned
+
+    def _check_done(self) -> None:
+        missing = [name for name, times in self._left.items() if times]
+        if missing:
+            raise PlanError(f"Reserved and never released: {missing}.")
+        for branch in self._branches:
+            branch._check_done()
+
+    def _take_line(self, name: str, kind: type):
+        if not self._reserved:
+            raise PlanError("Reserve the plan before the first release.")
+        line = self._lines.get(name)
+        if not isinstance(line, kind) or self._left[name] < 1:
+            raise PlanError(f"{name!r} is not in the plan, or was released before.")
+        self._left[name] -= 1
+        return line
+
+    def _check_reader(self, rows: Rows) -> None:
+        if rows._reader is None:
+            rows._reader = self
+        if rows._reader is not self:
+            raise PlanError("These rows belong to another branch of a random split.")
+
+    def _check_sample(self, line: Release, rows: Rows) -> None:
+        how, rate = line.sampling
+        if rows._sampled is None or rows._sampled[0] != how or rows._sampled[1] > rate:
+            raise PlanError(f"{line.name!r} is paid for on a sample of rate {rate}.")
+
+
+_NOBODY = object()
+
+
+def _unique(plan: Sequence) -> Sequence:
+    if len({line.name for line in plan}) < len(plan):
+        raise PlanError("The lines of a plan need different names.")
+    return plan
+
+
+def keyed_coins(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np.bool_]:
+    """Coins of rows `start`, ..., `start` + `n_rows` - 1 under a secret key.
+
+    A coin is True with probability `p`, rounded down to a multiple of 2**-64.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"p must be in [0, 1], got {p!r}.")
+    if p == 1.0:
+        return np.ones(n_rows, dtype=bool)
+    stop = start + n_rows
+    heads = np.empty(n_rows, dtype=bool)
+    threshold = np.uint64(int(p * 2**64))
+    for chunk in range(start // _COIN_ROWS, -(-stop // _COIN_ROWS)):
+        first = chunk * _COIN_ROWS
+        words = _coin_words(key, chunk, min(stop - first, _COIN_ROWS))
+        begin = max(start - first, 0)
+        heads[first + begin - start : first + len(words) - start] = (
+            words[begin:] < threshold
+        )
+    return heads
+
+
+def _coin_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
+    # Of an extendable-output function a shorter output is the start of a longer one.
+    stream = hashlib.shake_256(key + chunk.to_bytes(8, "little"))
+    return np.frombuffer(stream.digest(8 * n_words), dtype="<u8")
+
+
+# --- recorder -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One release as a recorder saw it: for audits by the holder of the data."""
+
+    name: str
+    theorem: str
+    norm: str
+    neighboring: str
+    sensitivity: float
+    parameter: float
+    exact: NDArray
+    released: NDArray
+
+
+class Recording:
+    """Everything that crossed the wall, in order; see :func:`recording`."""
+
+    def __init__(self, replay: Recording | None = None):
+        self.crossings: list[Crossing] = []
+        self._replay = replay
+
+    def _add(self, crossing: Crossing) -> NDArray:
+        position = len(self.crossings)
+        self.crossings.append(crossing)
+        if self._replay is None or position >= len(self._replay.crossings):
+            return crossing.released
+        earlier = self._replay.crossings[position]
+        if earlier.name != crossing.name or earlier.exact.shape != crossing.exact.shape:
+            return crossing.released
+        return earlier.released.copy()
+
+
+_recorders: list[Recording] = []
+
+
+@contextmanager
+def recording(replay: Recording | None = None):
+    """Record exact and noisy values of all releases, or feed recorded ones back in.
+
+    Parameters
+    ----------
+    replay : Recording, default=None
+        Noisy values of an earlier run, released again in the same order: two runs on
+        neighbouring tables then differ by nothing but what the exact values changed.
+
+    Yields
+    ------
+    Recording
+        Its `crossings` hold exact private values.
+    """
+    recorder = Recording(replay)
+    _recorders.append(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorders.remove(recorder)
+
+
+def _taped(query, mechanism, neighboring, exact, released) -> NDArray:
+    parameter = getattr(mechanism, "mu", getattr(mechanism, "epsilon", None))
+    for recorder in tuple(_recorders):
+        crossing = Crossing(
+            query.name,
+            query.theorem,
+            query.norm,
+            neighboring,
+            float(mechanism.sensitivity),
+            parameter,
+            np.array(exact),
+            np.array(released),
+        )
+        released = recorder._add(crossing)
+    return released

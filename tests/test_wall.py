@@ -1,0 +1,273 @@
+"""The wall: what is printed was reserved, and only that is released."""
+
+import math
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fairpriv_sklearn._guarded import (
+    WrappedEstimatorError,
+    guarded,
+    show_wrapped_errors,
+)
+from fairpriv_sklearn._wall import (
+    PlanError,
+    PrivacyFilter,
+    Query,
+    Release,
+    Rows,
+    Split,
+    Wrapped,
+    keyed_coins,
+    recording,
+)
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.privacy import (
+    BudgetExceededError,
+    PrivacyGuarantee,
+    PrivacyLedger,
+)
+
+
+@dataclass(frozen=True)
+class Counts(Query):
+    name = "counts"
+    theorem = "tests"
+    n_coordinates: int = 3
+
+    def sensitivity(self, neighboring):
+        return {"replace_one": math.sqrt(2), "add_remove": 1.0}[neighboring]
+
+    def of_block(self, block, state):
+        return np.bincount(block.codes, minlength=self.n_coordinates)
+
+
+@dataclass(frozen=True)
+class PureCounts(Counts):
+    norm = "l1"
+
+    def sensitivity(self, neighboring):
+        return {"replace_one": 2, "add_remove": 1}[neighboring]
+
+
+CODES = np.random.default_rng(0).integers(0, 3, 10_000)
+
+
+def rows(codes=CODES):
+    return Rows(len(codes), codes=codes)
+
+
+def wall(plan, estimator="test", seed=0, **params):
+    settings = {"delta": 1e-5, "neighboring": "replace_one", "mechanism": "m", **params}
+    return PrivacyFilter(estimator, plan, noise=noise_source(seed), **settings)
+
+
+def test_a_release_is_the_exact_sum_plus_the_planned_noise():
+    opened = wall([Release("counts", "gaussian", 0.5, 3)])
+    opened.reserve()
+    with recording() as seen:
+        released = opened.release(Counts(), rows())
+    exact = np.bincount(CODES)
+    assert_array_equal(seen.crossings[0].exact, exact)
+    assert_array_equal(seen.crossings[0].released, released)
+    mechanism = opened.mechanism_of(Counts())
+    assert mechanism.scale == pytest.approx(math.sqrt(2) / 0.5, rel=1e-5)
+    assert np.abs(released - exact).max() < 6 * mechanism.scale
+    assert (released != exact).all()
+
+
+def test_the_guarantee_is_the_reserved_plan_and_the_ledger_is_charged():
+    ledger = PrivacyLedger(10.0, 1e-5)
+    plan = [Release("counts", "gaussian", 0.3, 3, times=4)]
+    opened = wall(plan, ledger=ledger)
+    opened.reserve()
+    for _ in range(4):
+        opened.release(Counts(), rows())
+    expected = PrivacyGuarantee.from_parts(
+        [("gaussian", 0.6, 12)],
+        delta=1e-5,
+        neighboring="replace_one",
+        mechanism="m",
+    )
+    assert opened.guarantee().epsilon == pytest.approx(expected.epsilon, rel=1e-9)
+    assert ledger.total().epsilon == pytest.approx(expected.epsilon, rel=1e-2)
+
+
+@pytest.mark.parametrize("n_released", [0, 1, 3])
+def test_another_number_of_releases_than_planned_is_refused(n_released):
+    opened = wall([Release("counts", "gaussian", 0.3, 3, times=2)])
+    opened.reserve()
+
+    def carry_out():
+        for _ in range(n_released):
+            opened.release(Counts(), rows())
+        opened.guarantee()
+
+    with recording() as seen, pytest.raises(PlanError):
+        carry_out()
+    assert len(seen.crossings) == min(n_released, 2)  # refused before any noise
+
+
+def test_nothing_is_released_before_the_reserve_or_beside_the_plan():
+    opened = wall([Release("counts", "gaussian", 0.3, 2)])
+    with pytest.raises(PlanError, match="Reserve"):
+        opened.release(Counts(2), rows())
+    opened.reserve()
+    with pytest.raises(PlanError, match="more numbers"):
+        opened.release(Counts(3), rows())
+    with pytest.raises(PlanError, match="not in the plan"):
+        opened.release(Counts(2), rows(), name="other")
+    with pytest.raises(PlanError, match="once"):
+        opened.reserve()
+
+
+def test_a_refusing_ledger_stops_before_anything_is_read():
+    ledger = PrivacyLedger(0.1, 1e-9)
+    opened = wall([Release("counts", "gaussian", 0.3, 3)], ledger=ledger)
+    with pytest.raises(BudgetExceededError):
+        opened.reserve()
+    with pytest.raises(PlanError):
+        opened.release(Counts(), rows())
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"), [("gaussian", PureCounts()), ("pure", Counts())]
+)
+def test_the_norm_of_a_sensitivity_must_fit_the_noise(kind, query):
+    opened = wall([Release("counts", kind, 0.3, 3)])
+    opened.reserve()
+    with pytest.raises(PlanError, match="sensitivity"):
+        opened.release(query, rows())
+
+
+def test_a_split_costs_the_larger_branch_and_parts_the_rows():
+    left = [Release("counts", "pure", 1.0, 3)]
+    right = [Release("counts", "pure", 0.4, 3)]
+    opened = wall([Split("split", tuple(left), tuple(right))], delta=0.0)
+    opened.reserve()
+    table = rows()
+    (one, ours), (other, theirs) = opened.split(table, 0.25)
+    assert ours.n_rows + theirs.n_rows == table.n_rows
+    assert abs(ours.n_rows - 2500) < 250
+    with recording() as seen:
+        one.release(PureCounts(), ours)
+        with pytest.raises(PlanError, match="another branch"):
+            other.release(PureCounts(), ours)
+    other._left["counts"] = 1
+    with recording() as rest:
+        other.release(PureCounts(), theirs)
+    both = seen.crossings[0].exact + rest.crossings[0].exact
+    assert_array_equal(both, np.bincount(CODES))
+    assert opened.guarantee().epsilon == 1.0
+
+
+def test_the_parent_of_a_split_is_read_no_more_and_split_once():
+    plan = [
+        Split("split", (), ()),
+        Split("again", (), ()),
+        Release("counts", "pure", 1.0, 3),
+    ]
+    opened = wall(plan)
+    opened.reserve()
+    table = rows()
+    opened.split(table, 0.5)
+    with pytest.raises(PlanError, match="another branch"):
+        opened.release(PureCounts(), table)
+    with pytest.raises(PlanError, match="another branch"):
+        opened.split(table, 0.5, name="again")
+
+
+def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
+    sampling = ("poisson", 0.1)
+    plan = [Release("counts", "gaussian", 0.5, 3, times=3, sampling=sampling)]
+    opened = wall(plan)
+    opened.reserve()
+    table = rows()
+    assert opened.planned.parts[0][0] == "without_replacement_gaussian"
+    assert (
+        wall(plan, neighboring="add_remove").planned.parts[0][0].startswith("poisson")
+    )
+    opened.release(Counts(), opened.sample(table, 0.1))
+    for wrong in (table, opened.sample(table, 0.2)):
+        with pytest.raises(PlanError, match="sample"):
+            opened.release(Counts(), wrong)
+
+
+def test_coins_of_a_row_do_not_know_how_many_rows_follow():
+    key = b"k" * 32
+    coins = keyed_coins(key, 200_000, 0.3)
+    assert_array_equal(coins[:70_001], keyed_coins(key, 70_001, 0.3))
+    assert_array_equal(coins[65_000:66_000], keyed_coins(key, 1000, 0.3, start=65_000))
+    assert abs(coins.mean() - 0.3) < 5 * math.sqrt(0.21 / 200_000)
+    assert not keyed_coins(key, 1000, 0.0).any()
+    assert keyed_coins(key, 1000, 1.0).all()
+
+
+def test_sums_do_not_know_the_blocks():
+    class Small(Counts):
+        block_rows = 7
+
+    table = rows()
+    assert_array_equal(Small().of_rows(table, None), Counts().of_rows(table, None))
+    assert_array_equal(Counts().of_rows(rows(CODES[:0]), None), np.zeros(3))
+
+
+def test_a_replay_releases_what_was_recorded():
+    def fit(codes, replay=None):
+        opened = wall([Release("counts", "gaussian", 0.5, 3)])
+        opened.reserve()
+        with recording(replay) as seen:
+            return opened.release(Counts(), rows(codes)), seen
+
+    released, seen = fit(CODES)
+    neighbour = CODES.copy()
+    neighbour[0] = 2 - neighbour[0]
+    again, changed = fit(neighbour, seen)
+    assert_array_equal(released, again)
+    change = changed.crossings[0].exact - seen.crossings[0].exact
+    assert np.linalg.norm(change) <= changed.crossings[0].sensitivity
+
+
+def test_rows_are_not_pickled():
+    with pytest.raises(TypeError, match="Private rows"):
+        pickle.dumps(rows())
+
+
+class Refuses:
+    def fit(self, X):
+        np.log(X)
+        raise KeyError("HIV-positive: John Doe")
+
+
+def test_errors_of_wrapped_estimators_are_replaced():
+    with pytest.raises(WrappedEstimatorError) as caught:
+        guarded(Refuses().fit, np.array([-1.0]))
+    error = caught.value
+    assert error.__cause__ is None and error.__context__ is None
+    assert "HIV" not in str(error)
+    frame = error.__traceback__
+    while frame is not None:
+        assert frame.tb_frame.f_code.co_name != "fit"
+        frame = frame.tb_next
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_holder_may_look_at_the_error():
+    with show_wrapped_errors(), pytest.raises(KeyError, match="John Doe"):
+        guarded(Refuses().fit, np.array([-1.0]))
+
+
+def test_a_wrapped_estimator_costs_what_its_guarantee_says():
+    base = PrivacyGuarantee(2.0, 0.0, "replace_one", "base")
+    plan = [
+        Split(
+            "split",
+            (Release("counts", "pure", 1.0, 3),),
+            (Wrapped("estimator", base),),
+        )
+    ]
+    assert wall(plan, delta=0.0).planned.epsilon == 2.0
+    assert wall(plan[0].right, delta=0.0).planned.epsilon == 2.0
