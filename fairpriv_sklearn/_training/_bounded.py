@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fairpriv_sklearn._base import public_fact
+from fairpriv_sklearn._domain import domain, finite_sparse
 from fairpriv_sklearn._groups import sensitive_positions
 from fairpriv_sklearn._rowwise import row_scores, row_softmax
 from fairpriv_sklearn._sklearn import Interval
@@ -21,7 +22,8 @@ from fairpriv_sklearn.privacy import warn_leak
 COUNT_SHARE = 0.1
 BOUNDED_CONSTRAINTS = {
     "bounds": [None, tuple, list, np.ndarray],
-    "data_norm": [None, Interval(Real, 0, None, closed="neither")],
+    # Squares and fourth powers of the norm have to be finite numbers above zero.
+    "data_norm": [None, Interval(Real, 1e-50, 1e50, closed="both")],
     "fit_intercept": ["boolean"],
 }
 INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -92,12 +94,15 @@ class BoundedLinearMixin:
 
     def _predict_X(self, X):
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **INPUT)
+        with domain("X"):
+            return validate_data(self, finite_sparse(X), reset=False, **INPUT)
 
 
 def check_blind(estimator, X):
     """Validate the model's columns of `X`."""
-    return check_array(X, estimator=estimator, input_name="X", **INPUT)
+    with domain("X"):
+        X = finite_sparse(X)
+        return check_array(X, estimator=estimator, input_name="X", **INPUT)
 
 
 def class_probabilities(scores) -> np.ndarray:

@@ -124,6 +124,7 @@ class FeatureScaling:
                     scaled -= self.center
                     scaled /= self.half_width
                 scaled /= self.unit
+                scaled[~np.isfinite(scaled).all(axis=1)] = 0.0
                 if exact:
                     np.trunc(scaled * 2.0**BITS, out=scaled)
                     scaled *= UNIT
@@ -138,11 +139,12 @@ class FeatureScaling:
 
     def _sparse_rows(self, X, norm: float, exact: bool) -> sparse.csr_array:
         X = sparse.csr_array(X, dtype=np.float64, copy=True)
-        X.sum_duplicates()
-        lengths = np.diff(X.indptr)
-        row_of = np.repeat(np.arange(X.shape[0]), lengths)
-        data = X.data
         with np.errstate(all="ignore"):
+            X.sum_duplicates()
+            lengths = np.diff(X.indptr)
+            row_of = np.repeat(np.arange(X.shape[0]), lengths)
+            data = X.data
+            data[np.isin(row_of, row_of[~np.isfinite(data)])] = 0.0
             if self.low is None:
                 largest = np.zeros(X.shape[0])
                 np.maximum.at(largest, row_of, np.abs(data))

@@ -25,6 +25,9 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 Integers = NDArray[np.int64]
 
+SIZES_PUBLIC = ("replace_one_in_group", "replace_one_in_cell")
+"""Relations under which the sizes of the cells are public."""
+
 LARGEST_FLOOR = 1 << 22
 """A floor above this lowers the noise no more, and costs memory for dummies."""
 
@@ -103,7 +106,7 @@ def public_sizes(
 ) -> Sizes:
     """Release noisy counts, and turn them into floors and the number of records."""
     counts, n_records = cells.counts(), len(cells.groups)
-    if budget.mu_step == math.inf or neighboring == "replace_one_in_group":
+    if budget.mu_step == math.inf or neighboring in SIZES_PUBLIC:
         return Sizes(n_records, np.maximum(counts, 1))
     floors = np.full(cells.shape, floor or 1)
     if budget.n_counts:
@@ -170,7 +173,7 @@ class NoisyGradientsMixin(
     def _budget(self, cells: Cells, n_parameters: int) -> Budget:
         """Price of full-batch gradients and of the noisy counts they need."""
         relation = self._relation()
-        if relation == "replace_one_in_group":
+        if relation in SIZES_PUBLIC:
             n_counts = 0
         elif self.fairness_weight > 0 and self.min_group_size is None:
             n_counts = math.prod(cells.shape)
@@ -185,7 +188,7 @@ class NoisyGradientsMixin(
     def _reserve_gradients(self, budget: Budget, facts, noise) -> PrivacyGuarantee:
         """Reserve the budget; the receipt, with the facts about sizes added."""
         facts = list(facts)
-        if self._relation() == "replace_one_in_group":
+        if self._relation() in SIZES_PUBLIC:
             facts.append("the number of records of each group, and label if compared")
         if self.min_group_size is not None:
             facts.append(

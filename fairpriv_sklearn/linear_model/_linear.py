@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
+from fairpriv_sklearn._domain import domain, finite_sparse
 from fairpriv_sklearn._sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -169,7 +170,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self : object
             The fitted model.
         """
-        X, y = validate_data(self, X, y, y_numeric=True, **INPUT)
+        with domain("X"):
+            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
+        with domain("y"):
+            y = y.astype(np.float64)
         scaling, facts = self._public_scaling(X)
         low, high, fact = self._public_target(y)
         noise = noise_source(self.random_state)
@@ -190,7 +194,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
         with np.errstate(all="ignore"):
             design = replace(scaling, fit_intercept=False).design(X)
-            scaled = (np.clip(y, low, high) - (low / 2 + high / 2)) * 2 / (high - low)
+            scaled = _scaled_target(y, low, high)
             sums = release.sums(design, scaled)
         mechanism = GaussianMechanism(
             release.sensitivity(self.neighboring), mu, n_draws
@@ -239,7 +243,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             low, high = (float(bound) for bound in self.target_bounds)
         except (TypeError, ValueError):
             low = high = np.nan
-        if not (low < high and np.isfinite(high / 2 - low / 2)):
+        if not (0 < high / 2 - low / 2 < np.inf):
             raise ValueError(
                 "target_bounds must be a pair (low, high) of finite numbers with "
                 f"low < high, got {self.target_bounds!r}."
@@ -252,3 +256,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self._publish_linear(scaled, replace(scaling, fit_intercept=True))
         self.coef_ = self.coef_[0]
         self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)
+
+
+def _scaled_target(y, low: float, high: float):
+    """Targets as float64 numbers in [-1, 1], whatever they are; NaN becomes 0."""
+    half = high / 2 - low / 2
+    scaled = y / half - (low / 2 + high / 2) / half
+    return np.nan_to_num(np.clip(scaled, -1.0, 1.0), nan=0.0)

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
+from fairpriv_sklearn._domain import domain, finite_sparse
 from fairpriv_sklearn._sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -191,7 +192,8 @@ class DPOutputPerturbationLogisticRegression(
         self : object
             The fitted model.
         """
-        X, y = validate_data(self, X, y, **INPUT)
+        with domain("X"):
+            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         labels, self.classes_, fact = encode_labels(y, self.classes)
         scaling, facts = self._public_scaling(X)
         noise = noise_source(self.random_state)

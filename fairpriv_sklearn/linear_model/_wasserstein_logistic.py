@@ -378,7 +378,10 @@ class DPWassersteinLogisticRegression(
             )
 
     def _relation(self) -> str:
-        return "replace_one_in_group" if self.group_sizes_public else self.neighboring
+        if not self.group_sizes_public:
+            return self.neighboring
+        by_label = self.constraint == "equalized_odds"
+        return "replace_one_in_cell" if by_label else "replace_one_in_group"
 
     def _budget(self, cells: Cells, n_parameters: int) -> Budget:
         if self.batch_size is None or self.epsilon == np.inf:

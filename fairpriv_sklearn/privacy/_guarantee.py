@@ -13,12 +13,15 @@ from typing import Any
 
 from ..accounting import compose_delta, compose_epsilon
 
-# The first two are offered by every estimator. The third, group sizes public, only
-# where an argument names it.
+# The first two are offered by every estimator, the others, with public sizes, only
+# where an argument names them.
 RELATIONS = {
     "replace_one": "one record replaced by any other",
     "add_remove": "one record added or removed",
     "replace_one_in_group": "one record replaced inside its group, group sizes public",
+    "replace_one_in_cell": (
+        "one record replaced inside its group and label, the sizes of both public"
+    ),
 }
 
 

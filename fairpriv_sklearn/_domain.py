@@ -1,0 +1,70 @@
+"""The edge of the public domain: what validation of private values may say.
+
+Whether a table is in the domain is the only thing an exception may reveal. The
+sentences of NumPy and scikit-learn often quote the cell that they could not read, and
+summing finite extremes can warn; neither may reach the outside.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from scipy import sparse
+
+# Sentences about shapes, types and names, which are public; anything else is replaced.
+_PUBLIC = re.compile(
+    r"contains (NaN|infinity)|minimum of \d+ is required|^X has \d+ features"
+    r"|[Ff]eature names|inconsistent numbers of samples|should be a 1d array"
+    r"|^Found array with dim|[Ss]parse (data|input)|[Uu]nknown label type"
+    r"|requires y to be passed|target y is|cannot be None"
+)
+_SHORTENED = {
+    "Expected 2D array": (
+        "Expected a 2D array. Reshape your data either using array.reshape(-1, 1) if "
+        "your data has a single feature or array.reshape(1, -1) if it contains a "
+        "single sample."
+    ),
+    "Complex data not supported": "Complex data not supported.",
+}
+
+
+@contextmanager
+def domain(name: str = "X") -> Iterator[None]:
+    """Validate private values: no warning depends on them, no message quotes them."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            yield
+        except TypeError as error:
+            raise TypeError(_sentence(error, name)) from None
+        except ValueError as error:
+            raise ValueError(_sentence(error, name)) from None
+
+
+def finite_sparse(X):
+    """Sum duplicate entries of a sparse `X` first: the sum is what has to be finite."""
+    if not sparse.issparse(X):
+        return X
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        with np.errstate(all="ignore"):
+            X.sum_duplicates()
+    return X
+
+
+def _sentence(error: Exception, name: str) -> str:
+    text = str(error)
+    for start, shortened in _SHORTENED.items():
+        if text.startswith(start):
+            return shortened
+    if _PUBLIC.search(text):
+        return text
+    return (
+        f"{name} has a cell that cannot be read as a number: argument must be a string "
+        "or a number in every cell; encode text with a public list of categories first."
+    )
