@@ -165,12 +165,26 @@ class NoiseSource:
         """
         if not 0 <= k <= n:
             raise ValueError(f"k must be in [0, n], got k={k!r} and n={n!r}.")
+        if 2 * k <= n:
+            return self._distinct(n, k)
         while True:
             keys = self.uint64(n)
             order = np.argsort(keys)
             # Given that no two keys agree, all orders are exactly equally likely.
             if np.all(np.diff(keys[order])):
                 return order[:k].astype(np.int64)
+
+    def _distinct(self, n: int, k: int) -> NDArray[np.int64]:
+        """The first `k` different ones of a sequence of independent uniform indices.
+
+        Given the indices seen so far, the next new one is uniform on the others.
+        """
+        chosen = np.empty(0, dtype=np.int64)
+        while chosen.size < k:
+            more = self.integers(0, n, k - chosen.size)
+            drawn = np.concatenate([chosen, more])
+            chosen = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        return chosen
 
     def key(self, n_bytes: int = 32) -> bytes:
         """Draw a secret key.

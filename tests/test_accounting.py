@@ -656,9 +656,49 @@ def test_dp_accounting_is_imported_only_where_it_is_needed():
         ),
         (lambda: calibrate_poisson(1.0, 1e-5, 0.0, 5), "q must be in"),
         (lambda: calibrate_poisson(1.0, 1e-5, 0.5, 0), "steps must be a whole"),
+        (lambda: calibrate_poisson(1.0, 1e-5, 0.5, 1e12), r"\[1, 10000000\]"),
         (lambda: calibrate_poisson(1.0, 1e-10, 0.5, 5), "delta must be above 1e-10"),
+        (lambda: calibrate_gaussian(1e300, 1e-5, n_draws=7), r"\[0, 1e\+06\] or inf"),
+        (lambda: gaussian_mu(2e6, 1e-5), r"\[0, 1e\+06\] or inf"),
+        (lambda: calibrate_poisson(1e300, 1e-5, 0.5, 5), r"\[0, 1e\+06\] or inf"),
     ],
 )
 def test_arguments_are_checked(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+CALIBRATIONS = [calibrate_poisson, calibrate_without_replacement]
+
+
+@pytest.mark.parametrize("epsilon", [1e6, 1e20, 1e150, 1e300])
+def test_huge_numbers_compose_without_overflow(epsilon):
+    """A huge loss stays huge, or becomes infinite; nothing raises."""
+    parts = [("pure", epsilon), ("gaussian", 1.0, 4)]
+    assert epsilon <= compose_epsilon(parts, 1e-5) <= math.inf
+    assert 0.0 <= compose_delta(parts, epsilon) <= 1.0
+    assert 0.0 <= compose_delta([("gaussian", 1.0, 4)], epsilon) <= 1e-6
+    assert gaussian_epsilon(epsilon, 1e-5) > epsilon
+    assert compose_epsilon([("gaussian", epsilon, 4)], 1e-5) > epsilon
+    assert calibrate_gaussian(1e6, 1e-5, n_draws=1000) > 1000
+
+
+@pytest.mark.parametrize("calibrate", CALIBRATIONS)
+def test_a_delta_that_covers_all_steps_still_buys_noise(calibrate):
+    """At q steps < delta no noise at all would be (0, delta)-DP."""
+    assert calibrate(1.0, 1e-2, q=1e-6, steps=100) == 0.05
+
+
+@pytest.mark.parametrize("calibrate", CALIBRATIONS)
+@pytest.mark.parametrize("q", [1e-3, 1e-4])
+def test_small_rates_on_a_coarse_grid_stay_tight(calibrate, q, monkeypatch):
+    """Against sixteen times as many points; the coarse grid is on the private side."""
+    coarse = calibrate(1.0, 1e-6, q, 100)
+    monkeypatch.setattr(_privacy_loss, "_MIN_POINTS", 1 << 18)
+    for cached in (_composition._delta_of, _privacy_loss._privacy_loss_distribution):
+        cached.cache_clear()
+    kind = calibrate.__name__.replace("calibrate_", "") + "_gaussian"
+    assert compose_delta([(kind, q, coarse, 100)], 1.0) <= 1e-6
+    assert compose_delta([(kind, q, coarse * (1 - 1e-4), 100)], 1.0) > 1e-6
+    for cached in (_composition._delta_of, _privacy_loss._privacy_loss_distribution):
+        cached.cache_clear()

@@ -1,5 +1,7 @@
 import math
+from collections import Counter
 from fractions import Fraction
+from itertools import permutations
 
 import mpmath
 import numpy as np
@@ -140,6 +142,35 @@ def test_choice_is_uniform_over_ordered_selections():
     counts = np.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16).reshape(4, 4)
     assert np.all(np.diag(counts) == 0)
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > REJECT
+
+
+@pytest.mark.parametrize(("n", "k"), [(4, 2), (5, 2), (4, 3), (3, 3)])
+def test_all_ordered_selections_are_equally_likely(n, k):
+    source = noise_source(1)
+    n_runs = 6_000
+    seen = Counter(tuple(source.choice(n, k).tolist()) for _ in range(n_runs))
+    possible = list(permutations(range(n), k))
+    assert set(seen) <= set(possible)
+    assert stats.chisquare([seen[one] for one in possible]).pvalue > REJECT
+
+
+def test_a_small_choice_from_many_takes_few_words():
+    words = []
+
+    def counted(size):
+        words.append(size)
+        return np.random.PCG64DXSM(len(words)).random_raw(size)
+
+    source = NoiseSource(counted, is_secure=False)
+    chosen = source.choice(10**9, 256)
+    assert len(set(chosen.tolist())) == 256 and chosen.max() < 10**9
+    assert sum(words) < 300
+
+
+def test_a_repeated_index_is_drawn_anew():
+    cell = 2**64 // 10
+    source = scripted_source([3 * cell, 3 * cell, 7 * cell, 7 * cell, 0])
+    assert source.choice(10, 3).tolist() == [3, 7, 0]
 
 
 def test_choice_redraws_ties_and_checks_k():

@@ -40,6 +40,10 @@ _MAX_OPTIONS = 128
 _FFT_NOISE = 1e-11
 _MIN_SAMPLED_DELTA = 1e-10
 
+# With few records in a batch delta alone may cover all steps, even without noise: a
+# release then keeps at least this noise.
+_LEAST_MULTIPLIER = 0.05
+
 
 def compose_epsilon(parts: Parts, delta: float) -> float:
     """Return the epsilon of all parts together, composed adaptively.
@@ -230,6 +234,8 @@ def _delta_of(total: _Composition, epsilon: float) -> float:
             break
         log_delta1, log_loss = _sampler_log_delta1(epsilon, delta)
         error = _sampler_error(log_delta1, total.n_draws)
+        if error > 1.0:
+            return 1.0
         shifted = _ideal_delta(total, epsilon - 2.0 * error)
         delta = min(1.0, math.exp(error) * shifted + math.exp(log_loss))
     return delta
@@ -259,13 +265,13 @@ def calibrate_poisson(
     Parameters
     ----------
     epsilon : float
-        Budget of the fit. Range: (0, inf].
+        Budget of the fit. Range: (0, 1e6], or inf.
     delta : float
         Budget of the fit. Range: (1e-10, 1).
     q : float
         Probability with which a record enters a batch. Range: (0, 1].
     steps : int
-        Number of releases. Range: [1, inf).
+        Number of releases. Range: [1, 10**7].
     n_draws : int, default=0
         Number of noisy coordinates the whole fit draws. Range: [0, inf).
 
@@ -273,7 +279,8 @@ def calibrate_poisson(
     -------
     noise_multiplier : float
         Noise standard deviation divided by the add/remove sensitivity of one
-        release, rounded up. 0.0 if `epsilon` is inf.
+        release, rounded up. At least 0.05, however small `q` is, unless full batches
+        need less; 0.0 if `epsilon` is inf.
 
     See Also
     --------
@@ -297,14 +304,14 @@ def calibrate_without_replacement(
     Parameters
     ----------
     epsilon : float
-        Budget of the fit. Range: (0, inf].
+        Budget of the fit. Range: (0, 1e6], or inf.
     delta : float
         Budget of the fit. Range: (1e-10, 1).
     q : float
         Fraction of the records in a batch drawn without replacement (or Poisson
         sampling rate). Range: (0, 1].
     steps : int
-        Number of releases. Range: [1, inf).
+        Number of releases. Range: [1, 10**7].
     n_draws : int, default=0
         Number of noisy coordinates the whole fit draws. Range: [0, inf).
 
@@ -312,7 +319,8 @@ def calibrate_without_replacement(
     -------
     noise_multiplier : float
         Noise standard deviation divided by the replace-one sensitivity of one
-        release, rounded up. 0.0 if `epsilon` is inf.
+        release, rounded up. At least 0.05, however small `q` is, unless full batches
+        need less; 0.0 if `epsilon` is inf.
 
     See Also
     --------
@@ -362,11 +370,14 @@ def _calibrate_sampled(
         ]
         return math.log(compose_delta(parts, epsilon)) - math.log(delta)
 
-    low = high = math.log(max(q * full_batch, 0.2))
+    least = math.log(_LEAST_MULTIPLIER)
+    low = high = max(math.log(q * full_batch), least)
     while excess(high) > 0.0:
         high += 0.25
     while excess(low) <= 0.0:
-        low -= 0.25
+        if low == least:
+            return min(full_batch, _LEAST_MULTIPLIER)
+        low = max(low - 0.25, least)
     tolerance = 1e-6
     root = brentq(excess, low, high, xtol=tolerance)
     # Clearly inside the budget, so that its composition rounds up to no more.

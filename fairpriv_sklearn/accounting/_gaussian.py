@@ -23,6 +23,13 @@ _CELL_ERROR = 1e-8
 # Largest share of delta given to the event that the sampler errs more than accounted.
 _SAMPLER_SHARE = 1e-6
 
+# Budgets beyond this one are no privacy: ask for infinity instead.
+_MAX_EPSILON = 1e6
+# More sampled releases could not be composed accurately.
+_MAX_STEPS = 10**7
+# A shift of the mean from which on epsilon is no longer a finite float.
+_MAX_MU = 1e150
+
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
@@ -93,7 +100,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     _check_delta(delta)
     if mu == 0.0:
         return 0.0
-    if mu == math.inf or delta == 0.0:
+    if mu > _MAX_MU or delta == 0.0:
         return 0.0 if delta == 1.0 else math.inf
     return _smallest_epsilon(
         lambda epsilon: _gaussian_log_delta(mu, np.array([epsilon]))[0],
@@ -110,7 +117,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     Parameters
     ----------
     epsilon : float
-        Range: [0, inf].
+        Range: [0, 1e6], or inf.
     delta : float
         Range: (0, 1).
 
@@ -141,7 +148,7 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
     Parameters
     ----------
     epsilon : float
-        Budget of the fit. Range: (0, inf].
+        Budget of the fit. Range: (0, 1e6], or inf.
     delta : float
         Budget of the fit. Range: (0, 1).
     n_draws : int, default=0
@@ -294,10 +301,10 @@ def _sampler_error(log_delta1: float, n_draws: int) -> float:
 def _sampler_log_delta1(epsilon: float, delta: float) -> tuple[float, float]:
     """Return log(delta1) and log((1 + exp(epsilon)) delta1)."""
     log_factor = float(np.logaddexp(0.0, epsilon))
-    log_delta1 = min(
-        math.log(1e-12), math.log(_SAMPLER_SHARE) + math.log(delta) - log_factor
+    log_loss = min(
+        math.log(1e-12) + log_factor, math.log(_SAMPLER_SHARE) + math.log(delta)
     )
-    return log_delta1, log_delta1 + log_factor
+    return log_loss - log_factor, log_loss
 
 
 def _without_sampler_error(
@@ -326,7 +333,10 @@ def _check_delta(delta: float) -> None:
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
-    _check_epsilon(epsilon)
+    if not (0.0 <= epsilon <= _MAX_EPSILON or epsilon == math.inf):
+        raise ValueError(
+            f"epsilon must be in [0, {_MAX_EPSILON:.0e}] or inf, got {epsilon!r}."
+        )
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be in (0, 1), got {delta!r}.")
 
@@ -344,5 +354,7 @@ def _check_draws(n_draws: int) -> None:
 def _check_sampling(q: float, steps: int) -> None:
     if not 0.0 < q <= 1.0:
         raise ValueError(f"q must be in (0, 1], got {q!r}.")
-    if not (steps >= 1 and steps == int(steps)):
-        raise ValueError(f"steps must be a whole number >= 1, got {steps!r}.")
+    if not (1 <= steps <= _MAX_STEPS and steps == int(steps)):
+        raise ValueError(
+            f"steps must be a whole number in [1, {_MAX_STEPS}], got {steps!r}."
+        )
