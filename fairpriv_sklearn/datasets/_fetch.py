@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import inspect
 import os
 import tempfile
 from dataclasses import replace
@@ -84,8 +85,10 @@ def _document(name):
     """Fill what all loaders have in common into a docstring."""
 
     def fill(loader):
-        common = _PARAMETERS.format(file=SOURCES[name].file)
-        loader.__doc__ = (loader.__doc__ or "").replace("{common}", common)
+        # From Python 3.13 on docstrings come without their indentation.
+        common = inspect.cleandoc(_PARAMETERS.format(file=SOURCES[name].file))
+        own = inspect.cleandoc(loader.__doc__ or "")
+        loader.__doc__ = own.replace("{common}", common)
         return loader
 
     return fill
