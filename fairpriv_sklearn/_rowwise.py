@@ -8,11 +8,11 @@ or has other neighbours. Everything private that multiplies rows goes through he
 
 from __future__ import annotations
 
-from collections import Counter
+import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from hashlib import blake2b
+from hashlib import blake2b, shake_256
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,10 @@ from scipy import sparse
 # every row. 256 is a multiple of all kernel heights in use.
 BLOCK_ROWS = 256
 GOLDEN = (5**0.5 - 1) / 2
+
+# Rows hashed at a time, and cells of a block: buffers that stay in the cache.
+_HASH_ROWS = 1 << 12
+_HASH_CELLS = 1 << 16
 
 _SPREAD_REPEATS: ContextVar[bool] = ContextVar("spread_repeats", default=True)
 
@@ -38,6 +42,11 @@ def repeats_share_a_draw():
         yield
     finally:
         _SPREAD_REPEATS.reset(token)
+
+
+def repeats_are_spread() -> bool:
+    """Whether public answers may spread identical rows at this moment."""
+    return _SPREAD_REPEATS.get()
 
 
 def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
@@ -102,55 +111,200 @@ def row_softmax(logits: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def row_uniforms(X, codes: np.ndarray, key: bytes) -> np.ndarray:
+def row_uniforms(X, codes: np.ndarray, key: bytes, *, spread=False) -> np.ndarray:
     """One draw from [0, 1) per row, a keyed function of the row and its group.
 
-    The draw is ``frac(h + i * 0.618...)``: `h` the keyed hash of the row and its
-    group code, `i` the number of earlier identical rows in the batch. Distinct rows
-    get the same draw in every batch, and k identical rows share the unit interval
-    almost evenly (golden-ratio sequence), so an atom of the data is split as a
-    randomised rule asks without any state being kept.
+    Nobody who lacks the key can tell the draws from random ones: a row is folded into
+    64 bits by a secret universal hash [1]_, and these, with the group code, go through
+    SipHash-2-4 [2]_, a pseudorandom function.
 
     Parameters
     ----------
     X : {ndarray, sparse matrix, DataFrame} of shape (n_rows, n_features)
+        Equal rows get equal draws, whatever holds them.
     codes : ndarray of shape (n_rows,), integer
     key : bytes
-        Secret key, at most 64 bytes.
+        Secret key.
+    spread : bool, default=False
+        Whether k identical rows share the unit interval almost evenly (golden-ratio
+        sequence), so that an atom of the data is split as a randomised rule asks. A
+        row's draw then depends on the rows before it: never where a private fit sees
+        the answers.
 
     Returns
     -------
     u : ndarray of shape (n_rows,), float64
+
+    References
+    ----------
+    .. [1] D. Lemire, O. Kaser, "Strongly Universal String Hashing is Fast", The
+       Computer Journal 57, 2014.
+    .. [2] J.-P. Aumasson, D. J. Bernstein, "SipHash: A Fast Short-Input PRF",
+       INDOCRYPT, 2012.
     """
-    seen: Counter[bytes] = Counter()
-    u = np.empty(len(codes))
-    keyed = blake2b(key=key, digest_size=8)
-    spread = int(_SPREAD_REPEATS.get())
-    for i, (row, code) in enumerate(zip(_row_bytes(X), codes.tolist(), strict=True)):
-        state = keyed.copy()
-        state.update(code.to_bytes(8, "little", signed=True) + row)
-        digest = state.digest()
-        # 53 bits: the sum below stays exact up to rounding and never reaches 1.
-        h = (int.from_bytes(digest, "little") >> 11) * 2.0**-53
-        u[i] = (h + seen[digest] * GOLDEN) % 1.0
-        seen[digest] += spread
-    return u
+    codes = np.ascontiguousarray(codes, dtype=np.int64).view(np.uint64)
+    siphash_key, folding_keys = _expanded_keys(key, np.shape(X)[1])
+    digests = np.empty(codes.size, dtype=np.uint64)
+    for rows, words in _row_words(X):
+        digests[rows] = _fold(words, folding_keys)
+    for start in range(0, codes.size, _HASH_ROWS):
+        rows = slice(start, start + _HASH_ROWS)
+        digests[rows] = siphash(siphash_key, [digests[rows], codes[rows]])
+    # 53 bits: the sum below stays exact up to rounding and never reaches 1.
+    u = (digests >> np.uint64(11)) * 2.0**-53
+    return (u + _earlier_twins(digests) * GOLDEN) % 1.0 if spread else u
 
 
-def _row_bytes(X) -> Iterator[bytes]:
-    """The rows of `X` as bytes, equal for equal rows whatever the container."""
+def siphash(key: np.ndarray, words: list[np.ndarray]) -> np.ndarray:
+    """SipHash-2-4 of messages of whole 64-bit words, for many messages at once.
+
+    Parameters
+    ----------
+    key : ndarray of shape (2,), uint64
+    words : list of ndarray of shape (n,), uint64
+        Word by word, of every message.
+
+    Returns
+    -------
+    digests : ndarray of shape (n,), uint64
+    """
+    n = words[0].size
+    constants = (
+        0x736F6D6570736575,
+        0x646F72616E646F6D,
+        0x6C7967656E657261,
+        0x7465646279746573,
+    )
+    state = [
+        np.full(n, np.uint64(constant) ^ key[i % 2], dtype=np.uint64)
+        for i, constant in enumerate(constants)
+    ]
+    spare = np.empty(n, dtype=np.uint64)
+    length = np.uint64((8 * len(words) % 256) << 56)
+    for word in [*words, length]:
+        state[3] ^= word
+        _sip_rounds(state, spare, 2)
+        state[0] ^= word
+    state[2] ^= np.uint64(0xFF)
+    _sip_rounds(state, spare, 4)
+    return state[0] ^ state[1] ^ state[2] ^ state[3]
+
+
+def _sip_rounds(state: list[np.ndarray], spare: np.ndarray, n_rounds: int) -> None:
+    a, b, c, d = state
+    for _ in range(n_rounds):
+        _mix(a, b, 13, spare)
+        _rotate(a, 32, spare)
+        _mix(c, d, 16, spare)
+        _mix(a, d, 21, spare)
+        _mix(c, b, 17, spare)
+        _rotate(c, 32, spare)
+
+
+def _mix(x, y, n_bits: int, spare) -> None:
+    x += y
+    _rotate(y, n_bits, spare)
+    y ^= x
+
+
+def _rotate(x, n_bits: int, spare) -> None:
+    np.right_shift(x, np.uint64(64 - n_bits), out=spare)
+    np.left_shift(x, np.uint64(n_bits), out=x)
+    x |= spare
+
+
+def _expanded_keys(key: bytes, n_words: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the key of SipHash and keys of shape (2, 2 n_words) that fold a row."""
+    n_bytes = 16 + 32 * n_words
+    words = np.frombuffer(shake_256(key).digest(n_bytes), dtype="<u8")
+    return words[:2].astype(np.uint64), words[2:].astype(np.uint64).reshape(2, -1)
+
+
+def _fold(words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Fold rows of 64-bit words into one: twice the upper half of sum(key * half).
+
+    The halves of 32 bits make the sum modulo 2**64 almost universal: two different
+    rows meet with probability 2**-64, over the keys.
+    """
+    # uint32 views of little-endian words, so that every machine folds alike.
+    halves = words.astype("<u8", copy=False).view("<u4").astype(np.uint64)
+    upper = np.einsum("ij,j->i", halves, keys[0]) >> np.uint64(32)
+    lower = np.einsum("ij,j->i", halves, keys[1]) >> np.uint64(32)
+    return (upper << np.uint64(32)) | lower
+
+
+def _row_words(X) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield blocks of rows as 64-bit words, equal for equal rows in any container."""
     if sparse.issparse(X):
         X = X.tocsr()
-        for start in range(0, X.shape[0], BLOCK_ROWS):
-            yield from _row_bytes(X[start : start + BLOCK_ROWS].toarray())
-        return
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if array.dtype.kind in "buif":
-        # Adding zero turns -0.0 into 0.0.
-        array = np.ascontiguousarray(array, dtype=np.float64) + 0.0
-        yield from (row.tobytes() for row in array)
-    else:
-        yield from (repr(row).encode() for row in array.tolist())
+    elif not isinstance(X, np.ndarray):
+        X = _Columns(X) if _is_mixed_frame(X) else np.asarray(X)
+    height = max(1, _HASH_CELLS // max(1, X.shape[1]))
+    for start in range(0, X.shape[0], height):
+        rows = slice(start, min(start + height, X.shape[0]))
+        block = X[rows]
+        if sparse.issparse(block):
+            block = block.toarray()
+        words = block if isinstance(X, _Columns) else _cell_words(block)
+        yield rows, np.ascontiguousarray(words)
+
+
+def _is_mixed_frame(X) -> bool:
+    """Whether X is a pandas frame whose columns are better read one by one."""
+    return hasattr(X, "iloc") and any(dtype.kind not in "buif" for dtype in X.dtypes)
+
+
+class _Columns:
+    """A pandas frame as blocks of words."""
+
+    def __init__(self, X):
+        self.shape = X.shape
+        self._columns = [np.asarray(X.iloc[:, j]) for j in range(X.shape[1])]
+
+    def __getitem__(self, rows):
+        return np.stack([_cell_words(column[rows]) for column in self._columns], axis=1)
+
+
+def _cell_words(cells: np.ndarray) -> np.ndarray:
+    """One 64-bit word per cell: numbers by value, whatever their type."""
+    if cells.dtype.kind in "buif":
+        # Adding zero makes a copy, and turns -0.0 into 0.0.
+        numbers_ = cells.astype(np.float64) + 0.0
+        numbers_[np.isnan(numbers_)] = np.nan
+        return numbers_.view(np.uint64)
+    words: dict = {}
+    out = np.empty(cells.size, dtype=np.uint64)
+    for i, cell in enumerate(cells.ravel().tolist()):
+        if type(cell) not in (str, float, int):
+            out[i] = _cell_word(cell)
+            continue
+        kind = type(cell), cell
+        if kind not in words:
+            words[kind] = _cell_word(cell)
+        out[i] = words[kind]
+    return out.reshape(cells.shape)
+
+
+def _cell_word(cell) -> int:
+    """Word of one cell that comes as an object: numbers as above, the rest by text."""
+    if isinstance(cell, (numbers.Number, np.bool_)) and not isinstance(cell, complex):
+        try:
+            return int(_cell_words(np.array([float(cell)]))[0])
+        except OverflowError:  # an integer beyond all floats
+            pass
+    text = f"{type(cell).__name__} {cell!r}".encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+
+
+def _earlier_twins(digests: np.ndarray) -> np.ndarray:
+    """Count, for every entry, the equal ones before it."""
+    order = np.argsort(digests, kind="stable")
+    ordered = digests[order]
+    position = np.arange(digests.size)
+    is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: digests.size]
+    twins = np.empty(digests.size)
+    twins[order] = position - np.maximum.accumulate(np.where(is_first, position, 0))
+    return twins
 
 
 def _aligned_zeros(shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:

@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._rowwise import repeats_share_a_draw, row_uniforms
+from fairpriv_sklearn._rowwise import repeats_are_spread, repeats_share_a_draw
 from fairpriv_sklearn.accounting import calibrate_gaussian, compose_epsilon
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import (
@@ -905,12 +905,10 @@ def test_pickle_of_a_search():
 
 
 def test_identical_rows_share_a_draw_while_scores_are_made():
-    X, codes = np.zeros((5, 2)), np.zeros(5, dtype=int)
-    key = bytes(32)
-    assert len(set(row_uniforms(X, codes, key))) == 5
+    assert repeats_are_spread()
     with repeats_share_a_draw():
-        assert len(set(row_uniforms(X, codes, key))) == 1
-    assert len(set(row_uniforms(X, codes, key))) == 5
+        assert not repeats_are_spread()
+    assert repeats_are_spread()
 
 
 def test_a_capped_ledger_under_a_plain_search():

@@ -1,14 +1,24 @@
 """A record's scores may not depend on what stands around it, to the last bit."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from scipy import sparse, stats
 from scipy.special import softmax as scipy_softmax
 
-from fairpriv_sklearn._rowwise import BLOCK_ROWS, padded_blocks, row_scores, row_softmax
+from fairpriv_sklearn._rowwise import (
+    BLOCK_ROWS,
+    GOLDEN,
+    padded_blocks,
+    row_scores,
+    row_softmax,
+    row_uniforms,
+    siphash,
+)
 
 
 def layouts(X):
@@ -103,3 +113,150 @@ def test_softmax_rows_are_pure(n_rows, n_classes, seed):
     assert_array_equal(row_softmax(np.asfortranarray(logits)), probabilities)
     for i in range(n_rows):
         assert_array_equal(row_softmax(logits[i : i + 1])[0], probabilities[i])
+
+
+# --- Keyed draws ----------------------------------------------------------------------
+
+KEY = bytes(range(32))
+MASK = 2**64 - 1
+
+
+def plain_siphash(key, words):
+    """SipHash-2-4 of whole words, one Python integer at a time."""
+
+    def rotate(x, n):
+        return ((x << n) | (x >> (64 - n))) & MASK
+
+    def sip_round(v):
+        a, b, c, d = v
+        a = (a + b) & MASK
+        b = rotate(b, 13) ^ a
+        a = rotate(a, 32)
+        c = (c + d) & MASK
+        d = rotate(d, 16) ^ c
+        a = (a + d) & MASK
+        d = rotate(d, 21) ^ a
+        c = (c + b) & MASK
+        b = rotate(b, 17) ^ c
+        return a, b, rotate(c, 32), d
+
+    letters = b"somepseudorandomlygeneratedbytes"
+    v = [
+        int.from_bytes(letters[i : i + 8], "big") ^ key[i // 8 % 2]
+        for i in (0, 8, 16, 24)
+    ]
+    for word in [*words, (8 * len(words) % 256) << 56]:
+        v[3] ^= word
+        v = list(sip_round(sip_round(v)))
+        v[0] ^= word
+    v[2] ^= 0xFF
+    for _ in range(4):
+        v = sip_round(v)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+@pytest.mark.parametrize(
+    ("n_words", "published"), [(1, 0x93F5F5799A932462), (2, 0x3F2ACC7F57C29BDB)]
+)
+def test_siphash_has_the_published_values(n_words, published):
+    key = np.frombuffer(bytes(range(16)), dtype="<u8").astype(np.uint64)
+    message = np.frombuffer(bytes(range(8 * n_words)), dtype="<u8").astype(np.uint64)
+    assert int(siphash(key, [word[None] for word in message])[0]) == published
+
+
+def test_draws_are_the_keyed_hash_of_the_row():
+    """Against Python integers: universal hash of the halves, then SipHash."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(50, 3)), rng.integers(-1, 3, 50)
+    keys = np.frombuffer(hashlib.shake_256(KEY).digest(16 + 32 * 3), dtype="<u8")
+    keys = [int(key) for key in keys]
+    for row, code, u in zip(X, codes, row_uniforms(X, codes, KEY), strict=True):
+        halves = [int(half) for half in row.astype("<f8").view("<u4")]
+        folded = 0
+        for multipliers in (keys[2:8], keys[8:]):
+            total = sum(k * h for k, h in zip(multipliers, halves, strict=True))
+            folded = (folded << 32) | ((total & MASK) >> 32)
+        digest = plain_siphash(keys[:2], [folded, int(code) & MASK])
+        assert u == (digest >> 11) * 2.0**-53
+
+
+def test_a_draw_is_a_function_of_row_and_group_alone():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 3, size=(5000, 2)).astype(float)
+    codes = rng.integers(0, 2, 5000)
+    u = row_uniforms(X, codes, KEY)
+    assert len(set(u)) == 18
+    order = rng.permutation(5000)
+    assert_array_equal(row_uniforms(X[order], codes[order], KEY), u[order])
+    for i in (0, 17, 4999):
+        assert row_uniforms(X[i : i + 1], codes[i : i + 1], KEY)[0] == u[i]
+
+
+def test_equal_rows_draw_alike_in_every_container():
+    pd = pytest.importorskip("pandas")
+    X = np.array([[0.0, 1.0, 2.5], [-0.0, 7.0, np.nan], [3.0, 0.0, 0.0]])
+    codes = np.array([0, 1, 1])
+    u = row_uniforms(X, codes, KEY)
+    others = [
+        np.asfortranarray(X),
+        X.astype(np.float32),
+        X.astype(object),
+        sparse.csr_array(X),
+        sparse.coo_matrix(X),
+        pd.DataFrame(X),
+        pd.DataFrame(X, dtype=object),
+        X.tolist(),
+    ]
+    for other in others:
+        assert_array_equal(row_uniforms(other, codes, KEY), u)
+    integers = np.array([[1, 2], [3, 4]])
+    for other in (integers.astype(bool).astype(int), integers.astype(np.uint64)):
+        assert_array_equal(
+            row_uniforms(other, codes[:2], KEY),
+            row_uniforms(other.astype(float), codes[:2], KEY),
+        )
+    mixed = pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": [True, False, 1]})
+    u = row_uniforms(mixed, np.zeros(3, int), KEY)
+    assert u[0] == u[2] != u[1]
+    assert_array_equal(row_uniforms(mixed.astype(object), np.zeros(3, int), KEY), u)
+    assert_array_equal(row_uniforms(mixed.to_numpy(), np.zeros(3, int), KEY), u)
+
+
+def test_a_cell_of_a_mixed_column_is_read_alone():
+    """1, 1.0 and True are equal; which one came first must not show."""
+    cells = [1, 1.0, True, "1", "1.0", None, 10**400, 10**400 + 1]
+    X = np.array([[cell] for cell in cells], dtype=object)
+    codes = np.zeros(len(cells), int)
+    u = row_uniforms(X, codes, KEY)
+    assert u[0] == u[1] == u[2] and len(set(u)) == 6
+    for i in range(len(cells)):
+        assert row_uniforms(X[i : i + 1], codes[:1], KEY)[0] == u[i]
+    assert_array_equal(row_uniforms(X[::-1], codes, KEY)[::-1], u)
+
+
+def test_draws_are_uniform_and_another_key_or_group_draws_anew():
+    X = np.arange(40_000.0)[:, None]
+    codes = np.zeros(40_000, int)
+    u = row_uniforms(X, codes, KEY)
+    assert stats.kstest(u, "uniform").pvalue > 1e-3
+    for other in (row_uniforms(X, codes, bytes(32)), row_uniforms(X, codes - 1, KEY)):
+        assert abs(np.corrcoef(u, other)[0, 1]) < 0.02
+        assert not np.any(u == other)
+    # Neighbouring bits of the input leave no trace.
+    assert abs(np.corrcoef(u[:-1], u[1:])[0, 1]) < 0.02
+
+
+def test_identical_rows_spread_only_if_asked():
+    X, codes = np.ones((100, 2)), np.zeros(100, int)
+    assert len(set(row_uniforms(X, codes, KEY))) == 1
+    u = np.sort(row_uniforms(X, codes, KEY, spread=True))
+    assert np.diff(np.concatenate([u, [1 + u[0]]])).max() < 2.7 / 100
+    first = row_uniforms(X, codes, KEY)[0]
+    expected = (first + np.arange(100) * GOLDEN) % 1.0
+    assert_array_equal(row_uniforms(X, codes, KEY, spread=True), expected)
+    distinct = np.arange(100.0)[:, None]
+    assert_array_equal(
+        row_uniforms(distinct, codes, KEY, spread=True),
+        row_uniforms(distinct, codes, KEY),
+    )
+    assert row_uniforms(X[:0], codes[:0], KEY, spread=True).size == 0

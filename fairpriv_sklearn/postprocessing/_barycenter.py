@@ -31,7 +31,11 @@ from fairpriv_sklearn._groups import (
     predict_groups,
     sensitive_positions,
 )
-from fairpriv_sklearn._rowwise import repeats_share_a_draw, row_uniforms
+from fairpriv_sklearn._rowwise import (
+    repeats_are_spread,
+    repeats_share_a_draw,
+    row_uniforms,
+)
 from fairpriv_sklearn._sklearn import (
     HasMethods,
     Interval,
@@ -208,7 +212,8 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             if self.randomized:
                 # Another draw for each column; 1 - u lies in (0, 1].
                 keyed = codes * len(self.transports_) + column
-                u = 1.0 - row_uniforms(rows, keyed, self._key)
+                spread = repeats_are_spread()
+                u = 1.0 - row_uniforms(rows, keyed, self._key, spread=spread)
             repaired[:, column] = repair_scores(
                 scores[:, column],
                 codes,

@@ -20,7 +20,7 @@ from fairpriv_sklearn import _parity as parity
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
 from fairpriv_sklearn._groups import AttributeAwareMixin, fit_groups, predict_groups
 from fairpriv_sklearn._histogram import smooth_estimate
-from fairpriv_sklearn._rowwise import row_uniforms
+from fairpriv_sklearn._rowwise import repeats_are_spread, row_uniforms
 from fairpriv_sklearn._sklearn import (
     HasMethods,
     Interval,
@@ -628,7 +628,7 @@ class DP2DPClassifier(
         if not self._is_randomised():
             return self._shifted(scores, codes)
         chances = self._chances(scores, codes)
-        u = row_uniforms(X, codes, self._key)
+        u = row_uniforms(X, codes, self._key, spread=repeats_are_spread())
         passed = u[:, None] >= chances.cumsum(axis=1)[:, :-1]
         drawn = passed.sum(axis=1)
         return chances + np.eye(chances.shape[1])[drawn]
