@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from fairpriv_sklearn import _parity as parity
+from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression

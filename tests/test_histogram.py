@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize, stats
 
-from fairpriv_sklearn import _histogram as histogram
-from fairpriv_sklearn._histogram import (
+from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing._histogram import (
     bin_scores,
     centre_indices,
     default_n_bins,

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from fairpriv_sklearn import _parity as parity
+from fairpriv_sklearn.postprocessing import _parity as parity
 
 SQRT2 = 2**0.5
 

@@ -35,7 +35,7 @@ import sklearn
 from sklearn.model_selection import train_test_split
 
 import fairpriv_sklearn
-from fairpriv_sklearn._histogram import (
+from fairpriv_sklearn.postprocessing._histogram import (
     isotonic_estimate,
     output_grid,
     refine_pmfs,

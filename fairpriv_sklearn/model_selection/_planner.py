@@ -9,7 +9,7 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._histogram import bin_scores
+from fairpriv_sklearn.postprocessing._histogram import bin_scores
 from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from fairpriv_sklearn import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn._base import DPEstimator, public_fact
 from fairpriv_sklearn._groups import (
     AttributeAwareMixin,

@@ -16,6 +16,8 @@ with little information falls back to the pooled shape, and no bin or group is e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 # Scores are rounded to this part of their range before they are binned (or hashed):
@@ -103,16 +105,110 @@ def refine_pmfs(pmfs: np.ndarray, refinement: int) -> np.ndarray:
     return refined
 
 
+# --- continuous distributions and maps ----------------------------------------------
+
+# Equal parts of a bin in which a tolerance is kept by the continuous map.
+SUB_BINS = 16
+# Mass spread evenly over the range: distribution functions without it have flat
+# stretches, where the map would jump.
+UNIFORM_MASS = 1e-3
+
+
+def distinct_scores(scores: np.ndarray, bounds: tuple[float, float]) -> int:
+    """Count the distinct scores, after rounding to ``2**-32`` of the range.
+
+    Sensitivity 1 under either relation: taking a record away lowers the number by one
+    or not at all, and putting one in raises it by one or not at all.
+    """
+    return len(np.unique(quantize_scores(scores, bounds)))
+
+
+def is_continuous(distinct: float, n: float, noise_scale: float) -> bool:
+    """Tell from a noisy number of distinct scores whether twins are rare.
+
+    Nine in ten scores must be distinct, less three times the noise, but never less
+    than half: a score without atoms passes and a rounded one does not, as soon as the
+    noise is small against `n`.
+    """
+    return bool(distinct >= max(0.5 * n, 0.9 * n - 3 * noise_scale))
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousMap:
+    r"""The increasing maps :math:`Q_a^{-1} \circ F_a` of one score column.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_edges,)
+        Where the distribution functions have their kinks.
+    cdfs : ndarray of shape (n_groups + 1, n_edges)
+        :math:`F_a` at the edges, the pooled population last.
+    levels, values : ndarray of shape (n_groups + 1, n_points)
+        Points of the target quantile functions :math:`Q_a^{-1}`.
+    """
+
+    edges: np.ndarray
+    cdfs: np.ndarray
+    levels: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Map the scores of each group; code -1 is the pooled population."""
+        mapped = np.empty(len(scores))
+        n_groups = len(self.cdfs)
+        for code in range(n_groups):
+            rows = np.flatnonzero(codes % n_groups == code)
+            level = np.interp(scores[rows], self.edges, self.cdfs[code])
+            mapped[rows] = np.interp(level, self.levels[code], self.values[code])
+        return mapped
+
+
+def fine_pmfs(pmfs: np.ndarray) -> np.ndarray:
+    """Masses in equal parts of the bins, all of them positive."""
+    pmfs = (1 - UNIFORM_MASS) * pmfs + UNIFORM_MASS / pmfs.shape[1]
+    return np.repeat(pmfs / SUB_BINS, SUB_BINS, axis=1)
+
+
+def continuous_map(transport, bounds: tuple[float, float]) -> ContinuousMap:
+    r"""Read the continuous maps off a transport between equal bins of `bounds`.
+
+    A distribution that is even within bins has a distribution function that is linear
+    between their edges. The solver's window :math:`[c_l, c_l + \alpha]` holds at the
+    edges and, as interpolation is monotone, between them.
+
+    With tolerance zero the target is the barycenter without a grid,
+    :math:`F_s \mapsto \sum_r w_r F_r^{-1}`.
+    """
+    n_groups, k = transport.source_cdf.shape
+    edges = np.linspace(*map(float, bounds), k + 1)
+    weights = transport.weights / transport.weights.sum()
+    cdfs = np.vstack([transport.source_cdf, weights @ transport.source_cdf])
+    cdfs = np.concatenate([np.zeros((n_groups + 1, 1)), cdfs], axis=1)
+    cdfs[:, -1] = 1.0
+    if transport.tolerance == 0:
+        levels = np.unique(cdfs[:-1])
+        quantiles = [np.interp(levels, cdf, edges) for cdf in cdfs[:-1]]
+        shape = (n_groups + 1, len(levels))
+        values = np.broadcast_to(weights @ np.array(quantiles), shape)
+        return ContinuousMap(edges, cdfs, np.broadcast_to(levels, shape), values)
+    targets = np.vstack([transport.target_cdf, transport.barycenter_cdf])
+    levels = np.concatenate([np.zeros((n_groups + 1, 1)), targets], axis=1)
+    return ContinuousMap(edges, cdfs, levels, np.broadcast_to(edges, levels.shape))
+
+
 # --- public default rules -----------------------------------------------------------
 
 
-def default_n_bins(n: float, epsilon: float, tolerance: float) -> int:
-    """Return the number of bins for public `n`, `epsilon` and `tolerance`.
+def default_n_bins(n: float, epsilon: float, *, continuous: bool = False) -> int:
+    """Return the number of bins for public `n` and `epsilon`.
 
-    ``min(1 + 5 tolerance, 1.5) * (n min(1, 4 epsilon))**(1/3)``, rounded and kept
-    in [8, 64].
+    ``1.5 (n min(1, 4 epsilon)**2)**(1/3)``, rounded and kept in [8, 64]; three times as
+    many for a continuous map from counts without noise, since nothing but the width of
+    the bins is then in its way.
     """
-    n_bins = min(1 + 5 * tolerance, 1.5) * (n * min(1.0, 4 * epsilon)) ** (1 / 3)
+    n_bins = 1.5 * (n * min(1.0, 4 * epsilon) ** 2) ** (1 / 3)
+    if continuous and np.isinf(epsilon):
+        return int(np.clip(round(3 * n_bins), 8, 192))
     return int(np.clip(round(n_bins), 8, 64))
 
 
@@ -193,6 +289,9 @@ def smooth_estimate(
         Positive, sum to 1.
     """
     counts = np.asarray(counts, dtype=np.float64)
+    if noise_variance == 0:
+        # What the solver constrains is then the table itself, to the last record.
+        return _normalise(np.maximum(counts, 0.0))
     with np.errstate(all="ignore"):
         if n is None:
             n = max(counts.sum(), 1.0)
