@@ -28,7 +28,7 @@ model = DPBarycenterRegressor(
         random_state=0,
     ),
     epsilon=1.0,
-    bounds=(-5, 5),
+    target_bounds=(-5, 5),
     groups=[0, 1, 2],
     random_state=0,
 ).fit(X_train, y_train, sensitive_features=group_train)

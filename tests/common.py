@@ -117,7 +117,7 @@ def _declared(params):
 
 def _barycenter_regressor(**params):
     params = {
-        "bounds": (-3, 3),
+        "target_bounds": (-3, 3),
         "base_guarantee": _declared(params),
         **GROUPS,
         **params,
@@ -158,7 +158,7 @@ def _grid_search(**params):
 def _randomized_search(**params):
     model = DPBarycenterRegressor(
         LinearRegression(),
-        bounds=(-3, 3),
+        target_bounds=(-3, 3),
         base_guarantee=_declared(params),
         neighboring=params.get("neighboring", "replace_one"),
     )

@@ -11,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
@@ -20,6 +19,7 @@ from fairpriv_sklearn.metrics import (
     equalized_odds_difference,
 )
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning
 
 PUBLIC = {"classes": [0, 1], "groups": [0, 1], "base_guarantee": "public"}

@@ -1,5 +1,6 @@
 """Group score distributions from noisy counts, and the public default rules."""
 
+import math
 import warnings
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize, stats
 
+from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._histogram import (
     bin_scores,
@@ -23,7 +25,6 @@ from fairpriv_sklearn.postprocessing._histogram import (
     refine_pmfs,
     smooth_estimate,
 )
-from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.transport import fair_barycenter
 
 
@@ -134,23 +135,82 @@ def test_refined_distributions_keep_mass_and_mean(refinement):
 
 
 @pytest.mark.parametrize(
-    ("n", "epsilon", "tolerance", "expected"),
+    ("n", "epsilon", "continuous", "expected"),
     [
-        (15388, np.inf, 0.0, 25),  # Law School, as published in the design notes
-        (15388, 1.0, 0.0, 25),
-        (15388, 0.1, 0.0, 18),
-        (15388, 1.0, 0.1, 37),
-        (15388, 1.0, 1.0, 37),
-        (1395, 1.0, 0.0, 11),  # Communities
-        (1395, 0.1, 0.0, 8),
-        (1395, 1.0, 0.1, 17),
-        (1, 1e-6, 0.0, 8),
-        (10**9, 1.0, 0.0, 64),
+        (15388, np.inf, False, 37),  # Law School
+        (15388, 1.0, False, 37),
+        (15388, 0.1, False, 20),
+        (1395, 1.0, False, 17),  # Communities
+        (1395, 0.1, False, 9),
+        (10_000, 1.0, True, 32),
+        (10_000, np.inf, True, 97),
+        (1, 1e-6, False, 8),
+        (10**9, 1.0, False, 64),
     ],
 )
-def test_default_number_of_bins(n, epsilon, tolerance, expected):
-    n_bins = default_n_bins(n, epsilon, tolerance)
+def test_default_number_of_bins(n, epsilon, continuous, expected):
+    n_bins = default_n_bins(n, epsilon, continuous=continuous)
     assert n_bins == expected and isinstance(n_bins, int)
+
+
+score_tables = st.lists(
+    st.floats(-2, 2) | st.sampled_from([-1.0, 0.0, 0.3, 1.0, math.nextafter(0.3, 1)]),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(score_tables, st.floats(-2, 2))
+def test_distinct_scores_change_by_one_at_most(table, other):
+    def distinct(scores):
+        return histogram.distinct_scores(np.array(scores), (-1.0, 1.0))
+
+    full = distinct(table)
+    assert abs(distinct([other, *table[1:]]) - full) <= 1
+    assert 0 <= distinct([other, *table]) - full <= 1
+    assert distinct(table[::-1]) == full
+
+
+def test_distinct_scores_reach_their_sensitivity():
+    assert histogram.distinct_scores(np.array([0.1, 0.1]), (-1, 1)) == 1
+    assert histogram.distinct_scores(np.array([0.2, 0.1]), (-1, 1)) == 2
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.4])
+def test_continuous_map_against_quadrature(tolerance):
+    """Pushing dense even points of each bin through the map gives the target."""
+    rng = np.random.default_rng(3)
+    pmfs = rng.dirichlet(np.full(12, 0.5), size=3)
+    pmfs[1, 4:7] = 0  # empty bins must not make the map jump
+    pmfs /= pmfs.sum(axis=1, keepdims=True)
+    weights = np.array([0.5, 0.3, 0.2])
+    fine = histogram.fine_pmfs(pmfs)
+    assert (fine > 0).all()
+    grid = output_grid((-1, 3), fine.shape[1], 1)
+    transport = fair_barycenter(grid, fine, weights, tolerance)
+    fitted = histogram.continuous_map(transport, (-1, 3))
+    x = np.linspace(-1, 3, 48_001)
+    mids = (x[1:] + x[:-1]) / 2
+    density = np.repeat(fine, 48_000 // fine.shape[1], axis=1)
+    density /= density.sum(axis=1, keepdims=True)
+    mapped = np.array([fitted(mids, np.full(mids.size, a)) for a in range(3)])
+    assert (np.diff(mapped, axis=1) > 0).all()
+    assert mapped.min() >= -1 and mapped.max() <= 3
+    cuts = np.linspace(-1, 3, 301)
+    rows = list(zip(mapped, density, strict=True))
+    cdfs = np.array([[mass[row <= c].sum() for c in cuts] for row, mass in rows])
+    assert np.ptp(cdfs, axis=0).max() <= tolerance + 2e-3
+    if tolerance == 0:
+        # T(y) = sum_r w_r F_r^{-1}(F_s(y)), straight from the definition.
+        edges = np.linspace(-1, 3, fine.shape[1] + 1)
+        F = np.hstack([np.zeros((3, 1)), fine.cumsum(axis=1)])
+        for s in range(3):
+            level = np.interp(mids, edges, F[s])
+            expected = sum(
+                w * np.interp(level, f, edges) for w, f in zip(weights, F, strict=True)
+            )
+            np.testing.assert_allclose(mapped[s], expected, atol=1e-9)
 
 
 def test_default_tolerance_follows_its_formula():

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ecdf, norm
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 
@@ -48,9 +49,10 @@ def fitted(data):
     return DPBarycenterRegressor(
         LinearRegression(),
         epsilon=5.0,
-        bounds=(-4, 4),
+        target_bounds=(-4, 4),
         groups=[0, 1],
         calibration_size=0.5,
+        output="randomized",
         random_state=0,
     ).fit(X, y, sensitive_features=a)
 
@@ -154,6 +156,19 @@ def test_transport_of_two_points_is_known():
     assert texts(display.ax_) == "exact"
 
 
+def test_transport_display_of_a_continuous_repair(data, fitted):
+    X, y, a = data
+    continuous = clone(fitted).set_params(output="continuous")
+    continuous.fit(X, y, sensitive_features=a)
+    display = TransportDisplay.from_estimator(continuous)
+    assert display.low is None
+    scores = np.clip(continuous.estimator_.predict(X), -4, 4)
+    repaired = continuous.predict(X, sensitive_features=a)
+    for group in (0, 1):
+        drawn = np.interp(scores, display.grid, display.maps[group])
+        np.testing.assert_allclose(drawn[a == group], repaired[a == group], atol=2e-2)
+
+
 def test_transport_bands_hold_every_prediction(data, fitted):
     X, _, a = data
     display = TransportDisplay.from_estimator(fitted)
@@ -205,7 +220,7 @@ def test_tradeoff_sweep_measures_on_the_test_part(data, own_column):
     X, y, a = data
     model = DPBarycenterRegressor(
         LinearRegression(),
-        bounds=(-4, 4),
+        target_bounds=(-4, 4),
         groups=[0, 1],
         sensitive_features=(lambda X: X[:, -1].astype(int)) if own_column else None,
         random_state=0,
@@ -243,7 +258,7 @@ def test_tradeoff_averages_over_the_repeats(data):
         return 0.0
 
     model = DPBarycenterRegressor(
-        LinearRegression(), bounds=(-4, 4), groups=[0, 1], random_state=0
+        LinearRegression(), target_bounds=(-4, 4), groups=[0, 1], random_state=0
     )
     display = TradeoffDisplay.from_estimator(
         model,

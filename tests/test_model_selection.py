@@ -808,7 +808,7 @@ def _barycenter(**params):
     )
     return DPBarycenterRegressor(
         LinearRegression(),
-        bounds=(-2, 2),
+        target_bounds=(-2, 2),
         groups=[0, 1],
         base_guarantee=free,
         **params,

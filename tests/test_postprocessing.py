@@ -108,7 +108,9 @@ def test_black_box_audit(honest, monkeypatch):
         monkeypatch.setattr(DiscreteLaplaceMechanism, "__init__", too_little)
     # One entropy stream for all runs: a fixed seed, and independent noise.
     stream = np.random.RandomState(12)
-    estimator = transformer(n_bins=2, groups=[0, 1], random_state=stream)
+    estimator = transformer(
+        n_bins=2, groups=[0, 1], random_state=stream, output="randomized"
+    )
     outputs = [
         _released(estimator, np.array([[score], [0.5]]), [group, 1], 4000)
         for score, group in ((-0.5, 0), (0.5, 1))
@@ -135,7 +137,7 @@ def test_noise_has_the_scale_of_the_relation(relation):
 def test_columns_share_the_budget_evenly():
     scores, group = scores_of_groups()
     both = np.hstack([scores, -scores])
-    estimator = transformer(bounds=[BOUNDS, (-2, 2)], epsilon=1.0)
+    estimator = transformer(bounds=((-1, -2), (1, 2)), epsilon=1.0, output="randomized")
     estimator.fit(both, sensitive_features=group)
     assert estimator.privacy_.parts == (("pure", 0.5), ("pure", 0.5))
     assert estimator.privacy_.epsilon == pytest.approx(1.0)
@@ -145,7 +147,7 @@ def test_columns_share_the_budget_evenly():
 
 def test_number_of_bins_is_a_rule_of_public_numbers():
     scores, group = scores_of_groups()
-    assert transformer().fit(scores, sensitive_features=group).n_bins_ == 14
+    assert transformer().fit(scores, sensitive_features=group).n_bins_ == 22
     for n in (200, 3000):
         private_n = transformer(neighboring="add_remove")
         private_n.fit(scores[:n], sensitive_features=group[:n])
@@ -160,7 +162,11 @@ def test_without_noise_it_is_the_exact_barycenter():
     """Epsilon infinite and the plain histogram: the textbook answer, bin by bin."""
     scores, group = scores_of_groups()
     estimator = transformer(
-        epsilon=np.inf, n_bins=12, estimation="isotonic", output_refinement=1
+        epsilon=np.inf,
+        n_bins=12,
+        estimation="isotonic",
+        output="randomized",
+        output_refinement=1,
     ).fit(scores, sensitive_features=group)
     exact = count_scores(scores[:, 0], group, 3, BOUNDS, 12)
     assert_array_equal(estimator.counts_[0], exact)
@@ -228,7 +234,11 @@ def test_solver_cvxpy_gives_the_same_price():
     scores, group = scores_of_groups()
     exact, lp = (
         transformer(
-            n_bins=8, output_refinement=1, fairness_tolerance=0.1, solver=solver
+            n_bins=8,
+            output="randomized",
+            output_refinement=1,
+            fairness_tolerance=0.1,
+            solver=solver,
         )
         .fit(scores, sensitive_features=group)
         .transports_[0]
@@ -256,7 +266,7 @@ def test_same_row_same_answer_whatever_the_batch():
 
 def test_equal_rows_share_the_targets_evenly():
     scores, group = scores_of_groups()
-    estimator = transformer().fit(scores, sensitive_features=group)
+    estimator = transformer(output="randomized").fit(scores, sensitive_features=group)
     many = np.full((1000, 1), 0.3)
     repaired = estimator.transform(many, sensitive_features=np.zeros(1000, int))[:, 0]
     transport = estimator.transports_[0]
@@ -276,7 +286,7 @@ def test_rows_that_are_learnt_from_do_not_depend_on_each_other():
     """Behind fit_transform a private step may follow: no record moves another."""
     scores, group = scores_of_groups(n=300)
     scores[:200], group[:200] = 0.3, 1
-    estimator = transformer()
+    estimator = transformer(output="randomized")
     learnt = estimator.fit_transform(scores, sensitive_features=group)
     assert len(np.unique(learnt[:200])) == 1
     spread = estimator.transform(scores, sensitive_features=group)
@@ -286,7 +296,7 @@ def test_rows_that_are_learnt_from_do_not_depend_on_each_other():
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_randomised_base_scores_each_record_on_its_own(relation):
     X, y, group = biased()
-    named = {"sensitive_features": -1}
+    named = {"sensitive_features": -1, "output": "randomized"}
     base = FrozenEstimator(regressor(neighboring=relation, **named).fit(X, y))
     # A record whose answer is drawn from several targets, 500 times
     several = [
@@ -306,8 +316,9 @@ def test_randomised_base_scores_each_record_on_its_own(relation):
 
 def test_deterministic_repair_is_the_mean_of_the_random_one():
     scores, group = scores_of_groups()
-    random = transformer().fit(scores, sensitive_features=group)
-    mean = transformer(randomized=False).fit(scores, sensitive_features=group)
+    random = transformer(output="randomized", n_bins=14)
+    random.fit(scores, sensitive_features=group)
+    mean = transformer(output="mean", n_bins=14).fit(scores, sensitive_features=group)
     grid = np.repeat(np.linspace(-0.95, 0.95, 9), 2000).reshape(-1, 1)
     zeros = np.zeros(len(grid), int)
     drawn = random.transform(grid, sensitive_features=zeros)[:, 0].reshape(9, 2000)
@@ -315,6 +326,93 @@ def test_deterministic_repair_is_the_mean_of_the_random_one():
     assert np.ptp(fixed, axis=1).max() == 0
     assert_allclose(drawn.mean(axis=1), fixed[:, 0], atol=2e-3)
     assert (np.diff(fixed[:, 0]) >= 0).all()
+
+
+def rounded(scores):
+    """Scores in tenths: atoms everywhere."""
+    return np.round(scores, 1)
+
+
+def expected_cdf_gap(estimator, scores, group):
+    """KS gap of a randomised output in expectation over its draws, on exact counts."""
+    transport = estimator.transports_[0]
+    bins = count_scores(
+        scores[:, 0], group, 3, tuple(estimator.bounds_[0]), estimator.n_bins_
+    )
+    centres = np.flatnonzero(transport.source_pmf.sum(axis=0))
+    points = transport.source_pmf.shape[1]
+    output = np.zeros((3, points))
+    for a, plan in enumerate(transport.couplings):
+        mass = bins[a] / bins[a].sum()
+        of_point = {c: mass[c * estimator.n_bins_ // points] for c in centres.tolist()}
+        owned = np.bincount(plan.source, plan.mass, points)
+        share = np.array([of_point[c] for c in plan.source.tolist()])
+        np.add.at(output[a], plan.target, plan.mass / owned[plan.source] * share)
+    return np.ptp(output.cumsum(axis=1), axis=0).max()
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("change", [rounded, lambda scores: scores])
+def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
+    scores, group = scores_of_groups()
+    scores = change(scores)
+    asked = {"epsilon": np.inf, "fairness_tolerance": tolerance}
+    randomised = transformer(output="randomized", **asked)
+    randomised.fit(scores, sensitive_features=group)
+    assert expected_cdf_gap(randomised, scores, group) <= tolerance + 1e-9
+    continuous = transformer(output="continuous", **asked)
+    repaired = continuous.fit_transform(scores, sensitive_features=group)[:, 0]
+    gap = ks_parity_difference(repaired, repaired, sensitive_features=group)
+    assert gap <= tolerance + continuous.within_bin_error_[0] + 1e-9
+    if change is not rounded:
+        assert gap <= tolerance + 0.03  # 1000 rows a group
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1, "auto"])
+def test_continuous_output(tolerance):
+    """Increasing, the same in every batch, and as many values as scores."""
+    scores, group = scores_of_groups(n=6000)
+    estimator = transformer(output="continuous", fairness_tolerance=tolerance)
+    estimator.fit(scores, sensitive_features=group)
+    repaired = estimator.transform(scores, sensitive_features=group)[:, 0]
+    assert len(np.unique(repaired)) == len(np.unique(scores))
+    for a in range(3):
+        mine = repaired[group == a][np.argsort(scores[group == a, 0])]
+        assert (np.diff(mine) > 0).all()
+    for i in (0, 4711):
+        alone = estimator.transform(scores[[i]], sensitive_features=group[[i]])
+        assert alone[0, 0] == repaired[i]
+    twins = estimator.transform(
+        np.full((9, 1), 0.3), sensitive_features=np.ones(9, int)
+    )
+    assert len(np.unique(twins)) == 1
+    # Unseen scores, and ones outside the bounds, have an answer.
+    beyond = estimator.transform([[-7.0], [7.0]], sensitive_features=[0, 0])
+    assert (np.abs(beyond) <= 1).all()
+
+
+def test_auto_output_tells_atoms_from_noisy_numbers():
+    scores, group = scores_of_groups()
+    both = np.hstack([scores, rounded(scores)])
+    for relation in ("replace_one", "add_remove"):
+        for seed in range(5):
+            estimator = transformer(neighboring=relation, random_state=seed)
+            estimator.fit(both, sensitive_features=group)
+            assert estimator.output_ == ["continuous", "randomized"]
+            assert estimator.privacy_.epsilon == pytest.approx(1.0)
+    assert len(estimator.privacy_.parts) == 4
+    assert not estimator.__fairpriv_row_pure__
+    for output in ("continuous", "mean"):
+        pure = transformer(output=output).fit(both, sensitive_features=group)
+        assert pure.__fairpriv_row_pure__
+        assert pure.privacy_.parts == (("pure", 0.5), ("pure", 0.5))
+
+
+def test_old_names_say_the_new_ones():
+    with pytest.raises(TypeError, match="'randomized' is now 'output'"):
+        DPBarycenterTransformer(randomized=True)
+    with pytest.raises(TypeError, match="'bounds' is now 'target_bounds'"):
+        DPBarycenterRegressor(Ridge(), bounds=(0, 1))
 
 
 def test_unknown_group_is_repaired_as_the_pooled_population():
@@ -341,11 +439,11 @@ def test_names_of_the_repaired_columns():
 @pytest.mark.parametrize(
     ("bounds", "match"),
     [
-        ((1, -1), "lower < upper"),
-        ((0, 0), "lower < upper"),
+        ((1, -1), "low"),
+        ((0, 0), "low < high"),
         ((0, np.inf), "finite"),
-        ((0, 1, 2), "one pair"),
-        ([(0, 1), (0, 1)], "one pair"),
+        ((0, 1, 2), "tuple"),
+        ([(0, 1), (0, 1)], "tuple"),
     ],
 )
 def test_bounds_are_checked(bounds, match):
@@ -379,7 +477,7 @@ def biased(n=4000):
 
 def regressor(estimator=None, **params):
     estimator = Ridge() if estimator is None else estimator
-    public = {"bounds": (-6, 6), "groups": [0, 1, 2], "random_state": 0}
+    public = {"target_bounds": (-6, 6), "groups": [0, 1, 2], "random_state": 0}
     return DPBarycenterRegressor(estimator, **{**public, **params})
 
 
@@ -401,7 +499,7 @@ def test_uncovered_base_makes_the_whole_uncovered():
     receipt = regressor().fit(X, y, sensitive_features=group).privacy_
     assert receipt.epsilon == np.inf
     assert receipt.uncovered == ("estimator",)
-    assert receipt.parts == (("pure", 1.0),)
+    assert math.fsum(cost for _, cost in receipt.parts) == pytest.approx(1.0)
 
 
 def test_public_base_costs_nothing():
@@ -409,7 +507,7 @@ def test_public_base_costs_nothing():
     base = FrozenEstimator(Ridge().fit(X, y))
     fitted = regressor(base, base_guarantee="public")
     fitted.fit(X, y, sensitive_features=group)
-    assert fitted.privacy_.epsilon == 1.0
+    assert fitted.privacy_.epsilon == pytest.approx(1.0)
     assert any("public data only" in fact for fact in fitted.privacy_.assumptions)
 
 
@@ -599,7 +697,9 @@ def test_empty_bin_of_the_estimate_keeps_its_scores():
     """Mass that the histogram says is not there has no target of its own."""
     scores, group = scores_of_groups()
     scores = np.where(group[:, None] == 0, -np.abs(scores), scores)
-    estimator = transformer(epsilon=np.inf, n_bins=10, estimation="isotonic")
+    estimator = transformer(
+        epsilon=np.inf, n_bins=10, estimation="isotonic", output="randomized"
+    )
     estimator.fit(scores, sensitive_features=group)
     assert estimator.counts_[0, 0, 9] == 0
     stray = estimator.transform([[0.95]], sensitive_features=[0])

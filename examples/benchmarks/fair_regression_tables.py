@@ -35,16 +35,16 @@ import sklearn
 from sklearn.model_selection import train_test_split
 
 import fairpriv_sklearn
+from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
+from fairpriv_sklearn.metrics import ks_parity_difference
+from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
+from fairpriv_sklearn.postprocessing._barycenter import count_scores, repair_scores
 from fairpriv_sklearn.postprocessing._histogram import (
     isotonic_estimate,
     output_grid,
     refine_pmfs,
     smooth_estimate,
 )
-from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
-from fairpriv_sklearn.metrics import ks_parity_difference
-from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
-from fairpriv_sklearn.postprocessing._barycenter import count_scores, repair_scores
 from fairpriv_sklearn.transport import fair_barycenter
 
 EPSILONS = (np.inf, 5.0, 1.0, 0.5, 0.1)
@@ -276,9 +276,14 @@ def with_the_library(experiment, epsilon, seed, draw, options):
 
 def library_columns(n_bins):
     return {
-        "isotonic": dict(estimation="isotonic", output_refinement=1, n_bins=n_bins),
-        "smooth, m=1": dict(output_refinement=1, n_bins=n_bins),
-        "smooth, m=3": dict(n_bins=n_bins),
+        "isotonic": dict(
+            estimation="isotonic",
+            output="randomized",
+            output_refinement=1,
+            n_bins=n_bins,
+        ),
+        "smooth, m=1": dict(output="randomized", output_refinement=1, n_bins=n_bins),
+        "smooth, m=3": dict(output="randomized", n_bins=n_bins),
         "default": dict(),
         "auto tolerance": dict(fairness_tolerance="auto"),
     }

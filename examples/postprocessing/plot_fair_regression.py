@@ -34,7 +34,7 @@ X_train, X_test, y_train, y_test, group_train, group_test = train_test_split(
 # declare what it was trained on with ``base_guarantee``, or wrap a private regressor.
 
 model = DPBarycenterRegressor(
-    Ridge(), epsilon=1.0, bounds=(-6, 6), groups=[0, 1, 2], random_state=0
+    Ridge(), epsilon=1.0, target_bounds=(-6, 6), groups=[0, 1, 2], random_state=0
 )
 model.fit(X_train, y_train, sensitive_features=group_train)
 print(model.privacy_)

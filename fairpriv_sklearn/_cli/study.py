@@ -165,7 +165,7 @@ def _regression(table: Table, args) -> tuple[Measures, dict]:
     fair = DPBarycenterRegressor(
         private,
         epsilon=args.epsilon,
-        bounds=table.bounds,
+        target_bounds=table.bounds,
         fairness_tolerance=args.fairness_tolerance,
         groups=table.groups,
         random_state=args.seed,

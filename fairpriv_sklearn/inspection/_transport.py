@@ -80,12 +80,16 @@ class TransportDisplay:
         -----
         The maps follow from the released counts: the picture costs no further privacy.
         """
-        return cls.from_transport(
-            estimator.transports_[column],
-            groups=list(np.asarray(estimator.groups_).tolist()),
-            note="Computed from the noisy counts alone: costs no further privacy.",
-            ax=ax,
-        )
+        groups = list(np.asarray(estimator.groups_).tolist())
+        note = "Computed from the noisy counts alone: costs no further privacy."
+        transport = estimator.transports_[column]
+        if estimator.output_[column] != "continuous":
+            return cls.from_transport(transport, groups=groups, note=note, ax=ax)
+        grid = transport.grid
+        codes = np.arange(len(groups))[:, None] + np.zeros(len(grid), dtype=np.int64)
+        maps = [estimator._maps[column](grid, code) for code in codes]
+        display = cls(grid=grid, maps=np.array(maps), groups=groups, note=note)
+        return display.plot(ax=ax)
 
     @classmethod
     def from_transport(cls, transport, *, groups, note="", ax=None):

@@ -9,7 +9,6 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn.postprocessing._histogram import bin_scores
 from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
@@ -21,6 +20,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.postprocessing._histogram import bin_scores
 
 # Rows per group on which a rehearsed rule is judged: like a whole population.
 _POPULATION = 10_000
@@ -147,7 +147,9 @@ def _calibration_sizes(estimator, sizes: list[int]) -> list[int]:
 def _rehearse_barycenter(estimator, sizes, source: NoiseSource):
     names = DPBarycenterTransformer().get_params()
     given = {k: v for k, v in estimator.get_params(deep=False).items() if k in names}
-    bounds = (0.0, 1.0) if estimator.bounds is None else estimator.bounds
+    named = getattr(estimator, estimator._bounds_name)
+    # One column is rehearsed, the first.
+    bounds = (0.0, 1.0) if named is None else tuple(np.ravel(end)[0] for end in named)
     given |= _settings(sizes, source) | {"bounds": bounds}
     scores, codes = _bell_shaped(sizes, bounds, source)
     everyone, everyones = _bell_shaped([_POPULATION] * len(sizes), bounds, source)
@@ -173,7 +175,7 @@ def _ks_errors(repair, scores, codes) -> list[float]:
     """KS distance of the estimated group distributions to the table's own."""
     transport, n_bins = repair.transports_[0], repair.n_bins_
     bins = bin_scores(scores, tuple(repair.bounds_[0]), n_bins)
-    edges = repair.output_refinement * np.arange(1, n_bins + 1) - 1
+    edges = transport.grid.size // n_bins * np.arange(1, n_bins + 1) - 1
     errors = []
     for group in np.unique(codes):
         counts = np.bincount(bins[codes == group], minlength=n_bins)
@@ -186,7 +188,7 @@ def _bell_shaped(sizes, bounds, source):
     """Scores with means from 0.4 to 0.6 of the range, one mean per group."""
     codes = np.repeat(np.arange(len(sizes)), sizes)
     a = np.linspace(4.0, 6.0, len(sizes))[codes]
-    low, high = np.asarray(bounds, dtype=float).reshape(-1, 2)[0]
+    low, high = map(float, bounds)
     return low + (high - low) * beta.ppf(source.uniform(len(codes)), a, 10 - a), codes
 
 

@@ -23,8 +23,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from fairpriv_sklearn.postprocessing import _histogram as histogram
-from fairpriv_sklearn._base import DPEstimator, public_fact
+from fairpriv_sklearn._base import DPEstimator, public_fact, read_bounds
 from fairpriv_sklearn._groups import (
     AttributeAwareMixin,
     fit_groups,
@@ -44,6 +43,7 @@ from fairpriv_sklearn._sklearn import (
     safe_indexing,
 )
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
+from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
     call_base,
@@ -58,9 +58,9 @@ from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter
 # Number of bins where it may not depend on the number of rows (add/remove).
 BINS_WITHOUT_N = 36
 
-# From this tolerance on, a score whose drawn target is the centre of its own bin is
-# returned as it is; below, the atoms of rounded scores would show through.
-KEEP_SCORE_FROM = 0.2
+# Part of the budget of output="auto" that asks whether scores are rounded: one number
+# of sensitivity one, so little is enough.
+ATOMS_SHARE = 0.05
 
 L1_SENSITIVITY = {"replace_one": 2, "add_remove": 1}
 
@@ -68,9 +68,11 @@ L1_SENSITIVITY = {"replace_one": 2, "add_remove": 1}
 class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
     """What the transformer and the regressor share: release, solve, remap."""
 
+    _renamed = {"randomized": "output"}
+    _bounds_name = "bounds"
+
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
-        "bounds": ["array-like", None],
         "n_bins": [StrOptions({"auto"}), Interval(Integral, 2, 10_000, closed="both")],
         "fairness_tolerance": [
             StrOptions({"auto"}),
@@ -79,7 +81,7 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
         "estimation": [StrOptions({"smooth", "isotonic"})],
         "output_refinement": [Interval(Integral, 1, 100, closed="both")],
         "solver": [str],
-        "randomized": ["boolean"],
+        "output": [StrOptions({"auto", "continuous", "randomized", "mean"})],
         "handle_unknown": PHASE_CONSTRAINTS["handle_unknown"],
     }
 
@@ -106,51 +108,54 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             estimators.append(estimator)
         return estimators
 
+    @property
+    def __fairpriv_row_pure__(self) -> bool:
+        """Whether an answer is a function of its row alone, for any batch.
+
+        A randomised output spreads identical rows over their targets: it may answer the
+        public, and nothing private may be fitted on its answers.
+        """
+        outputs = getattr(self, "output_", [self.output])
+        return all(output in ("continuous", "mean") for output in outputs)
+
     def _public_bounds(self, values: np.ndarray):
         """Bounds per column of `values` and the fact taken as public."""
-        n_columns = values.shape[1]
-        if self.bounds is None:
-            warn_leak("bounds", "the range of the scores")
+        name = self._bounds_name
+        given = getattr(self, name)
+        if given is None:
+            warn_leak(name, "the range of the scores")
             lower, upper = values.min(axis=0), values.max(axis=0)
             upper = np.where(upper > lower, upper, lower + 1.0)
             bounds = np.column_stack([lower, upper])
-            return bounds, public_fact("bounds", None, from_data=True)
-        bounds = np.asarray(self.bounds, dtype=np.float64)
-        if bounds.shape == (2,):
-            bounds = np.tile(bounds, (n_columns, 1))
-        if bounds.shape != (n_columns, 2):
-            raise ValueError(
-                "bounds must be one pair (lower, upper) or one pair for each of the "
-                f"{n_columns} score columns, got shape {bounds.shape}."
-            )
-        if not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
-            raise ValueError(
-                f"bounds must be finite with lower < upper, got {self.bounds!r}."
-            )
-        return bounds, public_fact("bounds", bounds.tolist(), from_data=False)
-
-    def _plan(self, n_rows: int, n_columns: int):
-        """Mechanism and number of bins: functions of public numbers only."""
-        public_n = self.neighboring == "replace_one"
-        if self.n_bins != "auto":
-            n_bins = self.n_bins
-        elif public_n:
-            tolerance = self.fairness_tolerance
-            n_bins = histogram.default_n_bins(
-                n_rows, self.epsilon, 0.0 if tolerance == "auto" else tolerance
-            )
-        else:
-            n_bins = BINS_WITHOUT_N
-        mechanism = DiscreteLaplaceMechanism(
-            L1_SENSITIVITY[self.neighboring], self.epsilon / n_columns
+            return bounds, public_fact(name, None, from_data=True)
+        lower, upper = read_bounds(given, values.shape[1], name=name)
+        if not (lower < upper).all():
+            raise ValueError(f"{name} must have low < high, got {given!r}.")
+        return np.column_stack([lower, upper]), public_fact(
+            name, (lower.tolist(), upper.tolist()), from_data=False
         )
-        # The coins may leave no row to calibrate: estimate as if there were one.
-        self._n_public = max(n_rows, 1) if public_n else None
-        return mechanism, n_bins
 
-    def _guarantee(self, mechanism, n_columns, assumptions, source):
+    def _plan(self, n_rows: int, n_columns: int) -> list[DiscreteLaplaceMechanism]:
+        """Mechanisms of one column's releases: functions of public numbers only."""
+        # The coins may leave no row to calibrate: estimate as if there were one.
+        public_n = self.neighboring == "replace_one"
+        self._n_public = max(n_rows, 1) if public_n else None
+        self._n_columns = n_columns
+        share = ATOMS_SHARE if self.output == "auto" else 0.0
+        epsilon = self.epsilon / n_columns
+        if np.isinf(epsilon):
+            counts = DiscreteLaplaceMechanism(L1_SENSITIVITY[self.neighboring], epsilon)
+            distinct = DiscreteLaplaceMechanism(1, epsilon)
+        else:
+            counts = DiscreteLaplaceMechanism(
+                L1_SENSITIVITY[self.neighboring], epsilon * (1 - share)
+            )
+            distinct = DiscreteLaplaceMechanism(1, epsilon * share) if share else None
+        return [counts, distinct] if share else [counts]
+
+    def _guarantee(self, mechanisms, n_columns, assumptions, source):
         return PrivacyGuarantee.from_parts(
-            [("pure", mechanism.epsilon_spent)] * n_columns,
+            [("pure", one.epsilon_spent) for one in mechanisms] * n_columns,
             delta=0.0,
             neighboring=self.neighboring,
             mechanism="score counts per group with discrete Laplace noise",
@@ -158,32 +163,71 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             noise_is_secure=source.is_secure,
         )
 
-    def _release(self, scores, codes, bounds, n_bins, mechanism, source):
+    def _release(self, scores, codes, bounds, mechanisms, source):
         """Release the counts of every column, then solve."""
+        mechanism, *atoms = mechanisms
+        distinct = self._release_distinct(scores, bounds, atoms, source)
+        if self._n_public is not None:
+            self._choose_output(distinct, atoms, self._n_public)
+        self.n_bins_ = self._number_of_bins()
         exact = np.array(
             [
-                count_scores(column, codes, len(self.groups_), pair, n_bins)
+                count_scores(column, codes, len(self.groups_), pair, self.n_bins_)
                 for column, pair in zip(scores.T, bounds, strict=True)
             ]
         )
         self.counts_ = mechanism.release(exact, source)
+        if self._n_public is None:
+            self._choose_output(distinct, atoms, float(self.counts_[0].sum()))
         self.bounds_ = bounds
-        self.n_bins_ = n_bins
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
         self._key = source.key(32)
         self._solve()
 
+    def _release_distinct(self, scores, bounds, atoms, source):
+        """Noisy numbers of distinct scores by column, if the output hangs on them."""
+        if not atoms:
+            return None
+        pairs = zip(scores.T, bounds, strict=True)
+        exact = [histogram.distinct_scores(column, pair) for column, pair in pairs]
+        return atoms[0].release(np.array(exact, dtype=np.int64), source)
+
+    def _choose_output(self, distinct, atoms, n) -> None:
+        """Settle what "auto" stands for, from noisy and public numbers."""
+        if not atoms:
+            self.output_ = [self.output] * self._n_columns
+            return
+        scale = float(atoms[0].scale)
+        self.output_ = [
+            "continuous" if histogram.is_continuous(number, n, scale) else "randomized"
+            for number in distinct.tolist()
+        ]
+
+    def _number_of_bins(self) -> int:
+        """Number of bins: a rule of public and of released numbers."""
+        if self.n_bins != "auto":
+            return self.n_bins
+        if self._n_public is None:
+            return BINS_WITHOUT_N
+        continuous = set(self.output_) == {"continuous"}
+        return histogram.default_n_bins(
+            self._n_public, self.epsilon, continuous=continuous
+        )
+
     def _solve(self):
         """Estimate the group distributions and solve for their targets."""
-        tolerances, transports = [], []
-        for counts, bounds in zip(self.counts_, self.bounds_, strict=True):
+        tolerances, transports, maps = [], [], []
+        columns = zip(self.counts_, self.bounds_, self.output_, strict=True)
+        for counts, bounds, output in columns:
             tolerance = self.fairness_tolerance
             if tolerance == "auto":
                 tolerance = histogram.default_tolerance(
                     counts, noise_variance=self._noise_variance
                 )
-            if self.estimation == "smooth":
+            if self._noise_variance == 0:
+                pmfs, weights = histogram.exact_estimate(counts)
+            elif self.estimation == "smooth":
                 pmfs, weights = histogram.smooth_estimate(
                     counts, n=self._n_public, noise_variance=self._noise_variance
                 )
@@ -191,38 +235,74 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
                 pmfs, weights = histogram.isotonic_estimate(
                     counts, noise_scale=self._noise_scale
                 )
+            transport = self._transport(pmfs, weights, bounds, tolerance, output)
+            continuous = output == "continuous"
             tolerances.append(tolerance)
-            transports.append(
-                fair_barycenter(
-                    histogram.output_grid(bounds, self.n_bins_, self.output_refinement),
-                    histogram.refine_pmfs(pmfs, self.output_refinement),
-                    weights,
-                    tolerance,
-                    solver=self.solver,
-                )
+            transports.append(transport)
+            maps.append(
+                histogram.continuous_map(transport, bounds) if continuous else None
             )
         self.fairness_tolerance_ = np.array(tolerances)
         self.transports_ = transports
+        self._maps = maps
+
+    def _transport(self, pmfs, weights, bounds, tolerance, output):
+        """Solve for the targets of one column, on the grid that its output asks for."""
+        if output == "continuous":
+            pmfs = histogram.fine_pmfs(pmfs)
+            grid = histogram.output_grid(bounds, pmfs.shape[1], 1)
+        else:
+            pmfs = histogram.refine_pmfs(pmfs, self.output_refinement)
+            grid = histogram.output_grid(bounds, self.n_bins_, self.output_refinement)
+        return fair_barycenter(grid, pmfs, weights, tolerance, solver=self.solver)
+
+    @property
+    def within_bin_error_(self) -> np.ndarray:
+        """Largest gap beyond the tolerance that positions within bins can make.
+
+        One number per column: the two largest masses that a group has in one bin, added
+        up. It speaks of the estimated distributions; a randomised output does not look
+        at positions within bins, and its number is zero.
+        """
+        check_is_fitted(self)
+        errors = []
+        for transport, fitted in zip(self.transports_, self._maps, strict=True):
+            if fitted is None or transport.tolerance >= 1:
+                errors.append(0.0)
+                continue
+            masses = transport.source_pmf.reshape(
+                len(transport.weights), self.n_bins_, -1
+            )
+            largest = np.sort(masses.sum(axis=2).max(axis=1))
+            errors.append(float(largest[-2:].sum()))
+        return np.array(errors)
 
     def _repair(self, scores, codes, rows):
         """Send every score to its target; `rows` key the draws."""
         repaired = np.empty(scores.shape)
         for column, transport in enumerate(self.transports_):
-            u = None
-            if self.randomized:
-                # Another draw for each column; 1 - u lies in (0, 1].
-                keyed = codes * len(self.transports_) + column
-                spread = repeats_are_spread()
-                u = 1.0 - row_uniforms(rows, keyed, self._key, spread=spread)
-            repaired[:, column] = repair_scores(
-                scores[:, column],
-                codes,
-                with_pooled_group(transport),
-                self.bounds_[column],
-                self.n_bins_,
-                self.output_refinement,
-                u,
-            )
+            lower, upper = self.bounds_[column]
+            values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
+            if transport.tolerance >= 1:
+                repaired[:, column] = values
+            elif self.output_[column] == "continuous":
+                repaired[:, column] = self._maps[column](values, codes)
+            else:
+                u = None
+                if self.output_[column] == "randomized":
+                    # Another draw for each column; 1 - u lies in (0, 1].
+                    keyed = codes * len(self.transports_) + column
+                    spread = repeats_are_spread()
+                    u = 1.0 - row_uniforms(rows, keyed, self._key, spread=spread)
+                repaired[:, column] = repair_scores(
+                    values,
+                    codes,
+                    with_pooled_group(transport),
+                    self.bounds_[column],
+                    self.n_bins_,
+                    self.output_refinement,
+                    u,
+                )
         return repaired
 
 
@@ -267,11 +347,7 @@ def repair_scores(scores, codes, transport, bounds, n_bins, refinement, u):
     # Sending it to the target at its level costs much more (isotonic, little budget).
     empty = transport.source_pmf[codes, centres] == 0.0
     targets = np.where(empty, centres, targets)
-    repaired = transport.grid[targets]
-    if transport.tolerance >= KEEP_SCORE_FROM:
-        kept = targets == centres
-        repaired[kept] = np.clip(scores[kept], *bounds)
-    return repaired
+    return transport.grid[targets]
 
 
 class DPBarycenterTransformer(
@@ -300,14 +376,15 @@ class DPBarycenterTransformer(
     ----------
     epsilon : float, default=1.0
         Privacy budget. Range: (0, inf]; infinity adds no noise.
-    bounds : pair of float or array-like of shape (n_columns, 2), default=None
-        Public range of the scores; scores outside are clipped to it. None takes it
-        from the data, with a warning. The edges of the bins should not lie on the
+    bounds : tuple (low, high), default=None
+        Public range of the scores, each end a number or an array with an entry per
+        column; scores outside are clipped to it. None takes it from the data, with a
+        warning. The edges of the bins should not lie on the
         lattice of rounded scores: shift the bounds a little then.
     n_bins : int or "auto", default="auto"
-        Number of equal bins of the range. "auto" is a rule of the number of rows,
-        `epsilon` and `fairness_tolerance`, between 8 and 64; under add/remove, where
-        the number of rows is private, it is 36.
+        Number of equal bins of the range. "auto" is a rule of the number of rows and
+        `epsilon`, between 8 and 64; under add/remove, where the number of rows is
+        private, it is 36.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions after the
         repair (Kolmogorov-Smirnov distance), up to estimation error. Range: [0, 1].
@@ -320,10 +397,15 @@ class DPBarycenterTransformer(
         Number of output values per bin. Range: [1, 100].
     solver : str, default="exact"
         "exact", "cvxpy", or a solver's name; see `transport.fair_barycenter`.
-    randomized : bool, default=True
-        Whether a bin whose mass has several targets sends its scores to each of them
-        in proportion. False sends all to the mean target, which is deterministic and
-        only approximately fair where scores have atoms.
+    output : {"auto", "continuous", "randomized", "mean"}, default="auto"
+        "continuous" is a deterministic, increasing map of each group's scores; where
+        scores are rounded or otherwise repeat, the groups then differ by more than the
+        tolerance. "randomized" sends the scores of a bin to several targets in
+        proportion, which keeps the tolerance on any scores. "mean" is the mean of those
+        targets. "auto" is "continuous" where nearly all scores are distinct and
+        "randomized" otherwise; it spends 5 % of epsilon to find out. Identical rows get
+        different answers under "randomized" only, so nothing private may be fitted on
+        those.
     handle_unknown : {"error", "pooled"}, default="error"
         What `transform` does with a label that is not in `groups`: raise, or repair it
         as a member of the pooled population.
@@ -351,6 +433,10 @@ class DPBarycenterTransformer(
     transports_ : list of BarycenterResult
         One solution per score column.
     fairness_tolerance_ : ndarray of shape (n_columns,)
+    output_ : list of str
+        What `output` came to, for each column.
+    within_bin_error_ : ndarray of shape (n_columns,)
+        Largest gap beyond the tolerance that positions within bins can make.
     bounds_ : ndarray of shape (n_columns, 2)
     n_bins_ : int
     groups_ : ndarray of shape (n_groups,)
@@ -408,6 +494,11 @@ class DPBarycenterTransformer(
     (True, True)
     """
 
+    _parameter_constraints: dict = {
+        **_BarycenterRepair._parameter_constraints,
+        "bounds": [tuple, list, np.ndarray, None],
+    }
+
     def __init__(
         self,
         *,
@@ -418,7 +509,7 @@ class DPBarycenterTransformer(
         estimation="smooth",
         output_refinement=3,
         solver="exact",
-        randomized=True,
+        output="auto",
         handle_unknown="error",
         neighboring="replace_one",
         sensitive_features=None,
@@ -433,7 +524,7 @@ class DPBarycenterTransformer(
         self.estimation = estimation
         self.output_refinement = output_refinement
         self.solver = solver
-        self.randomized = randomized
+        self.output = output
         self.handle_unknown = handle_unknown
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
@@ -464,13 +555,13 @@ class DPBarycenterTransformer(
         bounds, about_bounds = self._public_bounds(scores)
         source = noise_source(self.random_state)
 
-        mechanism, n_bins = self._plan(*scores.shape)
+        mechanisms = self._plan(*scores.shape)
         guarantee = self._guarantee(
-            mechanism, scores.shape[1], (about_groups, about_bounds), source
+            mechanisms, scores.shape[1], (about_groups, about_bounds), source
         )
         self._reserve(guarantee)
 
-        self._release(scores, codes, bounds, n_bins, mechanism, source)
+        self._release(scores, codes, bounds, mechanisms, source)
         self.privacy_ = guarantee
         return self
 
@@ -555,7 +646,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     it, so the whole costs the larger of epsilon and the regressor's own guarantee. A
     regressor without one leaves the whole uncovered: `privacy_.epsilon` is infinite.
     With a `FrozenEstimator` all rows calibrate and the two guarantees add up. Public:
-    `groups`, `bounds`, the coins and, under replace-one, the number of rows.
+    `groups`, `target_bounds`, the coins and, under replace-one, the number of rows.
 
     Parameters
     ----------
@@ -565,7 +656,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         the constructor names.
     epsilon : float, default=1.0
         Privacy budget of the repair. Range: (0, inf]; infinity adds no noise.
-    bounds : pair of float, default=None
+    target_bounds : tuple (low, high), default=None
         Public range of the predictions, which are clipped to it. None takes the range
         of `y` from the data, with a warning.
     n_bins : int or "auto", default="auto"
@@ -579,8 +670,9 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         Number of output values per bin. Range: [1, 100].
     solver : str, default="exact"
         "exact", "cvxpy", or a solver's name; see `transport.fair_barycenter`.
-    randomized : bool, default=True
-        Whether bins with several targets are split at random, or sent to the mean.
+    output : {"auto", "continuous", "randomized", "mean"}, default="auto"
+        A deterministic increasing map, or one that splits the scores of a bin at
+        random, or its mean; see `DPBarycenterTransformer`.
     calibration_size : float, default=0.25
         Chance of a row to calibrate. Range: (0, 1).
     base_guarantee : PrivacyGuarantee, "public" or None, default=None
@@ -615,6 +707,8 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         The noisy counts.
     transports_ : list of one BarycenterResult
     fairness_tolerance_ : ndarray of shape (1,)
+    output_ : list of one str
+    within_bin_error_ : ndarray of shape (1,)
     bounds_ : ndarray of shape (1, 2)
     n_bins_ : int
     groups_ : ndarray of shape (n_groups,)
@@ -633,7 +727,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     Warns
     -----
     PrivacyLeakWarning
-        If `groups` or `bounds` are taken from the data.
+        If `groups` or `target_bounds` are taken from the data.
 
     See Also
     --------
@@ -654,7 +748,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     >>> X, y, group = make_biased_regression(n_samples=4000, random_state=0)
     >>> X = np.column_stack([X, group])
     >>> model = DPBarycenterRegressor(
-    ...     Ridge(), bounds=(-6, 6), groups=[0, 1, 2], random_state=0
+    ...     Ridge(), target_bounds=(-6, 6), groups=[0, 1, 2], random_state=0
     ... )
     >>> model = model.fit(X, y, sensitive_features=group)
     >>> y_fair = model.predict(X, sensitive_features=group)
@@ -666,8 +760,12 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     True
     """
 
+    _renamed = {**_BarycenterRepair._renamed, "bounds": "target_bounds"}
+    _bounds_name = "target_bounds"
+
     _parameter_constraints: dict = {
         **_BarycenterRepair._parameter_constraints,
+        "target_bounds": [tuple, list, np.ndarray, None],
         **PHASE_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict"])],
     }
@@ -677,13 +775,13 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         estimator,
         *,
         epsilon=1.0,
-        bounds=None,
+        target_bounds=None,
         n_bins="auto",
         fairness_tolerance=0.0,
         estimation="smooth",
         output_refinement=3,
         solver="exact",
-        randomized=True,
+        output="auto",
         calibration_size=0.25,
         base_guarantee=None,
         handle_unknown="error",
@@ -695,13 +793,13 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     ):
         self.estimator = estimator
         self.epsilon = epsilon
-        self.bounds = bounds
+        self.target_bounds = target_bounds
         self.n_bins = n_bins
         self.fairness_tolerance = fairness_tolerance
         self.estimation = estimation
         self.output_refinement = output_refinement
         self.solver = solver
-        self.randomized = randomized
+        self.output = output
         self.calibration_size = calibration_size
         self.base_guarantee = base_guarantee
         self.handle_unknown = handle_unknown
@@ -742,12 +840,12 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
             take_rows(sensitive_features, rows),
         )
 
-        mechanism, n_bins = self._plan(len(rows), 1)
-        own = self._guarantee(mechanism, 1, (about_groups, about_bounds), source)
+        mechanisms = self._plan(len(rows), 1)
+        own = self._guarantee(mechanisms, 1, (about_groups, about_bounds), source)
         guarantee = phase.total(own, self.base_guarantee)
         self._reserve(phase.charge(own, guarantee))
 
-        self._release(scores, codes[rows], bounds, n_bins, mechanism, source)
+        self._release(scores, codes[rows], bounds, mechanisms, source)
         self.estimator_ = phase.estimator
         self.privacy_ = guarantee
         return self

@@ -16,10 +16,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
 from fairpriv_sklearn._groups import AttributeAwareMixin, fit_groups, predict_groups
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn._rowwise import repeats_are_spread, row_uniforms
 from fairpriv_sklearn._sklearn import (
     HasMethods,
@@ -34,6 +32,8 @@ from fairpriv_sklearn.mechanisms import (
     GaussianMechanism,
     noise_source,
 )
+from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
     call_base,

@@ -289,9 +289,6 @@ def smooth_estimate(
         Positive, sum to 1.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    if noise_variance == 0:
-        # What the solver constrains is then the table itself, to the last record.
-        return _normalise(np.maximum(counts, 0.0))
     with np.errstate(all="ignore"):
         if n is None:
             n = max(counts.sum(), 1.0)
@@ -300,6 +297,15 @@ def smooth_estimate(
         profile = _pooled_profile(counts, n, noise_variance)
         shares = _group_shares(counts, profile, noise_variance)
         return _normalise(profile * shares)
+
+
+def exact_estimate(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Read the distributions off counts without noise, and shrink nothing.
+
+    The tolerance then holds for the table itself, to the last record, and not only for
+    the smooth distributions behind it.
+    """
+    return _normalise(np.asarray(counts, dtype=np.float64))
 
 
 def _normalise(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
