@@ -165,8 +165,10 @@ def test_transport_display_of_a_continuous_repair(data, fitted):
     scores = np.clip(continuous.estimator_.predict(X), -4, 4)
     repaired = continuous.predict(X, sensitive_features=a)
     for group in (0, 1):
+        assert (np.diff(display.maps[group]) > 0).all()
         drawn = np.interp(scores, display.grid, display.maps[group])
-        np.testing.assert_allclose(drawn[a == group], repaired[a == group], atol=2e-2)
+        # Between the points of the grid the map may have kinks.
+        assert np.median(np.abs(drawn - repaired)[a == group]) < 1e-3
 
 
 def test_transport_bands_hold_every_prediction(data, fitted):
