@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
+from fairpriv_sklearn._arguments import checked, real
 from fairpriv_sklearn.accounting._gaussian import (
     _COMPOSITION_MARGIN,
     _check_budget,
@@ -45,6 +46,7 @@ _MIN_SAMPLED_DELTA = 1e-10
 _LEAST_MULTIPLIER = 0.05
 
 
+@checked(delta=real)
 def compose_epsilon(parts: Parts, delta: float) -> float:
     """Return the epsilon of all parts together, composed adaptively.
 
@@ -73,6 +75,7 @@ def compose_epsilon(parts: Parts, delta: float) -> float:
     return max(_epsilon_of(option, delta) for option in _options(_freeze(parts)))
 
 
+@checked(epsilon=real)
 def compose_delta(parts: Parts, epsilon: float) -> float:
     """Return the delta of all parts together, composed adaptively.
 
@@ -256,6 +259,7 @@ def _ideal_delta(total: _Composition, epsilon: float) -> float:
 # --- Sampled Gaussian releases --------------------------------------------------------
 
 
+@checked(epsilon=real, delta=real, q=real, steps=real, n_draws=real)
 @lru_cache(maxsize=1024)
 def calibrate_poisson(
     epsilon: float, delta: float, q: float, steps: int, *, n_draws: int = 0
@@ -295,6 +299,7 @@ def calibrate_poisson(
     return _calibrate_sampled("poisson_gaussian", epsilon, delta, q, steps, n_draws)
 
 
+@checked(epsilon=real, delta=real, q=real, steps=real, n_draws=real)
 @lru_cache(maxsize=1024)
 def calibrate_without_replacement(
     epsilon: float, delta: float, q: float, steps: int, *, n_draws: int = 0

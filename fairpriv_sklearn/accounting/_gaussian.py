@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
+from fairpriv_sklearn._arguments import checked, real
+
 Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Calibrations give away more than compositions round up: a calibrated fit composes
@@ -34,6 +36,7 @@ _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
+@checked(mu=real, epsilon=real)
 def gaussian_delta(mu: float, epsilon: float) -> float:
     r"""Return the delta of `mu`-Gaussian DP at a given epsilon.
 
@@ -74,6 +77,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return min(1.0, delta * (1.0 + _COMPOSITION_MARGIN))
 
 
+@checked(mu=real, delta=real)
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of `mu`-Gaussian DP at a given delta.
@@ -110,6 +114,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     )
 
 
+@checked(epsilon=real, delta=real)
 @lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest `mu` whose Gaussian DP implies (epsilon, delta)-DP.
@@ -138,6 +143,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return _largest_mu(epsilon, math.log(delta)) * (1.0 - _CALIBRATION_MARGIN)
 
 
+@checked(epsilon=real, delta=real, n_draws=real)
 @lru_cache(maxsize=4096)
 def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> float:
     """Return the total `mu` that a fit with Gaussian noise may spend.

@@ -6,7 +6,25 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils import check_random_state
 
+from fairpriv_sklearn._arguments import (
+    checked,
+    count,
+    floats,
+    number,
+    optional,
+    seed,
+)
 
+
+@checked(
+    n_samples=count(1),
+    n_features=count(1, 10**6),
+    n_classes=count(2, 10**6),
+    n_components=count(1, 10**6),
+    p=number(0, 1),
+    group_share=number(0, 1),
+    random_state=seed,
+)
 def make_biased_mixture(
     n_samples=5000,
     n_features=20,
@@ -122,6 +140,15 @@ def _log_mixture(X, means):
     return logsumexp(squared.reshape(len(X), n_classes, n_components), axis=2)
 
 
+@checked(
+    n_samples=count(1),
+    n_core=count(1, 10**6),
+    n_spurious=count(1, 10**6),
+    p=number(0, 1),
+    core_scale=number(0, 1e100),
+    spurious_scale=number(0, 1e100),
+    random_state=seed,
+)
 def make_spurious_bias(
     n_samples=30000,
     *,
@@ -228,6 +255,15 @@ def make_spurious_bias(
     return X, y, sensitive, softmax(np.stack([np.zeros(n_samples), logit], 1), axis=1)
 
 
+@checked(
+    n_samples=count(1),
+    n_core=count(1, 10**6),
+    n_spurious=count(1, 10**6),
+    p=number(0, 1),
+    core_scale=number(0, 1e100),
+    spurious_scale=number(0, 1e100),
+    random_state=seed,
+)
 def make_spurious_regression(
     n_samples=30000,
     *,
@@ -310,6 +346,14 @@ def make_spurious_regression(
     return np.hstack([core, spurious]), Y, sensitive
 
 
+@checked(
+    n_samples=count(1),
+    n_features=count(1, 10**6),
+    shifts=floats(1),
+    weights=optional(floats(1)),
+    noise=number(0, 1e100),
+    random_state=seed,
+)
 def make_biased_regression(
     n_samples=1000,
     n_features=5,

@@ -20,6 +20,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpriv_sklearn._arguments import checked, numbers, real, word
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -199,6 +201,7 @@ class BarycenterResult:
         return target
 
 
+@checked(grid=numbers, pmfs=numbers, weights=numbers, tolerance=real, solver=word)
 def fair_barycenter(
     grid: ArrayLike,
     pmfs: ArrayLike,
@@ -293,6 +296,7 @@ def fair_barycenter(
     return _solve(grid, cdfs, weights, tolerance, solver)
 
 
+@checked(grid=numbers, pmfs=numbers, weights=numbers, solver=word)
 def barycenter_path(
     grid: ArrayLike,
     pmfs: ArrayLike,

@@ -30,6 +30,15 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
+from fairpriv_sklearn._arguments import (
+    checked,
+    count,
+    floats,
+    number,
+    numbers,
+    optional,
+)
+
 # Scalings beyond this are absorbed. What underflows in the kernel is below 1e-308, so
 # it carries less than 1e-208 of mass even at the largest pair of scalings.
 _ABSORB_ABOVE = 1e50
@@ -65,6 +74,14 @@ class SinkhornResult(NamedTuple):
     marginal_error: float
 
 
+@checked(
+    cost=numbers,
+    regularization=number(1e-300, np.inf, closed="left"),
+    a=optional(floats(1)),
+    b=optional(floats(1)),
+    max_iter=count(1),
+    tol=optional(number(0, np.inf)),
+)
 def sinkhorn(
     cost: np.ndarray,
     regularization: float,
@@ -243,6 +260,12 @@ def _log_sweep(cost, regularization, g, a, b):
     return f, fitted, np.abs(b * np.expm1(g - fitted)).sum()
 
 
+@checked(
+    X=floats(2),
+    Y=floats(2),
+    l1_weight=number(0, np.inf, closed="left"),
+    label_cost=number(0, np.inf, closed="left"),
+)
 def point_cost(
     X: np.ndarray,
     Y: np.ndarray,
@@ -282,6 +305,7 @@ def point_cost(
     >>> point_cost(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]]), l1_weight=1.0)
     array([[32.]])
     """
+    _check_columns(X, Y)
     cost = (X**2).sum(axis=1)[:, None] + (Y**2).sum(axis=1) - 2 * (X @ Y.T)
     np.maximum(cost, 0, out=cost)  # cancellation can leave a tiny negative number
     if l1_weight:
@@ -291,6 +315,12 @@ def point_cost(
     return cost
 
 
+@checked(
+    plan=floats(2),
+    X=floats(2),
+    Y=floats(2),
+    l1_weight=number(0, np.inf, closed="left"),
+)
 def transport_gradient(
     plan: np.ndarray, X: np.ndarray, Y: np.ndarray, *, l1_weight: float = 0.0
 ) -> np.ndarray:
@@ -332,3 +362,11 @@ def transport_gradient(
         for i, x in enumerate(X):  # one row at a time: memory stays at (m, d)
             gradient[i] += l1_weight * (plan[i] @ np.sign(x - Y))
     return gradient
+
+
+def _check_columns(X, Y) -> None:
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y must have as many columns as each other, got {X.shape[1]} and "
+            f"{Y.shape[1]}."
+        )

@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from fairpriv_sklearn._arguments import checked, floats
 
+
+@checked(X=floats(2), Y=floats(2), directions=floats(2))
 def sliced_wasserstein(
     X: np.ndarray, Y: np.ndarray, directions: np.ndarray
 ) -> tuple[float, np.ndarray]:
@@ -49,6 +52,11 @@ def sliced_wasserstein(
     array([[-2.],
            [-2.]])
     """
+    if not X.shape[1] == Y.shape[1] == len(directions):
+        raise ValueError(
+            "X, Y and directions must agree, with shapes (n, d), (m, d) and (d, k), "
+            f"got {X.shape}, {Y.shape} and {directions.shape}."
+        )
     n, m = len(X), len(Y)
     projected = X @ directions
     order = np.argsort(projected, axis=0)

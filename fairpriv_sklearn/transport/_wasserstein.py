@@ -18,6 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairpriv_sklearn._arguments import checked, codes, number, numbers, real
+
+# Wider ranges would overflow.
+_LARGEST = 1e300
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -25,6 +30,7 @@ RESOLUTION = 2**20
 """Number of steps into which :func:`quantise` divides the range of the outputs."""
 
 
+@checked(low=number(-_LARGEST, _LARGEST), high=number(-_LARGEST, _LARGEST))
 def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     """Round outputs to a grid of ``RESOLUTION`` steps over a public range.
 
@@ -56,6 +62,7 @@ def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     return np.rint((clipped - low) * (RESOLUTION / (high - low))).astype(np.int64)
 
 
+@checked(u=numbers, v=numbers)
 def wasserstein_1d(
     u: ArrayLike, v: ArrayLike, *, return_gradient: bool = False
 ) -> float | tuple[float, Floats, Floats]:
@@ -130,6 +137,7 @@ def wasserstein_1d(
     return result.distance, gradient_u, gradient_v
 
 
+@checked(outputs=numbers, codes=codes, n_groups=real)
 def pairwise_wasserstein(
     outputs: ArrayLike, codes: ArrayLike, n_groups: int
 ) -> tuple[float, Floats]:

@@ -1,0 +1,180 @@
+"""Checks of arguments of public functions: one sentence that names the argument."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+Rule = Callable[[str, Any], Any]
+
+
+def checked(**rules: Rule):
+    """Pass the named arguments of a function through their rules.
+
+    A rule takes the name and the value, and returns the value to go on with or raises
+    a `ValueError` or `TypeError` that names the argument and quotes no array.
+    """
+
+    def decorate(function):
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def call(*args, **kwargs):
+            bound = signature.bind(*args, **kwargs)
+            for name, rule in rules.items():
+                if name in bound.arguments:
+                    bound.arguments[name] = rule(name, bound.arguments[name])
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return decorate
+
+
+def number(low: float, high: float, closed: str = "both") -> Rule:
+    """A real number between two ends, as a float."""
+    left = "[" if closed in ("both", "left") else "("
+    right = "]" if closed in ("both", "right") else ")"
+    interval = f"{left}{low}, {high}{right}"
+
+    def rule(name, value):
+        if not is_number(value):
+            raise TypeError(
+                f"{name} must be a number in {interval}, got {described(value)}."
+            )
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf if value > 0 else -math.inf
+        inside = low <= number <= high
+        inside &= not (left == "(" and number == low)
+        inside &= not (right == ")" and number == high)
+        if not inside:
+            raise ValueError(f"{name} must be in {interval}, got {number!r}.")
+        return value if isinstance(value, int) and abs(value) < 2**53 else number
+
+    return rule
+
+
+def real(name: str, value):
+    """A real number; its range is the function's own to check."""
+    if not is_number(value):
+        raise TypeError(f"{name} must be a number, got {described(value)}.")
+    if isinstance(value, Integral) and abs(value) > 2**1000:
+        return math.inf if value > 0 else -math.inf
+    return value
+
+
+def count(low: int, high: int = 2**62) -> Rule:
+    """A whole number between two ends, as an int."""
+
+    def rule(name, value):
+        if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
+            raise TypeError(
+                f"{name} must be an int of at least {low}, got {described(value)}."
+            )
+        if not low <= value <= high:
+            raise ValueError(f"{name} must be an int in [{low}, {high}], got {value}.")
+        return int(value)
+
+    return rule
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what `rule` lets pass."""
+    return lambda name, value: None if value is None else rule(name, value)
+
+
+def one_of(*words) -> Rule:
+    """One of some words."""
+
+    def rule(name, value):
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(
+                f"{name} must be one of {list(words)}, got {described(value)}."
+            )
+        return value
+
+    return rule
+
+
+def word(name: str, value):
+    """A string; which ones there are is the function's own to check."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {described(value)}.")
+    return value
+
+
+def codes(name: str, value):
+    """One non-negative whole number per row."""
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be a one-dimensional array of integers, got shape "
+            f"{array.shape} and dtype {array.dtype}."
+        )
+    return array
+
+
+def numbers(name: str, value):
+    """An array of numbers; shape and range are the function's own to check."""
+    try:
+        with np.errstate(all="ignore"):
+            array = np.asarray(value)
+            return array if array.dtype.kind in "iuf" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{name} must be an array of numbers; a value cannot be read as one."
+        ) from None
+
+
+def floats(ndim: int, *, min_rows: int = 1) -> Rule:
+    """A finite array of float64 with `ndim` dimensions."""
+
+    def rule(name, value):
+        form = f"{name} must be an array of finite numbers with {ndim} dimension"
+        form += "s" if ndim > 1 else ""
+        array = np.asarray(numbers(name, value), dtype=np.float64)
+        if array.ndim != ndim:
+            raise ValueError(f"{form}, got {array.ndim}.")
+        if len(array) < min_rows:
+            raise ValueError(f"{form} and at least {min_rows} row, got {len(array)}.")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{form}; it holds NaN or infinity.")
+        return array
+
+    return rule
+
+
+def seed(name: str, value):
+    """None, an int of 32 bits, or a random generator of NumPy."""
+    if isinstance(value, np.random.RandomState | np.random.Generator) or value is None:
+        return value
+    if isinstance(value, Integral) and not isinstance(value, bool | np.bool_):
+        if 0 <= value < 2**32:
+            return int(value)
+    raise ValueError(
+        f"{name} must be None, an int in [0, 2**32 - 1] or a RandomState, got "
+        f"{described(value)}."
+    )
+
+
+def is_number(value) -> bool:
+    """Whether a value is a real number, not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def described(value) -> str:
+    """A short value as it is, anything else by its type: arrays are not quoted."""
+    if value is None or isinstance(value, bool | int | float):
+        text = repr(value)
+        return text if len(text) <= 30 else type(value).__name__
+    if isinstance(value, str) and len(value) <= 30:
+        return repr(value)
+    return f"an object of type {type(value).__name__}"
