@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Callable
@@ -124,14 +125,14 @@ def codes(name: str, value):
 
 def numbers(name: str, value):
     """An array of numbers; shape and range are the function's own to check."""
-    try:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         with np.errstate(all="ignore"):
             array = np.asarray(value)
             return array if array.dtype.kind in "iuf" else array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"{name} must be an array of numbers; a value cannot be read as one."
-        ) from None
+    # Outside the handler: the first error, which quotes a cell, is not the context.
+    raise ValueError(
+        f"{name} must be an array of numbers; a value cannot be read as one."
+    )
 
 
 def floats(ndim: int, *, min_rows: int = 1) -> Rule:
@@ -163,6 +164,15 @@ def seed(name: str, value):
         f"{name} must be None, an int in [0, 2**32 - 1] or a RandomState, got "
         f"{described(value)}."
     )
+
+
+def spender(name: str, value):
+    """None, or an object with a method `spend`."""
+    if value is not None and not hasattr(value, "spend"):
+        raise TypeError(
+            f"{name} must be a PrivacyLedger or None, got {described(value)}."
+        )
+    return value
 
 
 def is_number(value) -> bool:

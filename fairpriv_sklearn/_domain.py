@@ -39,10 +39,21 @@ def domain(name: str = "X") -> Iterator[None]:
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             yield
-        except TypeError as error:
-            raise TypeError(_sentence(error, name)) from None
-        except ValueError as error:
-            raise ValueError(_sentence(error, name)) from None
+        except (TypeError, ValueError) as error:
+            raise scrubbed(error, _sentence(error, name)) from None
+
+
+def scrubbed(error: Exception, sentence: str) -> Exception:
+    """The same error with another sentence: nothing of the first one stays behind.
+
+    A new error would carry the old one, and the cell it quotes, as its context.
+    """
+    if type(error) not in (TypeError, ValueError):
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        error.args, error = (), kind(sentence)
+    error.args = (sentence,)
+    error.__cause__ = error.__context__ = None
+    return error
 
 
 def finite_sparse(X):

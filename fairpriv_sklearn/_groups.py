@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from fairpriv_sklearn._arguments import described
 from fairpriv_sklearn._base import positions_in, public_fact
 from fairpriv_sklearn._sklearn import safe_indexing
 from fairpriv_sklearn.privacy import warn_leak
@@ -109,6 +110,13 @@ def label_list(sensitive_features) -> list:
 
     Several columns name the intersections: a row's label is a tuple.
     """
+    if isinstance(sensitive_features, str | bytes) or not (
+        hasattr(sensitive_features, "__iter__") or hasattr(sensitive_features, "shape")
+    ):
+        raise TypeError(
+            "sensitive_features must hold one label per row, or one column per "
+            f"attribute, got {described(sensitive_features)}."
+        )
     if hasattr(sensitive_features, "columns"):  # a DataFrame: each column's own dtype
         columns = range(sensitive_features.shape[1])
         lists = [
@@ -146,6 +154,10 @@ def label_list(sensitive_features) -> list:
 
 def public_groups(groups) -> list:
     """Check the public list of groups; tuples stand for intersections."""
+    if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__iter__"):
+        raise TypeError(
+            f"groups must list the labels of the groups, got {described(groups)}."
+        )
     groups = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     groups = [tuple(g) if isinstance(g, list) else g for g in groups]
     if any(_is_missing(group) for group in groups):

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from fairpriv_sklearn._arguments import described, real
+
 Size = int | tuple[int, ...]
 
 _WORD = 1 << 64
@@ -256,6 +258,8 @@ def noise_source(random_state=None) -> NoiseSource:
         return NoiseSource(_system_words, is_secure=True)
     if isinstance(random_state, numbers.Integral):
         seed = int(random_state)
+        if seed < 0:
+            raise ValueError(f"random_state must not be negative, got {seed}.")
     elif isinstance(random_state, np.random.RandomState):
         seed = random_state.randint(0, 1 << 32, size=4, dtype=np.uint32)
     elif isinstance(random_state, np.random.Generator):
@@ -339,6 +343,8 @@ class GaussianMechanism:
     n_coordinates: int
 
     def __post_init__(self):
+        for name in ("sensitivity", "mu", "n_coordinates"):
+            real(name, getattr(self, name))
         if not 0.0 < self.sensitivity < math.inf:
             raise ValueError(
                 f"sensitivity must be in (0, inf), got {self.sensitivity!r}."
@@ -471,8 +477,10 @@ class DiscreteLaplaceMechanism:
     def __post_init__(self):
         if not isinstance(self.sensitivity, numbers.Integral) or self.sensitivity < 1:
             raise ValueError(
-                f"sensitivity must be a positive integer, got {self.sensitivity!r}."
+                "sensitivity must be a positive integer, got "
+                f"{described(self.sensitivity)}."
             )
+        real("epsilon", self.epsilon)
         if self.epsilon == math.inf:
             return
         if not _MIN_EPSILON <= self.epsilon <= _MAX_EPSILON:

@@ -30,7 +30,9 @@ RESOLUTION = 2**20
 """Number of steps into which :func:`quantise` divides the range of the outputs."""
 
 
-@checked(low=number(-_LARGEST, _LARGEST), high=number(-_LARGEST, _LARGEST))
+@checked(
+    outputs=numbers, low=number(-_LARGEST, _LARGEST), high=number(-_LARGEST, _LARGEST)
+)
 def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     """Round outputs to a grid of ``RESOLUTION`` steps over a public range.
 
