@@ -1,39 +1,46 @@
 """The command line: from a table of people to a private and fair model and a report.
 
-``python -m fairpriv_sklearn`` runs on simulated people; give it a CSV to run on yours.
+``python -m fairpriv_sklearn`` runs on simulated people; give it a file to run on yours.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 
-from fairpriv_sklearn._cli.report import text_table, write_report
-from fairpriv_sklearn._cli.study import run_study, simulated_table
-from fairpriv_sklearn._cli.table import InputError, load_table
+from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.models import BASE_MODELS
+from fairpriv_sklearn._cli.reader import SEPARATORS
+from fairpriv_sklearn._cli.words import lenient, printable, wrap
 
 DESCRIPTION = """\
-Fit three models on the rows of a CSV file: a plain one, one that is differentially
+Fit three models on the rows of a table: a plain one, one that is differentially
 private, and one that is private and treats the groups alike. Print how wrong each is
 and how differently it treats the groups, and write a report with a picture and the
-privacy statement. Without a file it runs on simulated people."""
+privacy statement. Without a file it runs on simulated people.
+
+Reads CSV and other text (any usual separator, encoding and decimal mark, packed or
+not), Excel, Parquet and Arrow. Money, percentages and dates are numbers."""
 
 EPILOG = """\
 examples:
   python -m fairpriv_sklearn
   python -m fairpriv_sklearn people.csv --target salary --sensitive sex --epsilon 1
-  python -m fairpriv_sklearn people.csv --target hired --sensitive sex \\
-      --groups woman man --codebook people.json --missing drop --out report
+  python -m fairpriv_sklearn people.csv --write-codebook people.json
+  python -m fairpriv_sklearn people.csv --target hired --sensitive sex race \\
+      --codebook people.json --out report
 
 epsilon says how much one person's record may change what anybody can learn from the
-model: 1 is a common choice, 0.1 is strict, above 10 promises little. Groups, bounds
-and categories that are not given are read from the data; the report then says that
-epsilon is conditional on them. A codebook is a JSON file of public facts:
+model: 1 is a common choice, 0.1 is strict, above 10 promises little. Kinds, groups,
+ranges and categories that are not given are read from the data; the report then says
+that epsilon is conditional on them. A codebook is a JSON file of public facts:
   {"age": [17, 90], "education": ["school", "college"]}"""
 
 
-def parse(argv=None) -> argparse.Namespace:
-    """Parse and check the arguments."""
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the main job."""
     parser = argparse.ArgumentParser(
         prog="python -m fairpriv_sklearn",
         description=DESCRIPTION,
@@ -41,11 +48,15 @@ def parse(argv=None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "data", nargs="?", metavar="DATA.csv", help="CSV file with a header, or .csv.gz"
-    )
+    add("data", nargs="?", metavar="DATA", help="table with a header")
     add("--target", metavar="COLUMN", help="what to predict")
-    add("--sensitive", metavar="COLUMN", help="which column names the groups")
+    add(
+        "--sensitive",
+        metavar="COLUMN",
+        nargs="+",
+        default=[],
+        help="which column names the groups; several: their intersections",
+    )
     add(
         "--task",
         choices=["regression", "classification"],
@@ -59,6 +70,19 @@ def parse(argv=None) -> argparse.Namespace:
         default=0.0,
         metavar="T",
         help="difference between groups that is let pass, 0 to 1 (default: 0)",
+    )
+    add(
+        "--constraint",
+        choices=["demographic_parity", "equalized_odds"],
+        default="demographic_parity",
+        help="what the groups are to have alike in a classification: how often a "
+        "class is predicted, or that among those of the same class",
+    )
+    add(
+        "--base-model",
+        choices=BASE_MODELS,
+        default="linear",
+        help="the private model that is made fair (default: linear)",
     )
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns not to use")
     add(
@@ -77,62 +101,163 @@ def parse(argv=None) -> argparse.Namespace:
     add(
         "--codebook",
         metavar="FILE.json",
-        help="public ranges and categories of the columns",
+        help="public kinds, ranges and categories of the columns",
+    )
+    add(
+        "--write-codebook",
+        metavar="FILE.json",
+        help="write a code book of DATA to fill in, with names and declared kinds",
     )
     add(
         "--missing",
-        choices=["error", "drop"],
-        default="error",
-        help="stop at rows with missing values, or leave them out (default: error)",
+        choices=["keep", "drop", "error"],
+        default="keep",
+        help="missing is a value of its own (default), leave out rows with missing "
+        "values, or stop at them",
     )
+    add(
+        "--separator",
+        metavar="CHARACTER",
+        help=f"of a text file: {' '.join(w for w in SEPARATORS if len(w) > 2)} or any "
+        "character (default: found out)",
+    )
+    add("--decimal", choices=[".", ","], help="decimal mark (default: found out)")
+    add("--encoding", help="of a text file (default: found out)")
+    add("--sheet", help="of an Excel file (default: the first one with rows)")
     add("--out", default="fairpriv-report", help="folder of the report")
+    add("--force", action="store_true", help="replace files that are there already")
     add("--seed", type=int, help="reproducible, and hence not private: for study only")
-    args = parser.parse_args(argv)
-    if args.data and not (args.target and args.sensitive):
-        parser.error("a CSV needs --target COLUMN and --sensitive COLUMN")
+    return parser
+
+
+def parse(argv=None) -> argparse.Namespace:
+    """Parse and check the arguments."""
+    rules = parser()
+    args = rules.parse_args(argv)
+    # A code book may name the target and the groups; `load_table` asks for the rest.
+    if args.data and not (args.write_codebook or args.codebook):
+        if not (args.target and args.sensitive):
+            rules.error("a table needs --target COLUMN and --sensitive COLUMN")
+    if not args.data and (args.target or args.sensitive or args.write_codebook):
+        rules.error("name the file of the table first, as in people.csv --target pay")
     if not args.epsilon > 0:
-        parser.error(f"--epsilon must be above 0, got {args.epsilon:g}")
+        rules.error(f"--epsilon must be above 0, got {args.epsilon:g}")
+    if not 1e-4 <= args.epsilon <= 1e4:
+        rules.error(f"--epsilon must lie in [0.0001, 10000], got {args.epsilon:g}")
     if not 0 < args.delta < 1:
-        parser.error(f"--delta must lie between 0 and 1, got {args.delta:g}")
+        rules.error(f"--delta must lie between 0 and 1, got {args.delta:g}")
     if not 0 <= args.fairness_tolerance <= 1:
-        parser.error(
+        rules.error(
             f"--fairness-tolerance must lie in [0, 1], got {args.fairness_tolerance:g}"
         )
+    if args.seed is not None and not 0 <= args.seed < 2**32:
+        rules.error(f"--seed must lie in [0, 2**32), got {args.seed}")
+    if args.bounds and not all(map(math.isfinite, args.bounds)):
+        rules.error("--bounds must be finite")
+    if args.groups and len(set(args.groups)) < 2:
+        rules.error("--groups must name at least two groups")
     return args
 
 
 def main(argv=None) -> int:
     """Run the command line; the exit status is 2 if the input cannot be used."""
-    args = parse(argv)
+    lenient()
     try:
-        if args.data:
-            table, title = load_table(args), f"{args.target} by {args.sensitive}"
-        else:
-            table, title = simulated_table(args.seed), "simulated people"
-        study = run_study(table, args, title)
+        args = parse(argv)
+        return run(args)
     except InputError as error:
-        print(f"fairpriv_sklearn: error: {error}", file=sys.stderr)
+        print(f"fairpriv_sklearn: error: {printable(error, 600)}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nfairpriv_sklearn: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # a bug of ours: a sentence, and no cell in it
+        if os.environ.get("FAIRPRIV_SKLEARN_DEBUG"):
+            raise
+        print(
+            f"fairpriv_sklearn: internal error ({type(error).__name__}); with "
+            "FAIRPRIV_SKLEARN_DEBUG=1 in the environment it shows where; please report "
+            "it.",
+            file=sys.stderr,
+        )
+        return 3
+
+
+def run(args) -> int:
+    """The main job, or the code book to fill in."""
+    if args.write_codebook:
+        return write_codebook(args)
+    from fairpriv_sklearn._cli.report import check_folder, terminal, write_report
+    from fairpriv_sklearn._cli.study import run_study
+    from fairpriv_sklearn._cli.table import load_table, simulated_table
+
+    if not args.force:
+        check_folder(args.out)
+    if args.data:
+        table = load_table(args)
+        title = f"{table.target} by {table.sensitive_name}"
+    else:
+        table, title = simulated_table(args.seed), "simulated people"
+    study = run_study(table, args, title, say=_say)
     written = write_report(study, args.out)
     print()
-    print(text_table(study))
+    print(terminal(study))
     print()
-    print(study.guarantee)
-    if table.from_data:
-        print(
-            "Conditional on facts read from the data, which are not covered: "
-            f"{_shortened(table.from_data)}."
-        )
     if not any(path.suffix == ".png" for path in written):
         print("No picture: install matplotlib to get one.")
     print(f"Written: {', '.join(str(path) for path in written)}")
     return 0
 
 
-def _shortened(facts: list[str], most: int = 4) -> str:
-    if len(facts) <= most:
-        return ", ".join(facts)
-    return f"{', '.join(facts[:most])} and {len(facts) - most} more (see report.md)"
+def write_codebook(args) -> int:
+    """Write names and declared kinds of the columns for a person to fill in."""
+    from pathlib import Path
+
+    from fairpriv_sklearn._cli.reader import read_table
+    from fairpriv_sklearn.preprocessing import Codebook, Column
+    from fairpriv_sklearn.preprocessing._codebook import with_role
+
+    path = new_file(args.write_codebook, args.force)
+    raw = read_table(
+        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
+    )
+    codebook = Codebook(
+        tuple((name, raw.declared.get(name, Column())) for name in raw.columns)
+    )
+    for role, names in (("target", [args.target]), ("group", args.sensitive)):
+        for name in filter(None, names):
+            if name not in codebook:
+                raise InputError(f"The file has no column {name!r}.")
+            codebook = with_role(codebook, role, name)
+    try:
+        codebook.to_json(Path(path))
+    except OSError as error:
+        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+    print(
+        f"Written: {path}. Fill in kinds, ranges and categories from the "
+        "questionnaire, not from the data; then pass it by --codebook."
+    )
+    return 0
+
+
+def new_file(path: str, force: bool) -> str:
+    """The path, if nothing is overwritten by writing to it."""
+    try:
+        there = os.path.exists(path)
+    except ValueError:
+        raise InputError(f"{path!r} is not a path.") from None
+    if there and not (force and os.path.isfile(path)):
+        raise InputError(f"{path!r} is there already; name another file, or --force.")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise InputError(f"There is no folder for {path!r}.")
+    return path
+
+
+def _say(text: str) -> None:
+    print(wrap(f"! {printable(text, 400)}", "  "), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,471 @@
-"""Read tables as people have them."""
+"""Read tables as people have them: text of many kinds, Parquet, Arrow, Excel.
+
+pandas and pyarrow parse; this module finds out what there is to parse. What it decides
+by (the header line, marks at the start of the file) belongs to the file and not to a
+person in it; lines that are not UTF-8 are decoded one by one.
+"""
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairpriv_sklearn._cli.cells import is_missing
+from fairpriv_sklearn._cli.errors import InputError
 
-def read_names(path: Path) -> list[str]:
-    """Names of the columns of a text table: its first line."""
-    import pandas
+SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
+NEEDS_PANDAS = (
+    "Reading a table needs pandas, which is not installed: pip install "
+    "'fairpriv_sklearn[data]', or pip install pandas."
+)
+_LOOKED_AT = 30  # lines that are looked at for the separator and the header
 
-    header = pandas.read_csv(path, nrows=0, sep=None, engine="python")
-    return [str(name) for name in header.columns]
+
+@dataclass
+class Raw:
+    """Cells as they stand in the file.
+
+    Attributes
+    ----------
+    columns : dict of str to list
+        Cells: text, or what a typed source holds; None where there is none.
+    declared : dict of str to Column
+        What a typed source (Parquet, Arrow) declares about its columns.
+    separator : str or None
+        Of a text file.
+    left_out : list of str
+        What was left out.
+    remarks : list of str
+        What was guessed.
+    """
+
+    columns: dict[str, list]
+    declared: dict = field(default_factory=dict)
+    separator: str | None = None
+    left_out: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
+    """Read the file by what it is, whatever its name says."""
+    path = Path(path)
+    data, name = _bytes(path), path.name
+    if data.startswith(b"PAR1"):
+        return _arrow(data, name, "a Parquet file")
+    if data.startswith((b"ARROW1", b"FEA1")):
+        return _arrow(data, name, "an Arrow or Feather file")
+    if data.startswith(b"PK"):
+        return _excel(data, name, sheet)
+    _refuse_others(data, path)
+    return _text(data, name, separator, encoding)
+
+
+def read_names(path) -> list[str]:
+    """Names of the columns, and nothing else."""
+    return list(read_table(path).columns)
+
+
+# ------------------------------------------------------------------------------- bytes
+def _bytes(path: Path) -> bytes:
+    """The file's content, unpacked."""
+    try:
+        if not path.is_file():
+            raise InputError(f"There is no file {str(path)!r}; check the path.")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise InputError(f"{str(path)!r} cannot be read: {reason}.") from None
+    for _ in range(2):
+        data = _unpacked(data, path.name)
+    if not data.strip(b"\x00\r\n\t \xef\xbb\xbf\xff\xfe"):
+        raise InputError(f"{path.name!r} is empty; it needs a header and rows of data.")
+    return data
+
+
+def _unpacked(data: bytes, name: str) -> bytes:
+    unpack = {
+        b"\x1f\x8b": gzip.decompress,
+        b"BZh": bz2.decompress,
+        b"\xfd7zXZ\x00": lzma.decompress,
+        b"PK\x03\x04": _unzip,
+    }
+    for magic, decompress in unpack.items():
+        if data.startswith(magic):
+            try:
+                return decompress(data)
+            except InputError:
+                raise
+            except Exception:  # zlib, lzma, zipfile: each has errors of its own
+                raise InputError(
+                    f"{name!r} is a damaged archive; pack it again, or unpack it first."
+                ) from None
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        raise InputError(f"{name!r} is packed by zstd; unpack it first.")
+    return data
+
+
+def _unzip(data: bytes) -> bytes:
+    """The one file of a zip archive; Excel files stay as they are."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = [n for n in archive.namelist() if not n.endswith("/")]
+        if "[Content_Types].xml" in names or "mimetype" in names:
+            return data
+        names = [n for n in names if not n.startswith("__MACOSX")]
+        if len(names) != 1:
+            raise InputError(
+                f"The zip archive holds {len(names)} files; unpack it and name one."
+            )
+        return archive.read(names[0])
+
+
+def _refuse_others(data: bytes, path: Path):
+    """One sentence for files that are no tables of ours."""
+    start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    others = {
+        b"%pdf": "a PDF",
+        b"<!doctype": "a web page",
+        b"<html": "a web page",
+        b"<?xml": "an XML file",
+        b"<table": "a web page",
+        b"{": "JSON",
+        b"[": "JSON",
+        b"\xd0\xcf\x11\xe0": "an old Excel file (.xls)",
+        b"sqlite format 3": "an SQLite database",
+        b"\x89hdf": "an HDF5 file",
+        b"\x89png": "a picture",
+        b"{\\rtf": "a text document",
+    }
+    for magic, what in others.items():
+        if start.startswith(magic):
+            raise InputError(
+                f"{path.name!r} is {what}; save the table as CSV, Excel (.xlsx) or "
+                "Parquet."
+            )
+    if path.suffix.lower() in (".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".pkl"):
+        raise InputError(
+            f"{path.name!r} belongs to another program; save the table as CSV, Excel "
+            "(.xlsx) or Parquet."
+        )
+
+
+# -------------------------------------------------------------------------------- text
+def _text(data: bytes, name: str, separator, encoding) -> Raw:
+    pandas = _pandas()
+    left_out: list[str] = []
+    remarks: list[str] = []
+    text = _decoded(data, name, encoding, remarks)
+    if text.count("\x00") > 0:
+        raise InputError(f"{name!r} is not a text file; save the table as CSV.")
+    lines = text.splitlines()
+    if lines and lines[0].lower().startswith("sep=") and len(lines[0]) <= 6:
+        separator = separator or lines[0][4:].replace("\\t", "\t") or None
+        text = text.split(lines[0], 1)[1].lstrip("\r\n")
+    separator = SEPARATORS.get(separator, separator) or _separator(text)
+    if len(separator) != 1:
+        raise InputError(
+            f"--separator must be one character or a word of {', '.join(SEPARATORS)}."
+        )
+    skip, extra = _header_line(text, separator)
+    if skip:
+        left_out.append(f"{some(skip, 'line')} above the header")
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text),
+            sep=r"\s+" if separator == " " else separator,
+            header=None,
+            names=range(extra) if extra else None,
+            skiprows=skip,
+            dtype=object,
+            keep_default_na=False,  # then only cells that are not there are NaN
+            skipinitialspace=True,
+            skip_blank_lines=True,
+            low_memory=False,
+        )
+    except Exception as error:  # pandas' parser raises more than its own errors
+        raise InputError(_parser_sentence(name, error)) from None
+    rows = [list(frame.iloc[0]), *frame.iloc[1:].to_numpy(dtype=object).tolist()]
+    return _raw(rows, name, separator, left_out, remarks, row_names=bool(extra))
+
+
+def _decoded(data: bytes, name: str, encoding, remarks) -> str:
+    """The text, by its mark, as UTF-8, or line by line as Windows-1252."""
+    if encoding is None:
+        encoding = _marked_encoding(data)
+    if encoding is not None:
+        try:
+            return data.decode(encoding).lstrip("\ufeff")
+        except (LookupError, UnicodeError):
+            raise InputError(
+                f"{name!r} cannot be read as {encoding[:20]!r}; name its encoding by "
+                "--encoding, or save it as UTF-8."
+            ) from None
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        remarks.append(
+            "the file is not UTF-8: lines with other characters were read as "
+            "Windows-1252 (--encoding names another)"
+        )
+    return "".join(map(_line, data.splitlines(keepends=True)))
+
+
+def _marked_encoding(data: bytes) -> str | None:
+    marks = {
+        b"\xff\xfe\x00\x00": "utf-32",
+        b"\x00\x00\xfe\xff": "utf-32",
+        b"\xff\xfe": "utf-16",
+        b"\xfe\xff": "utf-16",
+    }
+    for mark, encoding in marks.items():
+        if data.startswith(mark):
+            return encoding
+    start = data[: data.find(b"\n") + 1] or data[:512]  # the header line
+    if len(start) > 3 and start[1::2].count(0) > 0.6 * len(start[1::2]):
+        return "utf-16-le"
+    if len(start) > 3 and start[::2].count(0) > 0.6 * len(start[::2]):
+        return "utf-16-be"
+    return None
+
+
+def _line(line: bytes) -> str:
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return line.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return line.decode("latin-1")
+
+
+def _rows(text: str, separator: str) -> list[list[str]]:
+    """The first rows, for a look at their shape."""
+    start = io.StringIO("\n".join(text[:200_000].splitlines()[:_LOOKED_AT]))
+    if separator == " ":
+        return [line.split() for line in start if line.strip()]
+    try:
+        return [row for row in csv.reader(start, delimiter=separator) if row]
+    except csv.Error:
+        return []
+
+
+def _separator(text: str) -> str:
+    """The character that parts most lines into as many fields as the header."""
+
+    def merit(candidate):
+        rows = _rows(text, candidate)
+        widths = [len(row) for row in rows]
+        if not widths or max(widths) < 2:
+            return (0.0, 0)
+        common = max(set(widths), key=lambda w: (widths.count(w) * (w > 1), w))
+        return (round(widths.count(common) / len(widths), 1), common)
+
+    best = max(("\t", ";", ",", "|"), key=merit)
+    if merit(best)[1] < 2:
+        return " " if merit(" ")[0] == 1 else ","
+    return best
+
+
+def _header_line(text: str, separator: str) -> tuple[int, int]:
+    """Lines above the header, and the number of columns if rows have names."""
+    rows = _rows(text, separator)
+    widths = [len(row) for row in rows]
+    if not rows:
+        return 0, 0
+    common = max(set(widths), key=lambda w: (widths.count(w), w))
+    first = 0
+    while first < len(rows) - 1 and (_is_title(rows[first], common)):
+        first += 1
+    skip = 0
+    if first:
+        seen = -1
+        for skip, line in enumerate(text.splitlines()):  # noqa: B007
+            seen += bool(line.strip())
+            if seen == first:
+                break
+    body = widths[first + 1 :]
+    one_more = body and all(w == widths[first] + 1 for w in body)
+    # R writes the names of rows without a name of their column
+    return skip, common if one_more and widths[first] > 0 and rows[first][-1] else 0
+
+
+def _is_title(row: list[str], common: int) -> bool:
+    filled = [cell for cell in row if cell.strip()]
+    if common < 2:
+        return False
+    return len(filled) < 2 or (len(row) != common and row[0].startswith("#"))
+
+
+def _parser_sentence(name: str, error: Exception) -> str:
+    words = str(error)
+    if "Expected" in words and "saw" in words:
+        found = words[words.index("Expected") :].strip().split(",")
+        line = words.partition("line ")[2].partition(",")[0]
+        saw = words.rpartition("saw ")[2].strip()
+        wanted = found[0].split()[1] if len(found[0].split()) > 1 else "fewer"
+        if line.isdigit() and saw.isdigit():
+            return (
+                f"{name!r} has {saw} fields in row {line} but {wanted} in its header; "
+                "quote fields that contain the separator, or name another separator "
+                "by --separator."
+            )
+    if "EOF inside string" in words:
+        return f"{name!r} has a quotation mark that is never closed."
+    return f"{name!r} cannot be read as a CSV file; save it again as CSV, UTF-8."
+
+
+# ---------------------------------------------------------------------- typed and Excel
+def _arrow(data: bytes, name: str, what: str) -> Raw:
+    try:
+        import pyarrow
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError(
+            f"{name!r} is {what}, which needs pyarrow: pip install "
+            "'fairpriv_sklearn[data]', or pip install pyarrow."
+        ) from None
+    from fairpriv_sklearn.preprocessing._declared import declared_columns
+
+    try:
+        read = pyarrow.parquet if data.startswith(b"PAR1") else pyarrow.feather
+        table = read.read_table(pyarrow.BufferReader(data))
+        keep = [n for n in table.column_names if not n.startswith("__index_level_")]
+        names = [str(n) for n in keep]
+        _check_names(names, name)
+        columns = {n: table.column(n).to_pylist() for n in keep}
+        declared = dict(declared_columns(table.select(keep)))
+    except InputError:
+        raise
+    except Exception:  # pyarrow raises a dozen kinds
+        raise InputError(f"{name!r} is a damaged file: it is not {what}.") from None
+    if not keep or table.num_rows == 0:
+        raise InputError(f"{name!r} holds no row.")
+    return Raw(columns, declared=declared)
+
+
+def _excel(data: bytes, name: str, sheet) -> Raw:
+    pandas = _pandas()
+    left_out: list[str] = []
+    try:
+        import openpyxl  # noqa: F401
+    except ImportError:
+        raise InputError(
+            f"{name!r} is an Excel file, which needs openpyxl: pip install "
+            "'fairpriv_sklearn[data]', or save it as CSV."
+        ) from None
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = pandas.ExcelFile(io.BytesIO(data), engine="openpyxl")
+            sheets = list(map(str, book.sheet_names))
+            if sheet is not None and sheet not in sheets:
+                raise InputError(
+                    f"{name!r} has no sheet {sheet!r}; its sheets are "
+                    f"{', '.join(sheets)}."
+                )
+            frames = {}
+            for one in sheets if sheet is None else [sheet]:
+                frames[one] = book.parse(
+                    one, header=None, dtype=object, na_filter=False
+                )
+                if len(frames[one]) > 1:
+                    break
+    except InputError:
+        raise
+    except Exception:  # openpyxl and zipfile raise what they meet
+        raise InputError(
+            f"{name!r} cannot be read as an Excel file; save it again as .xlsx or CSV."
+        ) from None
+    used = list(frames)[-1]
+    if len(sheets) > 1 and sheet is None:
+        left_out.append(f"the other sheets: {used!r} was read (--sheet names another)")
+    rows = frames[used].to_numpy(dtype=object).tolist()
+    rows = [[None if _empty(cell) else cell for cell in row] for row in rows]
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    first = 0
+    while first < len(rows) - 1 and len([c for c in rows[first] if c is not None]) < 2:
+        first += 1
+    if first:
+        left_out.append(f"{some(first, 'line')} above the header")
+    return _raw(rows[first:], name, None, left_out, [])
+
+
+def _empty(cell) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip()) or cell != cell
+
+
+def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
+    """Columns by name from rows, the first of which is the header."""
+    if len(rows) < 2:
+        raise InputError(f"{name!r} needs a header and at least one row of data.")
+    header, *body = rows
+    if row_names:
+        header = [None, *header[:-1]]
+    names = ["" if _empty(cell) else _header_name(cell) for cell in header]
+    torn = sum(any(_is_nan(cell) for cell in row) for row in body)
+    if torn:
+        remarks.append(
+            f"{some(torn, 'row')} shorter than the header: the cells that are not "
+            "there count as missing"
+        )
+    body = [
+        [None if _empty(cell) else cell.strip() if isinstance(cell, str) else cell
+         for cell in row]
+        for row in body
+    ]  # fmt: skip
+    body = [row for row in body if any(cell is not None for cell in row)]
+    if not body:
+        raise InputError(f"{name!r} needs a header and at least one row of data.")
+    columns = list(zip(*body, strict=True))
+    for i, (label, column) in enumerate(zip(names, columns, strict=True)):
+        if not label and not all(map(is_missing, column)):
+            where = "the first column" if i == 0 else f"column {i + 1}"
+            left_out.append(f"{where}, which has no name")
+    _check_names([n for n in names if n], name)
+    return Raw(
+        {n: list(c) for n, c in zip(names, columns, strict=True) if n},
+        separator=separator,
+        left_out=left_out,
+        remarks=remarks,
+    )
+
+
+def _header_name(cell) -> str:
+    """A name without what would break lines of a report."""
+    return " ".join(str(cell).split())
+
+
+def _is_nan(cell) -> bool:
+    return isinstance(cell, float) and cell != cell
+
+
+def _check_names(names: list[str], file: str):
+    if not names:
+        raise InputError(f"{file!r} has no header: its first line names the columns.")
+    if len(set(names)) != len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InputError(
+            f"{file!r} names a column twice ({twice[:40]!r}); give each its own name."
+        )
+
+
+def some(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("s" if count != 1 else "")
+
+
+def _pandas():
+    try:
+        import pandas
+    except ImportError:
+        raise InputError(NEEDS_PANDAS) from None
+    return pandas

@@ -10,16 +10,21 @@ from pathlib import Path
 import numpy as np
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.study import Study
+from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.study import Result, Study
+from fairpriv_sklearn._cli.words import markdown_text, picture_text, printable, wrap
+
+REPORTS = ("report.md", "report.json", "report.png")
+NOT_PRIVATE = "computed from the data without noise: for the data holder only"
 
 
 def text_table(study: Study) -> str:
     """The results as a table of plain text."""
     words = study.measures
-    header = ["model", words.error_name, words.gap_name, "epsilon"]
+    header = ["model", f"{words.error_name} *", f"{words.gap_name} *", "epsilon"]
     rows = [
-        [r.name, f"{r.error:.4f}", f"{r.gap:.4f}", epsilon_text(r.epsilon)]
-        for r in study.results
+        [r.name, f"{r.error:.4f}", f"{r.gap:.4f}", epsilon_text(r)]
+        for r in (study.constant, *study.results)
     ]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
@@ -32,53 +37,156 @@ def text_table(study: Study) -> str:
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
-def epsilon_text(epsilon: float) -> str:
+def terminal(study: Study) -> str:
+    """Everything that is said at the end of a run, on the terminal."""
+    table = study.table
+    groups = ", ".join(f"{printable(g)} {n:,}" for g, n in study.group_sizes.items())
+    lines = [
+        text_table(study),
+        "",
+        f"* {NOT_PRIVATE}, as are the group sizes.",
+        f"  {study.n_train:,} training rows: {groups}; {study.n_test:,} test rows.",
+    ]
+    lines += [f"  {printable(text, 200)}." for text in summary(study)]
+    lines += [f"! {text}" for text in map(_line, study.warnings)]
+    lines += ["", _line(str(study.guarantee), most=1500)]
+    if table.from_data:
+        facts = _shortened(table.from_data)
+        lines.append(
+            "Conditional on facts read from the data, which are not covered: "
+            f"{facts}. To whom they are public, epsilon = "
+            f"{_rounded(study.results[-1].epsilon)}; --codebook, --groups, --bounds and "
+            "--task name them."
+        )
+    return "\n".join(wrap(line, "  ") if len(line) > 88 else line for line in lines)
+
+
+def summary(study: Study) -> list[str]:
+    """What was left out, and what was guessed."""
+    table, shown = study.table, []
+    if table.left_out:
+        shown.append(f"Left out: {'; '.join(table.left_out)}")
+    shown += [text[0].upper() + text[1:] for text in table.remarks]
+    return shown
+
+
+def _line(text: str, most: int = 400) -> str:
+    return printable(text, most)
+
+
+def _shortened(facts: list[str], most: int = 4) -> str:
+    facts = list(map(printable, facts))
+    if len(facts) <= most:
+        return ", ".join(facts)
+    return f"{', '.join(facts[:most])} and {len(facts) - most} more (see report.md)"
+
+
+def epsilon_text(result: Result) -> str:
     """Epsilon for people: rounded up, or the word for none."""
+    text = _rounded(result.epsilon)
+    return f"{text} if public" if _conditional(result) else text
+
+
+def _conditional(result: Result) -> bool:
+    return bool(getattr(result.guarantee, "conditional_on", ()))
+
+
+def _rounded(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "none"
     return f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:g}"
 
 
+# ------------------------------------------------------------------------------- files
+def check_folder(out: str) -> Path:
+    """The folder of the report; reports of ours in it may be replaced, nothing else."""
+    folder = Path(out)
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"--out {out!r} is a file; name a folder.")
+        there = [name for name in REPORTS if (folder / name).exists()]
+    except (OSError, ValueError):
+        raise InputError(f"--out {out!r} is not the name of a folder.") from None
+    if there and not _is_ours(folder / "report.json"):
+        raise InputError(
+            f"{folder / there[0]} is there already and is no report of this program; "
+            "name another folder by --out, or use --force."
+        )
+    return folder
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return "fairpriv_sklearn" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def write_report(study: Study, out: str) -> list[Path]:
     """Write `report.md`, `report.json` and, if it can be drawn, `report.png`."""
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / "report.md", folder / "report.json"]
-    picture = draw(study, folder / "report.png")
-    if picture:
-        written.append(picture)
-    (folder / "report.md").write_text(markdown(study, picture), encoding="utf-8")
-    (folder / "report.json").write_text(
-        json.dumps(plain_data(study), indent=2) + "\n", encoding="utf-8"
-    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / "report.md", folder / "report.json"]
+        (folder / "report.png").unlink(missing_ok=True)
+        picture = draw(study, folder / "report.png")
+        if picture:
+            written.append(picture)
+        _write(folder / "report.md", markdown(study, picture))
+        _write(folder / "report.json", json.dumps(plain_data(study), indent=2) + "\n")
+    except OSError as error:
+        raise InputError(
+            f"The report cannot be written to {out!r}: {error.strerror}; name another "
+            "folder by --out."
+        ) from None
     return written
+
+
+def _write(path: Path, text: str):
+    # a lone surrogate, which JSON may hold, has no place in UTF-8
+    path.write_bytes(text.encode("utf-8", errors="backslashreplace"))
 
 
 def markdown(study: Study, picture: Path | None) -> str:
     """The report: who may read it, the numbers, the privacy statement, the caveats."""
-    words = study.measures
+    words, table = study.measures, study.table
     rows = "\n".join(
-        f"| {r.name} | {r.error:.4f} | {r.gap:.4f} | {epsilon_text(r.epsilon)} |"
-        for r in study.results
+        f"| {r.name} | {r.error:.4f} | {r.gap:.4f} | {epsilon_text(r)} |"
+        for r in (study.constant, *study.results)
+    )
+    sizes = "\n".join(
+        f"| {markdown_text(group)} | {size} |"
+        for group, size in study.group_sizes.items()
     )
     lines = [
-        f"# Private and fair {study.table.task}: {study.title}",
+        f"# Private and fair {table.task}: {markdown_text(study.title)}",
         "",
         "**For the data holder.** Releasable: the private models and their privacy "
         "statement. Not private, and not to be published: the test errors and gaps "
-        "below, the plain model, and the picture; they were computed from the data "
-        "without noise.",
+        "below, the group sizes, what was left out, the plain and the constant model, "
+        "and the picture; they were computed from the data without noise.",
         "",
         f"| model | {words.error_name} | {words.gap_name} | epsilon |",
         "| --- | ---: | ---: | ---: |",
         rows,
         "",
-        f"{words.error_name}: {words.error_meaning}. {words.gap_name}: "
+        f"{words.error_name}: {markdown_text(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "
         f"{study.n_train} training rows by coins). Epsilon: none means that the model "
-        "is not differentially private.",
+        "is not differentially private"
+        + (
+            "; *if public*: for a reader to whom the facts below are public.\n"
+            if table.from_data
+            else ".\n"
+        ),
+        f"| group of {markdown_text(table.sensitive_name)} | training rows |",
+        "| --- | ---: |",
+        sizes,
         "",
     ]
+    if study.warnings:
+        lines += ["## Please note", ""]
+        lines += [*(f"- {markdown_text(text)}" for text in study.warnings), ""]
     if picture:
         lines += [f"![How the models treat the groups]({picture.name})", ""]
     lines += [
@@ -86,20 +194,28 @@ def markdown(study: Study, picture: Path | None) -> str:
         "",
         study.guarantee.to_markdown(),
         "",
+        "It counts records: one row of the file is one person. The number of rows that "
+        "are used is taken as public.",
+        "",
     ]
-    if study.table.from_data:
+    if table.from_data:
         lines += [
             "### Conditional on",
             "",
             "These facts were read from the data and are **not covered**; the epsilon "
             "above holds for people who regard them as public. Pass them as arguments "
-            "(`--groups`, `--bounds`, `--codebook`) to make it unconditional.",
+            "(`--groups`, `--bounds`, `--task`, `--codebook`) to make it "
+            "unconditional.",
             "",
-            *(f"- {fact}" for fact in study.table.from_data),
+            *(f"- {markdown_text(fact)}" for fact in table.from_data),
             "",
         ]
-    if study.table.notes:
-        lines += ["### Left out", "", *(f"- {note}" for note in study.table.notes), ""]
+    if table.left_out or table.remarks:
+        lines += ["### Left out", ""]
+        lines += [
+            *(f"- {markdown_text(x)}" for x in table.left_out + table.remarks),
+            "",
+        ]
     lines += [
         "## Reading the numbers",
         "",
@@ -116,33 +232,53 @@ def markdown(study: Study, picture: Path | None) -> str:
 
 
 def plain_data(study: Study) -> dict:
-    """The report as plain data."""
+    """The report as plain data; what is not private is labelled, figure by figure."""
     return {
+        "fairpriv_sklearn": fairpriv_sklearn.__version__,
         "title": study.title,
         "task": study.table.task,
         "version": fairpriv_sklearn.__version__,
         "private": False,
         "releasable": ["models[].guarantee"],
+        "not_private": {
+            "why": NOT_PRIVATE,
+            "what": [
+                *("models[].error", "models[].gap", "constant", "n_train", "n_test"),
+                *("group_sizes", "share_clipped", "left_out", "remarks", "warnings"),
+            ],
+        },
         "error": study.measures.error_name,
         "gap": study.measures.gap_name,
         "n_train": study.n_train,
         "n_test": study.n_test,
         "groups": [str(group) for group in study.table.groups],
+        "group_sizes": study.group_sizes,
+        "share_clipped": study.table.share_clipped,
         "models": [
             {
                 "name": r.name,
                 "error": r.error,
                 "gap": r.gap,
+                "figures": NOT_PRIVATE,
                 "epsilon": "inf" if math.isinf(r.epsilon) else r.epsilon,
+                "epsilon_is_conditional": _conditional(r),
                 "guarantee": r.guarantee and r.guarantee.to_dict(),
             }
             for r in study.results
         ],
+        "constant": {
+            "error": study.constant.error,
+            "gap": 0.0,
+            "figures": NOT_PRIVATE,
+        },
         "conditional_on": study.table.from_data,
-        "left_out": study.table.notes,
+        "left_out": study.table.left_out,
+        "remarks": study.table.remarks,
+        "warnings": study.warnings,
     }
 
 
+# ----------------------------------------------------------------------------- picture
 def draw(study: Study, path: Path) -> Path | None:
     """Draw how the models treat the groups; None without matplotlib."""
     os.environ.setdefault("MPLBACKEND", "Agg")
@@ -150,31 +286,40 @@ def draw(study: Study, path: Path) -> Path | None:
         import matplotlib.pyplot as plt
     except ImportError:
         return None
-    if study.table.task == "regression":
-        from fairpriv_sklearn.inspection import GroupDistributionDisplay
+    import warnings
 
-        figure = GroupDistributionDisplay.from_predictions(
-            study.predictions[0],
-            study.predictions[-1],
-            sensitive_features=study.test_labels,
-            score_name=f"prediction of {study.table.target}",
-        ).figure_
-    else:
-        figure = _draw_rates(study, plt)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a glyph that the font lacks
+        figure = _figure(study, plt)
+        figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
     return path
+
+
+def _figure(study: Study, plt):
+    if study.table.task == "classification":
+        return _draw_rates(study, plt)
+    from fairpriv_sklearn.inspection import GroupDistributionDisplay
+
+    labels = [picture_text(label) for label in study.test_labels]
+    return GroupDistributionDisplay.from_predictions(
+        study.predictions[0],
+        study.predictions[-1],
+        sensitive_features=labels,
+        score_name=f"prediction of {picture_text(study.table.target)}",
+    ).figure_
 
 
 def _draw_rates(study: Study, plt):
     """Bars of how often each class is predicted, per group and model."""
     groups, classes = study.table.groups, study.table.classes
-    shown = classes[1:] if len(classes) == 2 else classes
+    shown = classes[1:] if len(classes) == 2 else classes[:6]
     height = 1.2 + 0.55 * len(groups)
     figure, axes = plt.subplots(
         1, len(shown), figsize=(3 + 3 * len(shown), height), sharey=True, squeeze=False
     )
     looks = (("#999999", "//"), ("#56B4E9", ".."), ("#0072B2", ""))
+    target = picture_text(study.table.target)
     for ax, label in zip(axes[0], shown, strict=True):
         for i, (result, y_pred) in enumerate(
             zip(study.results, study.predictions, strict=True)
@@ -186,8 +331,8 @@ def _draw_rates(study: Study, plt):
                 np.arange(len(groups)) + 0.27 * (i - 1), rates, 0.27,
                 color=color, hatch=hatch, edgecolor="white", label=result.name,
             )  # fmt: skip
-        ax.set_xlabel(f"share predicted {study.table.target} = {label}")
-    axes[0, 0].set_yticks(np.arange(len(groups)), [str(group) for group in groups])
+        ax.set_xlabel(f"share predicted {target} = {picture_text(label)}")
+    axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))
     figure.text(0.01, -0.06, "Not private: drawn from the data.", style="italic")

@@ -7,12 +7,15 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from fairpriv_sklearn._cli.table import InputError, Table
+from fairpriv_sklearn._cli.encode import Encoder
+from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.models import Measures, classification, regression
+from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._groups import AttributeAwareMixin
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee
@@ -28,22 +31,15 @@ class Result:
     error: float
     gap: float
     guarantee: PrivacyGuarantee | None = None
+    n_predicted: int = 0  # different predictions on the test rows
 
     @property
     def epsilon(self) -> float:
-        return math.inf if self.guarantee is None else self.guarantee.epsilon
-
-
-@dataclass(frozen=True)
-class Measures:
-    """How one task is measured, with the words for it."""
-
-    error_name: str
-    error_meaning: str
-    error: Callable
-    gap_name: str
-    gap_meaning: str
-    gap: Callable
+        """Epsilon, for whom the facts read from the data are public."""
+        if self.guarantee is None:
+            return math.inf
+        stated = getattr(self.guarantee, "epsilon_if_public", None)
+        return self.guarantee.epsilon if stated is None else stated
 
 
 @dataclass
@@ -52,12 +48,17 @@ class Study:
 
     title: str
     table: Table
+    encoder: Encoder
     measures: Measures
     n_train: int
     n_test: int
+    group_sizes: dict[str, int]  # in the training rows
     results: list[Result]
+    constant: Result  # the best constant prediction, for comparison
     predictions: list[np.ndarray]  # on the test rows, a model each
     test_labels: np.ndarray
+    warnings: list[str] = field(default_factory=list)
+    model: object = None  # the fitted private and fair model
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -77,141 +78,187 @@ class Progress:
         print(f"[{self.step}/{self.n_steps}] {what} ...", end="", file=self.stream)
         self.stream.flush()
         start = time.perf_counter()
-        with warnings.catch_warnings():
-            # Base models warn of things that are no concern of the reader here.
-            warnings.simplefilter("ignore")
-            result = work()
+        try:
+            with warnings.catch_warnings():
+                # Base models warn of things that are no concern of the reader here.
+                warnings.simplefilter("ignore")
+                result = work()
+        except BaseException:
+            print(file=self.stream)
+            raise
         print(f" {time.perf_counter() - start:.1f} s", file=self.stream)
         return result
 
 
-def simulated_table(seed) -> Table:
-    """The table of the main job without a CSV: three groups, shifted targets."""
-    from fairpriv_sklearn.datasets import make_biased_regression
-
-    X, y, group = make_biased_regression(
-        n_samples=40_000, n_features=5, random_state=seed
-    )
-    # The last feature tells the group, as postcodes or names do in real tables.
-    X = np.column_stack([np.clip(X / 4, -1, 1), group - 1.0])
-    return Table(
-        X=X,
-        data_norm=1.5,
-        y=y,
-        labels=[f"group {g}" for g in group.tolist()],
-        groups=[f"group {g}" for g in range(3)],
-        target="y",
-        sensitive="group",
-        task="regression",
-        bounds=(-5.0, 5.0),
-    )
-
-
-def run_study(table: Table, args, title: str) -> Study:
+def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
     """Fit the three models on the training rows and measure them on the others."""
     coins = noise_source(args.seed).bernoulli(len(table.y), TEST_SHARE)
     train, test = np.flatnonzero(~coins), np.flatnonzero(coins)
-    if min(len(train), len(test)) < 2:
-        raise InputError("The table has too few rows to part off a test set.")
-    task = _regression if table.task == "regression" else _classification
-    measures, models = task(table, args)
+    if min(len(train), len(test)) < 2 or len(train) < 8:
+        raise InputError(
+            f"The table has too few rows, {len(table.y)}, to learn from and to test on."
+        )
+    y, labels = table.y, table.labels
+    if table.task == "classification" and len(set(y[train].tolist())) < 2:
+        raise InputError(
+            f"Nearly all rows have the same {table.target!r}; there is nothing to learn."
+        )
+    encoder = Encoder.of(table.features, table.row_norm)
+    X = encoder.encode(table.features)
+    task = regression if table.task == "regression" else classification
+    measures, models = task(table, encoder, args)
+    sizes = {str(g): int(np.sum(labels[train] == g)) for g in table.groups}
+    warned = before_spending(table, sizes, models["private and fair"], args)
+    for sentence in warned:
+        say(sentence)
 
-    X, y, labels = table.X, table.y, np.array(table.labels)
     progress = Progress(len(models))
     results, predictions = [], []
     for name, model in models.items():
         # The plain and the private model know nothing of groups.
         aware = isinstance(model, AttributeAwareMixin)
         groups = {"sensitive_features": labels[train]} if aware else {}
-        progress.run(name, partial(model.fit, X[train], y[train], **groups))
+        fitting = partial(model.fit, X[train], y[train], **groups)
+        try:
+            progress.run(name, fitting)
+        except (ValueError, FloatingPointError, ArithmeticError) as error:
+            raise InputError(
+                f"The {name} model cannot be fitted: {' '.join(str(error).split())}"
+            ) from None
         groups = {"sensitive_features": labels[test]} if aware else {}
         y_pred = model.predict(X[test], **groups)
-        if table.bounds is not None:
-            y_pred = np.clip(y_pred, *table.bounds)
-        gap = measures.gap(y[test], y_pred, sensitive_features=labels[test])
-        error = float(measures.error(y[test], y_pred))
-        results.append(Result(name, error, gap, getattr(model, "privacy_", None)))
+        results.append(
+            _measured(name, measures, table, y[test], y_pred, labels[test], model)
+        )
         predictions.append(y_pred)
-    return Study(
-        title, table, measures, len(train), len(test), results, predictions,
-        labels[test],
+    constant = _constant(measures, table, y, labels, train, test)
+    study = Study(
+        title, table, encoder, measures, len(train), len(test), sizes, results,
+        constant, predictions, labels[test], warned, model,
     )  # fmt: skip
+    study.warnings = [*warned, *after_fitting(study)]
+    return study
 
 
-def _regression(table: Table, args) -> tuple[Measures, dict]:
-    from sklearn.linear_model import Ridge
+def _measured(name, measures, table, y, y_pred, labels, model=None) -> Result:
+    if table.bounds is not None:
+        y_pred = np.clip(y_pred, *table.bounds)
+    gap = measures.gap(y, y_pred, sensitive_features=labels)
+    error = float(measures.error(y, y_pred))
+    guarantee = getattr(model, "privacy_", None)
+    if guarantee is not None:
+        guarantee = statement(guarantee, table)
+    return Result(name, error, gap, guarantee, len(set(np.asarray(y_pred).tolist())))
 
-    from fairpriv_sklearn.linear_model import DPLinearRegression
-    from fairpriv_sklearn.metrics import ks_parity_difference
-    from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 
-    measures = Measures(
-        "RMSE",
-        f"root mean squared error of {table.target}",
-        lambda y, y_pred: np.sqrt(np.mean((y - y_pred) ** 2)),
-        "KS gap",
-        "largest Kolmogorov-Smirnov distance between the predictions of two groups, "
-        "0 if their distributions are alike",
-        ks_parity_difference,
+def _constant(measures, table, y, labels, train, test) -> Result:
+    """The best constant prediction: the mean, or the most frequent class."""
+    if table.task == "regression":
+        best = float(np.mean(np.clip(y[train], *table.bounds)))
+    else:
+        found, counts = np.unique(y[train].astype(str), return_counts=True)
+        best = found[np.argmax(counts)]
+    y_pred = np.full(len(test), best, dtype=y.dtype)
+    error = float(measures.error(y[test], y_pred))
+    return Result("constant", error, 0.0, None, 1)
+
+
+def statement(guarantee: PrivacyGuarantee, table: Table) -> PrivacyGuarantee:
+    """The guarantee with what was read from the file: conditional, without values."""
+    given = {
+        "groups": table.groups_given,
+        "classes": table.classes_given,
+        "bounds": not table.from_data,
+        "target_bounds": table.bounds_given,
+        "data_norm": not table.from_data,
+    }
+    hidden = tuple(f"{name}=" for name, is_given in given.items() if not is_given)
+    guarantee = replace(
+        guarantee,
+        assumptions=tuple(
+            text for text in guarantee.assumptions if not text.startswith(hidden)
+        ),
     )
-    private = DPLinearRegression(
-        epsilon=args.epsilon,
-        delta=args.delta,
-        bounds=(-1, 1),
-        data_norm=table.data_norm,
-        target_bounds=table.bounds,
-        random_state=args.seed,
-    )
-    fair = DPBarycenterRegressor(
-        private,
-        epsilon=args.epsilon,
-        target_bounds=table.bounds,
-        fairness_tolerance=args.fairness_tolerance,
-        groups=table.groups,
-        random_state=args.seed,
-    )
-    return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
+    if not table.from_data:
+        return guarantee
+    return guarantee.qualified(conditional_on=table.from_data)
 
 
-def _classification(table: Table, args) -> tuple[Measures, dict]:
-    from sklearn.linear_model import LogisticRegression
+# --------------------------------------------------------------------------- sentences
+def before_spending(table: Table, sizes: dict, model, args) -> list[str]:
+    """What can be said before any budget is spent."""
+    from fairpriv_sklearn.model_selection import expected_error
 
-    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-    from fairpriv_sklearn.metrics import demographic_parity_difference
-    from fairpriv_sklearn.postprocessing import DP2DPClassifier
+    said = []
+    n = len(table.y)
+    if args.delta >= 1 / n:
+        said.append(
+            f"delta = {args.delta:g} is not below 1 / n = {1 / n:.1g}: a mechanism that "
+            "publishes a random person in full would be allowed; choose a smaller "
+            "--delta."
+        )
+    if args.epsilon > 10:
+        said.append(
+            f"epsilon = {args.epsilon:g} promises little: one person's record may make "
+            f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
+        )
+    small = [f"{group} ({size})" for group, size in sizes.items() if size < 50]
+    if small:
+        said.append(
+            f"Groups with few training rows: {', '.join(small)}; what is said of them "
+            "is mostly noise."
+        )
+    if table.share_clipped > 0:
+        said.append(
+            f"{table.share_clipped:.1%} of the values of {table.target} lie outside the "
+            f"bounds and count as the nearer one."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = expected_error(
+                model, group_sizes=list(sizes.values()), n_repeats=3
+            )
+    except (ValueError, TypeError, ArithmeticError):
+        return said  # nothing to rehearse: an empty group, another kind of model
+    if expected.violation > 0.1:
+        said.append(
+            "The groups are small for this budget: on made-up people of the same "
+            f"numbers a gap of about {expected.violation:.2f} remains, of which "
+            f"{expected.violation_without_noise:.2f} without noise; more rows, fewer "
+            "groups or a larger --epsilon help."
+        )
+    return said
 
-    measures = Measures(
-        "error",
-        f"share of rows whose {table.target} is predicted wrongly",
-        lambda y, y_pred: np.mean(y != y_pred),
-        "parity gap",
-        "largest difference between two groups in how often a class is predicted",
-        demographic_parity_difference,
-    )
-    private = DPWassersteinLogisticRegression(
-        epsilon=args.epsilon,
-        delta=args.delta,
-        fairness_weight=0.0,
-        bounds=(-1, 1),
-        data_norm=table.data_norm,
-        classes=table.classes,
-        groups=table.groups,
-        # Without a penalty groups play no part: no column is looked at.
-        sensitive_features=_first_group(table.groups[0]),
-        random_state=args.seed,
-    )
-    fair = DP2DPClassifier(
-        private,
-        epsilon=args.epsilon,
-        delta=args.delta,
-        fairness_tolerance=args.fairness_tolerance,
-        classes=table.classes,
-        groups=table.groups,
-        random_state=args.seed,
-    )
-    plain = LogisticRegression(max_iter=1000)
-    return measures, {"plain": plain, "private": private, "private and fair": fair}
 
-
-def _first_group(group) -> Callable:
-    return lambda X: [group] * len(X)
+def after_fitting(study: Study) -> list[str]:
+    """Plain sentences about results that are not what was hoped for."""
+    plain, private, fair = study.results
+    said = []
+    name = study.measures.error_name
+    if fair.gap >= private.gap and private.gap > 0:
+        said.append(
+            "The fair model does not treat the groups more alike than the private one "
+            f"(gap {fair.gap:.4f} against {private.gap:.4f}): noise and sampling are "
+            "larger than what there was to repair."
+        )
+    if fair.error > private.error * 1.02:
+        said.append(
+            f"Fairness costs accuracy here: {name} {fair.error:.4f} of the fair model "
+            f"against {private.error:.4f} of the private one."
+        )
+    for result in study.results:
+        if result.n_predicted == 1:
+            what = "class" if study.table.task == "classification" else "value"
+            said.append(
+                f"The {result.name} model predicts one {what} for everybody; its gap "
+                "of 0 is no sign of fairness."
+            )
+        elif result.error >= study.constant.error:
+            said.append(
+                f"The {result.name} model is no better than a constant prediction "
+                f"({name} {result.error:.4f} against {study.constant.error:.4f})."
+            )
+    if len(study.table.groups) > len(set(study.test_labels.tolist())):
+        said.append("Some groups have no test row; the gaps do not speak of them.")
+    return said

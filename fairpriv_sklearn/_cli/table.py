@@ -1,276 +1,449 @@
-"""Read a CSV file and turn it into bounded numbers, noting what was read from it.
+"""From a file to a table of known columns, noting what was read from the data.
 
-No data-frame library is needed. Every public fact that the file itself had to tell
-(a range, a list of categories, the groups) is noted: the privacy statement is then
-conditional on it.
+Every public fact that the file itself had to tell (a kind, a range, a list of
+categories, the groups, the task) is noted: the privacy statement is conditional on it.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import math
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
-MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"}
-MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
+from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed, parse_columns
+from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.reader import Raw, read_table, some
+from fairpriv_sklearn.preprocessing import Codebook, Column
+from fairpriv_sklearn.preprocessing._codebook import category_key
+
 FEW_VALUES = 10  # a numeric target with at most as many values is taken as classes
-
-
-class InputError(ValueError):
-    """What is wrong with the user's input, in one sentence that says the way out."""
+MOST_CLASSES = 36
+MOST_GROUPS = 36
+MOST_LOST = 0.5  # share of the rows that --missing drop may leave out
+NO_GROUP = "(missing)"
 
 
 @dataclass
 class Table:
-    """Encoded rows, ready for the estimators.
+    """Columns of known kinds, ready for the models.
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_features)
-        Numeric columns scaled to [-1, 1] by their bounds, text columns one-hot.
-    data_norm : float
-        Largest possible Euclidean norm of a row.
+    features : dict of str to Parsed
+        Columns to learn from.
     y : ndarray of shape (n_rows,)
-    labels : list
-        Group of each row.
-    groups : list
-    target, sensitive : str
+    labels : ndarray of shape (n_rows,)
+        Group of each row, one text for all sensitive columns together.
+    groups : list of str
+    target : str
+    sensitive : list of str
     task : {"regression", "classification"}
     bounds : (float, float) or None
         Range of a regression's target.
     classes : list or None
     from_data : list of str
         Facts that the privacy statement is conditional on.
-    notes : list of str
-        What was left out.
+    left_out : list of str
+        Rows and columns that are not used, and why.
+    remarks : list of str
+        What was guessed or counts as missing.
+    n_in_file : int
+        Rows before any was left out.
+    share_clipped : float
+        Share of the targets outside the bounds.
+    row_norm : float or None
+        Public norm of the encoded rows, if smaller than the largest possible.
+    groups_given, bounds_given, classes_given : bool
+        Whether these are public rather than read from the data.
     """
 
-    X: np.ndarray
-    data_norm: float
+    features: dict[str, Parsed]
     y: np.ndarray
-    labels: list
+    labels: np.ndarray
     groups: list
     target: str
-    sensitive: str
+    sensitive: list[str]
     task: str
     bounds: tuple[float, float] | None = None
     classes: list | None = None
     from_data: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    n_in_file: int = 0
+    share_clipped: float = 0.0
+    row_norm: float | None = None
+    groups_given: bool = True
+    bounds_given: bool = True
+    classes_given: bool = True
+
+    @property
+    def sensitive_name(self) -> str:
+        return " and ".join(self.sensitive)
 
 
-def read_columns(path: str) -> dict[str, list[str]]:
-    """Read a CSV file, gzipped or not, column by column."""
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"There is no file {path!r}; check the path of the CSV.")
-    opener = gzip.open if file.suffix == ".gz" else open
-    try:
-        with opener(file, "rt", encoding="utf-8", newline="") as stream:
-            rows = list(csv.reader(stream))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path!r} cannot be read as a CSV file: {error}.") from None
-    rows = [row for row in rows if row]
-    if len(rows) < 2:
-        raise InputError(f"{path!r} needs a header and at least one row of data.")
-    header, *body = rows
-    if len(set(header)) != len(header):
-        raise InputError(f"{path!r} names a column twice; give each its own name.")
-    for i, row in enumerate(body, start=2):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path!r} has {len(row)} fields in row {i} but {len(header)} in its "
-                "header; quote fields that contain commas."
-            )
-    columns = zip(*body, strict=True)
-    return {
-        name: [value.strip() for value in column]
-        for name, column in zip(header, columns, strict=True)
+def simulated_table(seed) -> Table:
+    """The table of the main job without a file: three groups, shifted targets."""
+    from fairpriv_sklearn.datasets import make_biased_regression
+
+    X, y, group = make_biased_regression(
+        n_samples=40_000, n_features=5, random_state=seed
+    )
+    features = {
+        f"x{j}": Parsed(f"x{j}", Column("number", (-4, 4), missing=False), x, True)
+        for j, x in enumerate(X.T)
     }
+    # A column that tells the group, as postcodes or names do in real tables
+    town = Column("number", (0, 2), missing=False)
+    features["town"] = Parsed("town", town, group.astype(float), True)
+    labels = np.array([f"group {g}" for g in group.tolist()], dtype=object)
+    return Table(
+        features=features,
+        y=y,
+        labels=labels,
+        groups=[f"group {g}" for g in range(3)],
+        target="y",
+        sensitive=["group"],
+        task="regression",
+        bounds=(-5.0, 5.0),
+        n_in_file=len(y),
+        share_clipped=float(np.mean(np.abs(y) > 5)),
+        row_norm=1.5,
+    )
 
 
-def read_codebook(path: str | None) -> dict:
-    """Read public bounds and categories: ``{"age": [17, 90], "sex": ["F", "M"]}``."""
+def load_codebook(path) -> Codebook:
+    """The code book of the command line."""
     if path is None:
-        return {}
+        return Codebook()
     try:
-        codebook = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not all(
-            isinstance(fact, list) and len(fact) > 1 for fact in codebook.values()
-        ):
-            raise ValueError("every entry must be a list of at least two values")
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"The codebook {path!r} cannot be used: {error}.") from None
-    return codebook
+        return Codebook.from_json(path)
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        raise InputError(text[0].upper() + text[1:]) from None
 
 
 def load_table(args) -> Table:
-    """Read and encode the CSV that the command line names."""
-    columns = read_columns(args.data)
-    for name in (args.target, args.sensitive, *args.drop):
-        if name not in columns:
-            raise InputError(
-                f"{args.data!r} has no column {name!r}; its columns are "
-                f"{', '.join(columns)}."
-            )
-    for name in args.drop:
-        columns.pop(name, None)
-    if args.target not in columns or args.sensitive not in columns:
-        raise InputError("--drop names the target or the sensitive column; keep both.")
-    if args.target == args.sensitive:
-        raise InputError("--target and --sensitive must be two different columns.")
-    if args.groups:
-        listed = [label in set(args.groups) for label in columns[args.sensitive]]
-        columns = _keep(columns, listed)
-        if not any(listed):
-            raise InputError(
-                f"No row of {args.sensitive!r} is in --groups {' '.join(args.groups)}."
-            )
-    columns, notes = _without_missing(columns, args.missing)
-    from_data: list[str] = []
-    codebook = read_codebook(args.codebook)
-    labels = columns.pop(args.sensitive)
-    groups = args.groups or sorted(set(labels))
-    if not args.groups:
-        from_data.append(f"the groups of {args.sensitive}")
-    if len(groups) < 2:
+    """Read the file that the command line names, and sort its columns by their use."""
+    codebook = load_codebook(args.codebook)
+    args.target = args.target or codebook.target
+    args.sensitive = args.sensitive or list(codebook.groups)
+    if not (args.target and args.sensitive):
         raise InputError(
-            f"The column {args.sensitive!r} holds one group only; fairness between "
-            "groups needs two (see --groups)."
+            "Neither the command line nor the code book names "
+            + (
+                "the groups: --sensitive COLUMN."
+                if args.target
+                else "the target: --target COLUMN."
+            )
         )
-    target = columns.pop(args.target)
-    X, data_norm = _encode(columns, codebook, from_data, notes)
+    raw = read_table(
+        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
+    )
+    names = _check_names(args, raw, codebook)
+    parsed = parse_columns(raw, codebook, names, args.decimal)
+    n_in_file = len(next(iter(raw.columns.values())))
+    left_out, remarks, from_data = list(raw.left_out), list(raw.remarks), []
+    if args.drop:
+        left_out.append(_columns_note(args.drop, "by --drop"))
+    rows = _rows(args, parsed, left_out, from_data, n_in_file)
+    parsed = {n: replace(p, values=p.values[rows]) for n, p in parsed.items()}
+    labels, groups, groups_given = _groups(args, parsed, from_data)
+    target = parsed[args.target]
+    features = _features(args, parsed, left_out, remarks, from_data)
+    if not features:
+        raise InputError("No feature is left beside the target and the groups.")
     table = Table(
-        X=X,
-        data_norm=data_norm,
-        y=np.array(target),
+        features=features,
+        y=target.values,
         labels=labels,
-        groups=list(groups),
+        groups=groups,
         target=args.target,
-        sensitive=args.sensitive,
-        task=args.task or _guess_task(target),
+        sensitive=list(args.sensitive),
+        task=_task(args, target, from_data),
         from_data=from_data,
-        notes=notes,
+        left_out=left_out,
+        remarks=remarks,
+        n_in_file=n_in_file,
+        groups_given=groups_given,
     )
     if table.task == "regression":
-        _numeric_target(table, args.bounds, codebook)
+        _numeric_target(table, target, args.bounds)
     else:
-        table.classes = list(map(str, codebook.get(args.target, sorted(set(target)))))
-        if args.target not in codebook:
-            from_data.append(f"the classes of {args.target}")
-        if len(table.classes) < 2:
-            raise InputError(f"The target {args.target!r} holds one class only.")
+        _classes(table, target)
     return table
 
 
-def _keep(columns: dict, mask) -> dict:
-    return {
-        name: [value for value, keep in zip(column, mask, strict=True) if keep]
-        for name, column in columns.items()
-    }
-
-
-def _without_missing(columns: dict, missing: str) -> tuple[dict, list[str]]:
-    gaps = {name: [v in MISSING for v in column] for name, column in columns.items()}
-    incomplete = [any(row) for row in zip(*gaps.values(), strict=True)]
-    if not any(incomplete):
-        return columns, []
-    if missing == "error":
-        where = [name for name, gap in gaps.items() if any(gap)]
-        raise InputError(
-            f"Values are missing (NaN or empty) in {', '.join(where)}; use --missing "
-            "drop to leave those rows out, or --drop COLUMN to do without a column."
-        )
-    if all(incomplete):
-        raise InputError(
-            "Every row has a missing value; leave out the emptiest columns with --drop."
-        )
-    columns = _keep(columns, [not row for row in incomplete])
-    return columns, ["rows with a missing value were left out"]
-
-
-def _numbers(column: list[str]) -> np.ndarray | None:
-    """The column as numbers, or None if it holds text."""
-    try:
-        return np.array(column, dtype=np.float64)
-    except ValueError:
-        return None
-
-
-def _finite(name: str, values: np.ndarray) -> np.ndarray:
-    if not np.isfinite(values).all():
-        raise InputError(
-            f"The column {name!r} holds an infinite value; correct it or use "
-            f"--drop {name}."
-        )
-    return values
-
-
-def _encode(columns, codebook, from_data, notes) -> tuple[np.ndarray, float]:
-    """Scale numbers to [-1, 1] by their bounds and make text one-hot."""
-    blocks, n_unit_blocks = [], 0
-    for name, column in columns.items():
-        numbers = _numbers(column)
-        public = name in codebook
-        if numbers is not None:
-            numbers = _finite(name, numbers)
-            low, high = map(float, codebook[name][:2]) if public else (
-                numbers.min(), numbers.max(),
-            )  # fmt: skip
-            if not public:
-                from_data.append(f"the range of {name}")
-            width = high - low if high > low else 1.0
-            scaled = 2 * (np.clip(numbers, low, high) - low) / width - 1
-            blocks.append(scaled.reshape(-1, 1))
-        else:
-            categories = (
-                list(map(str, codebook[name])) if public else sorted(set(column))
+def _check_names(args, raw: Raw, codebook) -> list[str]:
+    """Columns to parse; the names on the command line must be in the file."""
+    for name in (args.target, *args.sensitive, *args.drop):
+        if name not in raw.columns:
+            shown = ", ".join(list(raw.columns)[:30])
+            more = ", ..." if len(raw.columns) > 30 else ""
+            raise InputError(
+                f"The file has no column {name!r}; its columns are {shown}{more}."
             )
-            if len(categories) > MOST_CATEGORIES:
-                notes.append(f"{name} was left out: text with too many values")
-                continue
-            if not public:
-                from_data.append(f"the categories of {name}")
-            index = {category: i for i, category in enumerate(categories)}
-            block = np.zeros((len(column), len(categories)))
-            for row, value in enumerate(column):
-                if value in index:
-                    block[row, index[value]] = 1.0
-            blocks.append(block)
-        n_unit_blocks += 1
-    if not blocks:
-        raise InputError("No feature is left beside the target and the groups.")
-    return np.hstack(blocks), math.sqrt(n_unit_blocks)
+    for name in codebook:
+        if name not in raw.columns:
+            raise InputError(
+                f"The code book describes a column {name!r} that the file does not "
+                "have."
+            )
+    if {args.target, *args.sensitive} & set(args.drop):
+        raise InputError("--drop names the target or the sensitive column; keep both.")
+    if args.target in args.sensitive:
+        raise InputError("--target and --sensitive must be two different columns.")
+    if len(set(args.sensitive)) < len(args.sensitive):
+        raise InputError("--sensitive names a column twice.")
+    for name in (args.target, *args.sensitive):
+        if name in codebook and codebook[name].kind == "left out":
+            raise InputError(f"The code book leaves out the column {name!r}.")
+    return [n for n in raw.columns if n not in args.drop]
 
 
-def _guess_task(target: list[str]) -> str:
-    is_number = _numbers(target) is not None
-    many = len(set(target)) > FEW_VALUES
-    return "regression" if is_number and many else "classification"
+# -------------------------------------------------------------------------------- rows
+def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
+    """Which rows are used: those with a target and in a listed group."""
+    rows = np.ones(n_in_file, dtype=bool)
+
+    def leave_out(which, why, fact) -> int:
+        nonlocal rows
+        lost = int(np.sum(rows & which))
+        if lost:
+            left_out.append(f"{some(lost, 'row')} {why}")
+            from_data.append(fact)
+        rows = rows & ~which
+        return lost
+
+    used = {n: p for n, p in parsed.items() if p.column.kind != "left out"}
+    for name, p in used.items():
+        if p.declared and not p.column.missing and p.gaps.any():
+            raise InputError(
+                f"The column {name!r} has missing values, which the code book rules "
+                "out; correct the code book."
+            )
+    if args.missing == "error":
+        holes = [n for n, p in used.items() if p.gaps.any()]
+        if holes:
+            raise InputError(
+                f"Values are missing in {', '.join(holes)}; use --missing keep to make "
+                "missing a value of its own, --missing drop to leave those rows out, "
+                "or --drop COLUMN to do without a column."
+            )
+    target = parsed[args.target]
+    leave_out(
+        ~_listed(target),
+        f"without a value of {args.target}",
+        f"the number of rows with a value of {args.target}",
+    )
+    if not rows.any():
+        raise InputError(f"No row has a value of {args.target!r}.")
+    listed = _listed_groups(args, parsed)
+    if listed is not None:
+        labels = _labels(args.sensitive, parsed)
+        leave_out(
+            np.array([label not in set(listed) for label in labels]),
+            f"outside the listed groups {', '.join(listed)}",
+            "the number of rows in the listed groups",
+        )
+        if not rows.any():
+            name = " and ".join(args.sensitive)
+            raise InputError(f"No row of {name!r} is in --groups {' '.join(listed)}.")
+    if args.missing == "drop":
+        gaps = np.any([p.gaps for p in used.values()], axis=0)
+        before = int(rows.sum())
+        lost = leave_out(gaps, "with a missing value", "the number of complete rows")
+        _check_loss(target, rows, lost, before)
+    return np.flatnonzero(rows)
 
 
-def _numeric_target(table: Table, bounds, codebook) -> None:
-    y = _numbers(table.y.tolist())
-    if y is None:
+def _listed(target: Parsed) -> np.ndarray:
+    """Rows with a target, on the public list of classes if there is one."""
+    if not target.declared or target.column.categories is None:
+        return ~target.gaps
+    listed = {category_key(c) for c in target.column.categories}
+    return np.array([v in listed for v in target.values])
+
+
+def _check_loss(target: Parsed, rows, lost, before):
+    """Stop where --missing drop leaves too little behind."""
+    way_out = (
+        "without --missing drop no row is lost, or leave out the emptiest columns with "
+        "--drop."
+    )
+    if lost == before:
+        raise InputError(f"Every row has a missing value; {way_out}")
+    if lost > MOST_LOST * before:
+        raise InputError(
+            f"--missing drop would leave out {lost:,} of {before:,} rows; {way_out}"
+        )
+    left = set(target.values[rows].tolist())
+    if lost and len(left) == 1 and len(set(target.values[~target.gaps].tolist())) > 1:
+        raise InputError(
+            f"--missing drop would leave one value of {target.name!r} only; {way_out}"
+        )
+
+
+# ------------------------------------------------------------------------------ groups
+def _labels(sensitive, parsed) -> np.ndarray:
+    """One text per row: the group, or the intersection of several."""
+    columns = [_texts(parsed[name]) for name in sensitive]
+    if len(columns) == 1:
+        return columns[0]
+    joined = [" / ".join(row) for row in zip(*columns, strict=True)]
+    return np.array([*joined, None], dtype=object)[:-1]
+
+
+def _texts(column: Parsed) -> np.ndarray:
+    if column.is_number:
+        texts = [NO_GROUP if math.isnan(v) else category_key(v) for v in column.values]
+    else:
+        texts = [NO_GROUP if v is None else v for v in column.values]
+    return np.array([*texts, None], dtype=object)[:-1]
+
+
+def _listed_groups(args, parsed) -> list | None:
+    """The public list of groups: of --groups, or of the code book."""
+    if args.groups:
+        return list(dict.fromkeys(args.groups))
+    columns = [parsed[name] for name in args.sensitive]
+    if not all(p.declared and p.column.categories for p in columns):
+        return None
+    lists = [[category_key(c) for c in p.column.categories] for p in columns]
+    return [" / ".join(group) for group in product(*lists)]
+
+
+def _groups(args, parsed, from_data) -> tuple[np.ndarray, list, bool]:
+    """Labels of the rows and the list of groups."""
+    labels = _labels(args.sensitive, parsed)
+    name = " and ".join(args.sensitive)
+    groups = _listed_groups(args, parsed)
+    given = groups is not None
+    if groups is None:
+        groups = sorted(set(labels.tolist()), key=_in_order)
+        from_data.append(f"the groups of {name}")
+    if len(groups) > MOST_GROUPS:
+        raise InputError(
+            f"The column {name!r} holds {len(groups):,} groups; name those you mean by "
+            "--groups, or another --sensitive column."
+        )
+    if len(groups) < 2:
+        raise InputError(
+            f"The column {name!r} holds one group only; fairness between groups needs "
+            "two (see --groups)."
+        )
+    return labels, groups, given
+
+
+# ------------------------------------------------------------------------------ target
+def _task(args, target: Parsed, from_data) -> str:
+    if args.task:
+        return args.task
+    if target.declared:
+        return "regression" if target.is_number else "classification"
+    from_data.append("the task")
+    many = len(np.unique(target.values)) > FEW_VALUES if target.is_number else False
+    return "regression" if many else "classification"
+
+
+def _numeric_target(table: Table, target: Parsed, bounds) -> None:
+    if not target.is_number:
         raise InputError(
             f"The target {table.target!r} is not numeric; use --task classification, "
             "or name another column."
         )
-    table.y = _finite(table.target, y)
-    if bounds is None and table.target in codebook:
-        bounds = codebook[table.target][:2]
+    y = target.values
+    if not target.declared:
+        table.from_data.append(f"the kind of {table.target}")
     if bounds is None:
-        bounds = (y.min(), y.max())
+        bounds = target.column.bounds
+    if bounds is None:
+        bounds = (float(y.min()), float(y.max()))
+        table.bounds_given = False
         table.from_data.append(f"the range of {table.target}")
+        if bounds[0] == bounds[1]:
+            raise InputError(
+                f"The target {table.target!r} is the same in every row; there is "
+                "nothing to learn."
+            )
     low, high = map(float, bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not (math.isfinite(high - low) and low < high):
         raise InputError(
             f"The bounds of the target must be finite with low < high, got {low:g} and "
             f"{high:g}; pass --bounds LOW HIGH."
         )
+    table.share_clipped = float(np.mean((y < low) | (y > high)))
     table.bounds = (low, high)
+
+
+def _classes(table: Table, target: Parsed) -> None:
+    y = _texts(target)
+    column = target.column
+    if column.categories is not None and target.declared:
+        classes = [category_key(c) for c in column.categories]
+    else:
+        classes = sorted(set(y.tolist()), key=_in_order)
+        table.classes_given = False
+        table.from_data.append(f"the classes of {table.target}")
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"The target {table.target!r} holds {len(classes):,} classes; did you mean "
+            "--task regression, or another --target? Up to "
+            f"{MOST_CLASSES} classes can be told apart."
+        )
+    if len(classes) < 2:
+        raise InputError(f"The target {table.target!r} holds one class only.")
+    table.y, table.classes = y, classes
+
+
+def _in_order(text: str):
+    try:
+        return (0, float(text), text)
+    except ValueError:
+        return (1, 0.0, text)
+
+
+# ---------------------------------------------------------------------------- features
+def _features(args, parsed, left_out, remarks, from_data) -> dict[str, Parsed]:
+    """Columns to learn from; what is not declared is read, and noted."""
+    features, by_book, empty, crowded = {}, [], [], []
+    for name, p in parsed.items():
+        if name == args.target or name in args.sensitive:
+            continue
+        if not p.declared:
+            from_data.append(f"the kind of {name}")
+        if p.column.kind == "left out":
+            (by_book if p.declared else empty).append(name)
+            continue
+        if p.n_odd:
+            remarks.append(_odd_note(p))
+        if p.is_number and p.column.range is None:
+            from_data.append(f"the range of {name}")
+        if not p.is_number and p.column.categories is None:
+            from_data.append(f"the categories of {name}")
+            if len({v for v in p.values if v is not None}) > MOST_CATEGORIES:
+                crowded.append(name)
+                continue
+        if p.gaps.all() and p.column.bounds is None and not p.column.categories:
+            empty.append(name)
+            continue
+        features[name] = p
+    reasons = {
+        "by the code book": by_book,
+        "without any value": empty,
+        f"text with more than {MOST_CATEGORIES} values": crowded,
+    }
+    left_out += [_columns_note(names, why) for why, names in reasons.items() if names]
+    return features
+
+
+def _odd_note(p: Parsed) -> str:
+    kind = {"number": "a number", "date": "a date"}.get(p.column.kind, "a listed value")
+    verb = "counts" if p.n_odd == 1 else "count"
+    return f"{some(p.n_odd, 'cell')} of {p.name}, not {kind}, {verb} as missing"
+
+
+def _columns_note(names, why) -> str:
+    what = "the column" if len(names) == 1 else "the columns"
+    return f"{what} {', '.join(names)}, {why}"

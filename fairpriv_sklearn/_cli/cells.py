@@ -1,0 +1,190 @@
+"""What the text of a cell says: a number, a date, or nothing.
+
+Every function is a rule for one cell. What a whole column must agree on (which mark is
+the decimal one, whether days come first) is an argument.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+
+MISSING = {
+    *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil"),
+    *("none", "<na>", "nat", "missing", "(missing)", "#null!", "#div/0!", "#value!"),
+    *("#ref!", "#name?", "#num!", "1.#qnan", "\\n"),
+}
+
+_CURRENCIES = (
+    r"US\$|A\$|C\$|R\$|[$€£¥₹₽₩₪₺₫฿]|"
+    r"(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|INR|SEK|NOK|DKK|PLN|CZK|BRL|zł|kr\.?|Fr\.|Rs\.?)"
+)
+_MONEY = re.compile(rf"(?:{_CURRENCIES})", re.IGNORECASE)
+_SPACES = dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u2002\u2003\ufeff"), " ")
+_SIGNS = dict.fromkeys(map(ord, "\u2212\u2012\u2013\ufe63\uff0d"), "-")
+_FACTORS = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}
+
+_EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
+_PLAIN = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}")
+
+
+def _grouped(thousands: str, decimal: str) -> re.Pattern:
+    """Numbers in groups of three (or, in India, of two) digits."""
+    t, d = thousands, re.escape(decimal)
+    three = rf"\d{{1,3}}(?P<mark>{t})\d{{3}}(?:(?P=mark)\d{{3}})*"
+    indian = r"\d{1,2}(?:,\d{2})+,\d{3}" if decimal == "." else r"(?!)"
+    return re.compile(rf"[+-]?(?:{three}|{indian})(?:{d}\d*)?")
+
+
+_GROUPED = {
+    ".": _grouped(r"[,'’_ ]", "."),
+    ",": _grouped(r"[.'’_ ]", ","),
+}
+
+
+def is_missing(value) -> bool:
+    """Whether a cell says that there is no value."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return value.strip().lower() in MISSING
+    return isinstance(value, float) and math.isnan(value)
+
+
+def number(text: str, decimal: str = ".") -> float | None:
+    """The number that a text writes, or None.
+
+    ``$24,000``, ``1.234,50 €``, ``(300)`` for -300, ``12.5%`` for 0.125 and ``24k``
+    are numbers.
+    """
+    text = text.translate({**_SPACES, **_SIGNS}).strip()
+    if _PLAIN.fullmatch(text) and (decimal == "." or "." not in text):
+        return float(text)
+    sign = 1.0
+    if text.startswith("(") and text.endswith(")"):
+        text, sign = text[1:-1].strip(), -1.0
+    text, factor = _without_marks(text)
+    if len(text) > 1 and text.endswith("-"):
+        text, sign = text[:-1].strip(), -sign
+    if text[:1] in "+-" and text[1:2] == " ":
+        text = text[0] + text[1:].strip()
+    match = _GROUPED[decimal].fullmatch(text)
+    if match:
+        text = re.sub(r"[^\d+\-" + re.escape(decimal) + "]", "", text)
+    if decimal == ",":
+        if "." in text:
+            return None
+        text = text.replace(",", ".")
+    if not _PLAIN.fullmatch(text):
+        return None
+    return sign * float(text) * factor
+
+
+def _without_marks(text: str) -> tuple[str, float]:
+    """The text without one currency and one factor, and the factor."""
+    factor = 1.0
+    stripped = _MONEY.sub("", text, count=1).strip()
+    if stripped != text:
+        sign = text[0] if text[:1] in "+-" and stripped[:1] not in "+-" else ""
+        text = sign + stripped
+    if (
+        len(text) > 1
+        and text[-1] in _FACTORS
+        and (text[-2].isdigit() or text[-2] in " .")
+    ):
+        factor = _FACTORS[text[-1]]
+        text = text[:-1].strip()
+    return text, factor
+
+
+def cell_number(value, decimal: str = ".") -> float | None:
+    """The number in a cell of any type, or None."""
+    if isinstance(value, bool | int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    return number(value, decimal) if isinstance(value, str) else None
+
+
+# ------------------------------------------------------------------------------- dates
+_NUMERIC_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[T ,]+(.+))?")
+_NAMED_DATES = (
+    *("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y"),
+    *("%b %d %Y", "%B %d %Y", "%d. %B %Y", "%d/%b/%Y"),
+)
+
+
+def day(text: str, day_first: bool = False) -> datetime | None:
+    """The date that a text writes, or None; ``3.4.2020`` has the day first."""
+    text = text.translate(_SPACES).strip()
+    if not 6 <= len(text) <= 40 or not any(c.isdigit() for c in text):
+        return None
+    match = _NUMERIC_DATE.fullmatch(text)
+    try:
+        if match:
+            return _numeric_date(match, day_first)
+    except ValueError:
+        return None
+    for form in _NAMED_DATES:
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    return None
+
+
+def _numeric_date(match, day_first) -> datetime | None:
+    first, mark, second, third, time = match.groups()
+    if len(first) == 4:
+        year, month, of_month = int(first), int(second), int(third)
+    elif len(third) in (2, 4):
+        of_month, month = int(first), int(second)
+        if mark != "." and not day_first:
+            of_month, month = month, of_month
+        year = int(third)
+        if len(third) == 2:
+            year += 2000 if year < 69 else 1900
+    else:
+        return None
+    when = datetime(year, month, of_month)
+    if time is None:
+        return when
+    clock = _clock(time.strip())
+    return (
+        None
+        if clock is None
+        else plain_date(datetime.combine(when.date(), clock.time(), clock.tzinfo))
+    )
+
+
+def _clock(text: str) -> datetime | None:
+    for form in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"):
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    try:
+        return datetime.fromisoformat("2000-01-01T" + text.replace(" ", ""))
+    except ValueError:
+        return None
+
+
+def plain_date(value) -> datetime | None:
+    """A date or time of any kind without a time zone, in UTC."""
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            try:
+                value = value.astimezone(UTC)
+            except OverflowError:
+                return None
+        return datetime(*value.timetuple()[:6], value.microsecond)
+    return datetime(value.year, value.month, value.day)
+
+
+def cell_day(value, day_first: bool = False) -> datetime | None:
+    """The date in a cell of any type, or None."""
+    if isinstance(value, date):  # and so a datetime
+        return plain_date(value) if value == value else None
+    return day(value, day_first) if isinstance(value, str) else None

@@ -1,0 +1,229 @@
+"""From cells to columns: numbers, categories and dates, by the code book or by a look.
+
+What a code book or a typed source declares is read by a fixed rule for each cell; what
+is not declared is found out from the cells, and is then a fact read from the data.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairpriv_sklearn._cli.cells import cell_day, cell_number, is_missing
+from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.reader import Raw
+from fairpriv_sklearn.preprocessing import Column
+from fairpriv_sklearn.preprocessing._codebook import category_key
+
+MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
+ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
+LARGEST = 1e300  # numbers beyond count as no numbers: their ranges would overflow
+_CODE = re.compile(r"0\d+")  # 01234: a code, not a number
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass
+class Parsed:
+    """One column: float64 with NaN (dates: days since 1970), or object with None."""
+
+    name: str
+    column: Column
+    values: np.ndarray
+    declared: bool
+    n_odd: int = 0  # filled cells that are not of the kind and count as missing
+
+    @property
+    def is_number(self) -> bool:
+        return self.column.kind in ("number", "date")
+
+    @property
+    def gaps(self) -> np.ndarray:
+        if self.is_number:
+            return np.isnan(self.values)
+        return np.array([value is None for value in self.values], dtype=bool)
+
+
+def parse_columns(raw: Raw, codebook, names, decimal=None) -> dict[str, Parsed]:
+    """Parse the named columns of a table."""
+    mark = decimal or _decimal_mark(raw, codebook)
+    return {
+        name: _parse(
+            name, raw.columns[name], _known(raw, codebook, name), decimal, mark
+        )
+        for name in names
+    }
+
+
+def _known(raw: Raw, codebook, name) -> Column:
+    """What is declared: the code book first, then the type of a typed source."""
+    column = codebook[name] if name in codebook else Column()
+    declared = raw.declared.get(name, Column())
+    if column.kind is None and declared.kind is not None:
+        column = replace(
+            declared, missing_values=column.missing_values, role=column.role
+        )
+    return column
+
+
+def _parse(name, cells, column: Column, decimal, mark) -> Parsed:
+    gaps = set(column.missing_values)
+    cells = [
+        None if is_missing(c) or (gaps and category_key(c) in gaps) else c
+        for c in cells
+    ]
+    if column.kind == "left out":
+        return Parsed(name, column, np.full(len(cells), None, dtype=object), True)
+    if column.kind is None:
+        return _looked_at(name, cells, column, mark)
+    if column.kind in ("category", "flag"):
+        return _category(name, cells, column)
+    # Declared numbers and dates: a rule for each cell, whatever stands around it
+    mark = decimal or "."
+    convert = _to_day if column.kind == "date" else _to_number
+    values = _converted(cells, convert, mark)
+    n_odd = _n_odd(cells, values)
+    if n_odd and n_odd == sum(c is not None for c in cells):
+        raise InputError(
+            f"No cell of the column {name!r} is a {column.kind}, as the code book says "
+            "it is; correct the code book."
+        )
+    if column.integer:
+        values = np.round(values)
+    return Parsed(name, column, values, True, n_odd)
+
+
+def _category(name, cells, column: Column) -> Parsed:
+    """Categories as text; what is not on a public list is "other"."""
+    values = np.array([None if c is None else category_key(c) for c in cells] + [None],
+                      dtype=object)[:-1]  # fmt: skip
+    if column.kind == "flag":
+        values, column = _flag(name, values, column)
+    if column.categories is None:
+        return Parsed(name, column, values, True)
+    listed = {category_key(c) for c in column.categories}
+    outside = np.array([v is not None and v not in listed for v in values], dtype=bool)
+    if outside.any() and not column.other:
+        raise InputError(
+            f"The column {name!r} holds a value that is not in its list in the code "
+            'book, which says "other": false; add it there.'
+        )
+    if column.kind == "flag":
+        values[outside] = None
+        return Parsed(name, column, values, True, int(outside.sum()))
+    return Parsed(name, column, values, True)
+
+
+_FALSE = {"false", "no", "n", "f", "0", "off", "nein", "non"}
+_TRUE = {"true", "yes", "y", "t", "1", "on", "ja", "oui"}
+
+
+def _flag(name, values, column: Column) -> tuple[np.ndarray, Column]:
+    """A flag without a list: the usual words for no and yes."""
+    if column.categories is not None:
+        return values, column
+    words = {**dict.fromkeys(_FALSE, "no"), **dict.fromkeys(_TRUE, "yes")}
+    changed = [None if v is None else words.get(v.lower(), v) for v in values]
+    values = np.array([*changed, None], dtype=object)[:-1]
+    return values, replace(column, categories=("no", "yes"))
+
+
+def _looked_at(name, cells, column: Column, mark) -> Parsed:
+    """Find out the kind from the cells: a fact read from the data."""
+    filled = [c for c in cells if c is not None]
+    if not filled:
+        left_out = replace(column, kind="left out", role="feature")
+        return Parsed(name, left_out, np.full(len(cells), None, dtype=object), False)
+    distinct = list(dict.fromkeys(filled))
+    texts = [c for c in distinct if isinstance(c, str)]
+    # 01234 beside 98765: codes of one length, such as postcodes
+    codes = (
+        len(texts) == len(distinct)
+        and any(_CODE.fullmatch(c) for c in texts)
+        and len({len(c) for c in texts}) == 1
+        and all(_DIGITS.fullmatch(c) for c in texts)
+    )
+    if not codes and not all(isinstance(c, bool) for c in distinct):
+        for kind, convert in (("number", _to_number), ("date", _to_day)):
+            for style in _styles(kind, texts, mark):
+                values = _converted(cells, convert, style)
+                n_odd = _n_odd(cells, values)
+                if n_odd <= (1 - ENOUGH) * len(filled):
+                    integer = kind == "number" and bool(
+                        np.all(np.nan_to_num(values) % 1 == 0)
+                    )
+                    column = replace(column, kind=kind, integer=integer)
+                    return Parsed(name, column, values, False, n_odd)
+    values = np.array([None if c is None else category_key(c) for c in cells] + [None],
+                      dtype=object)[:-1]  # fmt: skip
+    return Parsed(name, replace(column, kind="category"), values, False)
+
+
+def _styles(kind, texts, mark) -> tuple[str, ...]:
+    """Ways of writing in the order of how likely they are for these cells."""
+    other = "," if mark == "." else "."
+    if kind == "number":
+        return (mark, other)
+    # 13/04/2020 in one cell tells that days come first in all
+    first = [_to_day(t, mark) is not None for t in texts]
+    second = [_to_day(t, other) is not None for t in texts]
+    return (other, mark) if sum(second) > sum(first) else (mark, other)
+
+
+def _to_number(cell, mark) -> float | None:
+    value = cell_number(cell, mark)
+    return None if value is None or not abs(value) <= LARGEST else value
+
+
+def _to_day(cell, mark) -> float | None:
+    when = cell_day(cell, day_first=mark == ",")
+    if when is None:
+        return None
+    days = np.datetime64(when, "us").astype(np.int64) / 86_400e6
+    return float(days)
+
+
+def _converted(cells, convert, mark) -> np.ndarray:
+    known: dict = {}
+    values = np.empty(len(cells))
+    for i, cell in enumerate(cells):
+        key = (type(cell), cell)
+        if key not in known:
+            value = None if cell is None else convert(cell, mark)
+            known[key] = math.nan if value is None else value
+        values[i] = known[key]
+    return values
+
+
+def _n_odd(cells, values) -> int:
+    return sum(c is not None for c in cells) - int(np.sum(~np.isnan(values)))
+
+
+def _decimal_mark(raw: Raw, codebook) -> str:
+    """The decimal mark of the columns that nobody declared.
+
+    A column that makes sense with one mark only decides; with none, a comma in a file
+    whose separator is a semicolon is the decimal mark.
+    """
+    only = {".": 0, ",": 0}
+    ambiguous = 0
+    for name, cells in raw.columns.items():
+        if _known(raw, codebook, name).kind is not None:
+            continue
+        texts = {c for c in cells if isinstance(c, str) and not is_missing(c)}
+        texts = [t for t in texts if "," in t or "." in t]
+        if not texts:
+            continue
+        reads = {
+            mark: sum(_to_number(t, mark) is not None for t in texts)
+            >= ENOUGH * len(texts)
+            for mark in only
+        }
+        if reads["."] != reads[","]:
+            only["." if reads["."] else ","] += 1
+        ambiguous += reads["."] and any("," in t for t in texts)
+    if bool(only["."]) != bool(only[","]):
+        return "," if only[","] else "."
+    return "," if raw.separator == ";" and ambiguous and not only["."] else "."

@@ -1,0 +1,46 @@
+"""Labels of a table in places that read some characters as markup."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def printable(text, most: int = 60) -> str:
+    """One line without control characters, not too long."""
+    text = " ".join(str(text).split())
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def markdown_text(text) -> str:
+    """The text as it is, in Markdown."""
+    text = printable(text, most=2000)
+    text = "".join(_HTML.get(c, c) for c in text)
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def picture_text(text) -> str:
+    """The text as it is, in matplotlib: no mathematics, no label to be hidden."""
+    text = printable(text, most=40).replace("$", r"\$")
+    return " " + text if text.startswith("_") else text
+
+
+def wrap(text: str, indent: str = "", width: int = 88) -> str:
+    """Lines of at most 88 characters."""
+    import textwrap
+
+    return textwrap.fill(
+        text, width, initial_indent="", subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def lenient(*streams) -> None:
+    """Let a terminal that lacks a character show an escape instead of failing."""
+    for stream in streams or (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
