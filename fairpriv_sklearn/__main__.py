@@ -122,6 +122,11 @@ def parser() -> argparse.ArgumentParser:
         "character (default: found out)",
     )
     add("--decimal", choices=[".", ","], help="decimal mark (default: found out)")
+    add(
+        "--dates",
+        choices=["day-first", "month-first"],
+        help="what 3/4/2020 means (default: found out)",
+    )
     add("--encoding", help="of a text file (default: found out)")
     add("--sheet", help="of an Excel file (default: the first one with rows)")
     add("--out", default="fairpriv-report", help="folder of the report")

@@ -125,8 +125,9 @@ def test_text_with_many_values_is_left_out(tmp_path):
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
     assert run(tmp_path, str(path), *base) == 0
     assert report(tmp_path)["left_out"] == [
-        "name was left out: text with too many values"
+        "the column name, text with more than 64 values"
     ]
+    assert "the kind of name" in report(tmp_path)["conditional_on"]
 
 
 def test_rows_outside_groups_are_left_out(people, tmp_path):
@@ -142,10 +143,33 @@ def test_rows_outside_groups_are_left_out(people, tmp_path):
 def test_rows_with_missing_values_can_be_dropped(people, tmp_path, capsys):
     path = people(age="")
     arguments = [path, "--target", "salary", "--sensitive", "sex"]
-    assert run(tmp_path, *arguments) == 2
+    # by default nobody is lost
+    assert run(tmp_path, *arguments) == 0
+    data = report(tmp_path)
+    assert data["n_train"] + data["n_test"] == 3000 and data["left_out"] == []
+    assert run(tmp_path, *arguments, "--missing", "error") == 2
     assert "--missing drop" in capsys.readouterr().err
     assert run(tmp_path, *arguments, "--missing", "drop") == 0
-    assert report(tmp_path)["left_out"] == ["rows with a missing value were left out"]
+    assert report(tmp_path)["left_out"] == ["1 row with a missing value"]
+    assert "the number of complete rows" in report(tmp_path)["conditional_on"]
+    assert "1 row with a missing value" in capsys.readouterr().out
+
+
+def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
+    rows = [f"{i if i % 3 == 0 else ''},{'fm'[i % 2]},{i % 7}" for i in range(300)]
+    two_thirds = tmp_path / "gaps.csv"
+    two_thirds.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    rows = [f"{'' if i % 9 == 0 else i},{'fm'[i % 2]},{i % 9 > 0}" for i in range(300)]
+    one_class = tmp_path / "class.csv"
+    one_class.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    base = ["--target", "pay", "--sensitive", "sex"]
+    for path, says in (
+        (two_thirds, "would leave out 200 of 300 rows"),
+        (one_class, "would leave one value of 'pay' only"),
+    ):
+        assert run(tmp_path, str(path), *base, "--missing", "drop") == 2
+        assert says in capsys.readouterr().err
+        assert run(tmp_path, str(path), *base) == 0
 
 
 @pytest.mark.parametrize(
@@ -157,10 +181,16 @@ def test_rows_with_missing_values_can_be_dropped(people, tmp_path, capsys):
         ({}, ["--target", "town", "--task", "regression"], "not numeric"),
         ({}, ["--sensitive", "salary"], "two different columns"),
         ({}, ["--groups", "x", "y"], "No row of 'sex' is in --groups"),
-        ({"salary": "inf"}, [], "infinite value"),
-        ({"salary": "nan"}, [], "missing"),
-        ({"age": "NaN"}, [], "missing"),
-        ({"age": "-inf"}, [], "infinite value"),
+        ({"salary": "nan"}, ["--missing", "error"], "missing"),
+        ({"age": "NaN"}, ["--missing", "error"], "missing"),
+        ({"age": "-inf"}, ["--missing", "error"], "missing"),
+        ({}, ["--task", "classification"], "did you mean --task regression"),
+        ({}, ["--task", "classification", "--bounds", "1", "4"], "no range"),
+        ({}, ["--sensitive", "sex", "sex"], "names a column twice"),
+        ({}, ["--separator", "ab"], "one character"),
+        ({}, ["--encoding", "klingon"], "cannot be read as 'klingon'"),
+        ({}, ["--codebook", "other.json"], "the file does not have"),
+        ({}, ["--out", "short.json"], "is a file"),
         ({}, ["--bounds", "4", "1"], "low < high"),
         ({}, ["--codebook", "nowhere.json"], "codebook"),
         ({}, ["--codebook", "short.json"], "at least two values"),
@@ -171,9 +201,11 @@ def test_bad_input_gets_one_sentence(
     people, tmp_path, capsys, monkeypatch, changes, arguments, says
 ):
     (tmp_path / "short.json").write_text('{"age": [18]}')
+    (tmp_path / "other.json").write_text('{"wage": [18, 20]}')
     monkeypatch.chdir(tmp_path)
     base = ["--target", "salary", "--sensitive", "sex"]
-    assert run(tmp_path, people(**changes), *base, *arguments) == 2
+    arguments = [people(**changes), *base, "--seed", "0", "--out", "out", *arguments]
+    assert main(arguments) == 2
     error = capsys.readouterr().err.strip()
     assert error.startswith(ERRORS) and says in error
     assert "\n" not in error
@@ -277,3 +309,92 @@ def test_targets_of_whole_numbers(tmp_path):
     path.write_text("\n".join(["age,sex,salary", *rows]) + "\n")
     arguments = ["--target", "salary", "--sensitive", "sex", "--bounds", "0", "120000"]
     assert run(tmp_path, str(path), *arguments) == 0
+
+
+# ------------------------------------------------------------- what one record may tell
+FACTS = {"age": [17, 90], "smoker": ["0", "1", "unknown"], "pay": [0, 2000]}
+
+
+def neighbour(tmp_path, name, last, **codebook):
+    """The statement about a table whose last record is this one."""
+    header = ["age", "smoker", "zip", "sex", "pay"]
+    rows = [
+        [20 + i % 60, i % 2, f"z{i % 64}", "FM"[i % 2], 1000 + i % 10]
+        for i in range(400)
+    ]
+    rows.append([last.get(h, v) for h, v in zip(header, rows[0], strict=True)])
+    path, facts = tmp_path / f"{name}.csv", tmp_path / "facts.json"
+    lines = [header, *rows]
+    path.write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n")
+    facts.write_text(json.dumps({**FACTS, **codebook}))
+    arguments = ["--target", "pay", "--sensitive", "sex", "--groups", "F", "M"]
+    status = run(tmp_path, str(path), *arguments, "--codebook", str(facts))
+    assert status == 0
+    data = report(tmp_path)
+    guarantees = [m["guarantee"] for m in data["models"] if m["guarantee"]]
+    return data["conditional_on"], data["task"], guarantees
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"smoker": "unknown"},
+        {"smoker": "never heard of"},
+        {"age": "n/k"},
+        {"age": "1e400"},
+        {"age": "1e308"},
+        {"age": '"1,5"'},
+        {"pay": 1999},  # an eleventh value
+        {"zip": "z64"},  # a 65th category, of a column that is left out
+    ],
+)
+def test_one_record_changes_no_statement(tmp_path, last):
+    """Everything that the statement depends on is declared, or it is conditional."""
+    both = [
+        neighbour(tmp_path, name, record, zip="left out")
+        for name, record in (("a", {}), ("b", last))
+    ]
+    assert both[0] == both[1]
+    assert both[0][0] == []
+
+
+def test_what_is_not_declared_is_a_condition(tmp_path):
+    facts, _, guarantees = neighbour(tmp_path, "a", {}, age=None, zip=None, pay=None)
+    for what in ("the kind of age", "the range of age", "the kind of zip", "the task"):
+        assert what in facts
+    assert "the classes of pay" in facts
+    # a 65th category leaves the column out: its kind is a condition still
+    more, _, _ = neighbour(tmp_path, "b", {"zip": "z64"}, age=None, zip=None, pay=None)
+    assert "the kind of zip" in more
+    # Nothing is promised to those for whom these facts are not public.
+    assert all(g["epsilon"] == "inf" for g in guarantees)
+
+
+def test_the_richest_person_is_nowhere(tmp_path, capsys):
+    path = tmp_path / "rich.csv"
+    rows = [f"{20 + i % 60},{'fm'[i % 2]},{1000 + i}.25" for i in range(400)]
+    path.write_text("\n".join(["age,sex,pay", *rows, "33,f,987654.5"]) + "\n")
+    assert run(tmp_path, str(path), "--target", "pay", "--sensitive", "sex") == 0
+    text = (tmp_path / "out" / "report.json").read_text()
+    text += (tmp_path / "out" / "report.md").read_text() + capsys.readouterr().out
+    for extreme in ("987654.5", "987,654.5", "1000.25", "987655"):
+        assert extreme not in text
+
+
+def test_a_gap_makes_no_other_column(tmp_path):
+    """Whole numbers that one gap turned into floats are the same categories."""
+    statements = []
+    for dot, last in (("", "2"), (".0", "")):
+        path = tmp_path / f"kids{last}.csv"
+        rows = [f"{i % 3}{dot},{'fm'[i % 2]},{i % 7}" for i in range(300)]
+        path.write_text("\n".join(["kids,sex,pay", *rows, f"{last},f,3"]) + "\n")
+        book = tmp_path / "kids.json"
+        book.write_text(
+            '{"kids": {"kind": "category", "categories": [0, 1, 2]}, "pay": [0, 7]}'
+        )
+        arguments = ["--target", "pay", "--sensitive", "sex", "--groups", "f", "m"]
+        arguments += ["--codebook", str(book)]
+        assert run(tmp_path, str(path), *arguments) == 0
+        statements.append([m["guarantee"] for m in report(tmp_path)["models"]])
+        assert report(tmp_path)["conditional_on"] == []
+    assert statements[0] == statements[1]

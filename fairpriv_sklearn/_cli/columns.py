@@ -1,4 +1,4 @@
-"""From cells to columns: numbers, categories and dates, by the code book or by a look.
+"""From cells to columns: numbers, categories and dates, by the codebook or by a look.
 
 What a code book or a typed source declares is read by a fixed rule for each cell; what
 is not declared is found out from the cells, and is then a fact read from the data.
@@ -46,19 +46,51 @@ class Parsed:
         return np.array([value is None for value in self.values], dtype=bool)
 
 
-def parse_columns(raw: Raw, codebook, names, decimal=None) -> dict[str, Parsed]:
+@dataclass(frozen=True)
+class Writing:
+    """How numbers and dates are written; None: to be found out.
+
+    Parameters
+    ----------
+    decimal : {".", ","} or None
+    day_first : bool or None
+    separator : str or None
+        Of the file. In a file parted by commas the decimal mark is the point.
+    """
+
+    decimal: str | None = None
+    day_first: bool | None = None
+    separator: str | None = None
+
+    @property
+    def public_decimal(self) -> str | None:
+        """The decimal mark, if the cells need not be looked at to know it."""
+        return self.decimal or ("." if self.separator in (None, ",") else None)
+
+
+def parse_columns(raw: Raw, codebook, names, writing: Writing) -> dict[str, Parsed]:
     """Parse the named columns of a table."""
-    mark = decimal or _decimal_mark(raw, codebook)
-    return {
-        name: _parse(
-            name, raw.columns[name], _known(raw, codebook, name), decimal, mark
-        )
-        for name in names
-    }
+    mark = writing.decimal or _decimal_mark(raw, codebook)
+    columns = {}
+    for name in names:
+        column = _known(raw, codebook, name)
+        columns[name] = _parse(name, raw.columns[name], column, writing, mark)
+    return columns
+
+
+def looked_up(parsed: dict[str, Parsed], raw: Raw, writing: Writing) -> list[str]:
+    """What had to be found out to read the columns whose kind is declared."""
+    kinds = {p.column.kind for p in parsed.values() if p.declared}
+    facts = []
+    if "number" in kinds and writing.public_decimal is None:
+        facts.append("the decimal mark (--decimal)")
+    if "date" in kinds and raw.separator and writing.day_first is None:
+        facts.append("the order of day and month (--dates)")
+    return facts
 
 
 def _known(raw: Raw, codebook, name) -> Column:
-    """What is declared: the code book first, then the type of a typed source."""
+    """What is declared: the codebook first, then the type of a typed source."""
     column = codebook[name] if name in codebook else Column()
     declared = raw.declared.get(name, Column())
     if column.kind is None and declared.kind is not None:
@@ -68,7 +100,7 @@ def _known(raw: Raw, codebook, name) -> Column:
     return column
 
 
-def _parse(name, cells, column: Column, decimal, mark) -> Parsed:
+def _parse(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     gaps = set(column.missing_values)
     cells = [
         None if is_missing(c) or (gaps and category_key(c) in gaps) else c
@@ -77,18 +109,19 @@ def _parse(name, cells, column: Column, decimal, mark) -> Parsed:
     if column.kind == "left out":
         return Parsed(name, column, np.full(len(cells), None, dtype=object), True)
     if column.kind is None:
-        return _looked_at(name, cells, column, mark)
+        return _looked_at(name, cells, column, writing, mark)
     if column.kind in ("category", "flag"):
         return _category(name, cells, column)
-    # Declared numbers and dates: a rule for each cell, whatever stands around it
-    mark = decimal or "."
-    convert = _to_day if column.kind == "date" else _to_number
-    values = _converted(cells, convert, mark)
+    if column.kind == "date":
+        values = _converted(cells, _to_day, _order(cells, writing))
+    else:
+        values = _converted(cells, _to_any_number, writing.public_decimal or mark)
     n_odd = _n_odd(cells, values)
     if n_odd and n_odd == sum(c is not None for c in cells):
+        what = "numeric" if column.kind == "number" else "a column of dates"
         raise InputError(
-            f"No cell of the column {name!r} is a {column.kind}, as the code book says "
-            "it is; correct the code book."
+            f"The column {name!r} is not {what}: no cell of it is a {column.kind}; "
+            "correct the codebook or the command line."
         )
     if column.integer:
         values = np.round(values)
@@ -130,46 +163,58 @@ def _flag(name, values, column: Column) -> tuple[np.ndarray, Column]:
     return values, replace(column, categories=("no", "yes"))
 
 
-def _looked_at(name, cells, column: Column, mark) -> Parsed:
+def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     """Find out the kind from the cells: a fact read from the data."""
     filled = [c for c in cells if c is not None]
     if not filled:
         left_out = replace(column, kind="left out", role="feature")
         return Parsed(name, left_out, np.full(len(cells), None, dtype=object), False)
     distinct = list(dict.fromkeys(filled))
-    texts = [c for c in distinct if isinstance(c, str)]
-    # 01234 beside 98765: codes of one length, such as postcodes
-    codes = (
-        len(texts) == len(distinct)
-        and any(_CODE.fullmatch(c) for c in texts)
-        and len({len(c) for c in texts}) == 1
-        and all(_DIGITS.fullmatch(c) for c in texts)
-    )
-    if not codes and not all(isinstance(c, bool) for c in distinct):
-        for kind, convert in (("number", _to_number), ("date", _to_day)):
-            for style in _styles(kind, texts, mark):
+    if not _are_codes(distinct) and not all(isinstance(c, bool) for c in distinct):
+        marks = (writing.decimal,) if writing.decimal else (mark, _OTHER[mark])
+        orders = (_order(distinct, writing),)
+        for kind, convert, styles in (
+            ("number", _to_number, marks),
+            ("date", _to_day, orders),
+        ):
+            for style in styles:
                 values = _converted(cells, convert, style)
                 n_odd = _n_odd(cells, values)
                 if n_odd <= (1 - ENOUGH) * len(filled):
-                    integer = kind == "number" and bool(
-                        np.all(np.nan_to_num(values) % 1 == 0)
+                    whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
+                    column = replace(
+                        column, kind=kind, integer=whole and kind == "number"
                     )
-                    column = replace(column, kind=kind, integer=integer)
                     return Parsed(name, column, values, False, n_odd)
     values = np.array([None if c is None else category_key(c) for c in cells] + [None],
                       dtype=object)[:-1]  # fmt: skip
     return Parsed(name, replace(column, kind="category"), values, False)
 
 
-def _styles(kind, texts, mark) -> tuple[str, ...]:
-    """Ways of writing in the order of how likely they are for these cells."""
-    other = "," if mark == "." else "."
-    if kind == "number":
-        return (mark, other)
-    # 13/04/2020 in one cell tells that days come first in all
-    first = [_to_day(t, mark) is not None for t in texts]
-    second = [_to_day(t, other) is not None for t in texts]
-    return (other, mark) if sum(second) > sum(first) else (mark, other)
+def _are_codes(cells) -> bool:
+    """01234 beside 98765: codes of one length, such as postcodes, and no numbers."""
+    return (
+        all(isinstance(c, str) and _DIGITS.fullmatch(c) for c in cells)
+        and len({len(c) for c in cells}) == 1
+        and any(_CODE.fullmatch(c) for c in cells)
+    )
+
+
+_OTHER = {".": ",", ",": "."}
+
+
+def _order(cells, writing: Writing) -> bool:
+    """Whether days come first: 13/04/2020 in one cell tells it for all."""
+    if writing.day_first is not None:
+        return writing.day_first
+    texts = {c for c in cells if isinstance(c, str)}
+    n_read = {
+        order: sum(_to_day(t, order) is not None for t in texts)
+        for order in (False, True)
+    }
+    if n_read[False] == n_read[True]:
+        return writing.decimal == "," or writing.separator == ";"
+    return n_read[True] > n_read[False]
 
 
 def _to_number(cell, mark) -> float | None:
@@ -177,21 +222,27 @@ def _to_number(cell, mark) -> float | None:
     return None if value is None or not abs(value) <= LARGEST else value
 
 
-def _to_day(cell, mark) -> float | None:
-    when = cell_day(cell, day_first=mark == ",")
+def _to_any_number(cell, mark) -> float | None:
+    """By this mark, or else by the other one."""
+    value = _to_number(cell, mark)
+    return _to_number(cell, _OTHER[mark]) if value is None else value
+
+
+def _to_day(cell, day_first) -> float | None:
+    when = cell_day(cell, day_first)
     if when is None:
         return None
     days = np.datetime64(when, "us").astype(np.int64) / 86_400e6
     return float(days)
 
 
-def _converted(cells, convert, mark) -> np.ndarray:
+def _converted(cells, convert, style) -> np.ndarray:
     known: dict = {}
     values = np.empty(len(cells))
     for i, cell in enumerate(cells):
         key = (type(cell), cell)
         if key not in known:
-            value = None if cell is None else convert(cell, mark)
+            value = None if cell is None else convert(cell, style)
             known[key] = math.nan if value is None else value
         values[i] = known[key]
     return values

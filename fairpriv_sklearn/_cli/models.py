@@ -45,7 +45,7 @@ def regression(table: Table, encoder: Encoder, args) -> tuple[Measures, dict]:
     fair = DPBarycenterRegressor(
         private,
         epsilon=args.epsilon,
-        bounds=table.bounds,
+        target_bounds=table.bounds,
         fairness_tolerance=args.fairness_tolerance,
         groups=table.groups,
         random_state=args.seed,

@@ -83,6 +83,8 @@ def _bytes(path: Path) -> bytes:
             raise
         reason = getattr(error, "strerror", None) or "not a path"
         raise InputError(f"{str(path)!r} cannot be read: {reason}.") from None
+    if path.suffix.lower() == ".gz" and not data.startswith(b"\x1f\x8b"):
+        raise InputError(f"{path.name!r} cannot be read: it is not packed by gzip.")
     for _ in range(2):
         data = _unpacked(data, path.name)
     if not data.strip(b"\x00\r\n\t \xef\xbb\xbf\xff\xfe"):

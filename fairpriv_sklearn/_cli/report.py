@@ -42,23 +42,21 @@ def terminal(study: Study) -> str:
     table = study.table
     groups = ", ".join(f"{printable(g)} {n:,}" for g, n in study.group_sizes.items())
     lines = [
-        text_table(study),
-        "",
         f"* {NOT_PRIVATE}, as are the group sizes.",
         f"  {study.n_train:,} training rows: {groups}; {study.n_test:,} test rows.",
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
-    lines += [f"! {text}" for text in map(_line, study.warnings)]
+    lines += [f"! {text}" for text in map(_line, study.warnings[study.n_before :])]
     lines += ["", _line(str(study.guarantee), most=1500)]
     if table.from_data:
         facts = _shortened(table.from_data)
         lines.append(
             "Conditional on facts read from the data, which are not covered: "
             f"{facts}. To whom they are public, epsilon = "
-            f"{_rounded(study.results[-1].epsilon)}; --codebook, --groups, --bounds and "
-            "--task name them."
+            f"{_rounded(study.results[-1].epsilon)}; --codebook, --groups, --bounds "
+            "and --task name them."
         )
-    return "\n".join(wrap(line, "  ") if len(line) > 88 else line for line in lines)
+    return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
 
 
 def summary(study: Study) -> list[str]:
@@ -102,11 +100,12 @@ def check_folder(out: str) -> Path:
     """The folder of the report; reports of ours in it may be replaced, nothing else."""
     folder = Path(out)
     try:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"--out {out!r} is a file; name a folder.")
+        is_file = folder.exists() and not folder.is_dir()
         there = [name for name in REPORTS if (folder / name).exists()]
     except (OSError, ValueError):
-        raise InputError(f"--out {out!r} is not the name of a folder.") from None
+        is_file = True
+    if is_file:
+        raise InputError(f"--out {out!r} is a file; name a folder.")
     if there and not _is_ours(folder / "report.json"):
         raise InputError(
             f"{folder / there[0]} is there already and is no report of this program; "

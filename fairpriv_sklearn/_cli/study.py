@@ -32,14 +32,7 @@ class Result:
     gap: float
     guarantee: PrivacyGuarantee | None = None
     n_predicted: int = 0  # different predictions on the test rows
-
-    @property
-    def epsilon(self) -> float:
-        """Epsilon, for whom the facts read from the data are public."""
-        if self.guarantee is None:
-            return math.inf
-        stated = getattr(self.guarantee, "epsilon_if_public", None)
-        return self.guarantee.epsilon if stated is None else stated
+    epsilon: float = math.inf  # if the facts read from the data are public
 
 
 @dataclass
@@ -58,6 +51,7 @@ class Study:
     predictions: list[np.ndarray]  # on the test rows, a model each
     test_labels: np.ndarray
     warnings: list[str] = field(default_factory=list)
+    n_before: int = 0  # so many of the warnings were said before spending
     model: object = None  # the fitted private and fair model
 
     @property
@@ -101,7 +95,8 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     y, labels = table.y, table.labels
     if table.task == "classification" and len(set(y[train].tolist())) < 2:
         raise InputError(
-            f"Nearly all rows have the same {table.target!r}; there is nothing to learn."
+            f"Nearly all rows have the same {table.target!r}; there is nothing to "
+            "learn."
         )
     encoder = Encoder.of(table.features, table.row_norm)
     X = encoder.encode(table.features)
@@ -134,7 +129,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     constant = _constant(measures, table, y, labels, train, test)
     study = Study(
         title, table, encoder, measures, len(train), len(test), sizes, results,
-        constant, predictions, labels[test], warned, model,
+        constant, predictions, labels[test], n_before=len(warned), model=model,
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
     return study
@@ -145,10 +140,14 @@ def _measured(name, measures, table, y, y_pred, labels, model=None) -> Result:
         y_pred = np.clip(y_pred, *table.bounds)
     gap = measures.gap(y, y_pred, sensitive_features=labels)
     error = float(measures.error(y, y_pred))
+    n_predicted = len(set(np.asarray(y_pred).tolist()))
     guarantee = getattr(model, "privacy_", None)
-    if guarantee is not None:
-        guarantee = statement(guarantee, table)
-    return Result(name, error, gap, guarantee, len(set(np.asarray(y_pred).tolist())))
+    if guarantee is None:
+        return Result(name, error, gap, None, n_predicted)
+    if_public = getattr(guarantee, "epsilon_if_public", None)
+    epsilon = guarantee.epsilon if if_public is None else if_public
+    guarantee = statement(guarantee, table)
+    return Result(name, error, gap, guarantee, n_predicted, epsilon)
 
 
 def _constant(measures, table, y, labels, train, test) -> Result:
@@ -181,6 +180,9 @@ def statement(guarantee: PrivacyGuarantee, table: Table) -> PrivacyGuarantee:
     )
     if not table.from_data:
         return guarantee
+    if not hasattr(guarantee, "qualified"):
+        uncovered = (*guarantee.uncovered, *table.from_data)
+        return replace(guarantee, epsilon=math.inf, uncovered=uncovered)
     return guarantee.qualified(conditional_on=table.from_data)
 
 
@@ -193,8 +195,8 @@ def before_spending(table: Table, sizes: dict, model, args) -> list[str]:
     n = len(table.y)
     if args.delta >= 1 / n:
         said.append(
-            f"delta = {args.delta:g} is not below 1 / n = {1 / n:.1g}: a mechanism that "
-            "publishes a random person in full would be allowed; choose a smaller "
+            f"delta = {args.delta:g} is not below 1 / n = {1 / n:.1g}: a mechanism "
+            "that publishes a random person in full would be allowed; choose a smaller "
             "--delta."
         )
     if args.epsilon > 10:
@@ -208,10 +210,10 @@ def before_spending(table: Table, sizes: dict, model, args) -> list[str]:
             f"Groups with few training rows: {', '.join(small)}; what is said of them "
             "is mostly noise."
         )
-    if table.share_clipped > 0:
+    if table.share_clipped >= 0.001:
         said.append(
-            f"{table.share_clipped:.1%} of the values of {table.target} lie outside the "
-            f"bounds and count as the nearer one."
+            f"{table.share_clipped:.1%} of the values of {table.target} lie outside "
+            "the bounds and count as the nearer one."
         )
     try:
         with warnings.catch_warnings():

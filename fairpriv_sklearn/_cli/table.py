@@ -12,7 +12,13 @@ from itertools import product
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed, parse_columns
+from fairpriv_sklearn._cli.columns import (
+    MOST_CATEGORIES,
+    Parsed,
+    Writing,
+    looked_up,
+    parse_columns,
+)
 from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.reader import Raw, read_table, some
 from fairpriv_sklearn.preprocessing import Codebook, Column
@@ -120,7 +126,7 @@ def load_codebook(path) -> Codebook:
     try:
         return Codebook.from_json(path)
     except (ValueError, TypeError) as error:
-        text = str(error)
+        text = str(error).replace("code book", "codebook")
         raise InputError(text[0].upper() + text[1:]) from None
 
 
@@ -131,7 +137,7 @@ def load_table(args) -> Table:
     args.sensitive = args.sensitive or list(codebook.groups)
     if not (args.target and args.sensitive):
         raise InputError(
-            "Neither the command line nor the code book names "
+            "Neither the command line nor the codebook names "
             + (
                 "the groups: --sensitive COLUMN."
                 if args.target
@@ -142,9 +148,14 @@ def load_table(args) -> Table:
         args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
     )
     names = _check_names(args, raw, codebook)
-    parsed = parse_columns(raw, codebook, names, args.decimal)
+    codebook = _with_arguments(args, codebook, raw)
+    writing = Writing(
+        args.decimal, args.dates and args.dates == "day-first", raw.separator
+    )
+    parsed = parse_columns(raw, codebook, names, writing)
     n_in_file = len(next(iter(raw.columns.values())))
-    left_out, remarks, from_data = list(raw.left_out), list(raw.remarks), []
+    left_out, remarks = list(raw.left_out), list(raw.remarks)
+    from_data = looked_up(parsed, raw, writing)
     if args.drop:
         left_out.append(_columns_note(args.drop, "by --drop"))
     rows = _rows(args, parsed, left_out, from_data, n_in_file)
@@ -187,8 +198,7 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
     for name in codebook:
         if name not in raw.columns:
             raise InputError(
-                f"The code book describes a column {name!r} that the file does not "
-                "have."
+                f"The codebook describes a column {name!r} that the file does not have."
             )
     if {args.target, *args.sensitive} & set(args.drop):
         raise InputError("--drop names the target or the sensitive column; keep both.")
@@ -198,8 +208,28 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
         raise InputError("--sensitive names a column twice.")
     for name in (args.target, *args.sensitive):
         if name in codebook and codebook[name].kind == "left out":
-            raise InputError(f"The code book leaves out the column {name!r}.")
+            raise InputError(f"The codebook leaves out the column {name!r}.")
     return [n for n in raw.columns if n not in args.drop]
+
+
+def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:
+    """The code book with what the arguments declare: kinds of target and groups."""
+    columns = dict(codebook.columns)
+
+    def kind(name):
+        declared = raw.declared.get(name, Column()).kind
+        return columns.get(name, Column()).kind or declared
+
+    for name in args.sensitive:
+        if kind(name) is None:
+            columns[name] = replace(columns.get(name, Column()), kind="category")
+    wanted = "number" if args.bounds or args.task == "regression" else None
+    wanted = wanted or ("category" if args.task == "classification" else None)
+    if args.bounds and args.task == "classification":
+        raise InputError("--bounds belongs to a regression; classes have no range.")
+    if wanted and kind(args.target) is None:
+        columns[args.target] = replace(columns.get(args.target, Column()), kind=wanted)
+    return Codebook(tuple(columns.items()))
 
 
 # -------------------------------------------------------------------------------- rows
@@ -220,8 +250,8 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
     for name, p in used.items():
         if p.declared and not p.column.missing and p.gaps.any():
             raise InputError(
-                f"The column {name!r} has missing values, which the code book rules "
-                "out; correct the code book."
+                f"The column {name!r} has missing values, which the codebook rules "
+                "out; correct the codebook."
             )
     if args.missing == "error":
         holes = [n for n, p in used.items() if p.gaps.any()]
@@ -304,7 +334,7 @@ def _texts(column: Parsed) -> np.ndarray:
 
 
 def _listed_groups(args, parsed) -> list | None:
-    """The public list of groups: of --groups, or of the code book."""
+    """The public list of groups: of --groups, or of the codebook."""
     if args.groups:
         return list(dict.fromkeys(args.groups))
     columns = [parsed[name] for name in args.sensitive]
@@ -430,7 +460,7 @@ def _features(args, parsed, left_out, remarks, from_data) -> dict[str, Parsed]:
             continue
         features[name] = p
     reasons = {
-        "by the code book": by_book,
+        "by the codebook": by_book,
         "without any value": empty,
         f"text with more than {MOST_CATEGORIES} values": crowded,
     }

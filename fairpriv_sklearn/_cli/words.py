@@ -33,10 +33,14 @@ def wrap(text: str, indent: str = "", width: int = 88) -> str:
     """Lines of at most 88 characters."""
     import textwrap
 
+    own = text[: len(text) - len(text.lstrip())]
     return textwrap.fill(
-        text, width, initial_indent="", subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        width,
+        subsequent_indent=own or indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def lenient(*streams) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date
@@ -359,7 +360,9 @@ class Codebook:
 
 
 def category_key(value) -> str:
-    """Text by which categories are compared: 1, 1.0 and "1" are the same category.
+    """Text by which categories are compared: 1, 1.0, "1" and "1.0" are the same.
+
+    A column of whole numbers with a gap is often written with ".0" everywhere.
 
     Parameters
     ----------
@@ -369,7 +372,11 @@ def category_key(value) -> str:
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
-    return str(value).strip()
+    text = str(value).strip()
+    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)\.0+")
 
 
 # -------------------------------------------------------------------------- plain data
@@ -408,13 +415,14 @@ def _from_list(entry: list) -> Column:
     listed = [value for value in entry if value is not None]
     if len(listed) == 2 and all(map(_is_number, listed)) and len(entry) == 2:
         return Column("number", range=tuple(entry))
-    if listed and all(isinstance(value, str) for value in listed):
+    if len(entry) > 1 and listed and all(isinstance(v, str) for v in listed):
         return Column("category", categories=tuple(entry))
     if len(listed) == 2 and all(isinstance(value, bool) for value in listed):
         return Column("flag", categories=tuple(listed))
     raise ValueError(
-        "a list must hold two numbers, a range, or strings, the categories; for "
-        'categories that are numbers write {"kind": "category", "categories": [1, 2]}.'
+        "a list must hold at least two values: two numbers, a range, or strings, the "
+        "categories; for categories that are numbers write "
+        '{"kind": "category", "categories": [1, 2]}.'
     )
 
 
