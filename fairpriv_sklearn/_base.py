@@ -31,6 +31,11 @@ def _on_a_draft(fit):
     def fit_and_publish(self, *args, **kwargs):
         if "_draft_of" in self.__dict__:  # a fit that calls its parent's
             return fit(self, *args, **kwargs)
+        X = args[0] if args else kwargs.get("X")
+        if _comes_in_parts(X):
+            from fairpriv_sklearn._stream import batch_arguments
+
+            args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
         fit(draft, *args, **kwargs)
@@ -40,6 +45,28 @@ def _on_a_draft(fit):
         return self
 
     return fit_and_publish
+
+
+def _comes_in_parts(X) -> bool:
+    """Whether X is `Batches` or a dask collection; neither is imported to find out."""
+    return hasattr(X, "make_batches") or type(X).__module__.split(".", 1)[0] in (
+        "dask",
+        "dask_expr",
+    )
+
+
+def _part_by_part(method):
+    """Answer for `Batches` and dask collections lazily, part by part."""
+
+    @wraps(method)
+    def answer(self, X, *args, **kwargs):
+        if not _comes_in_parts(X):
+            return method(self, X, *args, **kwargs)
+        from fairpriv_sklearn._stream import answer_in_parts
+
+        return answer_in_parts(self, method, X, args, kwargs)
+
+    return answer
 
 
 def unfitted_state(estimator) -> dict:
@@ -66,6 +93,9 @@ class DPEstimator(BaseEstimator):
         "random_state": ["random_state"],
     }
 
+    # Whether `fit` reads its rows with `read_rows`, and so takes `Batches`.
+    _reads_batches = False
+
     # Names that arguments had once, and the ones they have now.
     _renamed: dict[str, str] = {}
 
@@ -77,6 +107,9 @@ class DPEstimator(BaseEstimator):
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls) and inspect.isfunction(cls.fit):
             cls.fit = _on_a_draft(cls.fit)
+        for name in ("predict", "predict_proba", "decision_function", "transform"):
+            if inspect.isfunction(vars(cls).get(name)):
+                setattr(cls, name, _part_by_part(vars(cls)[name]))
 
     def set_params(self, **params):
         """Set the arguments of this estimator.

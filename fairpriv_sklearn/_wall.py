@@ -20,6 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -76,8 +77,15 @@ class Rows:
 
     def block(self, rows: slice) -> SimpleNamespace:
         """Some consecutive rows; `n_rows` says how many."""
-        columns = {k: _part(column, rows) for k, column in self._columns.items()}
+        columns = {k: rows_of(column, rows) for k, column in self._columns.items()}
         return SimpleNamespace(n_rows=rows.stop - rows.start, **columns)
+
+    def total(self, query: Query, state) -> NDArray[np.int64]:
+        """Sum the integers of `query` over all blocks."""
+        total = query.of_block(self.block(slice(0, 0)), state)
+        for block in self.blocks(query.block_rows):
+            total = total + query.of_block(block, state)
+        return total
 
     def whole(self) -> SimpleNamespace:
         """All rows, for queries whose terms depend on each other."""
@@ -88,7 +96,7 @@ class Rows:
         indices = np.asarray(indices)
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)
-        columns = {k: _part(column, indices) for k, column in self._columns.items()}
+        columns = {k: rows_of(column, indices) for k, column in self._columns.items()}
         rows = type(self)(len(indices), **columns)
         rows._reader = self._reader
         return rows
@@ -100,7 +108,7 @@ class Rows:
         return "Rows(private)"
 
 
-def _part(column, rows):
+def rows_of(column, rows):
     """Some rows of a column, given as a slice or as indices."""
     if column is None:
         return None
@@ -108,6 +116,32 @@ def _part(column, rows):
     if part is not None:
         return part(rows)
     return safe_indexing(column, rows) if hasattr(column, "iloc") else column[rows]
+
+
+def column_length(columns: dict) -> int:
+    """Number of rows of the columns of one table."""
+    for column in columns.values():
+        if column is not None:
+            return column.shape[0] if hasattr(column, "shape") else len(column)
+    return 0
+
+
+def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
+    """Open the private rows of a table in memory, in `Batches`, or on a cluster.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(X, y, sensitive_features)`` validates a table, or a batch of it, and
+        returns a dict of its private columns. What it finds out about the table that
+        is public (number of columns, names) it may store on its estimator.
+    X, y, sensitive_features : object
+        What `fit` was given.
+    """
+    if hasattr(X, "make_batches"):
+        return X.read(read)
+    columns = read(X, y, sensitive_features)
+    return Rows(column_length(columns), **columns)
 
 
 # --- queries --------------------------------------------------------------------------
@@ -157,10 +191,7 @@ class Query(ABC):
 
     def of_rows(self, rows: Rows, state) -> NDArray:
         """Return the exact value; queries that couple records override this."""
-        total = self.of_block(rows.block(slice(0, 0)), state)
-        for block in rows.blocks(self.block_rows):
-            total = total + self.of_block(block, state)
-        return self.value(total, state)
+        return self.value(rows.total(self, state), state)
 
 
 # --- plans ----------------------------------------------------------------------------
@@ -202,8 +233,10 @@ class Release:
             # record costs the symmetrised curve (Lemma C), however rows are sampled.
             if neighboring != "add_remove":
                 how = "without_replacement"
-            kind = f"{how}_gaussian"
-            return ((kind, rate, 1 / self.parameter, self.times),)
+            return (
+                (f"{how}_gaussian", rate, 1 / self.parameter, self.times),
+                ("gaussian", 0.0, self.n_coordinates * self.times),
+            )
         mu = self.parameter * math.sqrt(self.times)
         return (("gaussian", mu, self.n_coordinates * self.times),)
 
@@ -316,14 +349,31 @@ class PrivacyFilter:
         """
         if self._reserved:
             raise PlanError("A plan is reserved once.")
-        if self.ledger is not None:
-            named = isinstance(self.estimator, str)  # a function has no estimator
-            label = self.estimator if named else type(self.estimator).__name__
-            self.ledger.spend(self.cost or self.planned, label=label)
+        journal = current_journal.get()
+        if journal is None:
+            self._spend()
+        elif all(type(line) is Release for line in self.plan):
+            journal.reserve(self, self._spend)
+        else:
+            raise ValueError(
+                "A fit that wraps an estimator, parts its rows by coins or learns "
+                "categories cannot be resumed."
+            )
         unfit = getattr(self.estimator, "_unfit", None)
         if unfit is not None:
             unfit()
         self._reserved = True
+
+    def _spend(self, journal: str = "") -> None:
+        if self.ledger is None:
+            return
+        named = isinstance(self.estimator, str)  # a function has no estimator
+        label = self.estimator if named else type(self.estimator).__name__
+        if journal:
+            label = f"{label} ({journal})"
+            if any(spend["label"] == label for spend in self.ledger.spends()):
+                return
+        self.ledger.spend(self.cost or self.planned, label=label)
 
     def release(self, query: Query, rows: Rows, state=None, *, name=None) -> NDArray:
         """Release the value of `query` with the noise that the plan paid for.
@@ -347,11 +397,38 @@ class PrivacyFilter:
         mechanism = self.mechanism_of(query, name=line.name)
         if query.n_coordinates > line.n_coordinates:
             raise PlanError(f"{line.name!r} releases more numbers than planned.")
-        with np.errstate(all="ignore"):
-            exact = query.of_rows(rows, state)
-        released = mechanism.release(exact, self.noise)
+
+        def draw():
+            with np.errstate(all="ignore"):
+                exact = query.of_rows(rows, state)
+            released = mechanism.release(exact, self.noise)
+            return _taped(query, mechanism, self.neighboring, exact, released)
+
+        journal = current_journal.get()
+        if journal is None:
+            released = draw()
+        else:
+            if journal.holds() and not self.noise.is_secure:
+                # A seeded source then goes on as if the fit had not been interrupted.
+                kind = np.int64 if line.kind == "pure" else np.float64
+                mechanism.release(np.zeros(query.n_coordinates, kind), self.noise)
+            released = journal.value("released", line.name, draw)
         self.log.append((line.name, mechanism.sensitivity, line.parameter))
-        return _taped(query, mechanism, self.neighboring, exact, released)
+        return released
+
+    def public(self, draw) -> NDArray:
+        """Random numbers that are public: ``draw()``, and the same in a resumed fit.
+
+        Parameters
+        ----------
+        draw : callable
+            Returns an array: initial weights, directions. Never coins or keys.
+        """
+        journal = current_journal.get()
+        if journal is None:
+            return draw()
+        drawn = draw() if journal.holds() else None
+        return journal.value("public", "", draw if drawn is None else lambda: drawn)
 
     def mechanism_of(self, query: Query, *, name=None):
         """The mechanism of a planned release: its noise is public."""
@@ -506,6 +583,10 @@ def _coin_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
     # Of an extendable-output function a shorter output is the start of a longer one.
     stream = hashlib.shake_256(key + chunk.to_bytes(8, "little"))
     return np.frombuffer(stream.digest(8 * n_words), dtype="<u8")
+
+
+# The journal of :func:`fairpriv_sklearn.distributed.resume`, while one is open.
+current_journal: ContextVar = ContextVar("current_journal", default=None)
 
 
 # --- recorder -------------------------------------------------------------------------

@@ -186,10 +186,11 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
     opened = wall(plan)
     opened.reserve()
     table = rows()
-    assert opened.planned.parts[0][0] == "without_replacement_gaussian"
-    assert (
-        wall(plan, neighboring="add_remove").planned.parts[0][0].startswith("poisson")
-    )
+    draws, sampled = opened.planned.parts
+    assert sampled[0] == "without_replacement_gaussian"
+    assert draws == ("gaussian", 0.0, 9)  # the sampler's error is paid for as well
+    poisson = wall(plan, neighboring="add_remove").planned.parts[1]
+    assert poisson[0].startswith("poisson")
     opened.release(Counts(), opened.sample(table, 0.1))
     for wrong in (table, opened.sample(table, 0.2)):
         with pytest.raises(PlanError, match="sample"):

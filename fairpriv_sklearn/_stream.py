@@ -1,0 +1,320 @@
+"""Rows that come in batches, again and again: a table larger than the memory."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator
+from inspect import signature
+from types import SimpleNamespace
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from fairpriv_sklearn._wall import Rows, column_length, rows_of
+from fairpriv_sklearn.privacy import PrivacyLeakWarning
+
+
+class Batches:
+    """A table in batches that `fit` takes in the place of X, with nothing else.
+
+    Every pass over the table asks for a new iterator, checks each batch as a table in
+    memory would be checked, and forgets it. The sums that a private fit needs are
+    sums of exact integers: the model is bitwise the same for any size of the batches.
+
+    .. rubric:: Privacy
+
+    The guarantee is that of the fit. A pass reads the same rows in the same order, or
+    the fit stops; `groups`, `classes` and bounds have to be given, as nothing is read
+    from the data that the budget does not pay for.
+
+    Parameters
+    ----------
+    make_batches : callable or iterable
+        ``make_batches()`` returns a new iterator of (X, y, sensitive_features) tuples
+        each time, None for what there is not. Or an object that can be iterated over
+        again and again.
+
+    See Also
+    --------
+    fairpriv_sklearn.distributed.resume : Survive the death of the driver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpriv_sklearn.distributed import Batches
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> def make_batches():
+    ...     for seed in range(10):
+    ...         X = np.random.default_rng(seed).uniform(size=(1000, 2))
+    ...         yield X, X.sum(axis=1), None
+    >>> model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 2), random_state=0)
+    >>> model.fit(Batches(make_batches)).coef_.shape
+    (2,)
+    """
+
+    def __init__(self, make_batches):
+        if not callable(make_batches):
+            try:
+                is_spent = iter(make_batches) is make_batches
+            except TypeError:
+                is_spent = True
+            if is_spent:
+                raise ValueError(
+                    "make_batches must be callable, or an object that can be iterated "
+                    "over again, got "
+                    f"{type(make_batches).__name__}: pass a function that returns a "
+                    "new iterator each time."
+                )
+        self.make_batches = make_batches
+
+    def __iter__(self) -> Iterator[tuple]:
+        """Start a new pass over the batches."""
+        batches = self.make_batches
+        for batch in batches() if callable(batches) else batches:
+            if not (isinstance(batch, tuple) and len(batch) == 3):
+                raise ValueError(
+                    "A batch must be a tuple (X, y, sensitive_features), with None for "
+                    "what there is not."
+                )
+            yield batch
+
+    def map(self, function) -> Batches:
+        """Apply `function` to the X of every batch, lazily.
+
+        Parameters
+        ----------
+        function : callable
+
+        Returns
+        -------
+        batches : Batches
+        """
+        return Batches(lambda: ((function(X), y, a) for X, y, a in self))
+
+    def read(self, read) -> Rows:
+        """Open the private rows; `read` validates a batch and returns its columns."""
+        return StreamRows(read, self)
+
+
+class ChangedDataError(RuntimeError):
+    """The data were not the same in two passes over them."""
+
+    def __init__(self):
+        super().__init__(
+            "The data changed between two passes over them. Every pass has to give "
+            "the same rows in the same order; the fit stops, as nothing it promises "
+            "would hold."
+        )
+
+
+class StreamRows(Rows):
+    """Private rows of `Batches`: read again in every pass.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(X, y, sensitive_features)`` returns the private columns of a batch.
+    batches : Batches
+    """
+
+    def __init__(self, read, batches):
+        self._read = read
+        self._batches = batches
+        self._mask = None
+        self._empty: dict | None = None
+        self._prints: list[tuple] | None = None
+        prints = [fingerprint(columns) for columns in self._columns_of_batches()]
+        self._prints = prints
+        super().__init__(sum(n_rows for n_rows, _ in prints))
+        if self._empty is None:
+            raise ValueError("make_batches gave no batch.")
+
+    def blocks(self, size: int) -> Iterator[SimpleNamespace]:
+        """Blocks of `size` consecutive rows (the last is shorter), whatever batches."""
+        pieces, held = [], 0
+        for columns in self._parts():
+            n_rows, begin = column_length(columns), 0
+            while n_rows - begin >= size - held:
+                stop = begin + size - held
+                pieces.append(_slice(columns, slice(begin, stop)))
+                yield _block(pieces, size)
+                pieces, held, begin = [], 0, stop
+            if begin < n_rows:
+                pieces.append(_slice(columns, slice(begin, n_rows)))
+                held += n_rows - begin
+        if held:
+            yield _block(pieces, held)
+
+    def block(self, rows: slice) -> SimpleNamespace:
+        """Some consecutive rows; the whole stream is read for it."""
+        if rows.stop <= rows.start:
+            return _block([self._empty], 0)
+        pieces, first = [], 0
+        for columns in self._parts():
+            n_rows = column_length(columns)
+            part = slice(max(rows.start - first, 0), min(rows.stop - first, n_rows))
+            if part.start < part.stop:
+                pieces.append(_slice(columns, part))
+            first += n_rows
+        return _block(pieces, rows.stop - rows.start)
+
+    def take(self, indices) -> Rows:
+        """Some of the rows, in the order of the stream."""
+        indices = np.asarray(indices)
+        if indices.dtype != bool:
+            chosen = np.zeros(self.n_rows, dtype=bool)
+            chosen[indices] = True
+        else:
+            chosen = indices
+        if self._mask is None:
+            mask = chosen
+        else:
+            mask = self._mask.copy()
+            mask[self._mask] = chosen
+        rows = object.__new__(type(self))
+        rows.__dict__ = {**self.__dict__, "_mask": mask, "n_rows": int(chosen.sum())}
+        return rows
+
+    def _parts(self) -> Iterator[dict]:
+        """Columns of the chosen rows, batch by batch; stop if the data changed."""
+        first = 0
+        for columns in self._columns_of_batches():
+            n_rows = column_length(columns)
+            if self._mask is not None:
+                mask = self._mask[first : first + n_rows]
+                columns = _slice(columns, np.flatnonzero(mask))
+            first += n_rows
+            yield columns
+
+    def _columns_of_batches(self) -> Iterator[dict]:
+        expected = self._prints
+        position = -1
+        for position, batch in enumerate(self._batches):
+            columns = self._read_one(batch)
+            if expected is not None and (
+                position >= len(expected) or fingerprint(columns) != expected[position]
+            ):
+                raise ChangedDataError
+            yield columns
+        if expected is not None and position + 1 < len(expected):
+            raise ChangedDataError
+
+    def _read_one(self, batch: tuple) -> dict:
+        columns = read_batch(self._read, batch)
+        if self._empty is None:
+            self._empty = {k: _part_copy(c) for k, c in columns.items()}
+        return columns
+
+
+def read_batch(read, batch: tuple) -> dict:
+    """Read the private columns of one batch; nothing public is read from the data."""
+    estimator = getattr(read, "__self__", None)
+    before = {name: getattr(estimator, name, None) for name in _SHAPE}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        try:
+            columns = read(*batch)
+        except PrivacyLeakWarning as warning:
+            raise ValueError(
+                f"{warning} Batches are not looked through for public facts: give it."
+            ) from None
+    for name, value in before.items():
+        now = getattr(estimator, name, None)
+        if value is not None and not np.array_equal(value, now):
+            raise ValueError("All batches must have the same columns, in this order.")
+    return columns
+
+
+def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
+    """Arguments of `fit`, with everything that comes in parts as one `Batches`."""
+    kwargs = dict(kwargs)
+    names = [name for name in signature(fit).parameters if name != "self"]
+    kwargs |= dict(zip(names, args, strict=False))
+    X, y = kwargs.pop("X"), kwargs.pop("y", None)
+    groups = kwargs.pop("sensitive_features", None)
+    if not estimator._reads_batches:
+        if hasattr(X, "make_batches"):
+            raise TypeError(
+                f"{type(estimator).__name__} needs the whole table in memory: pass "
+                "arrays or data frames in place of Batches."
+            )
+        given = {"X": X, "y": y, "sensitive_features": groups}
+        return (), kwargs | {k: v for k, v in given.items() if v is not None}
+    if not hasattr(X, "make_batches"):
+        from fairpriv_sklearn.distributed._dask import DaskBatches
+
+        X = DaskBatches(X, y, groups)
+    elif y is not None or groups is not None:
+        raise ValueError(
+            "Batches hold y and sensitive_features themselves: pass nothing else to "
+            "fit."
+        )
+    return (X,), kwargs | ({"y": None} if "y" in names else {})
+
+
+def answer_in_parts(estimator, method, X, args: tuple, kwargs: dict):
+    """Answer of a prediction method, lazily: `Batches`, or a dask array."""
+    check_is_fitted(estimator)
+
+    def answer(part):
+        return method(estimator, part, *args, **kwargs)
+
+    if isinstance(X, Batches):
+        return X.map(answer)
+    if args or kwargs:
+        raise ValueError(
+            "With a dask X, name the sensitive features as columns of X: further "
+            "arguments are not cut into partitions."
+        )
+    from fairpriv_sklearn.distributed._dask import blockwise
+
+    return blockwise(answer, X)
+
+
+# Attributes that every batch has to agree on.
+_SHAPE = ("n_features_in_", "feature_names_in_")
+
+
+def fingerprint(columns: dict) -> tuple[int, int]:
+    """Length and a checksum of the columns, to notice that the data changed."""
+    total = 0
+    for column in columns.values():
+        if sparse.issparse(column):
+            parts = (column.data, column.indices)
+        else:
+            parts = () if column is None else (np.asarray(column),)
+        for part in parts:
+            if part.dtype.kind not in "biuf":
+                continue
+            total = zlib.crc32(np.ascontiguousarray(part).view(np.uint8), total)
+    return column_length(columns), total
+
+
+def _slice(columns: dict, rows) -> dict:
+    return {name: rows_of(column, rows) for name, column in columns.items()}
+
+
+def _part_copy(column):
+    empty = rows_of(column, slice(0, 0))
+    return empty.copy() if hasattr(empty, "copy") else empty
+
+
+def _block(pieces: list[dict], n_rows: int) -> SimpleNamespace:
+    columns = {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
+    return SimpleNamespace(n_rows=n_rows, **columns)
+
+
+def _joined(parts: list):
+    if len(parts) == 1 or parts[0] is None:
+        return parts[0]
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts)
+    return type(parts[0]).joined(parts)

@@ -1,0 +1,275 @@
+"""Sums computed where the rows are: dask arrays and data frames.
+
+Tasks are pure: no randomness, no side effect, nothing kept. A task that runs twice
+gives the same integers, and its answer is used once. Noise is drawn at the driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import numpy as np
+
+from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._stream import (
+    Batches,
+    ChangedDataError,
+    StreamRows,
+    fingerprint,
+    read_batch,
+)
+from fairpriv_sklearn._wall import Rows, column_length
+
+
+class DaskBatches(Batches):
+    """Dask collections, one batch per partition.
+
+    Parameters
+    ----------
+    X, y, sensitive_features : dask collection or None
+        Cut alike; arrays are cut like X.
+    """
+
+    def __init__(self, X, y=None, sensitive_features=None):
+        self.collections = (X, y, sensitive_features)
+        self.map_X = None
+
+    # Looked for by `read_rows`.
+    make_batches = None
+
+    def __iter__(self):
+        for part in self.partitions():
+            yield _computed([part])[0]
+
+    def partitions(self) -> list:
+        """Delayed (X, y, sensitive_features) of every partition."""
+        import dask
+
+        X, y, groups = self.collections
+        X = _one_block_wide(X)
+        columns = [_pieces(X, None), _pieces(y, X), _pieces(groups, X)]
+        n_parts = len(columns[0])
+        if any(column is not None and len(column) != n_parts for column in columns):
+            raise ValueError(
+                "X, y and sensitive_features must have the same partitions: "
+                "repartition them alike."
+            )
+        bundle = dask.delayed(_bundle, pure=False)
+        return [
+            bundle(
+                self.map_X,
+                *(None if column is None else column[i] for column in columns),
+            )
+            for i in range(n_parts)
+        ]
+
+    def map(self, function) -> DaskBatches:
+        """Apply `function` to the X of every partition, on the workers."""
+        mapped = DaskBatches(*self.collections)
+        mapped.map_X = function if self.map_X is None else _Both(self.map_X, function)
+        return mapped
+
+    def read(self, read) -> Rows:
+        """Open the private rows; partitions are read on the workers."""
+        return DaskRows(read, self)
+
+
+class DaskRows(StreamRows):
+    """Private rows of dask collections: sums of integers are taken on the workers."""
+
+    def __init__(self, read, batches: DaskBatches):
+        import dask
+
+        self._read, self._batches = read, batches
+        self._mask = self._empty = self._prints = None
+        parts = batches.partitions()
+        if not parts:
+            raise ValueError("The dask collection has no partition.")
+        # The first one tells the driver names and number of columns.
+        self._read_one(_computed([parts[0]])[0])
+        measure = dask.delayed(_measure, pure=False)
+        reader = _Reader(read)
+        answers = _computed([measure(reader, part) for part in parts])
+        self._prints = _agreed(answers)
+        Rows.__init__(self, sum(n_rows for n_rows, _ in self._prints))
+
+    def total(self, query, state):
+        """Sum over the blocks of all partitions, each on its worker."""
+        import dask
+
+        task, first = dask.delayed(_partition_total, pure=False), 0
+        reader = dask.delayed(_Reader(self._read), pure=False)
+        state_there = dask.delayed(_Held(state), pure=False)
+        tasks = []
+        for part, (n_rows, _) in zip(
+            self._batches.partitions(), self._prints, strict=True
+        ):
+            mask = None if self._mask is None else self._mask[first : first + n_rows]
+            tasks.append(task(reader, query, state_there, part, mask))
+            first += n_rows
+        answers = _computed(tasks)
+        if _agreed([answer[:2] for answer in answers]) != self._prints:
+            raise ChangedDataError
+        total = query.of_block(self.block(slice(0, 0)), state)
+        for *_, one in answers:
+            total = total + one
+        return total
+
+
+class _Reader:
+    """The door of an estimator as a worker gets it: no ledger, no noise, no draft."""
+
+    def __init__(self, read):
+        self._name, original = read.__name__, read.__self__
+        copy = object.__new__(type(original))
+        kept = dict(original.__dict__)
+        kept.pop("_draft_of", None)
+        copy.__dict__ = {**kept, "ledger": None, "random_state": None}
+        self._estimator = copy
+
+    def read(self, batch: tuple) -> dict:
+        return read_batch(getattr(self._estimator, self._name), batch)
+
+
+class _Held:
+    """An object that dask neither looks into nor names by its contents."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class _Both:
+    """One function after the other."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def __call__(self, X):
+        return self.second(self.first(X))
+
+
+def _bundle(function, X, y, groups) -> tuple:
+    return (X if function is None else function(X)), y, groups
+
+
+def _measure(reader: _Reader, batch: tuple):
+    """Length and checksum of one partition, or the sentence of what is wrong."""
+    try:
+        return (*_marked(fingerprint(reader.read(batch))),)
+    except (ValueError, TypeError) as error:
+        return error
+
+
+def _partition_total(reader, query, state, batch, mask):
+    columns = reader.read(batch)
+    rows = Rows(column_length(columns), **columns)
+    marked = _marked(fingerprint(columns))
+    if mask is not None:
+        rows = rows.take(np.flatnonzero(mask))
+    with np.errstate(all="ignore"):
+        return (*marked, rows.total(query, state.value))
+
+
+def _marked(print_: tuple) -> tuple:
+    return print_, kernels()
+
+
+def _agreed(answers: list) -> list[tuple]:
+    """Prints of all partitions; every worker has to compute like the driver."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise type(answer)(str(answer)) from None
+        if answer[1] != kernels():
+            raise RuntimeError(
+                "A worker computes other bits than the driver: use the same versions "
+                "of NumPy and fairpriv_sklearn and one kind of machine everywhere."
+            )
+    return [print_ for print_, *_ in answers]
+
+
+@lru_cache
+def kernels() -> str:
+    """Digest of what this machine makes of a canonical block of numbers."""
+    block = np.sin(np.arange(1.0, 1 + 256 * 20)).reshape(256, 20)
+    seen = [row_scores(block, block[:20, :7]), np.exp(block), np.tanh(block)]
+    digest = hashlib.blake2b(np.__version__.encode(), digest_size=16)
+    for values in (*seen, np.log1p(block**2)):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def _computed(tasks: list) -> list:
+    """Answers of the tasks; what went wrong in one of them is not told."""
+    import dask
+
+    try:
+        return list(dask.compute(*tasks))
+    except Exception:
+        pass
+    raise RuntimeError(
+        "A partition could not be computed. What went wrong is left out, as it may hold "
+        "private values: compute the collection alone to see it."
+    )
+
+
+def _pieces(collection, X):
+    if collection is None:
+        return None
+    if not is_dask(collection):
+        raise ValueError(
+            "With a dask X, y and sensitive_features must be dask collections as well."
+        )
+    if X is not None and hasattr(collection, "rechunk") and hasattr(X, "rechunk"):
+        sizes = [X.chunks[0], *((n,) for n in collection.shape[1:])]
+        if collection.shape[0] != X.shape[0]:
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples."
+            )
+        collection = collection.rechunk(tuple(sizes))
+    delayed = collection.to_delayed()
+    return list(np.ravel(delayed)) if isinstance(delayed, np.ndarray) else delayed
+
+
+def _one_block_wide(X):
+    """An array cut along its rows only, with known lengths."""
+    if not hasattr(X, "rechunk"):
+        return X
+    if any(np.isnan(size) for size in X.chunks[0]):
+        X = X.compute_chunk_sizes()
+    return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+
+
+def is_dask(collection) -> bool:
+    """Whether this is a dask collection; dask is not imported to find out."""
+    return type(collection).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def blockwise(method, X):
+    """Answer of a prediction method for a dask X: lazy, partition by partition."""
+    import dask.array as da
+
+    X = _one_block_wide(X)
+    if hasattr(X, "rechunk"):
+        example = method(np.zeros((1, *X.shape[1:]), dtype=X.dtype))
+    else:
+        example = method(X.partitions[0].compute().iloc[:1])
+    parts = X.to_delayed()
+    sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
+    import dask
+
+    answer = dask.delayed(_Answer(method), pure=False)
+    blocks = [
+        da.from_delayed(answer(part), (size, *example.shape[1:]), dtype=example.dtype)
+        for part, size in zip(np.ravel(parts), sizes, strict=True)
+    ]
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+
+class _Answer:
+    def __init__(self, method):
+        self.method = method
+
+    def __call__(self, X):
+        answer = self.method(X)
+        return answer.to_numpy() if hasattr(answer, "to_numpy") else answer

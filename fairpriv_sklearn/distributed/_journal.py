@@ -1,0 +1,222 @@
+"""A journal of one fit: a driver that dies and starts again draws nothing twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+
+import numpy as np
+
+from fairpriv_sklearn import _wall
+
+
+class Journal:
+    """What one fit has released so far, on the disk before it is used.
+
+    The file holds released values, a random name, and a salted digest of the
+    estimator's parameters and plan. One line is one entry; a line that was cut off by
+    the death of its writer was never used, and is forgotten.
+    """
+
+    def __init__(self, path):
+        self._path = os.fspath(path)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self._file = os.open(self._path, flags, 0o600)
+        try:
+            self._lock()
+            self._lines = self._read()
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._position = 0
+        self._owner: object = None
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    # -- what the wall calls ---------------------------------------------------------
+
+    def reserve(self, wall, spend) -> None:
+        """Call `spend(name)` unless this journal's fit was paid for already."""
+        if self._owner is not None:
+            raise ValueError("One journal serves one fit: use one `resume` for each.")
+        self._owner = wall
+        if self._lines and self._lines[-1].get("entry") == "end":
+            raise ValueError(
+                "This journal belongs to a fit that ended; take another path."
+            )
+        start = self._next("start")
+        if start is None:
+            start = {"entry": "start", "name": os.urandom(16).hex()}
+            start["digest"] = _digest(wall, start["name"])
+            self._write(start)
+        elif start["digest"] != _digest(wall, start["name"]):
+            raise ValueError(
+                "This journal belongs to a fit of another estimator, other parameters "
+                "or another plan; take another path."
+            )
+        if self._next("paid") is None:
+            # The name tells, if the driver died in between, whether the ledger knows.
+            spend(f"journal {start['name']}")
+            self._write({"entry": "paid"})
+
+    def value(self, kind: str, name: str, draw) -> np.ndarray:
+        """The recorded value; or what `draw()` returns, recorded before it is used."""
+        line = self._next(kind)
+        if line is not None:
+            if line["name"] != name:
+                raise ValueError("This journal belongs to another fit.")
+            values = np.frombuffer(bytes.fromhex(line["value"]), dtype=line["dtype"])
+            return values.reshape(line["shape"]).copy()
+        values = np.asarray(draw())
+        self._write(
+            {
+                "entry": kind,
+                "name": name,
+                "dtype": values.dtype.str,
+                "shape": list(values.shape),
+                "value": np.ascontiguousarray(values).tobytes().hex(),
+            }
+        )
+        return values
+
+    def holds(self) -> bool:
+        """Whether the next value is recorded already."""
+        return self._position < len(self._lines)
+
+    def end(self) -> None:
+        """Close the account: this journal serves no other fit."""
+        self._write({"entry": "end"})
+
+    # -- the file ----------------------------------------------------------------------
+
+    def _next(self, kind: str):
+        if not self.holds():
+            return None
+        line = self._lines[self._position]
+        if line["entry"] != kind:
+            raise ValueError("This journal belongs to another fit.")
+        self._position += 1
+        return line
+
+    def _read(self) -> list[dict]:
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            content = file.read()
+        lines, end = [], 0
+        for line in content.splitlines(keepends=True):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                entry = None
+            if not line.endswith(b"\n") or entry is None:
+                if end + len(line) < len(content):
+                    raise ValueError("This file is not a journal, or is damaged.")
+                break
+            lines.append(entry)
+            end += len(line)
+        if lines and lines[0].get("entry") != "start":
+            raise ValueError("This file is not a journal.")
+        if (
+            not lines
+            and content
+            and b'{"entry": "start"'[: len(content)] != content[:17]
+        ):
+            raise ValueError("This file is not a journal.")
+        os.ftruncate(self._file, end)
+        os.lseek(self._file, end, os.SEEK_SET)
+        return lines
+
+    def _write(self, entry: dict) -> None:
+        line = json.dumps(entry).encode() + b"\n"
+        while line:
+            line = line[os.write(self._file, line) :]
+        os.fsync(self._file)
+        self._lines.append(entry)
+        self._position += 1
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # pragma: no cover  (Windows)
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RuntimeError("Another process is using this journal.") from None
+
+
+@contextmanager
+def resume(path):
+    """Let the one fit inside survive the death of its process.
+
+    Each released value is on the disk before it is used. If the process dies, the same
+    lines run again take what was released from the file: nothing is drawn twice, and
+    the ledger is charged once.
+
+    .. rubric:: Privacy
+
+    The file, of mode 0600, holds values that the fit releases anyway, public random
+    draws such as initial weights, and a salted digest of the parameters. Released
+    values of the intermediate steps are covered by the guarantee of the fit.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File of the journal, created if it does not exist.
+
+    Raises
+    ------
+    ValueError
+        If the journal belongs to a fit that ended, to an estimator with other
+        parameters, or if the fit parts its rows by random coins.
+    RuntimeError
+        If another process is using the journal.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from fairpriv_sklearn.distributed import resume
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> X = np.random.default_rng(0).uniform(size=(1000, 2))
+    >>> model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with resume(os.path.join(folder, "journal")):
+    ...         _ = model.fit(X, X.sum(axis=1))
+    """
+    journal = Journal(path)
+    token = _wall.current_journal.set(journal)
+    try:
+        yield
+        if journal._owner is not None:
+            journal.end()
+    finally:
+        _wall.current_journal.reset(token)
+        journal.close()
+
+
+def _digest(wall, salt: str) -> str:
+    estimator = wall.estimator
+    params = {}
+    if hasattr(estimator, "get_params"):
+        params = {
+            name: _plain(value)
+            for name, value in estimator.get_params(deep=True).items()
+            if name.split("__")[-1] not in ("ledger", "verbose")
+        }
+    described = repr(
+        (type(estimator).__qualname__, sorted(params.items()), wall.plan, wall.delta)
+    )
+    salted = f"{salt} {wall.neighboring} {described}"
+    return hashlib.blake2b(salted.encode(), digest_size=32).hexdigest()
+
+
+def _plain(value) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tolist()}"
+    if type(value).__repr__ is object.__repr__:
+        return type(value).__qualname__
+    return repr(value)

@@ -1,0 +1,540 @@
+"""The same fit on an array, in batches, and on dask: the same bits."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairpriv_sklearn._base import DPEstimator
+from fairpriv_sklearn._stream import StreamRows
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Query,
+    Release,
+    Rows,
+    Split,
+    read_rows,
+)
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
+
+GRID = 2.0**20
+
+
+@dataclass(frozen=True)
+class Slope(Query):
+    """Gradient of squared errors at released weights, in integers."""
+
+    n_features: int
+    name = "slope"
+    theorem = "test"
+
+    @property
+    def n_coordinates(self):
+        return self.n_features
+
+    def sensitivity(self, neighboring):
+        return 8.0 * np.sqrt(self.n_features)
+
+    def of_block(self, block, state):
+        errors = np.zeros(block.n_rows)
+        for column, weight in zip(block.x.T, state, strict=True):
+            errors += column * weight
+        errors = np.clip(errors - block.y, -4, 4)
+        units = np.trunc(errors[:, None] * block.x * GRID).astype(np.int64)
+        return units.sum(axis=0)
+
+    def value(self, total, state):
+        return total / GRID
+
+
+class Descent(RegressorMixin, DPEstimator):
+    """A private fit of a few steps, for these tests."""
+
+    _reads_batches = True
+
+    def __init__(self, bounds=None, n_steps=3, ledger=None, random_state=None):
+        self.bounds = bounds
+        self.n_steps = n_steps
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _read(self, X, y, sensitive_features):
+        if self.bounds is None:
+            warn_leak("bounds", "the range of the features")
+        X = validate_data(self, X, dtype=np.float64)
+        return {"x": np.clip(X, -1, 1), "y": np.asarray(y, dtype=np.float64)}
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        rows = read_rows(self._read, X, y, sensitive_features)
+        d = self.n_features_in_
+        mu = calibrate_gaussian(1.0, 1e-5, n_draws=d * self.n_steps)
+        mu /= np.sqrt(self.n_steps)
+        noise = noise_source(self.random_state)
+        wall = PrivacyFilter(
+            self,
+            [Release("slope", "gaussian", mu, d, times=self.n_steps)],
+            delta=1e-5,
+            neighboring="replace_one",
+            mechanism="noisy slopes",
+            noise=noise,
+            ledger=self.ledger,
+        )
+        wall.reserve()
+        weights = 0.01 * wall.public(lambda: noise.standard_normal(d))
+        for step in range(self.n_steps):
+            self._step(step)
+            weights = weights - wall.release(Slope(d), rows, weights) / rows.n_rows
+        self.coef_ = weights
+        self.privacy_ = wall.guarantee()
+        return self
+
+    def _step(self, step):
+        pass
+
+    def predict(self, X):
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False) @ self.coef_
+
+
+N = 10_000
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    return X, X @ [1.0, -0.5, 0.2] + 0.1 * rng.normal(size=n)
+
+
+def batches(X, y, size):
+    return Batches(
+        lambda: (
+            (X[i : i + size], y[i : i + size], None) for i in range(0, len(X), size)
+        )
+    )
+
+
+def descent(**params):
+    return Descent(**{"bounds": (-1, 1), "random_state": 0, **params})
+
+
+# --- the same bits --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [7, 1000, 4096, N])
+def test_batches_of_any_size_give_the_model_of_the_array(size):
+    X, y = table()
+    expected = descent().fit(X, y)
+    model = descent().fit(batches(X, y, size))
+    assert_array_equal(model.coef_, expected.coef_)
+    assert model.privacy_ == expected.privacy_
+
+
+@pytest.mark.parametrize("chunks", [1000, (3333, 6000, 667)])
+def test_dask_arrays_in_any_chunks_give_the_model_of_the_array(chunks):
+    da = pytest.importorskip("dask.array")
+    X, y = table()
+    expected = descent().fit(X, y)
+    cut = da.from_array(X, chunks=(chunks, 2))
+    model = descent().fit(cut, da.from_array(y, chunks=5000))
+    assert_array_equal(model.coef_, expected.coef_)
+    lazy = model.predict(cut)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_allclose(lazy.compute(), expected.predict(X), rtol=1e-12)
+
+
+def test_dask_frames_give_the_model_of_the_frame():
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = table()
+    frame, target = pd.DataFrame(X, columns=list("abc")), pd.Series(y)
+    expected = descent().fit(frame, target)
+    frames = dd.from_pandas(frame, npartitions=4)
+    model = descent().fit(frames, dd.from_pandas(target, npartitions=4))
+    assert_array_equal(model.coef_, expected.coef_)
+    assert_array_equal(model.feature_names_in_, list("abc"))
+    lazy = model.predict(frames)
+    np.testing.assert_allclose(lazy.compute(), expected.predict(frame), rtol=1e-12)
+
+
+def test_predict_on_batches_is_lazy():
+    X, y = table()
+    model = descent().fit(X, y)
+    assert isinstance(model.predict(batches(X, y, 900)), Batches)
+    parts = [part for part, _, _ in model.predict(batches(X, y, 900))]
+    np.testing.assert_allclose(np.concatenate(parts), model.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 100, 256, 999, 5000])
+def test_blocks_do_not_depend_on_the_batches(size):
+    X, y = table(2500)
+    whole = Rows(2500, x=X, y=y)
+    stream = StreamRows(lambda X, y, a: {"x": X, "y": y}, batches(X, y, 300))
+    assert stream.n_rows == 2500
+    rng = np.random.default_rng(0)
+    mask = rng.uniform(size=2500) < 0.3
+    for one, other in (
+        (stream, whole),
+        (stream.take(mask), whole.take(mask)),
+        (stream.take(np.flatnonzero(mask)), whole.take(mask)),
+        (stream.take(mask).take(~mask[mask]), whole.take(mask & False)),
+        (
+            stream.take(mask).take(np.arange(mask.sum()) % 3 == 0),
+            whole.take(np.flatnonzero(mask)[::3]),
+        ),
+    ):
+        pairs = list(zip(one.blocks(size), other.blocks(size), strict=True))
+        for a, b in pairs:
+            assert a.n_rows == b.n_rows
+            assert_array_equal(a.x, b.x)
+            assert_array_equal(a.y, b.y)
+        if one.n_rows:
+            assert_array_equal(one.whole().x, other.whole().x)
+            middle = slice(one.n_rows // 3, one.n_rows // 2)
+            assert_array_equal(one.block(middle).y, other.block(middle).y)
+
+
+def test_a_split_gives_the_same_rows_however_they_come():
+    X, y = table(3000)
+    sums = []
+    for rows in (
+        Rows(3000, x=X, y=y),
+        StreamRows(lambda X, y, a: {"x": X, "y": y}, batches(X, y, 7)),
+        StreamRows(lambda X, y, a: {"x": X, "y": y}, batches(X, y, 1024)),
+    ):
+        line = Release("slope", "gaussian", 0.5, 3)
+        wall = PrivacyFilter(
+            "test", [Split("split", (line,), (line,))], 1e-5, "replace_one", "test",
+            noise_source(0),
+        )  # fmt: skip
+        wall.reserve()
+        (left, first), (right, second) = wall.split(rows, 0.3)
+        assert first.n_rows + second.n_rows == 3000
+        state = np.zeros(3)
+        sums.append(
+            [
+                left.release(Slope(3), first, state),
+                right.release(Slope(3), second, state),
+            ]
+        )
+    assert_array_equal(sums[0], sums[1])
+    assert_array_equal(sums[0], sums[2])
+
+
+# --- what is refused ------------------------------------------------------------------
+
+
+def test_batches_have_to_be_iterable_again():
+    X, y = table(10)
+    with pytest.raises(ValueError, match="iterated over again"):
+        Batches(iter([(X, y, None)]))
+    with pytest.raises(ValueError, match="iterated over again"):
+        Batches(5)
+    descent().fit(Batches([(X, y, None), (X, y, None)]))
+    with pytest.raises(ValueError, match="must be a tuple"):
+        descent().fit(Batches([(X, y)]))
+    with pytest.raises(ValueError, match="gave no batch"):
+        descent().fit(Batches([]))
+    with pytest.raises(ValueError, match="pass nothing else"):
+        descent().fit(batches(X, y, 5), y)
+    with pytest.raises(ValueError, match=r"features|same columns"):
+        descent().fit(Batches([(X, y, None), (X[:, :2], y, None)]))
+
+
+def test_public_facts_have_to_be_given_with_batches():
+    X, y = table(10)
+    with pytest.raises(ValueError, match="bounds"):
+        descent(bounds=None).fit(batches(X, y, 5))
+
+
+def test_an_estimator_that_needs_the_whole_table_says_so():
+    from fairpriv_sklearn.generative import DPSlicedWassersteinGenerator
+
+    if DPSlicedWassersteinGenerator._reads_batches:
+        pytest.skip("it reads batches now")
+    with pytest.raises(TypeError, match="whole table in memory"):
+        DPSlicedWassersteinGenerator(bounds=(0, 1)).fit(batches(*table(10), 5))
+
+
+@pytest.mark.parametrize("change", ["value", "order", "length", "fewer", "more"])
+def test_data_that_change_between_passes_stop_the_fit(change):
+    X, y = table(1000)
+    passes = []
+
+    def make_batches():
+        passes.append(None)
+        other = X.copy()
+        stop = 1000
+        if len(passes) == 3:
+            if change == "value":
+                other[500, 1] += 1e-12
+            elif change == "order":
+                other[[400, 401]] = other[[401, 400]]
+            elif change == "length":
+                stop = 999
+            elif change == "fewer":
+                stop = 900
+            else:
+                yield X[:100], y[:100], None
+        for start in range(0, stop, 100):
+            end = min(start + 100, stop)
+            yield other[start:end], y[start:end], None
+
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-4)
+    model = descent(ledger=ledger)
+    with pytest.raises(ChangedDataError, match="changed between two passes"):
+        model.fit(Batches(make_batches))
+    assert len(ledger.spends()) == 1  # the first pass was looked at
+    assert not hasattr(model, "coef_")
+
+
+# --- naive ways, and why not ----------------------------------------------------------
+
+
+def rerun(tasks, rng):
+    """Tasks on workers that die: any task may run again, its last answer is used."""
+    answers = []
+    for task in tasks:
+        answer = task()
+        while rng.uniform() < 0.5:
+            answer = task()
+        answers.append(answer)
+    return answers
+
+
+def test_noise_in_tasks_is_drawn_too_often():
+    """Each rerun draws anew: an observer of the attempts averages the noise away."""
+    X, y = table(1000)
+    drawn = []
+    source = noise_source(0)
+
+    def naive(start):
+        def task():
+            noise = source.standard_normal(3)
+            drawn.append(noise)
+            return X[start : start + 100].sum(axis=0) + noise
+
+        return task
+
+    rerun([naive(i) for i in range(0, 1000, 100)], np.random.default_rng(0))
+    assert len(drawn) > 10  # ten parts, and more noises than parts
+
+
+def test_counts_by_side_effect_count_rows_twice():
+    X, _ = table(1000)
+    seen = []
+    naive = [lambda: seen.append(100) for _ in range(10)]
+    pure = [lambda: 100 for _ in range(10)]
+    rerun(naive, np.random.default_rng(0))
+    assert sum(seen) > 1000
+    assert sum(rerun(pure, np.random.default_rng(0))) == 1000
+
+
+def test_redrawn_coins_put_rows_into_both_phases():
+    """One record in both phases voids the split; keyed coins fall alike again."""
+    from fairpriv_sklearn._wall import keyed_coins
+
+    source = noise_source(0)
+    first, again = source.bernoulli(1000, 0.5), source.bernoulli(1000, 0.5)
+    assert (first & ~again).any()
+    key = source.key(32)
+    attempts = [keyed_coins(key, 100, 0.5, start=700) for _ in range(2)]
+    assert_array_equal(*attempts)
+    assert_array_equal(attempts[0], keyed_coins(key, 1000, 0.5)[700:800])
+
+
+# --- journal --------------------------------------------------------------------------
+
+SCRIPT = textwrap.dedent(
+    """
+    import os, signal, sys
+    import numpy as np
+    from test_distributed import Descent, batches, resume, table
+    from fairpriv_sklearn.privacy import PrivacyLedger
+
+    folder, die_at, seed = sys.argv[1], int(sys.argv[2]), eval(sys.argv[3])
+
+    class Mortal(Descent):
+        def _step(self, step):
+            if step == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    Mortal.__name__ = Mortal.__qualname__ = "Descent"
+    X, y = table(1000)
+    ledger = PrivacyLedger(10.0, 1e-4, path=os.path.join(folder, "ledger"))
+    model = Mortal(bounds=(-1, 1), ledger=ledger, random_state=seed, n_steps=5)
+    with resume(os.path.join(folder, "journal")):
+        model.fit(batches(X, y, 130))
+    np.save(os.path.join(folder, "coef.npy"), model.coef_)
+    print(len(ledger.spends()))
+    """
+)
+
+
+def run(folder, die_at, seed=None):
+    here = os.path.dirname(os.path.abspath(__file__))
+    paths = [here, os.path.dirname(here)]
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), str(die_at), repr(seed)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal to kill")
+def test_a_killed_driver_draws_and_spends_nothing_twice(tmp_path):
+    seen = []
+    for die_at in (0, 1, 3, 4):
+        assert run(tmp_path, die_at).returncode == -signal.SIGKILL
+        lines = (tmp_path / "journal").read_text().splitlines()
+        seen.append([json.loads(line) for line in lines])
+    for earlier, later in zip(seen[:-1], seen[1:], strict=True):
+        assert later[: len(earlier)] == earlier  # nothing recorded is drawn again
+    finished = run(tmp_path, -1)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.strip() == "1"  # one spend
+    again = run(tmp_path, -1)
+    assert again.returncode and "ended" in again.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal to kill")
+def test_with_a_seed_a_killed_fit_ends_with_the_same_bits(tmp_path):
+    for die_at in (2, 4, -1):
+        run(tmp_path, die_at, seed=3)
+    X, y = table(1000)
+    expected = descent(random_state=3, n_steps=5).fit(X, y)
+    assert_array_equal(np.load(tmp_path / "coef.npy"), expected.coef_)
+
+
+class Fails(Descent):
+    """Raises at its second step, as a driver may."""
+
+    def _step(self, step):
+        if step == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_journal_serves_one_fit(tmp_path):
+    X, y = table(300)
+    path = tmp_path / "journal"
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1)).fit(X, y)
+    with pytest.raises(ValueError, match="other parameters"), resume(path):
+        Fails(bounds=(-1, 1), n_steps=4).fit(X, y)
+    with pytest.raises(ValueError, match="other parameters"), resume(path):
+        descent().fit(X, y)
+    with pytest.raises(ValueError, match="one fit"), resume(tmp_path / "two"):
+        descent().fit(X, y)
+        descent().fit(X, y)
+    with resume(tmp_path / "three"):
+        descent().fit(X, y)
+    with pytest.raises(ValueError, match="ended"), resume(tmp_path / "three"):
+        descent().fit(X, y)
+    with resume(tmp_path / "none"):
+        pass
+    if os.name == "posix":
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        with resume(tmp_path / "none"):
+            with pytest.raises(RuntimeError, match="Another process"):
+                with resume(tmp_path / "none"):
+                    pass
+
+
+def test_a_line_cut_off_by_death_is_forgotten_and_damage_is_not(tmp_path):
+    X, y = table(300)
+    path = tmp_path / "journal"
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1)).fit(X, y)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"entry": "rel')
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1)).fit(X, y)
+    assert path.read_bytes() == whole
+    for damaged in (b"some file\n", b"no journal", b"{}\n", b"xx\n" + whole):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="not a journal"), resume(path):
+            pass
+        assert path.read_bytes() == damaged
+
+
+def test_a_fit_that_parts_its_rows_is_not_resumed(tmp_path):
+    line = Release("slope", "gaussian", 0.5, 3)
+    ledger = PrivacyLedger(10.0, 1e-4)
+    wall = PrivacyFilter(
+        "test", [Split("split", (line,), (line,))], 1e-5, "replace_one", "test",
+        noise_source(0), ledger=ledger,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="cannot be resumed"), resume(tmp_path / "j"):
+        wall.reserve()
+    assert ledger.spends() == []
+
+
+# --- nothing private is left behind ---------------------------------------------------
+
+PLANTED = 0.123456789123
+
+
+def traces(value):
+    """The planted value as text and as bytes."""
+    bits = np.float64(value).tobytes()
+    return [b"0.12345678", bits, bits.hex().encode()]
+
+
+def test_a_planted_value_is_not_in_the_journal(tmp_path):
+    X, y = table(300)
+    X[:, 1], y[:] = PLANTED, PLANTED
+    with resume(tmp_path / "journal"):
+        descent().fit(batches(X, y, 100))
+    content = (tmp_path / "journal").read_bytes()
+    for trace in traces(PLANTED):
+        assert trace not in content
+
+
+def test_a_planted_value_is_not_in_names_logs_or_errors(caplog):
+    da = pytest.importorskip("dask.array")
+    import dask
+
+    X, y = table(300)
+    X[:, 1], y[:] = PLANTED, PLANTED
+    keys = []
+
+    class Watch(dask.callbacks.Callback):
+        def _start(self, dsk):
+            keys.extend(dsk)
+
+    with caplog.at_level("DEBUG"), Watch():
+        descent().fit(da.from_array(X, chunks=100), da.from_array(y, chunks=100))
+    assert keys
+    for trace in traces(PLANTED):
+        assert trace not in repr(keys).encode() + caplog.text.encode()
+
+    def broken(block):
+        raise ArithmeticError(f"cell {PLANTED}")
+
+    bad = da.from_array(X, chunks=100).map_blocks(broken, dtype=float, meta=X[:0])
+    with pytest.raises(RuntimeError, match="could not be computed") as error:
+        descent().fit(bad, da.from_array(y, chunks=100))
+    assert "0.1234" not in str(error.value) and error.value.__cause__ is None
+    assert error.value.__context__ is None
+
+
+def test_nothing_of_dask_is_imported_without_need():
+    script = (
+        "import sys; import fairpriv_sklearn.distributed, fairpriv_sklearn.linear_model;"
+        "assert not any(m.split('.')[0] in ('dask', 'distributed') for m in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
