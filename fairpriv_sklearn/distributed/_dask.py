@@ -208,8 +208,8 @@ def _computed(tasks: list) -> list:
     except Exception:
         pass
     raise RuntimeError(
-        "A partition could not be computed. What went wrong is left out, as it may hold "
-        "private values: compute the collection alone to see it."
+        "A partition could not be computed. What went wrong is left out, as it may "
+        "hold private values: compute the collection alone to see it."
     )
 
 

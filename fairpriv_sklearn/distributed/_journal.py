@@ -119,11 +119,8 @@ class Journal:
             end += len(line)
         if lines and lines[0].get("entry") != "start":
             raise ValueError("This file is not a journal.")
-        if (
-            not lines
-            and content
-            and b'{"entry": "start"'[: len(content)] != content[:17]
-        ):
+        first = b'{"entry": "start"'  # or as much of it as death left
+        if not lines and not content.startswith(first[: len(content)]):
             raise ValueError("This file is not a journal.")
         os.ftruncate(self._file, end)
         os.lseek(self._file, end, os.SEEK_SET)
