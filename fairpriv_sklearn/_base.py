@@ -13,7 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._sklearn import HasMethods, Interval, StrOptions
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.privacy._facts import READ
 
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
@@ -148,18 +149,12 @@ class DPEstimator(BaseEstimator):
 DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
 
 
-def public_fact(name: str, value, *, from_data: bool) -> str:
-    """Word one fact taken as public for `PrivacyGuarantee.assumptions`.
-
-    A fact read from the data is named without its value: the text is printed in
-    reports, and the value is exactly what would leak.
-    """
-    if from_data:
-        return f"{name} (taken from the data, not covered by epsilon)"
-    return f"{name}={value!r}"
+def public_fact(name: str, value, *, from_data: bool) -> Fact:
+    """Return a fact taken as public; one read from the data has no value."""
+    return Fact(name, origin=READ) if from_data else Fact(name, value)
 
 
-def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, str]:
+def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
     """Encode the labels `y` against the public list of classes.
 
     Parameters
@@ -173,7 +168,7 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, str]:
     codes : ndarray of shape (n_samples,), int64
     classes : ndarray of shape (n_classes,)
         Sorted.
-    assumption : str
+    fact : Fact
         The fact taken as public.
     """
     y = column_or_1d(y, warn=True)
@@ -181,14 +176,14 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, str]:
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         classes = np.unique(y)
-        warn_leak("classes", "the list of labels")
+        fact = warn_leak("classes", "the list of labels")
         if len(classes) < 2:
             raise ValueError(
                 "Only one class was found in y and classes=None; this classifier needs "
                 "at least two: pass the public list of labels as classes=[...]."
             )
         codes = np.searchsorted(classes, y)
-        return codes, classes, public_fact("classes", None, from_data=True)
+        return codes, classes, fact
     classes = np.unique(np.asarray(classes))
     if len(classes) < 2:
         raise ValueError(f"classes must list at least two labels, got {classes!r}.")

@@ -46,7 +46,7 @@ def fit_groups(estimator, X, sensitive_features):
         Positions in `estimator.groups_`.
     X_model : array-like or DataFrame
         `X` without the columns that the constructor names as sensitive.
-    assumption : str
+    assumption : Fact
         The fact taken as public.
     """
     X = _as_table(estimator, X)

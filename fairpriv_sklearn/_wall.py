@@ -32,12 +32,20 @@ from numpy.typing import NDArray
 from fairpriv_sklearn._guarded import guarded
 from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sklearn import safe_indexing
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    WithoutReplacementGaussianEvent,
+)
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
 )
 from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.privacy._guarantee import own_events
 
 # One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
 MAX_ROWS = 1 << 32
@@ -225,20 +233,17 @@ class Release:
 
     def events(self, neighboring: str) -> tuple:
         """What the accounting composes."""
+        n_draws = self.n_coordinates * self.times
         if self.kind == "pure":
-            return (("pure", self.parameter * self.times),)
+            return (PureEvent(self.parameter * self.times),)
         if self.sampling is not None and self.parameter < math.inf:
             how, rate = self.sampling
             # The dominating pair of Poisson sampling holds for add/remove; replacing a
             # record costs the symmetrised curve (Lemma C), however rows are sampled.
-            if neighboring != "add_remove":
-                how = "without_replacement"
-            return (
-                (f"{how}_gaussian", rate, 1 / self.parameter, self.times),
-                ("gaussian", 0.0, self.n_coordinates * self.times),
-            )
-        mu = self.parameter * math.sqrt(self.times)
-        return (("gaussian", mu, self.n_coordinates * self.times),)
+            poisson = how == "poisson" and neighboring == "add_remove"
+            kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
+            return (kind(rate, 1 / self.parameter, self.times, n_draws),)
+        return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)
 
 
 @dataclass(frozen=True)
@@ -249,9 +254,7 @@ class Wrapped:
     guarantee: PrivacyGuarantee
 
     def events(self, neighboring: str) -> tuple:
-        from fairpriv_sklearn.privacy._guarantee import own_parts
-
-        return own_parts(self.guarantee)
+        return own_events(self.guarantee)
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ class Split:
 
     def events(self, neighboring: str) -> tuple:
         left, right = (_events(plan, neighboring) for plan in (self.left, self.right))
-        return (("maximum", left, right),)
+        return (MaximumEvent(left, right),)
 
 
 def _events(plan: Sequence, neighboring: str) -> tuple:
@@ -275,13 +278,14 @@ def _events(plan: Sequence, neighboring: str) -> tuple:
     squares, draws, others = [], 0, []
     for line in plan:
         for event in line.events(neighboring):
-            if event[0] == "gaussian":
-                squares.append(event[1] ** 2)
-                draws += event[2]
+            if isinstance(event, GaussianEvent):
+                squares.append(event.mu**2)
+                draws += event.n_draws
             else:
                 others.append(event)
-    gaussian = (("gaussian", math.sqrt(math.fsum(squares)), draws),) if squares else ()
-    return (*gaussian, *others)
+    if squares:
+        others.insert(0, GaussianEvent(math.sqrt(math.fsum(squares)), draws))
+    return tuple(others)
 
 
 # --- the filter -----------------------------------------------------------------------
@@ -333,7 +337,7 @@ class PrivacyFilter:
     @cached_property
     def planned(self) -> PrivacyGuarantee:
         """The guarantee that `reserve` will pay for."""
-        return PrivacyGuarantee.from_parts(
+        return PrivacyGuarantee.from_events(
             _events(self.plan, self.neighboring),
             delta=self.delta,
             neighboring=self.neighboring,

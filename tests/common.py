@@ -13,6 +13,9 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import BernoulliNB
 
+from fairpriv_sklearn.accounting import (
+    PureEvent,
+)
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
@@ -107,8 +110,8 @@ def _barycenter_transformer(**params):
 def _declared(params):
     # A linear regression is not private, so the receipt of the whole would be infinite:
     # the common tests look at the second phase.
-    return PrivacyGuarantee.from_parts(
-        [("pure", 0.0)],
+    return PrivacyGuarantee.from_events(
+        [PureEvent(0.0)],
         delta=0.0,
         neighboring=params.get("neighboring", "replace_one"),
         mechanism="declared for a test",

@@ -12,7 +12,14 @@ from scipy import stats
 from scipy.special import ndtri
 
 from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    WithoutReplacementGaussianEvent,
     _composition,
+    _events,
     _gaussian,
     _privacy_loss,
     calibrate_gaussian,
@@ -169,9 +176,9 @@ def test_calibration_pays_for_the_sampler(epsilon, log_delta, n_draws):
     e1 = n_draws * 1e-16 + 1e-8 * math.sqrt(-2 * n_draws * log_delta1)
     extra = math.exp(log_delta1) * (1 + math.exp(epsilon - e1))
     assert math.exp(e1) * exact_delta(mu, epsilon - 2 * e1) + extra <= delta
-    assert compose_epsilon([("gaussian", mu, n_draws)], delta) <= epsilon
-    assert compose_epsilon([("gaussian", mu, n_draws)], delta) >= epsilon * (1 - 1e-6)
-    assert compose_delta([("gaussian", mu, n_draws)], epsilon) <= delta * (1 + 1e-9)
+    assert compose_epsilon([GaussianEvent(mu, n_draws)], delta) <= epsilon
+    assert compose_epsilon([GaussianEvent(mu, n_draws)], delta) >= epsilon * (1 - 1e-6)
+    assert compose_delta([GaussianEvent(mu, n_draws)], epsilon) <= delta * (1 + 1e-9)
 
 
 def test_more_draws_leave_less_for_the_fit():
@@ -189,7 +196,7 @@ def test_impossible_calibration_says_so():
 
 
 def test_gaussian_parts_add_in_quadrature():
-    parts = [("gaussian", 0.3, 0), ("gaussian", 0.4, 0)]
+    parts = [GaussianEvent(0.3, 0), GaussianEvent(0.4, 0)]
     assert compose_epsilon(parts, 1e-6) == pytest.approx(
         gaussian_epsilon(0.5, 1e-6), rel=1e-12
     )
@@ -200,23 +207,23 @@ def test_gaussian_against_dp_accounting(mu, delta):
     from dp_accounting.pld import privacy_loss_distribution as dp_pld
 
     pld = dp_pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
-    epsilon = compose_epsilon([("gaussian", mu, 0)], delta)
+    epsilon = compose_epsilon([GaussianEvent(mu, 0)], delta)
     assert pld.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=1e-5)
 
 
 def test_pure_parts_add_up_at_delta_zero():
-    assert compose_epsilon([("pure", 0.1)], 0.0) == 0.1
+    assert compose_epsilon([PureEvent(0.1)], 0.0) == 0.1
     assert compose_epsilon([], 0.0) == 0.0
-    total = compose_epsilon([("pure", 0.1)] * 3 + [("pure", 1.0)], 0.0)
+    total = compose_epsilon([PureEvent(0.1)] * 3 + [PureEvent(1.0)], 0.0)
     assert 1.3 <= total <= 1.3 + 1e-15
-    assert compose_epsilon([("pure", math.inf)], 0.5) == math.inf
-    assert compose_delta([("pure", math.inf)], 3.0) == 1.0
+    assert compose_epsilon([PureEvent(math.inf)], 0.5) == math.inf
+    assert compose_delta([PureEvent(math.inf)], 3.0) == 1.0
 
 
 @pytest.mark.parametrize("epsilons", [[1.0], [0.1] * 8, [0.3, 0.7, 0.3, 2.0, 0.05]])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 0.95])
 def test_pure_parts_against_enumeration(epsilons, share):
-    parts = [("pure", e) for e in epsilons]
+    parts = [PureEvent(e) for e in epsilons]
     epsilon = share * sum(epsilons)
     exact = randomized_response_delta(epsilons, epsilon)
     assert compose_delta(parts, epsilon) == pytest.approx(exact, rel=1e-9)
@@ -227,7 +234,7 @@ def test_pure_parts_against_enumeration(epsilons, share):
 
 def test_many_pure_parts_beat_the_sum():
     # By the central limit theorem nearly a Gaussian of mu = sqrt(1000) 0.01.
-    epsilon = compose_epsilon([("pure", 0.01)] * 1000, 1e-6)
+    epsilon = compose_epsilon([PureEvent(0.01)] * 1000, 1e-6)
     gaussian = gaussian_epsilon(math.sqrt(1000) * 0.01, 1e-6)
     assert epsilon == pytest.approx(gaussian, rel=0.01)
 
@@ -242,7 +249,7 @@ def test_gaussian_and_pure_against_enumeration_of_the_losses():
             * exact_delta(mu, epsilon - np.dot(epsilons, signs))
             for signs in [(1, 1), (1, -1), (-1, 1), (-1, -1)]
         )
-        parts = [("gaussian", mu, 0)] + [("pure", e) for e in epsilons]
+        parts = [GaussianEvent(mu, 0)] + [PureEvent(e) for e in epsilons]
         assert compose_delta(parts, epsilon) == pytest.approx(float(expected), rel=1e-9)
 
 
@@ -250,10 +257,10 @@ def test_gaussian_and_pure_against_dp_accounting():
     from dp_accounting.pld import privacy_loss_distribution as dp_pld
 
     parts = [
-        ("gaussian", 0.5, 0),
-        ("pure", 0.3),
-        ("pure", 0.3),
-        ("declared", 0.2, 1e-7),
+        GaussianEvent(0.5, 0),
+        PureEvent(0.3),
+        PureEvent(0.3),
+        DeclaredEvent(0.2, 1e-7),
     ]
     pld = dp_pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-4)
     for privacy in ((0.3, 0.0), (0.3, 0.0), (0.2, 1e-7)):
@@ -273,7 +280,7 @@ def test_gaussian_and_pure_against_monte_carlo():
     for e in epsilons:
         losses += np.where(rng.random(n) < 1 / (1 + math.exp(-e)), e, -e)
     epsilon = compose_epsilon(
-        [("gaussian", mu, 0)] + [("pure", e) for e in epsilons], 1e-3
+        [GaussianEvent(mu, 0)] + [PureEvent(e) for e in epsilons], 1e-3
     )
     terms = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
     error = terms.std() / math.sqrt(n)
@@ -282,7 +289,7 @@ def test_gaussian_and_pure_against_monte_carlo():
 
 
 def test_declared_parts():
-    part = ("declared", 0.7, 1e-6)
+    part = DeclaredEvent(0.7, 1e-6)
     assert compose_epsilon([part], 1e-6) == 0.7
     assert compose_epsilon([part], 1e-7) == math.inf
     assert compose_delta([part], 0.7) == pytest.approx(1e-6, rel=1e-9)
@@ -290,18 +297,18 @@ def test_declared_parts():
     assert compose_epsilon([part, part], 2e-6) <= 1.4
     assert compose_delta([part, part], 1.4) <= 2e-6
     # The failure mass of a declared part cannot be spent by a Gaussian.
-    assert compose_epsilon([part, ("gaussian", 1.0, 0)], 1e-6) == math.inf
+    assert compose_epsilon([part, GaussianEvent(1.0, 0)], 1e-6) == math.inf
     # Hardly more delta than fails anyway buys nothing.
     assert compose_epsilon([part], 1e-6 * (1 + 1e-12)) == 0.7
-    assert compose_epsilon([("declared", 0.7, 1.0), ("gaussian", 1.0, 0)], 1.0) == 0.0
-    with_failure = compose_delta([part, ("gaussian", 0.5, 0)], 1.0)
-    without = compose_delta([("pure", 0.7), ("gaussian", 0.5, 0)], 1.0)
+    assert compose_epsilon([DeclaredEvent(0.7, 1.0), GaussianEvent(1.0, 0)], 1.0) == 0.0
+    with_failure = compose_delta([part, GaussianEvent(0.5, 0)], 1.0)
+    without = compose_delta([PureEvent(0.7), GaussianEvent(0.5, 0)], 1.0)
     assert with_failure == pytest.approx(1e-6 + (1 - 1e-6) * without, rel=1e-9)
 
 
 def test_too_many_atoms_are_merged_pessimistically(monkeypatch):
     epsilons = [0.11, 0.23, 0.31, 0.47, 0.59, 0.6, 0.71, 0.83]
-    parts = [("pure", e) for e in epsilons]
+    parts = [PureEvent(e) for e in epsilons]
     exact = compose_delta(parts, 1.0)
     monkeypatch.setattr(_privacy_loss, "_MAX_ATOMS", 100)
     _privacy_loss._loss_atoms.cache_clear()
@@ -313,16 +320,20 @@ def test_too_many_atoms_are_merged_pessimistically(monkeypatch):
 
 
 def test_sampler_error_is_part_of_a_composition():
-    plain = compose_epsilon([("gaussian", 0.5, 0), ("pure", 0.5)], 1e-5)
-    split = [("gaussian", 0.3, 4 * 10**5), ("gaussian", 0.4, 6 * 10**5), ("pure", 0.5)]
+    plain = compose_epsilon([GaussianEvent(0.5, 0), PureEvent(0.5)], 1e-5)
+    split = [
+        GaussianEvent(0.3, 4 * 10**5),
+        GaussianEvent(0.4, 6 * 10**5),
+        PureEvent(0.5),
+    ]
     with_draws = compose_epsilon(split, 1e-5)
     assert with_draws - plain == pytest.approx(1.5e-4, rel=0.2)
     assert compose_delta(split, with_draws) == pytest.approx(1e-5, rel=1e-4)
-    assert compose_epsilon([("gaussian", 0.5, 10)], 0.0) == math.inf
-    assert compose_epsilon([("gaussian", 0.5, 10)], 1.0) == 0.0
-    assert compose_epsilon([("gaussian", math.inf, 10)], 1e-5) == math.inf
-    assert compose_delta([("gaussian", 0.0, 0)], 1.0) == 0.0
-    assert compose_delta([("gaussian", 0.01, 10)], 10.0) == 0.0
+    assert compose_epsilon([GaussianEvent(0.5, 10)], 0.0) == math.inf
+    assert compose_epsilon([GaussianEvent(0.5, 10)], 1.0) == 0.0
+    assert compose_epsilon([GaussianEvent(math.inf, 10)], 1e-5) == math.inf
+    assert compose_delta([GaussianEvent(0.0, 0)], 1.0) == 0.0
+    assert compose_delta([GaussianEvent(0.01, 10)], 10.0) == 0.0
 
 
 @given(
@@ -332,12 +343,12 @@ def test_sampler_error_is_part_of_a_composition():
 )
 @settings(max_examples=60, deadline=None)
 def test_epsilon_and_delta_are_inverse_to_each_other(mus, epsilons, delta):
-    parts = [("gaussian", mu, 0) for mu in mus] + [("pure", e) for e in epsilons]
+    parts = [GaussianEvent(mu, 0) for mu in mus] + [PureEvent(e) for e in epsilons]
     epsilon = compose_epsilon(parts, delta)
     assert compose_delta(parts, epsilon) <= delta * (1 + 1e-9)
     if epsilon > 1e-3:
         assert compose_delta(parts, epsilon * (1 - 1e-6)) > delta
-    more = [*parts, ("pure", 0.1)]
+    more = [*parts, PureEvent(0.1)]
     assert compose_epsilon(more, delta) >= epsilon * (1 - 1e-9)
 
 
@@ -345,13 +356,13 @@ def test_epsilon_and_delta_are_inverse_to_each_other(mus, epsilons, delta):
 
 
 def test_maximum_is_the_worse_side():
-    a, b = [("gaussian", 0.5, 0)], [("pure", 1.0)]
-    maximum = [("maximum", a, b)]
+    a, b = [GaussianEvent(0.5, 0)], [PureEvent(1.0)]
+    maximum = [MaximumEvent(a, b)]
     for delta in (1e-9, 1e-3):
         assert compose_epsilon(maximum, delta) == max(
             compose_epsilon(a, delta), compose_epsilon(b, delta)
         )
-    both = [("pure", 0.3), ("gaussian", 0.2, 0)]
+    both = [PureEvent(0.3), GaussianEvent(0.2, 0)]
     assert compose_epsilon([*both, *maximum], 1e-5) == max(
         compose_epsilon([*both, *a], 1e-5), compose_epsilon([*both, *b], 1e-5)
     )
@@ -361,50 +372,64 @@ def test_maximum_is_the_worse_side():
 
 
 def test_nested_and_repeated_maximum():
-    inner = ("maximum", [("gaussian", 0.5, 0)], [("gaussian", 0.7, 0)])
-    outer = ("maximum", [inner, ("gaussian", 0.1, 0)], [("gaussian", 0.2, 5)])
+    inner = MaximumEvent([GaussianEvent(0.5, 0)], [GaussianEvent(0.7, 0)])
+    outer = MaximumEvent([inner, GaussianEvent(0.1, 0)], [GaussianEvent(0.2, 5)])
     assert compose_epsilon([outer], 1e-5) == pytest.approx(
-        compose_epsilon([("gaussian", math.hypot(0.7, 0.1), 0)], 1e-5), rel=1e-6
+        compose_epsilon([GaussianEvent(math.hypot(0.7, 0.1), 0)], 1e-5), rel=1e-6
     )
     # 40 repeated splits have 41 different totals, not 2^40.
-    split = ("maximum", [("gaussian", 0.1, 0)], [("pure", 0.1)])
-    assert len(_composition._options(_composition._freeze([split] * 40))) == 41
+    split = MaximumEvent([GaussianEvent(0.1, 0)], [PureEvent(0.1)])
+    assert len(_composition._options((split,) * 40)) == 41
 
 
 def test_dominated_sides_are_dropped():
     splits = [
-        ("maximum", [("pure", 0.1 + 0.01 * i)], [("pure", 0.2 + 0.02 * i)])
+        MaximumEvent([PureEvent(0.1 + 0.01 * i)], [PureEvent(0.2 + 0.02 * i)])
         for i in range(30)
     ]
-    assert len(_composition._options(_composition._freeze(splits))) == 1
+    assert len(_composition._options(tuple(splits))) == 1
     worst = math.fsum(0.2 + 0.02 * i for i in range(30))
     assert compose_epsilon(splits, 0.0) == pytest.approx(worst, rel=1e-15)
     # A larger epsilon does not make up for a smaller delta.
-    incomparable = [("maximum", [("declared", 0.1, 1e-6)], [("declared", 0.2, 1e-7)])]
+    incomparable = [
+        MaximumEvent([DeclaredEvent(0.1, 1e-6)], [DeclaredEvent(0.2, 1e-7)])
+    ]
     assert compose_delta(incomparable, 0.15) > 1e-2
     assert compose_delta(incomparable, 0.3) == pytest.approx(1e-6, rel=1e-9)
 
 
 def test_too_many_sides_cost_the_sum():
     sides = [
-        ([("gaussian", 0.05 + 1e-3 * i, 0)], [("pure", 0.03 + 2e-3 * i)])
+        ([GaussianEvent(0.05 + 1e-3 * i, 0)], [PureEvent(0.03 + 2e-3 * i)])
         for i in range(12)
     ]
-    epsilon = compose_epsilon([("maximum", *side) for side in sides], 1e-5)
-    gaussian = [part for side in sides for part in side[0]]
-    pure = [part for side in sides for part in side[1]]
+    epsilon = compose_epsilon([MaximumEvent(*side) for side in sides], 1e-5)
+    gaussian = [event for side in sides for event in side[0]]
+    pure = [event for side in sides for event in side[1]]
     assert epsilon >= compose_epsilon(gaussian, 1e-5)
     assert epsilon >= compose_epsilon(pure, 1e-5)
     assert epsilon <= compose_epsilon(gaussian + pure, 1e-5)
 
 
-def test_parts_survive_json():
-    parts = [
-        ("gaussian", 0.5, 10),
-        ("maximum", [("pure", 0.5)], [("gaussian", 1.0, 0)]),
+def test_events_survive_json():
+    events = [
+        GaussianEvent(0.5, 10),
+        MaximumEvent([PureEvent(0.5)], [GaussianEvent(1.0, 0)]),
     ]
-    again = json.loads(json.dumps(parts))
-    assert compose_epsilon(again, 1e-5) == compose_epsilon(parts, 1e-5)
+    stored = json.loads(json.dumps([event.to_dict() for event in events]))
+    assert [_events.event_from_dict(one) for one in stored] == events
+    with pytest.raises(ValueError, match="newer version of the library"):
+        _events.event_from_dict({"kind": "staircase", "epsilon": 1.0})
+    with pytest.raises(ValueError, match="A pure event has the fields"):
+        _events.event_from_dict({"kind": "pure", "epsilon": 1.0, "gamma": 0.5})
+
+
+def test_stored_kinds_keep_their_names():
+    """The evolution rule: a stored kind is never removed or renamed."""
+    assert set(_events._KINDS) >= {
+        "gaussian", "pure", "declared", "threshold", "poisson_gaussian",
+        "without_replacement_gaussian", "maximum",
+    }  # fmt: skip
 
 
 # --- Sampled Gaussians ----------------------------------------------------------------
@@ -425,7 +450,7 @@ def test_poisson_against_dp_accounting(q, z, steps, delta):
     reference = dp_pld.from_gaussian_mechanism(
         z, sampling_prob=q, value_discretization_interval=2e-4
     ).self_compose(steps)
-    epsilon = compose_epsilon([("poisson_gaussian", q, z, steps)], delta)
+    epsilon = compose_epsilon([PoissonGaussianEvent(q, z, steps)], delta)
     assert epsilon == pytest.approx(reference.get_epsilon_for_delta(delta), rel=2e-3)
 
 
@@ -471,8 +496,8 @@ def test_connected_dots_lie_above_the_curve(q, z):
 def test_lemma_c_needs_more_than_either_branch():
     """Privacy analysis, Lemma C: remove 2.65, add 2.19, an admissible triple 2.76."""
     arguments = (0.02, 1.0, 1000)
-    poisson = compose_epsilon([("poisson_gaussian", *arguments)], 1e-3)
-    symmetrised = compose_epsilon([("without_replacement_gaussian", *arguments)], 1e-3)
+    poisson = compose_epsilon([PoissonGaussianEvent(*arguments)], 1e-3)
+    symmetrised = compose_epsilon([WithoutReplacementGaussianEvent(*arguments)], 1e-3)
     assert poisson == pytest.approx(2.65, abs=0.01)
     assert symmetrised >= 2.76
 
@@ -506,13 +531,13 @@ def symmetrised_losses(q, z, steps, n_runs, seed):
 )
 def test_lemma_c_against_monte_carlo(q, z, steps, delta):
     losses = symmetrised_losses(q, z, steps, 20_000, seed=0)
-    epsilon = compose_epsilon([("without_replacement_gaussian", q, z, steps)], delta)
+    epsilon = compose_epsilon([WithoutReplacementGaussianEvent(q, z, steps)], delta)
     terms = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
     error = terms.std() / math.sqrt(terms.size)
     assert abs(terms.mean() - delta) < 4 * error
     # Were epsilon 3 % smaller, the same losses would exceed delta.
     assert (
-        compose_delta([("without_replacement_gaussian", q, z, steps)], 0.97 * epsilon)
+        compose_delta([WithoutReplacementGaussianEvent(q, z, steps)], 0.97 * epsilon)
         > 1.05 * delta
     )
 
@@ -528,7 +553,7 @@ def test_dp_accounting_replace_one_is_another_mechanism():
         sampling_prob=0.05,
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
     ).self_compose(50)
-    ours = compose_epsilon([("without_replacement_gaussian", 0.05, 1.0, 50)], 1e-5)
+    ours = compose_epsilon([WithoutReplacementGaussianEvent(0.05, 1.0, 50)], 1e-5)
     assert theirs.get_epsilon_for_delta(1e-5) == pytest.approx(1.37, abs=0.01)
     assert ours >= 2.67
 
@@ -560,7 +585,7 @@ def test_noise_per_step_of_the_privacy_analysis(q, steps, epsilon, sampled, full
     ],
 )
 def test_true_epsilon_of_the_published_calibration(q, steps, multiplier, lower, upper):
-    part = ("without_replacement_gaussian", q, multiplier, steps)
+    part = WithoutReplacementGaussianEvent(q, multiplier, steps)
     epsilon = compose_epsilon([part], 0.1 / 30_000)
     assert lower <= epsilon <= upper * 1.005
 
@@ -574,21 +599,23 @@ def test_true_epsilon_of_the_published_calibration(q, steps, multiplier, lower, 
 )
 def test_sampled_calibration_is_private_and_tight(calibrate, epsilon, q, steps):
     kind = {
-        calibrate_poisson: "poisson_gaussian",
-        calibrate_without_replacement: "without_replacement_gaussian",
+        calibrate_poisson: PoissonGaussianEvent,
+        calibrate_without_replacement: WithoutReplacementGaussianEvent,
     }[calibrate]
     multiplier = calibrate(epsilon, 1e-6, q, steps)
-    part = (kind, q, multiplier, steps)
+    part = kind(q, multiplier, steps)
     assert compose_delta([part], epsilon) <= 1e-6
     assert compose_epsilon([part], 1e-6) <= epsilon
-    assert compose_delta([(kind, q, 0.999 * multiplier, steps)], epsilon) > 1e-6
+    assert compose_delta([kind(q, 0.999 * multiplier, steps)], epsilon) > 1e-6
     assert multiplier <= math.sqrt(steps) / gaussian_mu(epsilon, 1e-6)
 
 
 def test_sampled_calibration_pays_for_the_sampler():
     plain = calibrate_poisson(1.0, 1e-6, 0.1, 20)
     multiplier = calibrate_poisson(1.0, 1e-6, 0.1, 20, n_draws=10**6)
-    parts = [("poisson_gaussian", 0.1, multiplier, 20), ("gaussian", 0.0, 10**6)]
+    parts = [PoissonGaussianEvent(0.1, multiplier, 20, n_draws=10**6)]
+    apart = [PoissonGaussianEvent(0.1, multiplier, 20), GaussianEvent(0.0, 10**6)]
+    assert compose_epsilon(parts, 1e-6) == compose_epsilon(apart, 1e-6)
     assert 1e-5 < multiplier / plain - 1 < 1e-3
     assert 1 - 1e-4 < compose_epsilon(parts, 1e-6) <= 1.0
 
@@ -598,35 +625,35 @@ def test_a_sampling_rate_of_one_is_the_full_batch():
         multiplier = calibrate(1.0, 1e-5, 1.0, 16)
         assert multiplier == 4 / gaussian_mu(1.0, 1e-5)
         assert calibrate(math.inf, 1e-5, 0.5, 16) == 0.0
-    epsilon = compose_epsilon([("poisson_gaussian", 1.0, multiplier, 16)], 1e-5)
+    epsilon = compose_epsilon([PoissonGaussianEvent(1.0, multiplier, 16)], 1e-5)
     assert epsilon == pytest.approx(1.0, rel=1e-6)
 
 
 def test_sampled_parts_compose_with_exact_ones():
-    sampled = ("without_replacement_gaussian", 0.999999, 2.0, 4)
-    rest = [("gaussian", 0.5, 0), ("pure", 0.3), ("declared", 0.2, 1e-7)]
+    sampled = WithoutReplacementGaussianEvent(0.999999, 2.0, 4)
+    rest = [GaussianEvent(0.5, 0), PureEvent(0.3), DeclaredEvent(0.2, 1e-7)]
     # At a rate of almost one the sampled part is a Gaussian of mu = 1.
-    exact = compose_epsilon([("gaussian", 1.0, 0), *rest], 1e-5)
+    exact = compose_epsilon([GaussianEvent(1.0, 0), *rest], 1e-5)
     assert compose_epsilon([sampled, *rest], 1e-5) == pytest.approx(exact, rel=2e-3)
     assert compose_epsilon([sampled, *rest], 1e-7) == math.inf
     assert compose_epsilon([sampled], 0.0) == math.inf
-    draws = compose_epsilon([sampled, ("gaussian", 0.5, 10**6), *rest[1:]], 1e-5)
+    draws = compose_epsilon([sampled, GaussianEvent(0.5, 10**6), *rest[1:]], 1e-5)
     assert 1e-4 < draws - compose_epsilon([sampled, *rest], 1e-5) < 3e-4
-    assert compose_delta([sampled, ("pure", math.inf)], 1.0) == 1.0
+    assert compose_delta([sampled, PureEvent(math.inf)], 1.0) == 1.0
 
 
 def test_several_sampled_parts():
-    part = ("poisson_gaussian", 0.1, 2.0, 30)
+    part = PoissonGaussianEvent(0.1, 2.0, 30)
     twice = compose_epsilon([part, part], 1e-5)
-    at_once = compose_epsilon([("poisson_gaussian", 0.1, 2.0, 60)], 1e-5)
+    at_once = compose_epsilon([PoissonGaussianEvent(0.1, 2.0, 60)], 1e-5)
     assert twice == pytest.approx(at_once, rel=2e-3)
-    assert compose_epsilon([part, ("maximum", [part], [])], 1e-5) == twice
+    assert compose_epsilon([part, MaximumEvent([part], [])], 1e-5) == twice
 
 
 def test_dp_accounting_is_imported_only_where_it_is_needed():
     code = (
-        "import sys; from fairpriv_sklearn.accounting import compose_epsilon;"
-        "compose_epsilon([('gaussian', 1.0, 5), ('pure', 1.0)], 1e-5);"
+        "import sys; from fairpriv_sklearn.accounting import *;"
+        "compose_epsilon([GaussianEvent(1.0, 5), PureEvent(1.0)], 1e-5);"
         "assert 'dp_accounting' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -646,14 +673,6 @@ def test_dp_accounting_is_imported_only_where_it_is_needed():
         (lambda: calibrate_gaussian(1.0, 0.1, n_draws=1.5), "n_draws must be a whole"),
         (lambda: compose_epsilon([], -0.1), "delta must be in"),
         (lambda: compose_delta([], -0.1), "epsilon must be in"),
-        (lambda: compose_epsilon([("laplace", 1.0)], 0.1), "Unknown privacy part"),
-        (lambda: compose_epsilon([("pure", 1.0, 0.1)], 0.1), "Unknown privacy part"),
-        (lambda: compose_epsilon([("pure", -1.0)], 0.1), "epsilon must be in"),
-        (lambda: compose_epsilon([("declared", 1.0, 2.0)], 0.1), "delta must be in"),
-        (
-            lambda: compose_epsilon([("poisson_gaussian", 0.1, 0.0, 5)], 0.1),
-            "noise_multiplier must be in",
-        ),
         (lambda: calibrate_poisson(1.0, 1e-5, 0.0, 5), "q must be in"),
         (lambda: calibrate_poisson(1.0, 1e-5, 0.5, 0), "steps must be a whole"),
         (lambda: calibrate_poisson(1.0, 1e-5, 0.5, 1e12), r"\[1, 10000000\]"),
@@ -674,12 +693,12 @@ CALIBRATIONS = [calibrate_poisson, calibrate_without_replacement]
 @pytest.mark.parametrize("epsilon", [1e6, 1e20, 1e150, 1e300])
 def test_huge_numbers_compose_without_overflow(epsilon):
     """A huge loss stays huge, or becomes infinite; nothing raises."""
-    parts = [("pure", epsilon), ("gaussian", 1.0, 4)]
+    parts = [PureEvent(epsilon), GaussianEvent(1.0, 4)]
     assert epsilon <= compose_epsilon(parts, 1e-5) <= math.inf
     assert 0.0 <= compose_delta(parts, epsilon) <= 1.0
-    assert 0.0 <= compose_delta([("gaussian", 1.0, 4)], epsilon) <= 1e-6
+    assert 0.0 <= compose_delta([GaussianEvent(1.0, 4)], epsilon) <= 1e-6
     assert gaussian_epsilon(epsilon, 1e-5) > epsilon
-    assert compose_epsilon([("gaussian", epsilon, 4)], 1e-5) > epsilon
+    assert compose_epsilon([GaussianEvent(epsilon, 4)], 1e-5) > epsilon
     assert calibrate_gaussian(1e6, 1e-5, n_draws=1000) > 1000
 
 
@@ -697,8 +716,15 @@ def test_small_rates_on_a_coarse_grid_stay_tight(calibrate, q, monkeypatch):
     monkeypatch.setattr(_privacy_loss, "_MIN_POINTS", 1 << 18)
     for cached in (_composition._delta_of, _privacy_loss._privacy_loss_distribution):
         cached.cache_clear()
-    kind = calibrate.__name__.replace("calibrate_", "") + "_gaussian"
-    assert compose_delta([(kind, q, coarse, 100)], 1.0) <= 1e-6
-    assert compose_delta([(kind, q, coarse * (1 - 1e-4), 100)], 1.0) > 1e-6
+    poisson = calibrate is calibrate_poisson
+    kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
+    assert compose_delta([kind(q, coarse, 100)], 1.0) <= 1e-6
+    assert compose_delta([kind(q, coarse * (1 - 1e-4), 100)], 1.0) > 1e-6
     for cached in (_composition._delta_of, _privacy_loss._privacy_loss_distribution):
         cached.cache_clear()
+
+
+@pytest.mark.parametrize("events", [[("pure", 1.0)], PureEvent(1.0), "pure", 3])
+def test_only_events_compose(events):
+    with pytest.raises(TypeError, match="event"):
+        compose_epsilon(events, 0.1)

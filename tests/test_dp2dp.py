@@ -11,7 +11,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.metrics import (
@@ -69,7 +72,7 @@ def test_gradient_spends_its_budget_and_no_more():
     guarantee = model.privacy_
     assert 0.699 < guarantee.epsilon <= 0.7 and guarantee.delta == 1e-6
     mu = calibrate_gaussian(0.7, 1e-6, n_draws=12 * 4)
-    assert guarantee.parts == (("gaussian", mu, 48),)
+    assert guarantee.events == (GaussianEvent(mu, 48),)
     assert model.n_iter_ == 12
     assert "classes=[0, 1]" in guarantee.assumptions
     assert guarantee.noise_is_secure
@@ -93,7 +96,8 @@ def test_histogram_is_pure(relation):
 def test_noise_of_a_release(relation, scale):
     model = DP2DPClassifier(oracle(), max_iter=9, neighboring=relation, **PUBLIC)
     model.groups_, model.classes_ = np.arange(2), np.arange(2)
-    mechanism, (_, mu, _) = model._mechanism()
+    mechanism, event = model._mechanism()
+    mu = event.mu
     # Never below the exact value, and above it by the rounding to the grid only.
     assert scale * 3 / mu <= mechanism.scale <= scale * 3 / mu * (1 + 3e-5)
 
@@ -104,7 +108,7 @@ def test_a_base_without_a_guarantee_leaves_the_whole_uncovered():
     model.fit(X, y, sensitive_features=group)
     assert model.privacy_.epsilon == np.inf
     assert model.privacy_.uncovered == ("estimator",)
-    assert model.privacy_.parts[0][0] == "gaussian"
+    assert model.privacy_.events[0].kind == "gaussian"
 
 
 def test_phases_on_disjoint_rows_cost_the_larger_one():
@@ -177,7 +181,7 @@ def test_audit_of_the_gradient_transcript(monkeypatch, relation):
         direction = [1.0, -1.0] if relation == "replace_one" else [1.0, 0.0]
         sides.append(np.array(transcripts) @ direction)
     bound = gaussian_audit(*sides)
-    (_, mu, _), *_ = model.privacy_.parts
+    mu = model.privacy_.events[0].mu
     # Too little noise by sqrt(2) would be seen: the bound is then above mu.
     assert 0.6 * mu < bound <= mu
 

@@ -202,7 +202,8 @@ def test_releases_fit_into_the_budget(relation, monkeypatch):
     ).fit(X, y)
     shares, sizes = zip(*spent, strict=True)
     assert len(spent) == 8 and sum(shares) == pytest.approx(1)
-    ((kind, mu, n_draws),) = generator.privacy_.parts
+    (event,) = generator.privacy_.events
+    kind, mu, n_draws = event.kind, event.mu, event.n_draws
     assert kind == "gaussian" and n_draws == sum(sizes) and mu < np.inf
     assert "gradients" in generator.privacy_.mechanism
 
@@ -299,6 +300,6 @@ def test_audit_of_a_whole_fit(monkeypatch):
             noisy = released[-1][0].item() / (2 * sign**2) * fit._plan_.moments.clip
             seen.append(noisy + fit._means[0, 0])
         outputs.append(seen)
-    mu = fit.privacy_.parts[0][1]
+    mu = fit.privacy_.events[0].mu
     # a sensitivity too small by the root of two is caught: the bound is then 1.07 mu
     assert 0.6 * mu < gaussian_audit(*outputs) <= mu

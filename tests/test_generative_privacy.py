@@ -289,7 +289,7 @@ def test_audit_of_a_whole_fit():
             for seed in range(600)
         ]
         outputs.append([fit._mixture.means.sum() for fit in fits])
-    mu = fits[0].privacy_.parts[0][1]
+    mu = fits[0].privacy_.events[0].mu
     assert 0 < gaussian_audit(*outputs) <= mu
 
 
@@ -416,7 +416,7 @@ def test_network_releases_the_chosen_components_only(monkeypatch):
     for gradient in pulled:  # nothing outside the span, up to single precision
         assert gradient.shape == (50, 81)
         np.testing.assert_allclose(gradient @ basis @ basis.T, gradient, atol=1e-4)
-    assert generator.privacy_.parts[1][-1] == 3 * 50 * 7
+    assert generator.privacy_.events[0].n_draws == 3 * 50 * 7
 
 
 def test_network_shows_nothing_of_its_batches():

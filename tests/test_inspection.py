@@ -15,6 +15,10 @@ from sklearn.naive_bayes import GaussianNB
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PureEvent,
+)
 from fairpriv_sklearn.datasets import (  # noqa: E402
     make_biased_regression,
     make_spurious_bias,
@@ -282,16 +286,16 @@ def test_tradeoff_averages_over_the_repeats(data):
 
 # ---------------------------------------------------------------------- privacy profile
 def guarantee(parts, delta=1e-5):
-    return PrivacyGuarantee.from_parts(
+    return PrivacyGuarantee.from_events(
         parts, delta=delta, neighboring="replace_one", mechanism="test"
     )
 
 
 def test_profile_is_the_textbook_curve():
     mu, epsilons = 0.8, np.linspace(0, 3, 13)
-    pure = guarantee([("pure", 1.0)], delta=0.0)
+    pure = guarantee([PureEvent(1.0)], delta=0.0)
     display = PrivacyProfileDisplay.from_guarantees(
-        {"gauss": guarantee([("gaussian", mu, 0)]), "pure": pure}, epsilons=epsilons
+        {"gauss": guarantee([GaussianEvent(mu, 0)]), "pure": pure}, epsilons=epsilons
     )
     expected = norm.cdf(-epsilons / mu + mu / 2) - np.exp(epsilons) * norm.cdf(
         -epsilons / mu - mu / 2
@@ -314,7 +318,7 @@ def test_profile_is_the_textbook_curve():
 
 
 def test_profile_of_lists_estimators_and_uncovered_objects(fitted):
-    one = guarantee([("gaussian", 1.0, 0)])
+    one = guarantee([GaussianEvent(1.0, 0)])
     display = PrivacyProfileDisplay.from_guarantees([one, one])
     assert display.names == ["guarantee 1", "guarantee 2"]
     assert display.epsilon[-1] == pytest.approx(2 * one.epsilon)

@@ -21,6 +21,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
 from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PureEvent,
     calibrate_gaussian,
     calibrate_poisson,
     compose_epsilon,
@@ -31,18 +36,19 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
     _store,
 )
+from fairpriv_sklearn.privacy._guarantee import UNIT_OF_PRIVACY
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "examples" / "benchmarks"
 
 
-def guarantee(*parts, neighboring="replace_one", delta=0.0, **options):
-    return PrivacyGuarantee.from_parts(
-        parts, delta=delta, neighboring=neighboring, mechanism="noise", **options
+def guarantee(*events, neighboring="replace_one", delta=0.0, **options):
+    return PrivacyGuarantee.from_events(
+        events, delta=delta, neighboring=neighboring, mechanism="noise", **options
     )
 
 
-PURE = guarantee(("pure", 1.0))
+PURE = guarantee(PureEvent(1.0))
 
 
 def spend_until_refused(ledger, fit, at_most=100):
@@ -79,25 +85,26 @@ def test_the_sixth_of_ten_pure_fits_is_refused(new_ledger, delta):
     ledger = new_ledger(5, delta)
     assert spend_until_refused(ledger, PURE, 10) == 5
     assert len(ledger.spends()) == 5
-    assert ledger.total() == (compose_epsilon([("pure", 1.0)] * 5, delta), delta)
+    assert ledger.total() == (compose_epsilon([PureEvent(1.0)] * 5, delta), delta)
 
 
 def test_rounding_refuses_nobody_and_admits_nobody(new_ledger):
-    assert spend_until_refused(new_ledger(1.0), guarantee(("pure", 0.1))) == 10
-    assert spend_until_refused(new_ledger(1.0 - 1e-8), guarantee(("pure", 0.1))) == 9
-    assert spend_until_refused(new_ledger(0.3), guarantee(("pure", 0.1))) == 3
+    assert spend_until_refused(new_ledger(1.0), guarantee(PureEvent(0.1))) == 10
+    assert spend_until_refused(new_ledger(1.0 - 1e-8), guarantee(PureEvent(0.1))) == 9
+    assert spend_until_refused(new_ledger(0.3), guarantee(PureEvent(0.1))) == 3
 
 
 def test_a_calibrated_fit_fits_under_a_cap_of_its_own_size(new_ledger):
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=5000)
     assert (
         spend_until_refused(
-            new_ledger(1.0, 1e-5), guarantee(("gaussian", mu, 5000), delta=1e-5)
+            new_ledger(1.0, 1e-5), guarantee(GaussianEvent(mu, 5000), delta=1e-5)
         )
         == 1
     )
     multiplier = calibrate_poisson(1.0, 1e-5, 0.05, 20)
-    sampled = guarantee(("poisson_gaussian", 0.05, multiplier, 20), delta=1e-5)
+    sampled = PoissonGaussianEvent(0.05, multiplier, 20)
+    sampled = guarantee(sampled, delta=1e-5, neighboring="add_remove")
     assert spend_until_refused(new_ledger(1.0, 1e-5), sampled) == 1
 
 
@@ -107,26 +114,27 @@ def test_gaussian_fits_are_composed_tightly(new_ledger):
     # mu grows with the root of the number of fits: more fit than 4.
     allowed = int((calibrate_gaussian(4.0, 1e-5) / mu) ** 2)
     assert allowed > 8
-    assert spend_until_refused(ledger, guarantee(("gaussian", mu, 0), delta=1e-5)) == (
+    assert spend_until_refused(ledger, guarantee(GaussianEvent(mu, 0), delta=1e-5)) == (
         allowed
     )
-    expected = compose_epsilon([("gaussian", mu * math.sqrt(allowed), 0)], 1e-5)
+    expected = compose_epsilon([GaussianEvent(mu * math.sqrt(allowed), 0)], 1e-5)
     assert ledger.total().epsilon == pytest.approx(expected, rel=1e-9)
 
 
 def test_equal_sampled_fits_are_composed_as_more_steps(new_ledger):
     ledger = new_ledger(3.0, 1e-5)
-    part = ("poisson_gaussian", 0.05, 1.5, 20)
+    part = PoissonGaussianEvent(0.05, 1.5, 20)
     for _ in range(3):
-        ledger.spend(guarantee(part, delta=1e-5))
-    ledger.spend(guarantee(("poisson_gaussian", 0.1, 2.0, 5), delta=1e-5))
-    together = [("poisson_gaussian", 0.05, 1.5, 60), ("poisson_gaussian", 0.1, 2.0, 5)]
+        ledger.spend(guarantee(part, delta=1e-5, neighboring="add_remove"))
+    other = PoissonGaussianEvent(0.1, 2.0, 5)
+    ledger.spend(guarantee(other, delta=1e-5, neighboring="add_remove"))
+    together = [PoissonGaussianEvent(0.05, 1.5, 60), PoissonGaussianEvent(0.1, 2.0, 5)]
     assert ledger.total().epsilon == compose_epsilon(together, 1e-5)
 
 
 def test_gaussian_fits_need_a_delta(new_ledger):
     with pytest.raises(BudgetExceededError, match="asks for epsilon = inf at delta"):
-        new_ledger(100.0, 0.0).spend(guarantee(("gaussian", 0.1, 0), delta=1e-5))
+        new_ledger(100.0, 0.0).spend(guarantee(GaussianEvent(0.1, 0), delta=1e-5))
 
 
 def test_declared_deltas_add_up_to_the_cap(new_ledger):
@@ -135,7 +143,7 @@ def test_declared_deltas_add_up_to_the_cap(new_ledger):
 
 
 def test_infinite_price_needs_an_infinite_cap(new_ledger):
-    free = guarantee(("gaussian", math.inf, 0), delta=1e-5)
+    free = guarantee(GaussianEvent(math.inf, 0), delta=1e-5)
     assert free.epsilon == math.inf
     with pytest.raises(BudgetExceededError):
         new_ledger(1e9, 1e-5).spend(free)
@@ -149,7 +157,7 @@ def test_infinite_price_needs_an_infinite_cap(new_ledger):
 
 def test_an_uncovered_fit_pays_for_its_covered_phase(new_ledger):
     ledger = new_ledger(2.5)
-    half = guarantee(("pure", 1.0), uncovered=["estimator"])
+    half = guarantee(PureEvent(1.0), uncovered=["estimator"])
     assert half.epsilon == math.inf
     ledger.spend(half)
     (spend,) = ledger.spends()
@@ -163,18 +171,18 @@ def test_an_uncovered_fit_pays_for_its_covered_phase(new_ledger):
 def test_a_refusal_speaks_in_public_numbers_and_records_nothing(new_ledger):
     ledger = new_ledger(2.5)
     with pytest.raises(BudgetExceededError) as first:
-        ledger.spend(guarantee(("pure", 3.0)))
+        ledger.spend(guarantee(PureEvent(3.0)))
     assert "With epsilon = 0 already spent" in str(first.value)
     ledger.spend(PURE)
     with pytest.raises(BudgetExceededError) as second:
-        ledger.spend(guarantee(("pure", 2.0)))
+        ledger.spend(guarantee(PureEvent(2.0)))
     assert str(second.value) == (
         "This fit asks for epsilon = 2 at delta = 0. With epsilon = 1 already spent "
         "the total would be epsilon = 3, above the cap of epsilon = 2.5. Nothing was "
         "spent."
     )
     assert len(ledger.spends()) == 1
-    ledger.spend(guarantee(("pure", 1.5)))
+    ledger.spend(guarantee(PureEvent(1.5)))
     error = pickle.loads(pickle.dumps(second.value))
     assert type(error) is BudgetExceededError and str(error) == str(second.value)
 
@@ -182,7 +190,7 @@ def test_a_refusal_speaks_in_public_numbers_and_records_nothing(new_ledger):
 def test_relations_do_not_mix_in_one_data_set(new_ledger):
     ledger = new_ledger(5)
     ledger.spend(PURE)
-    other = guarantee(("pure", 1.0), neighboring="add_remove")
+    other = guarantee(PureEvent(1.0), neighboring="add_remove")
     with pytest.raises(ValueError, match="Fit all models with the same"):
         ledger.spend(other)
     assert len(ledger.spends()) == 1
@@ -190,13 +198,13 @@ def test_relations_do_not_mix_in_one_data_set(new_ledger):
 
 
 simple_fits = st.one_of(
-    st.builds(lambda e: (("pure", e),), st.floats(1e-3, 2)),
-    st.builds(lambda mu, n: (("gaussian", mu, n),), st.floats(1e-3, 1), st.just(50)),
+    st.builds(lambda e: (PureEvent(e),), st.floats(1e-3, 2)),
+    st.builds(lambda mu, n: (GaussianEvent(mu, n),), st.floats(1e-3, 1), st.just(50)),
     st.builds(
-        lambda e, d: (("declared", e, d),), st.floats(1e-3, 1), st.floats(0, 6e-6)
+        lambda e, d: (DeclaredEvent(e, d),), st.floats(1e-3, 1), st.floats(0, 6e-6)
     ),
     st.builds(
-        lambda e, mu: (("maximum", (("pure", e),), (("gaussian", mu, 0),)),),
+        lambda e, mu: (MaximumEvent((PureEvent(e),), (GaussianEvent(mu, 0),)),),
         st.floats(1e-3, 1),
         st.floats(1e-3, 1),
     ),
@@ -234,7 +242,7 @@ def test_what_was_accepted_never_passes_the_cap(epsilon, delta, fits):
 def test_spends_are_listed_in_full(new_ledger):
     ledger = new_ledger(5, 1e-5)
     fit = guarantee(
-        ("gaussian", 0.1, 7),
+        GaussianEvent(0.1, 7),
         delta=1e-6,
         assumptions=["groups"],
         noise_is_secure=False,
@@ -250,14 +258,15 @@ def test_spends_are_listed_in_full(new_ledger):
         "delta": 1e-6,
         "neighboring": "replace_one",
         "mechanism": "noise",
-        "parts": (("gaussian", 0.1, 7),),
-        "assumptions": ("groups",),
+        "events": (GaussianEvent(0.1, 7),),
+        "assumptions": ("groups", UNIT_OF_PRIVACY),
+        "conditional_on": (),
         "uncovered": (),
         "noise_is_secure": False,
     }
     assert second["label"] == "" and second["epsilon"] == 1.0
-    first["parts"] = None
-    assert ledger.spends()[0]["parts"] is not None
+    first["events"] = None
+    assert ledger.spends()[0]["events"] is not None
 
 
 def test_frame_and_markdown(new_ledger):
@@ -271,7 +280,7 @@ def test_frame_and_markdown(new_ledger):
     assert len(ledger.to_frame()) == 0
     assert "epsilon = 0 of 5 spent" in ledger.to_markdown()
     ledger.spend(PURE, label="a|b")
-    ledger.spend(guarantee(("pure", 0.5), uncovered=["base"]), label="second")
+    ledger.spend(guarantee(PureEvent(0.5), uncovered=["base"]), label="second")
     assert list(ledger.to_frame()["epsilon"]) == [1.0, 0.5]
     text = ledger.to_markdown()
     assert "epsilon = 1.5 of 5 spent at delta = 0, 3.5 left" in text
@@ -285,8 +294,8 @@ def test_remaining_is_accepted_and_more_is_not(new_ledger):
     ledger.spend(PURE)
     assert ledger.remaining() == (2.0, 0.0)
     with pytest.raises(BudgetExceededError):
-        ledger.spend(guarantee(("pure", 2.0 + 1e-6)))
-    ledger.spend(guarantee(("pure", ledger.remaining().epsilon)))
+        ledger.spend(guarantee(PureEvent(2.0 + 1e-6)))
+    ledger.spend(guarantee(PureEvent(ledger.remaining().epsilon)))
     assert ledger.remaining().epsilon == 0.0
 
 
@@ -351,10 +360,10 @@ def test_spends_are_mirrored(new_ledger):
     mirror, other = Accountant(), Accountant()
     ledger = new_ledger(3, 1e-5, mirror=mirror)
     ledger.spend(PURE)
-    clone(ledger).spend(guarantee(("pure", 0.5), delta=0.0, uncovered=["base"]))
+    clone(ledger).spend(guarantee(PureEvent(0.5), delta=0.0, uncovered=["base"]))
     assert mirror.spent == [(1.0, 0.0), (0.5, 0.0)]
     with pytest.raises(BudgetExceededError):
-        ledger.spend(guarantee(("pure", 2.0)))
+        ledger.spend(guarantee(PureEvent(2.0)))
     assert len(mirror.spent) == 2
     ledger.for_dataset("x").spend(PURE)
     ledger.for_dataset("x", mirror=other).spend(PURE)
@@ -383,7 +392,7 @@ def test_diffprivlib_accountant_as_mirror():
     accountant = diffprivlib.BudgetAccountant(2.0, 1e-4)
     ledger = PrivacyLedger(5, 1e-5, mirror=accountant)
     ledger.spend(PURE)
-    ledger.spend(guarantee(("gaussian", 0.1, 0), delta=1e-6))
+    ledger.spend(guarantee(GaussianEvent(0.1, 0), delta=1e-6))
     assert accountant.spent_budget[0] == (1.0, 0.0)
     with pytest.raises(diffprivlib.BudgetError):
         ledger.spend(PURE)
@@ -509,7 +518,7 @@ print(json.dumps([ledger_stress.race(folder) for folder in folders]))
         assert result["answers"] == 32
         assert result["accepted"] == 2
         assert result["recorded"] == 5
-        assert result["epsilon"] == compose_epsilon([("pure", 1.0)] * 5, 1e-5)
+        assert result["epsilon"] == compose_epsilon([PureEvent(1.0)] * 5, 1e-5)
 
 
 @needs_fork
@@ -538,8 +547,9 @@ print(json.dumps(results))
 def test_forks_amid_the_spends_of_other_threads(path):
     code = """
 import json, os, sys, threading
+from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
-fit = PrivacyGuarantee(0.01, 0.0, "replace_one", "counts", (("pure", 0.01),))
+fit = PrivacyGuarantee(0.01, 0.0, "replace_one", "counts", (PureEvent(0.01),))
 ledger = PrivacyLedger(100, 0.0, sys.argv[1])
 memory = PrivacyLedger(100)
 stop = threading.Event()
@@ -752,7 +762,7 @@ def test_a_locked_file_says_so(path, monkeypatch):
 def test_a_spend_stays_cheap_after_many(new_ledger):
     """Time on a CPU, as the disk of a test machine may be busy; generous by 5."""
     ledger = new_ledger(50, 1e-5)
-    fit = guarantee(("gaussian", 0.01, 100), delta=1e-5)
+    fit = guarantee(GaussianEvent(0.01, 100), delta=1e-5)
     for _ in range(200 if ledger.path is None else 60):
         ledger.spend(fit)
     start = time.process_time()

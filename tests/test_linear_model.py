@@ -16,7 +16,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.fixes import parse_version
 
 from fairpriv_sklearn._training._penalty import gradient_sensitivity
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    WithoutReplacementGaussianEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -387,8 +390,9 @@ def test_minibatches(constraint):
     model = fair(group_sizes_public=True, constraint=constraint, **params)
     model.fit(X, y, sensitive_features=groups)
     assert model.score(X, y) > 0.75
-    kind, q, _, steps = model.privacy_.parts[0]
-    assert (kind, steps) == ("without_replacement_gaussian", 60)
+    (event,) = model.privacy_.events
+    q = event.q
+    assert isinstance(event, WithoutReplacementGaussianEvent) and event.steps == 60
     assert q == pytest.approx(0.1, abs=0.001)
     assert 0.99 < model.privacy_.epsilon <= 1.0
     unfair = plain(**params).fit(X, y)

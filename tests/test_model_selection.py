@@ -26,7 +26,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._rowwise import repeats_are_spread, repeats_share_a_draw
-from fairpriv_sklearn.accounting import calibrate_gaussian, compose_epsilon
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    PureEvent,
+    calibrate_gaussian,
+    compose_epsilon,
+)
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -112,15 +118,15 @@ class Stub(ClassifierMixin, DPEstimator):
         source = noise_source(self.random_state)
         if self.kind == "gaussian":
             mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=1)
-            part = ("gaussian", mu, 1)
+            part = GaussianEvent(mu, 1)
             self.mechanism_ = GaussianMechanism(1.0, mu, 1)
             value = self.mechanism_.release(np.clip(X[:, 0], 0, 1).sum(), source)
         else:
             self.mechanism_ = DiscreteLaplaceMechanism(1, self.epsilon)
-            part = ("pure", self.mechanism_.epsilon_spent)
+            part = PureEvent(self.mechanism_.epsilon_spent)
             count = np.array([(X[:, 0] > 0.5).sum()])
             value = self.mechanism_.release(count, source)
-        guarantee = PrivacyGuarantee.from_parts(
+        guarantee = PrivacyGuarantee.from_events(
             [part],
             delta=self.delta,
             neighboring=self.neighboring,
@@ -308,7 +314,7 @@ def test_few_candidates_compose_and_many_repeat():
     assert plan(30).method == "repeat"
     # "auto" is at least as generous to a fit as either way.
     for n in (1, 2, 4, 8, 30):
-        for kind in ("gaussian", "approximate"):
+        for kind in GaussianEvent("approximate"):
             ways = [plan(n, kind=kind, method=m).fit.size for m in ("compose", "auto")]
             assert ways[1] >= ways[0]
 
@@ -316,10 +322,10 @@ def test_few_candidates_compose_and_many_repeat():
 def test_composed_fits_cost_what_they_should():
     share = plan(7, method="compose").fit
     mu = share.mu * math.sqrt(7)
-    assert compose_epsilon([("gaussian", mu, 7000)], 1e-5) <= 3.0 * (1 + 1e-9)
-    assert compose_epsilon([("gaussian", mu * 1.001, 7000)], 1e-5) > 3.0
+    assert compose_epsilon([GaussianEvent(mu, 7000)], 1e-5) <= 3.0 * (1 + 1e-9)
+    assert compose_epsilon([GaussianEvent(mu * 1.001, 7000)], 1e-5) > 3.0
     share = plan(7, kind="approximate", method="compose").fit
-    parts = [("declared", share.epsilon, share.delta)] * 7
+    parts = [DeclaredEvent(share.epsilon, share.delta)] * 7
     assert 3.0 * (1 - 1e-4) <= compose_epsilon(parts, 1e-5) <= 3.0 * (1 + 1e-9)
 
 
@@ -335,15 +341,15 @@ def test_tiny_and_infinite_budgets_have_a_plan():
 
 
 def test_validation_plan_adds_up():
-    for kind in ("gaussian", "approximate"):
+    for kind in GaussianEvent("approximate"):
         plan = plan_validation(
             4, 2.0, 1e-5, kind=kind, score_fraction=0.2, n_draws=500, n_statistics=3
         )
         if kind == "gaussian":
-            fits = [("gaussian", 2 * plan.fit.mu, 2000)]
+            fits = [GaussianEvent(2 * plan.fit.mu, 2000)]
         else:
-            fits = [("declared", plan.fit.epsilon, plan.fit.delta)] * 4
-        total = compose_epsilon([*fits, ("gaussian", plan.score_mu, 3)], 1e-5)
+            fits = [DeclaredEvent(plan.fit.epsilon, plan.fit.delta)] * 4
+        total = compose_epsilon([*fits, GaussianEvent(plan.score_mu, 3)], 1e-5)
         assert 2.0 * (1 - 1e-4) <= total <= 2.0 * (1 + 1e-8)
 
 
@@ -642,7 +648,7 @@ def test_a_wrong_guess_of_the_guarantee_starts_again():
     assert search.best_estimator_.privacy_.epsilon <= search.plan_.fit.epsilon
     result = dp_cross_validate(Stub(kind="pure"), X, y, epsilon=2.0, random_state=0)
     total = compose_epsilon(
-        [("declared", result.fit_epsilon, result.fit_delta)] * 4, 1e-5
+        [DeclaredEvent(result.fit_epsilon, result.fit_delta)] * 4, 1e-5
     )
     assert 1.0 < total <= 2.0
 
@@ -800,8 +806,8 @@ def test_lists_and_ranges_from_the_data_are_told():
 
 
 def _barycenter(**params):
-    free = PrivacyGuarantee.from_parts(
-        [("pure", 0.0)],
+    free = PrivacyGuarantee.from_events(
+        [PureEvent(0.0)],
         delta=0.0,
         neighboring="replace_one",
         mechanism="declared for a test",
@@ -965,8 +971,8 @@ def test_fold_scores_and_receipt():
     np.testing.assert_allclose(accuracy.mean - 1.0, error.mean, atol=0.1)
     assert accuracy.interval[0] < np.mean(X[:, 3] == y) < accuracy.interval[1]
     # Three fits see a record, and one score.
-    mu = result.estimators[0].privacy_.parts[0][1]
-    parts = [("gaussian", mu, 1)] * 3
+    mu = result.estimators[0].privacy_.events[0].mu
+    parts = [GaussianEvent(mu, 1)] * 3
     assert compose_epsilon(parts, 1e-5) < 2.0
 
 

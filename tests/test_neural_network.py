@@ -253,9 +253,9 @@ def test_the_receipt_names_the_public_facts():
         "min_group_size=20",
     ):
         assert name in facts
-    assert model.privacy_.parts[0][0] == "gaussian"
+    assert model.privacy_.events[0].kind == "gaussian"
     # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, and no noisy count
-    assert model.privacy_.parts[0][2] == 3 * 98
+    assert model.privacy_.events[0].n_draws == 3 * 98
 
 
 def test_bounds_from_the_data_leak_and_say_so():
@@ -405,7 +405,7 @@ def test_the_decoder_gets_less_noise(monkeypatch):
     assert sensitivity.penalty == pytest.approx(0.5 * 8 * 0.25 * 2 / 150)
     ratio = sensitivity.best_ratio(4, 6)  # one weight per feature, and biases
     assert ratio < 0.5
-    mu = model.privacy_.parts[0][1]
+    mu = model.privacy_.events[0].mu
     assert encoder == pytest.approx(sensitivity.scaled(ratio) / mu, rel=0.12)
     assert decoder == pytest.approx(ratio * sensitivity.scaled(ratio) / mu, rel=0.12)
 

@@ -586,7 +586,7 @@ def test_audit_of_the_released_gradient(monkeypatch):
         one_step(table, codes, y, 1e3, monkeypatch, 600, **params)
         for table, codes in ((X, groups), (X_other, groups_other))
     ]
-    mu = outputs[0][1].parts[0][1]
+    mu = outputs[0][1].events[0].mu
     found = gaussian_audit(outputs[0][0], outputs[1][0])
     assert 0.7 * mu < found <= mu
 

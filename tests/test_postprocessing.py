@@ -15,6 +15,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from fairpriv_sklearn.accounting import (
+    PureEvent,
+)
 from fairpriv_sklearn.datasets import make_biased_regression
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
 from fairpriv_sklearn.metrics import ks_parity_difference, make_fairness_scorer
@@ -139,7 +142,7 @@ def test_columns_share_the_budget_evenly():
     both = np.hstack([scores, -scores])
     estimator = transformer(bounds=((-1, -2), (1, 2)), epsilon=1.0, output="randomized")
     estimator.fit(both, sensitive_features=group)
-    assert estimator.privacy_.parts == (("pure", 0.5), ("pure", 0.5))
+    assert estimator.privacy_.events == (PureEvent(0.5), PureEvent(0.5))
     assert estimator.privacy_.epsilon == pytest.approx(1.0)
     assert estimator.counts_.shape == (2, 3, estimator.n_bins_)
     assert_array_equal(estimator.bounds_, [BOUNDS, (-2, 2)])
@@ -400,12 +403,12 @@ def test_auto_output_tells_atoms_from_noisy_numbers():
             estimator.fit(both, sensitive_features=group)
             assert estimator.output_ == ["continuous", "randomized"]
             assert estimator.privacy_.epsilon == pytest.approx(1.0)
-    assert len(estimator.privacy_.parts) == 4
+    assert len(estimator.privacy_.events) == 4
     assert not estimator.__fairpriv_row_pure__
     for output in ("continuous", "mean"):
         pure = transformer(output=output).fit(both, sensitive_features=group)
         assert pure.__fairpriv_row_pure__
-        assert pure.privacy_.parts == (("pure", 0.5), ("pure", 0.5))
+        assert pure.privacy_.events == (PureEvent(0.5), PureEvent(0.5))
 
 
 def test_old_names_say_the_new_ones():
@@ -499,7 +502,7 @@ def test_uncovered_base_makes_the_whole_uncovered():
     receipt = regressor().fit(X, y, sensitive_features=group).privacy_
     assert receipt.epsilon == np.inf
     assert receipt.uncovered == ("estimator",)
-    assert math.fsum(cost for _, cost in receipt.parts) == pytest.approx(1.0)
+    assert math.fsum(one.epsilon for one in receipt.events) == pytest.approx(1.0)
 
 
 def test_public_base_costs_nothing():

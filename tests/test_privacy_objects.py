@@ -13,11 +13,29 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning, warn_leak
-from fairpriv_sklearn.privacy._guarantee import round_up
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    ThresholdEvent,
+    WithoutReplacementGaussianEvent,
+)
+from fairpriv_sklearn.privacy import (
+    Fact,
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    warn_leak,
+)
+from fairpriv_sklearn.privacy._guarantee import (
+    RANDOM_SPLIT,
+    UNIT_OF_PRIVACY,
+    round_up,
+)
 
 COUNTS = PrivacyGuarantee(
-    1.0, 0.0, "replace_one", "noisy counts", (("pure", 1.0),), assumptions=("groups",)
+    1.0, 0.0, "replace_one", "noisy counts", (PureEvent(1.0),), assumptions=("groups",)
 )
 
 
@@ -25,7 +43,7 @@ def gaussian(mu, **options):
     options = {"delta": 1e-5, "neighboring": "replace_one", "mechanism": "sums"} | (
         options
     )
-    return PrivacyGuarantee.from_parts([("gaussian", mu, 0)], **options)
+    return PrivacyGuarantee.from_events([GaussianEvent(mu, 0)], **options)
 
 
 def epsilon_of_gaussian(mu, delta):
@@ -41,16 +59,17 @@ def epsilon_of_gaussian(mu, delta):
 def test_fields_are_kept_as_plain_immutable_data():
     guarantee = PrivacyGuarantee(
         np.float64(2),
-        0,
+        0.1,
         "add_remove",
         "sums",
-        parts=[["gaussian", np.float32(0.5), np.int64(7)]],
+        events=[GaussianEvent(np.float32(0.5), np.int64(7))],
         assumptions=["bounds"],
     )
-    assert guarantee.parts == (("gaussian", 0.5, 7),)
-    assert [type(value) for value in guarantee.parts[0]] == [str, float, int]
+    assert guarantee.events == (GaussianEvent(0.5, 7),)
+    assert type(guarantee.events[0].mu) is float
+    assert type(guarantee.events[0].n_draws) is int
     assert type(guarantee.epsilon) is float and type(guarantee.delta) is float
-    assert guarantee.assumptions == ("bounds",)
+    assert guarantee.assumptions == ("bounds", UNIT_OF_PRIVACY)
     with pytest.raises(dataclasses.FrozenInstanceError):
         guarantee.epsilon = 0.1
     copy = pickle.loads(pickle.dumps(guarantee))
@@ -70,13 +89,21 @@ def test_fields_are_kept_as_plain_immutable_data():
         ({"delta": math.nan}, "delta must be a number in"),
         ({"neighboring": "swap"}, "neighboring must be one of .*replace_one"),
         ({"mechanism": None}, "mechanism must be a string"),
-        ({"parts": ("pure", 1.0)}, "Each part must be a tuple"),
-        ({"parts": ((),)}, "Each part must be a tuple"),
-        ({"parts": ((1.0, "pure"),)}, "Each part must be a tuple"),
-        ({"parts": (("pure", None),)}, "names and numbers only"),
         ({"assumptions": "groups"}, "assumptions must be a tuple of strings"),
         ({"assumptions": (1,)}, "assumptions must be a tuple of strings"),
         ({"uncovered": ("scaler",)}, "epsilon must be inf"),
+        ({"conditional_on": ("groups",)}, "epsilon must be inf"),
+        ({"conditional_on": "groups"}, "conditional_on must be a tuple of strings"),
+        (
+            {
+                "epsilon": math.inf,
+                "conditional_on": ("n",),
+                "epsilon_if_public": math.nan,
+            },
+            "epsilon must be a number in",
+        ),
+        ({"epsilon": 0.5}, "The events cost epsilon = 1 at delta = 0, more than"),
+        ({"events": (PoissonGaussianEvent(0.1, 9.0, 1),)}, "add_remove"),
     ],
 )
 def test_bad_fields_raise(change, message):
@@ -85,11 +112,11 @@ def test_bad_fields_raise(change, message):
         PrivacyGuarantee(**(good | change))
 
 
-def test_from_parts_states_the_composed_total():
+def test_from_events_states_the_composed_total():
     assert gaussian(0.7).epsilon == pytest.approx(epsilon_of_gaussian(0.7, 1e-5))
     uncovered = gaussian(0.7, uncovered=["estimator"])
     assert uncovered.epsilon == math.inf
-    assert uncovered.parts == (("gaussian", 0.7, 0),)
+    assert uncovered.events == (GaussianEvent(0.7, 0),)
     assert uncovered.epsilon_at(0.1) == math.inf
     assert uncovered.delta_at(100.0) == 1.0
 
@@ -124,15 +151,15 @@ def test_compose_adds_up_pure_parts_and_keeps_every_caveat():
         0.0,
         "replace_one",
         "noisy medians",
-        parts=(("pure", 0.5),),
+        events=(PureEvent(0.5),),
         assumptions=("groups", "bounds"),
         uncovered=("scaler",),
         noise_is_secure=False,
     )
     total = COUNTS.compose(other, COUNTS)
-    assert total.parts == (("pure", 1.0), ("pure", 0.5), ("pure", 1.0))
+    assert total.events == (PureEvent(1.0), PureEvent(0.5), PureEvent(1.0))
     assert total.epsilon == math.inf
-    assert total.assumptions == ("groups", "bounds")
+    assert total.assumptions == ("groups", "bounds", UNIT_OF_PRIVACY)
     assert total.uncovered == ("scaler",)
     assert total.noise_is_secure is False
     assert total.mechanism == "noisy counts; noisy medians"
@@ -146,18 +173,18 @@ def test_a_statement_without_parts_is_composed_as_stated():
     total = stated.compose(stated)
     assert total.epsilon == pytest.approx(2.0) and total.delta == 2e-6
     pure = PrivacyGuarantee(1.0, 0.0, "replace_one", "elsewhere")
-    assert pure.compose(pure).parts == (("pure", 1.0),) * 2
+    assert pure.compose(pure).events == (PureEvent(1.0),) * 2
     free = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing")
-    assert free.compose(pure).parts == (("pure", 1.0),)
+    assert free.compose(pure).events == (PureEvent(1.0),)
 
 
 def test_disjoint_data_cost_the_maximum():
     noisy = gaussian(0.3)
     both = COUNTS.disjoint(noisy)
-    assert both.parts == (("maximum", COUNTS.parts, noisy.parts),)
+    assert both.events == (MaximumEvent(COUNTS.events, noisy.events),)
     assert both.delta == 1e-5
     assert both.epsilon == pytest.approx(max(COUNTS.epsilon_at(1e-5), noisy.epsilon))
-    assert both.assumptions == ("groups",)
+    assert both.assumptions == ("groups", RANDOM_SPLIT, UNIT_OF_PRIVACY)
     three = COUNTS.disjoint(noisy, gaussian(1.5))
     assert three.epsilon == pytest.approx(gaussian(1.5).epsilon)
     # Composition afterwards is on top of either side.
@@ -186,17 +213,23 @@ def test_only_guarantees_combine(other):
 
 numbers = st.floats(0.0, math.inf, exclude_min=True)
 words = st.lists(st.text(max_size=8), max_size=3).map(tuple)
-simple_parts = st.one_of(
-    st.tuples(st.just("pure"), numbers),
-    st.tuples(st.just("gaussian"), numbers, st.integers(0, 10**9)),
-    st.tuples(st.just("declared"), numbers, st.floats(0, 1)),
-    st.tuples(
-        st.just("poisson_gaussian"), st.floats(0, 1), numbers, st.integers(1, 999)
+draws = st.integers(0, 10**9)
+simple_events = st.one_of(
+    st.builds(PureEvent, numbers),
+    st.builds(GaussianEvent, numbers, draws),
+    st.builds(DeclaredEvent, numbers, st.floats(0, 1)),
+    st.builds(ThresholdEvent, st.floats(0, 1), st.integers(1, 99)),
+    st.builds(
+        WithoutReplacementGaussianEvent,
+        st.floats(0, 1, exclude_min=True),
+        st.floats(0, 1e9, exclude_min=True),
+        st.integers(1, 999),
+        draws,
     ),
 )
-several = st.lists(simple_parts, max_size=3).map(tuple)
-parts = st.lists(
-    st.one_of(simple_parts, st.tuples(st.just("maximum"), several, several)),
+several = st.lists(simple_events, max_size=3).map(tuple)
+events = st.lists(
+    st.one_of(simple_events, st.builds(MaximumEvent, several, several)),
     max_size=3,
 ).map(tuple)
 
@@ -207,23 +240,27 @@ parts = st.lists(
     delta=st.floats(0, 1),
     relation=st.sampled_from(["replace_one", "add_remove", "replace_one_in_group"]),
     mechanism=st.text(max_size=8) | st.just("inf"),
-    parts=parts,
+    events=events,
     assumptions=words,
     uncovered=words,
+    names=words,
     secure=st.booleans(),
 )
 def test_round_trip_through_strict_json(
-    epsilon, delta, relation, mechanism, parts, assumptions, uncovered, secure
+    epsilon, delta, relation, mechanism, events, assumptions, uncovered, names, secure
 ):
+    if_public = math.inf if uncovered or events else epsilon
     guarantee = PrivacyGuarantee(
-        math.inf if uncovered else epsilon,
+        math.inf if names else if_public,
         delta,
         relation,
         mechanism,
-        parts,
+        events,
         assumptions,
         uncovered,
         secure,
+        names,
+        if_public,
     )
     text = json.dumps(guarantee.to_dict(), allow_nan=False)
     assert PrivacyGuarantee.from_dict(json.loads(text)) == guarantee
@@ -236,9 +273,12 @@ def test_from_dict_accepts_a_float_infinity_and_rejects_the_rest():
     with pytest.raises(ValueError, match="with the keys"):
         PrivacyGuarantee.from_dict(data | {"extra": 1})
     with pytest.raises(ValueError, match="with the keys"):
-        PrivacyGuarantee.from_dict({"epsilon": 1.0})
-    with pytest.raises(ValueError, match="with the keys"):
-        PrivacyGuarantee.from_dict([1.0, 0.0])
+        PrivacyGuarantee.from_dict({"version": 2, "epsilon": 1.0})
+    for other in ([1.0, 0.0], data | {"version": 3}, {"epsilon": 1.0, "parts": []}):
+        with pytest.raises(ValueError, match="older or newer version"):
+            PrivacyGuarantee.from_dict(other)
+    with pytest.raises(ValueError, match="stored privacy event"):
+        PrivacyGuarantee.from_dict(data | {"events": [["pure", 1.0]]})
     with pytest.raises(ValueError, match="epsilon must be"):
         PrivacyGuarantee.from_dict(data | {"epsilon": "one"})
 
@@ -246,7 +286,7 @@ def test_from_dict_accepts_a_float_infinity_and_rejects_the_rest():
 def test_str_says_what_a_reader_must_know():
     assert str(COUNTS) == (
         "(epsilon = 1, delta = 0)-differentially private, one record replaced by any "
-        "other: noisy counts. Assumed public: groups."
+        f"other: noisy counts. Assumed: groups; {UNIT_OF_PRIVACY}."
     )
     loose = gaussian(0.3, uncovered=["estimator"], noise_is_secure=False)
     text = str(loose)
@@ -254,7 +294,9 @@ def test_str_says_what_a_reader_must_know():
     assert "Not covered: estimator." in text
     assert "Noise not secure" in text and "random_state" in text
     assert "not secure" not in str(COUNTS)
-    assert str(PrivacyGuarantee(1, 0, "add_remove", "")).endswith("added or removed.")
+    assert "one record added or removed." in str(
+        PrivacyGuarantee(1, 0, "add_remove", "")
+    )
 
 
 def test_html_is_escaped():
@@ -278,11 +320,14 @@ def test_markdown_is_one_table_with_all_the_facts():
     assert all(line.replace("\\|", "").count("|") == 3 for line in lines)
     table = "\n".join(lines)
     assert "a\\|b c" in table
-    assert "maximum of (pure 1) and (gaussian 0.3 0)" in table
-    assert "| assumed public | groups |" in table
+    assert (
+        "maximum of [pure (epsilon = 1.0)] and [gaussian (mu = 0.3, n_draws = 0)]"
+        in table
+    )
+    assert f"| assumed | groups; {RANDOM_SPLIT}; {UNIT_OF_PRIVACY} |" in table
     assert "| not covered | nothing |" in table
     assert "Noise not secure" in table
-    assert "| parts | none |" in PrivacyGuarantee(1, 0, "add_remove", "").to_markdown()
+    assert "| events | none |" in PrivacyGuarantee(1, 0, "add_remove", "").to_markdown()
 
 
 def test_prices_are_never_rounded_down():
@@ -298,6 +343,109 @@ def test_prices_are_never_rounded_down():
 def test_round_up_rounds_up_by_little(value):
     shown = float(round_up(value))
     assert value * (1 - 1e-9) <= shown <= value * 1.002
+
+
+def test_events_are_checked_when_made_and_told_by_name():
+    for make, message in [
+        (lambda: PureEvent(-1.0), "epsilon must be a number"),
+        (lambda: GaussianEvent(math.nan), "mu must be a number"),
+        (lambda: GaussianEvent(1.0, 0.5), "n_draws must be a whole number"),
+        (lambda: DeclaredEvent(1.0, 1.5), "delta must be a number"),
+        (lambda: ThresholdEvent(0.1, 0), "n_columns must be a whole number"),
+        (lambda: PoissonGaussianEvent(0.0, 1.0, 1), "q must be in"),
+        (lambda: PoissonGaussianEvent(0.5, math.inf, 1), "noise_multiplier in"),
+        (lambda: PoissonGaussianEvent(0.5, 1.0, 0), "steps must be a whole number"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make()
+    for wrong in (PureEvent(1.0), "pure", (("pure", 1.0),), 5):
+        with pytest.raises(TypeError, match="event"):
+            dataclasses.replace(COUNTS, events=wrong)
+
+
+def test_a_name_above_a_threshold_is_a_failure_and_no_root():
+    threshold = ThresholdEvent(1e-6, 10)
+    exact = -math.expm1(10 * math.log1p(-1e-6))
+    assert threshold.failure == pytest.approx(exact, rel=1e-14)
+    assert threshold.failure >= exact
+    both = PrivacyGuarantee.from_events(
+        [PureEvent(0.5), threshold, threshold],
+        delta=2e-5,
+        neighboring="add_remove",
+        mechanism="names",
+    )
+    assert both.epsilon == pytest.approx(0.5, rel=1e-8)
+    assert both.delta_at(0.5) == pytest.approx(1 - (1 - exact) ** 2, rel=1e-9)
+    assert both.epsilon_at(1.99e-5) == math.inf
+
+
+def test_parts_is_now_called_events():
+    with pytest.raises(TypeError, match="`parts` is now `events`"):
+        PrivacyGuarantee(1.0, 0.0, "replace_one", "counts", parts=(("pure", 1.0),))
+    with pytest.raises(TypeError, match="`from_parts` is `from_events`"):
+        PrivacyGuarantee.from_parts([], delta=0.0)
+    with pytest.raises(AttributeError, match="`parts` is now `events`"):
+        COUNTS.parts  # noqa: B018
+
+
+def test_a_fact_read_from_the_data_makes_the_guarantee_conditional():
+    secret = Fact("bounds", (0, 93.7), origin="read from the data")
+    assert secret.value is None and "93" not in repr(secret)
+    given = Fact("groups", [0, 1])
+    book = Fact("classes", ["a", "b"], origin="public source")
+    one = gaussian(0.7, assumptions=[secret, given, book, "rows are shuffled"])
+    number = epsilon_of_gaussian(0.7, 1e-5)
+    assert one.epsilon == math.inf and one.conditional_on == ("bounds",)
+    assert one.epsilon_if_public == pytest.approx(number)
+    assert one.assumptions[:3] == (
+        "groups=[0, 1]",
+        "classes=['a', 'b'] (public source)",
+        "rows are shuffled",
+    )
+    assert one.epsilon_at(1e-5) == math.inf and one.delta_at(50.0) == 1.0
+    for text in (str(one), one.to_markdown(), one._repr_html_(), repr(one)):
+        assert "bounds" in text and "93" not in text
+        assert round_up(one.epsilon_if_public) in text or "epsilon_if_public" in text
+    assert "for readers who regard bounds as public" in str(one)
+    assert "| not covered | bounds (read from the data) |" in one.to_markdown()
+    assert one.to_dict()["conditional_on"] == ["bounds"]
+    assert one.to_dict()["epsilon"] == "inf"
+    held = one.if_public()
+    assert held.epsilon == one.epsilon_if_public and held.conditional_on == ()
+    assert "bounds, read from the data, is public" in held.assumptions
+
+
+def test_conditions_survive_every_way_of_combining():
+    conditional = COUNTS.qualified(assumptions=[Fact("n", origin="read from the data")])
+    assert conditional.epsilon == math.inf and conditional.epsilon_if_public == 1.0
+    for both, number in (
+        (COUNTS.compose(conditional), 2.0),
+        (conditional.disjoint(COUNTS), 1.0),
+        (conditional.qualified(assumptions=["more"]), 1.0),
+        (dataclasses.replace(conditional, mechanism="other"), 1.0),
+    ):
+        assert both.conditional_on == ("n",)
+        assert both.epsilon == math.inf and both.epsilon_if_public == number
+    stated = PrivacyGuarantee(1.0, 0.0, "replace_one", "").qualified(
+        conditional_on=["n"]
+    )
+    assert stated.compose(stated).epsilon_if_public == 2.0
+    uncovered = conditional.qualified(uncovered=["scaler"])
+    assert uncovered.epsilon_if_public == math.inf
+    assert uncovered.events == (PureEvent(1.0),)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"name": ""}, "name of a fact"),
+        ({"name": 5}, "name of a fact"),
+        ({"name": "n", "origin": "guessed"}, "origin must be one of"),
+    ],
+)
+def test_bad_facts_raise(options, message):
+    with pytest.raises(ValueError, match=message):
+        Fact(**options)
 
 
 def test_warn_leak_names_the_argument_and_the_caller():

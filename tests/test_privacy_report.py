@@ -27,12 +27,16 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from fairpriv_sklearn.accounting import (
+    PureEvent,
+)
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyReport,
     guarantee_of,
     privacy_report,
 )
+from fairpriv_sklearn.privacy._guarantee import UNIT_OF_PRIVACY
 
 X = np.arange(24.0).reshape(12, 2) % 5
 Y = np.arange(12) % 2
@@ -53,7 +57,7 @@ class PrivateModel(BaseEstimator):
             0.0,
             self.neighboring,
             "noisy counts",
-            parts=(("pure", self.epsilon),),
+            events=(PureEvent(self.epsilon),),
             assumptions=("groups",),
             uncovered=self.uncovered,
         )
@@ -86,12 +90,12 @@ def test_the_steps_of_a_pipeline_compose():
     pipeline = make_pipeline(PrivateModel(0.5), PrivateModel(1.0)).fit(X)
     report = privacy_report(pipeline)
     assert report.guarantee.epsilon == 1.5
-    assert report.guarantee.parts == (("pure", 0.5), ("pure", 1.0))
+    assert report.guarantee.events == (PureEvent(0.5), PureEvent(1.0))
     assert statuses(report) == {
         "privatemodel-1": "private",
         "privatemodel-2": "private",
     }
-    assert report.guarantee.assumptions == ("groups",)
+    assert report.guarantee.assumptions == ("groups", UNIT_OF_PRIVACY)
 
 
 def test_a_scaler_uncovers_the_pipeline_and_is_named_with_the_fix():
@@ -99,7 +103,7 @@ def test_a_scaler_uncovers_the_pipeline_and_is_named_with_the_fix():
     report = privacy_report(pipeline)
     assert report.guarantee.epsilon == math.inf
     assert report.guarantee.uncovered == ("standardscaler (StandardScaler)",)
-    assert report.guarantee.parts == (("pure", 1.25),)
+    assert report.guarantee.events == (PureEvent(1.25),)
     assert statuses(report) == {
         "standardscaler": "uncovered",
         "privatemodel": "private",
@@ -239,6 +243,7 @@ def test_a_function_is_assumed_to_work_row_by_row():
     assert guarantee.assumptions == (
         "groups",
         "functiontransformer (FunctionTransformer) works on each row on its own",
+        UNIT_OF_PRIVACY,
     )
 
 
@@ -262,7 +267,7 @@ def test_nested_steps_are_named_like_parameters():
         "featureunion__own": "private",
         "privatemodel": "private",
     }
-    assert report.guarantee.parts == (("pure", 0.5), ("pure", 1.0))
+    assert report.guarantee.events == (PureEvent(0.5), PureEvent(1.0))
     assert report.guarantee.uncovered == (
         "columntransformer__one__minmaxscaler (MinMaxScaler)",
     )
@@ -298,7 +303,7 @@ def test_a_private_step_with_an_uncovered_part():
     report = privacy_report(make_pipeline(Nothing(), model).fit(X))
     assert statuses(report) == {"nothing": "public", "privatemodel": "uncovered"}
     assert report.guarantee.uncovered == ("privatemodel: estimator",)
-    assert report.guarantee.parts == (("pure", 1.0),)
+    assert report.guarantee.events == (PureEvent(1.0),)
     assert "declare it" in report.to_markdown()
     assert privacy_report(model).guarantee.uncovered == ("estimator",)
 
@@ -320,7 +325,7 @@ def test_nothing_private():
     assert privacy_report(Normalizer().fit(X)).guarantee.epsilon == 0.0
     plain = make_pipeline(Normalizer(), GaussianNB()).fit(X, Y)
     report = privacy_report(plain)
-    assert report.guarantee.epsilon == math.inf and report.guarantee.parts == ()
+    assert report.guarantee.epsilon == math.inf and report.guarantee.events == ()
     assert "The covered steps cost" not in report.to_markdown()
     assert "| normalizer | Normalizer | public | 0 | 0 |" in report.to_markdown()
     assert guarantee_of(plain) is None
@@ -347,9 +352,9 @@ def test_models_of_diffprivlib_are_known_by_their_module():
     )
     model = kind()
     guarantee = guarantee_of(model)
-    assert guarantee.epsilon == 0.5 and guarantee.parts == (("pure", 0.5),)
+    assert guarantee.epsilon == 0.5 and guarantee.events == (PureEvent(0.5),)
     assert guarantee.neighboring == "replace_one" and guarantee.noise_is_secure
-    assert len(guarantee.assumptions) == 2
+    assert len(guarantee.assumptions) == 3
     kind.random_state = 0
     assert guarantee_of(model).noise_is_secure is False
     pipeline = make_pipeline(Nothing(), PrivateModel()).fit(X)

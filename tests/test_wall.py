@@ -24,6 +24,9 @@ from fairpriv_sklearn._wall import (
     keyed_coins,
     recording,
 )
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+)
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
@@ -86,8 +89,8 @@ def test_the_guarantee_is_the_reserved_plan_and_the_ledger_is_charged():
     opened.reserve()
     for _ in range(4):
         opened.release(Counts(), rows())
-    expected = PrivacyGuarantee.from_parts(
-        [("gaussian", 0.6, 12)],
+    expected = PrivacyGuarantee.from_events(
+        [GaussianEvent(0.6, 12)],
         delta=1e-5,
         neighboring="replace_one",
         mechanism="m",
@@ -186,11 +189,11 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
     opened = wall(plan)
     opened.reserve()
     table = rows()
-    draws, sampled = opened.planned.parts
-    assert sampled[0] == "without_replacement_gaussian"
-    assert draws == ("gaussian", 0.0, 9)  # the sampler's error is paid for as well
-    poisson = wall(plan, neighboring="add_remove").planned.parts[1]
-    assert poisson[0].startswith("poisson")
+    (sampled,) = opened.planned.events
+    assert sampled.kind == "without_replacement_gaussian"
+    assert sampled.n_draws == 9  # the sampler's error is paid for as well
+    poisson = wall(plan, neighboring="add_remove").planned.events[0]
+    assert poisson.kind == "poisson_gaussian"
     opened.release(Counts(), opened.sample(table, 0.1))
     for wrong in (table, opened.sample(table, 0.2)):
         with pytest.raises(PlanError, match="sample"):

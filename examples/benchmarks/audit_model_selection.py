@@ -29,7 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from _audit import gaussian_audit, pure_audit  # noqa: E402
 
 from fairpriv_sklearn._base import DPEstimator  # noqa: E402
-from fairpriv_sklearn.accounting import calibrate_gaussian  # noqa: E402
+from fairpriv_sklearn.accounting import (  # noqa: E402
+    GaussianEvent,
+    PureEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.mechanisms import (  # noqa: E402
     GaussianMechanism,
     NoiseSource,
@@ -60,8 +64,8 @@ class Fixed(ClassifierMixin, DPEstimator):
         mechanism = GaussianMechanism(1.0, mu, 1)
         self.scale_ = mechanism.scale
         self.value_ = float(mechanism.release(X[:, 0].sum(), noise_source()))
-        self.privacy_ = PrivacyGuarantee.from_parts(
-            [("gaussian", mu, 1)],
+        self.privacy_ = PrivacyGuarantee.from_events(
+            [GaussianEvent(mu, 1)],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="a noisy sum",
@@ -83,8 +87,8 @@ class Response(Fixed):
         high = min(math.exp(self.epsilon) * low, 1 - (1 - low) / math.exp(self.epsilon))
         chance = high if X[0, 0] > 0.5 else low
         self.value_ = int(noise_source().bernoulli(1, chance)[0])
-        self.privacy_ = PrivacyGuarantee.from_parts(
-            [("pure", self.epsilon)],
+        self.privacy_ = PrivacyGuarantee.from_events(
+            [PureEvent(self.epsilon)],
             delta=0.0,
             neighboring=self.neighboring,
             mechanism="randomised response",

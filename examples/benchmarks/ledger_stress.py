@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from fairpriv_sklearn.accounting import GaussianEvent, PureEvent
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -29,9 +30,12 @@ from fairpriv_sklearn.privacy import (
 
 N_RACERS = 16
 N_VICTIMS = 4
-FIT = PrivacyGuarantee(1.0, 0.0, "replace_one", "counts", parts=(("pure", 1.0),))
-GAUSSIAN_FIT = PrivacyGuarantee(
-    0.02, 1e-5, "replace_one", "sums", parts=(("gaussian", 0.01, 100),)
+FIT = PrivacyGuarantee(1.0, 0.0, "replace_one", "counts", events=(PureEvent(1.0),))
+GAUSSIAN_FIT = PrivacyGuarantee.from_events(
+    [GaussianEvent(0.01, 100)],
+    delta=1e-5,
+    neighboring="replace_one",
+    mechanism="sums",
 )
 
 

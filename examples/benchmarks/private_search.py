@@ -21,7 +21,11 @@ from joblib import Parallel, delayed
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, train_test_split
 from sklearn.preprocessing import OneHotEncoder
 
-from fairpriv_sklearn.accounting import calibrate_gaussian, compose_epsilon
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+    compose_epsilon,
+)
 from fairpriv_sklearn.datasets import fetch_adult
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV
@@ -71,7 +75,7 @@ def plain(epsilon, delta=DELTA):
 def true_epsilon_of_the_plain_search():
     """The models of a plain search with epsilon = 3 each; its scores come on top."""
     mu = calibrate_gaussian(EPSILON, DELTA, n_draws=10_000)
-    return compose_epsilon([("gaussian", mu, 10_000)] * N_FITS, DELTA)
+    return compose_epsilon([GaussianEvent(mu, 10_000)] * N_FITS, DELTA)
 
 
 WAYS = {

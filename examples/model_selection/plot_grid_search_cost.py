@@ -17,7 +17,11 @@ from public numbers alone, and what a private search leaves for each fit.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fairpriv_sklearn.accounting import calibrate_gaussian, compose_epsilon
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+    compose_epsilon,
+)
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 
@@ -28,7 +32,7 @@ sizes = np.array([1, 2, 3, 5, 8, 12, 20, 30, 50, 100])
 def bill(n_candidates, n_folds=5, epsilon=1.0):
     mu = calibrate_gaussian(epsilon, DELTA)
     n_fits = n_candidates * (n_folds - 1) + 1
-    return compose_epsilon([("gaussian", mu, 0)] * n_fits, DELTA)
+    return compose_epsilon([GaussianEvent(mu, 0)] * n_fits, DELTA)
 
 
 for n in sizes[[0, 3, 6]]:

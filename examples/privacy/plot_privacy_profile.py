@@ -11,13 +11,16 @@ release, thirty of them composed, and what adding up thirty statements would giv
 
 import matplotlib.pyplot as plt
 
-from fairpriv_sklearn.accounting import gaussian_mu
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    gaussian_mu,
+)
 from fairpriv_sklearn.inspection import PrivacyProfileDisplay
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 mu = gaussian_mu(epsilon=0.2, delta=1e-6)
-one = PrivacyGuarantee.from_parts(
-    [("gaussian", mu, 0)],
+one = PrivacyGuarantee.from_events(
+    [GaussianEvent(mu, 0)],
     delta=1e-6,
     neighboring="replace_one",
     mechanism="one Gaussian release",

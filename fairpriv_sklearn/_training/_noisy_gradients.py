@@ -19,7 +19,11 @@ from fairpriv_sklearn._training._bounded import (
     BoundedLinearMixin,
 )
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PrivacyEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.mechanisms import GaussianMechanism, NoiseSource
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -65,7 +69,7 @@ class Budget:
 
     Attributes
     ----------
-    part : tuple
+    event : PrivacyEvent
         What the accounting composes.
     mu_step : float
         Gaussian-DP parameter of one gradient.
@@ -75,7 +79,7 @@ class Budget:
         Gaussian-DP parameter of the counts.
     """
 
-    part: tuple
+    event: PrivacyEvent
     mu_step: float
     n_counts: int = 0
     mu_counts: float = math.inf
@@ -85,7 +89,7 @@ class Budget:
         """Share out the parameter of a fit with `n_draws` noisy numbers in all."""
         share = math.sqrt(1 - COUNT_SHARE**2) if n_counts else 1.0
         mu_step = share * mu / math.sqrt(n_steps)
-        return cls(("gaussian", mu, n_draws), mu_step, n_counts, COUNT_SHARE * mu)
+        return cls(GaussianEvent(mu, n_draws), mu_step, n_counts, COUNT_SHARE * mu)
 
 
 @dataclass(frozen=True)
@@ -194,8 +198,8 @@ class NoisyGradientsMixin(
             facts.append(
                 public_fact("min_group_size", self.min_group_size, from_data=False)
             )
-        guarantee = PrivacyGuarantee.from_parts(
-            [budget.part],
+        guarantee = PrivacyGuarantee.from_events(
+            [budget.event],
             delta=self.delta,
             neighboring=self._relation(),
             mechanism=f"{self.max_iter} noisy gradients of loss and penalty",

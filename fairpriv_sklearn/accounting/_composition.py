@@ -1,4 +1,4 @@
-"""Composition of parts, and calibration of sampled fits by composing them."""
+"""Composition of events, and calibration of sampled fits by composing them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from functools import lru_cache
 from scipy.optimize import brentq
 
 from fairpriv_sklearn._arguments import checked, real
+from fairpriv_sklearn.accounting._events import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PrivacyEvent,
+    PureEvent,
+    ThresholdEvent,
+    WithoutReplacementGaussianEvent,
+    checked_events,
+)
 from fairpriv_sklearn.accounting._gaussian import (
     _COMPOSITION_MARGIN,
     _check_budget,
     _check_delta,
-    _check_draws,
     _check_epsilon,
-    _check_mu,
     _check_sampling,
     _sampler_error,
     _sampler_log_delta1,
@@ -25,7 +34,6 @@ from fairpriv_sklearn.accounting._gaussian import (
     gaussian_epsilon,
 )
 from fairpriv_sklearn.accounting._privacy_loss import (
-    Part,
     _Composition,
     _exact_delta,
     _failure_mass,
@@ -33,7 +41,7 @@ from fairpriv_sklearn.accounting._privacy_loss import (
     _privacy_loss_distribution,
 )
 
-Parts = Iterable[Part]
+Events = Iterable[PrivacyEvent]
 
 _MAX_OPTIONS = 128
 
@@ -47,12 +55,12 @@ _LEAST_MULTIPLIER = 0.05
 
 
 @checked(delta=real)
-def compose_epsilon(parts: Parts, delta: float) -> float:
-    """Return the epsilon of all parts together, composed adaptively.
+def compose_epsilon(events: Events, delta: float) -> float:
+    """Return the epsilon of all events together, composed adaptively.
 
     Parameters
     ----------
-    parts : iterable of tuple
+    events : iterable of PrivacyEvent
         As listed in :mod:`fairpriv_sklearn.accounting`.
     delta : float
         Range: [0, 1].
@@ -64,24 +72,30 @@ def compose_epsilon(parts: Parts, delta: float) -> float:
 
     Examples
     --------
-    >>> from fairpriv_sklearn.accounting import compose_epsilon
-    >>> compose_epsilon([("pure", 0.5), ("pure", 0.25)], delta=0.0)
+    >>> from fairpriv_sklearn.accounting import (
+    ...     GaussianEvent,
+    ...     PureEvent,
+    ...     compose_epsilon,
+    ... )
+    >>> compose_epsilon([PureEvent(0.5), PureEvent(0.25)], delta=0.0)
     0.75
-    >>> parts = [("gaussian", 0.2, 0), ("pure", 0.5)]
-    >>> round(compose_epsilon(parts, delta=1e-5), 3)
+    >>> events = [GaussianEvent(0.2), PureEvent(0.5)]
+    >>> round(compose_epsilon(events, delta=1e-5), 3)
     1.201
     """
     _check_delta(delta)
-    return max(_epsilon_of(option, delta) for option in _options(_freeze(parts)))
+    return max(
+        _epsilon_of(option, delta) for option in _options(checked_events(events))
+    )
 
 
 @checked(epsilon=real)
-def compose_delta(parts: Parts, epsilon: float) -> float:
-    """Return the delta of all parts together, composed adaptively.
+def compose_delta(events: Events, epsilon: float) -> float:
+    """Return the delta of all events together, composed adaptively.
 
     Parameters
     ----------
-    parts : iterable of tuple
+    events : iterable of PrivacyEvent
         As listed in :mod:`fairpriv_sklearn.accounting`.
     epsilon : float
         Range: [0, inf].
@@ -93,26 +107,34 @@ def compose_delta(parts: Parts, epsilon: float) -> float:
 
     Examples
     --------
-    >>> from fairpriv_sklearn.accounting import compose_delta
-    >>> round(compose_delta([("gaussian", 0.3, 0), ("gaussian", 0.4, 0)], 1.0), 5)
+    >>> from fairpriv_sklearn.accounting import GaussianEvent, compose_delta
+    >>> round(compose_delta([GaussianEvent(0.3), GaussianEvent(0.4)], 1.0), 5)
     0.00683
     """
     _check_epsilon(epsilon)
-    return max(_delta_of(option, epsilon) for option in _options(_freeze(parts)))
+    return max(
+        _delta_of(option, epsilon) for option in _options(checked_events(events))
+    )
 
 
-def _single(part: Part) -> _Composition:
-    kind, *numbers = part
-    if kind == "gaussian":
-        return _Composition(mu=numbers[0], n_draws=numbers[1])
-    if kind == "pure":
-        return _Composition(losses=((numbers[0], 0.0),))
-    if kind == "declared":
-        return _Composition(losses=(tuple(numbers),))
-    q, noise_multiplier, steps = numbers
-    if q == 1.0:
-        return _Composition(mu=math.sqrt(steps) / noise_multiplier)
-    return _Composition(sampled=(part,))
+def _single(event: PrivacyEvent) -> _Composition:
+    match event:
+        case GaussianEvent(mu, n_draws):
+            return _Composition(mu=mu, n_draws=n_draws)
+        case PureEvent(epsilon):
+            return _Composition(losses=((epsilon, 0.0),))
+        case DeclaredEvent(epsilon, delta):
+            return _Composition(losses=((epsilon, delta),))
+        case ThresholdEvent():
+            return _Composition(losses=((0.0, event.failure),))
+        case PoissonGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
+            return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
+        case WithoutReplacementGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
+            return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
+        case PoissonGaussianEvent() | WithoutReplacementGaussianEvent():
+            sampled = (event.kind, event.q, event.noise_multiplier, event.steps)
+            return _Composition(n_draws=event.n_draws, sampled=(sampled,))
+    raise ValueError(f"There is no composition for the event {event!r}.")
 
 
 def _sum(compositions: Iterable[_Composition]) -> _Composition:
@@ -126,12 +148,14 @@ def _sum(compositions: Iterable[_Composition]) -> _Composition:
 
 
 @lru_cache(maxsize=4096)
-def _options(parts: tuple[Part, ...]) -> tuple[_Composition, ...]:
+def _options(events: tuple[PrivacyEvent, ...]) -> tuple[_Composition, ...]:
     """Distribute composition over "maximum": a record is on one side of each split."""
-    # All other parts at once: hundreds of them must not cost hundreds of sums.
-    options = [_sum(_single(part) for part in parts if part[0] != "maximum")]
-    for _, left, right in (part for part in parts if part[0] == "maximum"):
-        choices = _undominated(_options(left) + _options(right))
+    # All other events at once: hundreds of them must not cost hundreds of sums.
+    splits = [event for event in events if isinstance(event, MaximumEvent)]
+    others = (event for event in events if not isinstance(event, MaximumEvent))
+    options = [_sum(_single(event) for event in others)]
+    for split in splits:
+        choices = _undominated(_options(split.left) + _options(split.right))
         if len(options) * len(choices) > _MAX_OPTIONS:
             # Too many sides to follow: pay for all of them.
             choices = (_sum(choices),)
@@ -145,40 +169,6 @@ def _undominated(options: Iterable[_Composition]) -> list[_Composition]:
         if not any(other.covers(option) for other in kept):
             kept = [other for other in kept if not option.covers(other)] + [option]
     return kept
-
-
-def _freeze(parts: Parts) -> tuple[Part, ...]:
-    """Check the parts and turn lists (for example out of JSON) into tuples."""
-    return tuple(_freeze_part(tuple(part)) for part in parts)
-
-
-def _freeze_part(part: Part) -> Part:
-    kind, numbers = part[0], part[1:]
-    if kind == "maximum" and len(numbers) == 2:
-        return (kind, _freeze(numbers[0]), _freeze(numbers[1]))
-    if kind == "gaussian" and len(numbers) == 2:
-        _check_mu(numbers[0])
-        _check_draws(numbers[1])
-        return (kind, float(numbers[0]), int(numbers[1]))
-    if kind == "pure" and len(numbers) == 1:
-        _check_epsilon(numbers[0])
-        return (kind, float(numbers[0]))
-    if kind == "declared" and len(numbers) == 2:
-        _check_epsilon(numbers[0])
-        _check_delta(numbers[1])
-        return (kind, float(numbers[0]), float(numbers[1]))
-    if (
-        kind in ("poisson_gaussian", "without_replacement_gaussian")
-        and len(numbers) == 3
-    ):
-        q, noise_multiplier, steps = numbers
-        _check_sampling(q, steps)
-        if not 0.0 < noise_multiplier < math.inf:
-            raise ValueError(
-                f"noise_multiplier must be in (0, inf), got {noise_multiplier!r}."
-            )
-        return (kind, float(q), float(noise_multiplier), int(steps))
-    raise ValueError(f"Unknown privacy part {part!r}.")
 
 
 @lru_cache(maxsize=4096)
@@ -296,7 +286,7 @@ def calibrate_poisson(
     >>> round(calibrate_poisson(1.0, 1e-5, q=0.1, steps=10), 2)
     1.74
     """
-    return _calibrate_sampled("poisson_gaussian", epsilon, delta, q, steps, n_draws)
+    return _calibrate_sampled(PoissonGaussianEvent, epsilon, delta, q, steps, n_draws)
 
 
 @checked(epsilon=real, delta=real, q=real, steps=real, n_draws=real)
@@ -349,12 +339,12 @@ def calibrate_without_replacement(
     1.77
     """
     return _calibrate_sampled(
-        "without_replacement_gaussian", epsilon, delta, q, steps, n_draws
+        WithoutReplacementGaussianEvent, epsilon, delta, q, steps, n_draws
     )
 
 
 def _calibrate_sampled(
-    kind: str, epsilon: float, delta: float, q: float, steps: int, n_draws: int
+    kind: type, epsilon: float, delta: float, q: float, steps: int, n_draws: int
 ) -> float:
     _check_budget(epsilon, delta)
     _check_sampling(q, steps)
@@ -369,11 +359,8 @@ def _calibrate_sampled(
         )
 
     def excess(log_multiplier: float) -> float:
-        parts = [
-            (kind, q, math.exp(log_multiplier), steps),
-            ("gaussian", 0.0, n_draws),
-        ]
-        return math.log(compose_delta(parts, epsilon)) - math.log(delta)
+        events = [kind(q, math.exp(log_multiplier), steps, n_draws)]
+        return math.log(compose_delta(events, epsilon)) - math.log(delta)
 
     least = math.log(_LEAST_MULTIPLIER)
     low = high = max(math.log(q * full_batch), least)

@@ -32,7 +32,7 @@ _GRID_ERROR = 1e-4
 
 @dataclass(frozen=True)
 class _Composition:
-    """All parts of a composition without "maximum"."""
+    """All events of a composition without "maximum"."""
 
     mu: float = 0.0
     n_draws: int = 0
@@ -83,9 +83,9 @@ def _failure_mass(total: _Composition) -> float:
 
 
 def _exact_delta(total: _Composition, epsilon: float) -> float:
-    """Return delta of Gaussian, pure and declared parts, without rounding up.
+    """Return delta of Gaussian, pure and declared events, without rounding up.
 
-    A pure part is dominated by randomised response, whose privacy loss L is
+    A pure event is dominated by randomised response, whose privacy loss L is
     +-epsilon. Given the sum of these losses, a Gaussian remains:
     delta(epsilon) = E[delta_Gauss(epsilon - L)].
     """
@@ -115,7 +115,7 @@ def _loss_atoms(
 def _randomized_response(
     epsilon: float, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return losses and weights of `count` equal releases: a binomial law."""
+    """Return losses and weights of `count` equal releases: a binomial distribution."""
     minus = np.arange(count + 1)
     log_choose = gammaln(count + 1) - gammaln(minus + 1) - gammaln(count - minus + 1)
     log_plus = -math.log1p(math.exp(-epsilon))  # log of exp(eps) / (1 + exp(eps))
@@ -141,7 +141,7 @@ def _thin(
 
 @lru_cache(maxsize=32)
 def _privacy_loss_distribution(total: _Composition):
-    """Return the pessimistic privacy loss distribution of all parts (dp-accounting)."""
+    """Return the pessimistic privacy loss distribution of all (dp-accounting)."""
     # Importing it takes two seconds: only where it is needed.
     from dp_accounting.pld import privacy_loss_distribution as dp_pld
 
@@ -209,7 +209,7 @@ def _largest_sampled_loss(q: float, mu: float) -> float:
 
 
 def _grid_step(total: _Composition) -> float:
-    """Return the spacing of privacy losses for all parts of a composition."""
+    """Return the spacing of privacy losses for all events of a composition."""
     n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf
     for _, q, noise_multiplier, steps in total.sampled:
         mu = 1.0 / noise_multiplier
@@ -258,7 +258,7 @@ def _polygon_masses(deltas: NDArray[np.float64], step: float) -> NDArray[np.floa
 
 
 def _loss_pmf(total: _Composition, step: float):
-    """Return the distribution of privacy losses of the pure and declared parts."""
+    """Return the distribution of privacy losses of the pure and declared events."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf
 
     losses, weights = _loss_atoms(tuple(epsilon for epsilon, _ in total.losses))

@@ -12,7 +12,7 @@ from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
 from fairpriv_sklearn._sklearn import Interval, StrOptions
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
 from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.
@@ -47,7 +47,7 @@ class BaseGenerator(DPEstimator):
         "jitter": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
     }
 
-    def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[str]]:
+    def _encode_labels(self, y, n_records: int) -> tuple[np.ndarray, list[Fact]]:
         """Codes of the labels and the facts taken as public; sets `classes_`."""
         if y is None:
             if self.classes is not None:
@@ -71,7 +71,7 @@ class BaseGenerator(DPEstimator):
     def _n_classes(self) -> int:
         return 1 if self.classes_ is None else len(self.classes_)
 
-    def _public_bounds(self, X) -> tuple[np.ndarray, np.ndarray, str]:
+    def _public_bounds(self, X) -> tuple[np.ndarray, np.ndarray, Fact]:
         """Lower ends and widths of the columns, and the fact taken as public."""
         n_columns = X.shape[1]
         if self.bounds is None:
@@ -106,11 +106,11 @@ class BaseGenerator(DPEstimator):
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
 
-    def _start(self, parts, mechanism, facts):
+    def _start(self, events, mechanism, facts):
         """Reserve the cost; return the source of noise."""
         source = noise_source(self.random_state)
-        guarantee = PrivacyGuarantee.from_parts(
-            parts,
+        guarantee = PrivacyGuarantee.from_events(
+            events,
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism=mechanism,

@@ -14,6 +14,9 @@ from fairpriv_sklearn._base import public_fact
 from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PoissonGaussianEvent,
+    WithoutReplacementGaussianEvent,
     calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,
@@ -356,7 +359,7 @@ class DPSinkhornGenerator(BaseGenerator):
         plan = self._semidual_plan(space, len(X))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         source = self._start(
-            [("gaussian", mu, plan.n_draws)],
+            [GaussianEvent(mu, plan.n_draws)],
             "class means, second moments and semi-dual transport sums with Gaussian "
             "noise",
             [bounds_fact, *facts],
@@ -415,7 +418,7 @@ class DPSinkhornGenerator(BaseGenerator):
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         fact = public_fact("columns", schema.facts(), from_data=leaked)
         source = self._start(
-            [("gaussian", mu, plan.n_draws)],
+            [GaussianEvent(mu, plan.n_draws)],
             "one-way tables and semi-dual transport sums with Gaussian noise",
             [fact, *facts],
         )
@@ -451,9 +454,9 @@ class DPSinkhornGenerator(BaseGenerator):
     def _fit_network(self, X, codes, facts):
         lower, width, bounds_fact = self._public_bounds(X)
         space = self._space(lower, width, X.shape[1])
-        plan, parts = self._network_plan(space, len(X))
+        plan, events = self._network_plan(space, len(X))
         source = self._start(
-            parts,
+            events,
             "clipped point gradients of Poisson batches with Gaussian noise",
             [bounds_fact, *facts],
         )
@@ -478,7 +481,7 @@ class DPSinkhornGenerator(BaseGenerator):
             rate = min(1.0, self.batch_size / n_records)
         n_features = len(space.lower)
         n_draws = n_steps * self.batch_size * space.n_components
-        multiplier, parts = calibrate_network(
+        multiplier, events = calibrate_network(
             self.epsilon, self.delta, rate, n_steps, n_draws, self.neighboring
         )
         diameter = space.diameter
@@ -499,7 +502,7 @@ class DPSinkhornGenerator(BaseGenerator):
             latent_dim=self.latent_dim,
             learning_rate=self.learning_rate,
             output_bias=NETWORK_IMAGE_BIAS if space.centre == 0 else 0.0,
-        ), parts
+        ), events
 
     # --- sampling ---------------------------------------------------------------------
 
@@ -522,21 +525,20 @@ class DPSinkhornGenerator(BaseGenerator):
 
 @lru_cache(maxsize=64)
 def calibrate_network(epsilon, delta, rate, n_steps, n_draws, neighboring):
-    """Noise multiplier and privacy parts of a sampled run, sampler error included."""
+    """Noise multiplier and privacy events of a sampled run, sampler error included."""
     if neighboring == "replace_one":
-        kind, calibrate = "without_replacement_gaussian", calibrate_without_replacement
+        kind, calibrate = WithoutReplacementGaussianEvent, calibrate_without_replacement
     else:
-        kind, calibrate = "poisson_gaussian", calibrate_poisson
+        kind, calibrate = PoissonGaussianEvent, calibrate_poisson
     if epsilon == inf:
-        return 0.0, (("gaussian", inf, 0),)
+        return 0.0, (GaussianEvent(inf, 0),)
     # what drawing the noise costs enters epsilon about twice: directly, and through
     # the share of delta it takes
-    sampler = 2 * compose_epsilon([("gaussian", 0.0, n_draws)], delta)
+    sampler = 2 * compose_epsilon([GaussianEvent(0.0, n_draws)], delta)
     if epsilon <= sampler:
         raise ValueError(
             f"epsilon={epsilon} does not cover the error of drawing {n_draws} noisy "
             "numbers: raise epsilon or lower max_iter."
         )
     multiplier = calibrate(epsilon - sampler, delta, rate, n_steps)
-    sampled = (kind, rate, multiplier, n_steps)
-    return multiplier, (sampled, ("gaussian", 0.0, n_draws))
+    return multiplier, (kind(rate, multiplier, n_steps, n_draws),)

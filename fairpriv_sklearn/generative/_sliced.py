@@ -9,7 +9,10 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.generative._base import BaseGenerator
 from fairpriv_sklearn.generative._exact import GaussianBudget, check_n_records
 from fairpriv_sklearn.generative._network_training import latent_inputs
@@ -274,7 +277,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         plan = self._plan(space, len(records))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         source = self._start(
-            [("gaussian", mu, plan.n_draws)],
+            [GaussianEvent(mu, plan.n_draws)],
             f"{RELEASES[self.method]} with Gaussian noise",
             [bounds_fact, *facts],
         )

@@ -41,8 +41,8 @@ class PrivacyProfileDisplay:
     --------
     >>> from fairpriv_sklearn.inspection import PrivacyProfileDisplay
     >>> from fairpriv_sklearn.privacy import PrivacyGuarantee
-    >>> guarantee = PrivacyGuarantee.from_parts(
-    ...     [("gaussian", 1.0, 0)],
+    >>> guarantee = PrivacyGuarantee.from_events(
+    ...     [GaussianEvent(1.0, 0)],
     ...     delta=1e-5,
     ...     neighboring="replace_one",
     ...     mechanism="one Gaussian release",

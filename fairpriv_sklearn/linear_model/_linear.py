@@ -17,7 +17,10 @@ from fairpriv_sklearn._training._bounded import (
     INPUT,
     BoundedLinearMixin,
 )
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
@@ -182,8 +185,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         release = MomentRelease(X.shape[1], scaling.data_norm, counted)
         n_draws = release.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        guarantee = PrivacyGuarantee.from_parts(
-            [("gaussian", mu, n_draws)],
+        guarantee = PrivacyGuarantee.from_events(
+            [GaussianEvent(mu, n_draws)],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="second moments of features and target",

@@ -20,7 +20,10 @@ from fairpriv_sklearn._training._bounded import (
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
     RegularisedLogistic,
@@ -204,8 +207,8 @@ class DPOutputPerturbationLogisticRegression(
         counted = self.C is None and self.neighboring == "add_remove"
         n_draws = n_columns * n_outputs + counted
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        guarantee = PrivacyGuarantee.from_parts(
-            [("gaussian", mu, n_draws)],
+        guarantee = PrivacyGuarantee.from_events(
+            [GaussianEvent(mu, n_draws)],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="noise in the parameters of a regularised logistic regression",

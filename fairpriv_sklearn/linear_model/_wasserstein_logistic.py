@@ -31,7 +31,10 @@ from fairpriv_sklearn._training._penalty import (
     unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
-from fairpriv_sklearn.accounting import calibrate_without_replacement
+from fairpriv_sklearn.accounting import (
+    WithoutReplacementGaussianEvent,
+    calibrate_without_replacement,
+)
 from fairpriv_sklearn.linear_model._descent import accelerated_descent
 from fairpriv_sklearn.linear_model._objective import (
     NOISE_RIDGE,
@@ -386,12 +389,12 @@ class DPWassersteinLogisticRegression(
     def _budget(self, cells: Cells, n_parameters: int) -> Budget:
         if self.batch_size is None or self.epsilon == np.inf:
             return super()._budget(cells, n_parameters)
-        q = self._strata(cells).rate
+        q, n_draws = self._strata(cells).rate, self.max_iter * n_parameters
         multiplier = calibrate_without_replacement(
-            self.epsilon, self.delta, q, self.max_iter
+            self.epsilon, self.delta, q, self.max_iter, n_draws=n_draws
         )
-        part = ("without_replacement_gaussian", q, multiplier, self.max_iter)
-        return Budget(part, 1 / multiplier)
+        event = WithoutReplacementGaussianEvent(q, multiplier, self.max_iter, n_draws)
+        return Budget(event, 1 / multiplier)
 
     def _strata(self, cells: Cells) -> _Strata:
         """The public groups from which batches are drawn."""

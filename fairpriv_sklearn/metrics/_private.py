@@ -15,6 +15,9 @@ from fairpriv_sklearn._groups import (
     label_list,
     public_groups,
 )
+from fairpriv_sklearn.accounting import (
+    PureEvent,
+)
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -185,8 +188,8 @@ def dp_group_rates(
     )
     noise = noise_source(random_state)
     cells, shape = _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth)
-    guarantee = PrivacyGuarantee.from_parts(
-        [("pure", mechanism.epsilon_spent)],
+    guarantee = PrivacyGuarantee.from_events(
+        [PureEvent(mechanism.epsilon_spent)],
         delta=0.0,
         neighboring=neighboring,
         mechanism="discrete Laplace noise on the counts of predictions per group",

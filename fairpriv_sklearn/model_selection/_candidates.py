@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
@@ -28,6 +27,7 @@ from fairpriv_sklearn._groups import (
 )
 from fairpriv_sklearn._rowwise import BLOCK_ROWS, repeats_share_a_draw
 from fairpriv_sklearn._sklearn import routing_enabled, safe_indexing
+from fairpriv_sklearn.accounting import GaussianEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.metrics._scorer import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -36,7 +36,6 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee, guarantee_of
 # Where the numbers of a fit break down the candidate fails, and nobody is told. Other
 # errors are about parameters, or say that the table is outside the domain.
 _NUMERIC_ERRORS = (ArithmeticError, np.linalg.LinAlgError, RuntimeError)
-_FROM_DATA = "(taken from the data, not covered by epsilon)"
 
 # What a receipt may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9
@@ -341,14 +340,14 @@ def check_price(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     if share.epsilon == math.inf:
         return guarantee
     if share.kind == "gaussian":
-        mu, n_draws = _gaussian_cost(guarantee.parts)
+        mu, n_draws = _gaussian_cost(guarantee.events)
         if mu == math.inf:
             raise OtherPrice("approximate", share.n_draws)
         if n_draws > share.n_draws:
             raise OtherPrice("gaussian", n_draws)
         fits = mu <= share.mu * _SLACK
     else:
-        fits = guarantee.epsilon_at(share.delta) <= share.epsilon * _SLACK
+        fits = guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
     if not fits:
         raise ValueError(
             "A candidate costs more than the budget it was given: its private steps "
@@ -357,23 +356,16 @@ def check_price(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     return guarantee
 
 
-def _gaussian_cost(parts) -> tuple[float, int]:
-    """Total mu and number of draws if all parts are Gaussian, else (inf, 0)."""
+def _gaussian_cost(events) -> tuple[float, int]:
+    """Total mu and number of draws if all events are Gaussian, else (inf, 0)."""
     squares, draws = 0.0, 0
-    for kind, *numbers in parts:
-        if kind == "gaussian":
-            mu, n_draws = numbers
-        elif kind == "maximum":
-            sides = [_gaussian_cost(side) for side in numbers]
+    for event in events:
+        if isinstance(event, GaussianEvent):
+            mu, n_draws = event.mu, event.n_draws
+        elif isinstance(event, MaximumEvent):
+            sides = [_gaussian_cost(side) for side in (event.left, event.right)]
             mu, n_draws = max(s[0] for s in sides), max(s[1] for s in sides)
         else:
             return math.inf, 0
         squares, draws = squares + mu * mu, draws + n_draws
-    return (math.sqrt(squares) if parts else math.inf), draws
-
-
-def from_data(guarantee: PrivacyGuarantee) -> Iterator[str]:
-    """Yield the facts that a fit took from the data."""
-    for fact in guarantee.assumptions:
-        if fact.endswith(_FROM_DATA):
-            yield fact.removesuffix(_FROM_DATA).strip()
+    return (math.sqrt(squares) if events else math.inf), draws

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from scipy.optimize import brentq
 
 from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
     calibrate_gaussian,
     compose_delta,
     gaussian_epsilon,
@@ -209,7 +211,7 @@ def share_of_composition(
     fit_delta = delta / (4.0 * n_fits)
 
     def excess(log_epsilon: float) -> float:
-        parts = [("declared", math.exp(log_epsilon), fit_delta)] * n_fits
+        parts = [DeclaredEvent(math.exp(log_epsilon), fit_delta)] * n_fits
         return math.log(compose_delta([*parts, *extra], epsilon)) - math.log(delta)
 
     low, high = math.log(epsilon / (4.0 * n_fits)), math.log(epsilon)
@@ -257,7 +259,7 @@ def plan_validation(
     n_all = n_train_folds * n_draws + n_statistics
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_all)
     score_mu = math.sqrt(score_fraction) * mu
-    score = ("gaussian", score_mu, n_statistics)
+    score = GaussianEvent(score_mu, n_statistics)
     if kind == "gaussian":
         fit_mu = math.sqrt((1.0 - score_fraction) / n_train_folds) * mu
         fit = gaussian_share(fit_mu, delta, n_draws)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -22,6 +21,9 @@ from fairpriv_sklearn._sklearn import (
     Interval,
     StrOptions,
     fit_context,
+)
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
 )
 from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
 from fairpriv_sklearn.model_selection import _candidates as candidates
@@ -130,16 +132,13 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
                 kind, n_draws = price.kind, price.n_draws
         if self.refit:
             model, receipt = self._refit(task, params, source)
-        for fact in candidates.from_data(receipt):
+        for fact in receipt.conditional_on:
             warn_leak(fact, f"`{fact}` of the estimator")
 
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
-        self.privacy_ = replace(
-            guarantee,
-            assumptions=tuple(
-                dict.fromkeys((*guarantee.assumptions, *receipt.assumptions))
-            ),
+        self.privacy_ = guarantee.qualified(
+            assumptions=receipt.assumptions, conditional_on=receipt.conditional_on
         )
         return self
 
@@ -170,12 +169,12 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _guarantee(self, task: Task, source: NoiseSource) -> PrivacyGuarantee:
         """The total, whatever way the search takes: calibration spends it all."""
-        return PrivacyGuarantee(
-            self.epsilon,
-            self.delta,
-            self.neighboring,
-            "the winner of a search over public candidates, fits and scores together",
-            parts=(("declared", self.epsilon, self.delta),),
+        return PrivacyGuarantee.from_events(
+            [DeclaredEvent(self.epsilon, self.delta)],
+            delta=self.delta,
+            neighboring=self.neighboring,
+            mechanism="the winner of a search over public candidates, fits and scores "
+            "together",
             assumptions=task.assumptions,
             noise_is_secure=source.is_secure,
         )

@@ -12,6 +12,9 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._groups import _as_table
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+)
 from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._plan import (
@@ -247,12 +250,11 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     source = noise_source(random_state)
     folds = _folds(cv, task, source)
-    guarantee = PrivacyGuarantee(
-        epsilon,
-        delta,
-        neighboring,
-        f"cross-validation in {folds.n_folds} folds, models and noisy scores",
-        parts=(("declared", epsilon, delta),),
+    guarantee = PrivacyGuarantee.from_events(
+        [DeclaredEvent(epsilon, delta)],
+        delta=delta,
+        neighboring=neighboring,
+        mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",
         assumptions=(*task.assumptions, *filter(None, [folds.assumption])),
         noise_is_secure=source.is_secure,
     )
@@ -271,7 +273,7 @@ def dp_cross_validate(
             n_statistics=task.statistic.size,
         )
         try:
-            models, readings = _run(estimator, task, folds, plan, source)
+            models, readings, caveats = _run(estimator, task, folds, plan, source)
             break
         except candidates.OtherPrice as price:
             kind, n_draws = price.kind, price.n_draws
@@ -281,7 +283,7 @@ def dp_cross_validate(
         fit_delta=plan.fit.delta,
         confidence_level=confidence_level,
         estimators=models if return_estimator else None,
-        privacy_=guarantee,
+        privacy_=guarantee.qualified(**caveats),
     )
 
 
@@ -295,7 +297,7 @@ class _PublicFacts(BaseEstimator):
 
 
 def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, source):
-    models, readings, facts = [], [], {}
+    models, readings, facts, assumed = [], [], {}, {}
     for train, test in folds:
         if not len(train):
             raise ValueError(
@@ -308,12 +310,13 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, source):
                 "private; fit it on made-up data of the same shape to see."
             )
         receipt = candidates.check_price(model, plan.fit, task.neighboring)
-        facts.update(dict.fromkeys(candidates.from_data(receipt)))
+        facts.update(dict.fromkeys(receipt.conditional_on))
+        assumed.update(dict.fromkeys(receipt.assumptions))
         models.append(model)
         readings.append(task.release(model, test, plan.score_mu, source))
     for fact in facts:
         warn_leak(fact, f"`{fact}` of the estimator")
-    return models, readings
+    return models, readings, {"assumptions": assumed, "conditional_on": facts}
 
 
 def _scorings(scoring, estimator) -> dict[str, str | BoundedScore]:

@@ -42,6 +42,9 @@ from fairpriv_sklearn._sklearn import (
     fit_context,
     safe_indexing,
 )
+from fairpriv_sklearn.accounting import (
+    PureEvent,
+)
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._phases import (
@@ -154,8 +157,8 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
         return [counts, distinct] if share else [counts]
 
     def _guarantee(self, mechanisms, n_columns, assumptions, source):
-        return PrivacyGuarantee.from_parts(
-            [("pure", one.epsilon_spent) for one in mechanisms] * n_columns,
+        return PrivacyGuarantee.from_events(
+            [PureEvent(one.epsilon_spent) for one in mechanisms] * n_columns,
             delta=0.0,
             neighboring=self.neighboring,
             mechanism="score counts per group with discrete Laplace noise",

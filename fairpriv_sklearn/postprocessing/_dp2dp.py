@@ -26,7 +26,11 @@ from fairpriv_sklearn._sklearn import (
     fit_context,
     safe_indexing,
 )
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PureEvent,
+    calibrate_gaussian,
+)
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
@@ -324,7 +328,7 @@ class DP2DPClassifier(
             self, X, y, source, sensitive_features, if_one_label=DummyClassifier()
         )
         mechanism, part = self._mechanism()
-        own = PrivacyGuarantee.from_parts(
+        own = PrivacyGuarantee.from_events(
             [part],
             delta=self.delta if part[0] == "gaussian" else 0.0,
             neighboring=self.neighboring,
@@ -493,14 +497,14 @@ class DP2DPClassifier(
             mechanism = DiscreteLaplaceMechanism(
                 L1_SENSITIVITY[self.neighboring], self.epsilon
             )
-            return mechanism, ("pure", mechanism.epsilon_spent)
+            return mechanism, PureEvent(mechanism.epsilon_spent)
         n_coordinates = int(np.prod(self._table_shape()))
         n_draws = self.max_iter * n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         mechanism = GaussianMechanism(
             L2_SENSITIVITY[self.neighboring], mu / self.max_iter**0.5, n_coordinates
         )
-        return mechanism, ("gaussian", mu, n_draws)
+        return mechanism, GaussianEvent(mu, n_draws)
 
     def _what_is_released(self) -> str:
         rows = "group"

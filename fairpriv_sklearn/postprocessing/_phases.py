@@ -10,7 +10,7 @@ it saw the same people.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -54,14 +54,15 @@ class FirstPhase:
 
     def total(self, own: PrivacyGuarantee, declared) -> PrivacyGuarantee:
         """The guarantee of both phases, `own` being the second one's."""
-        own = replace(own, assumptions=(*own.assumptions, ROW_PURITY))
+        own = own.qualified(assumptions=[ROW_PURITY])
         if declared == "public":
-            fact = "the wrapped estimator saw public data only"
-            return replace(own, assumptions=(*own.assumptions, fact))
+            return own.qualified(
+                assumptions=["the wrapped estimator saw public data only"]
+            )
         # A declaration speaks of the estimator as given, not of its stand-in.
         base = None if self.replaced else declared or guarantee_of(self.estimator)
         if base is None:
-            return replace(own, epsilon=np.inf, uncovered=("estimator",))
+            return own.qualified(uncovered=["estimator"])
         return own.compose(base) if self.frozen else own.disjoint(base)
 
     def charge(

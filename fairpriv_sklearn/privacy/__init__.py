@@ -1,13 +1,15 @@
-"""Privacy objects: what was released, at what price, out of which budget."""
+"""Privacy objects: what was released, at what cost, out of which budget."""
 
 from fairpriv_sklearn._guarded import WrappedEstimatorError, show_wrapped_errors
 
-from ._guarantee import PrivacyGuarantee, PrivacyLeakWarning, warn_leak
+from ._facts import Fact, PrivacyLeakWarning, warn_leak
+from ._guarantee import PrivacyGuarantee
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, StepPrivacy, guarantee_of, privacy_report
 
 __all__ = [
     "BudgetExceededError",
+    "Fact",
     "PrivacyBudget",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",

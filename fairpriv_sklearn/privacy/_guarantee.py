@@ -1,17 +1,26 @@
-"""What was released, at what price: guarantees, and warnings about leaks."""
+"""What was released, at what cost, and what that rests on: guarantees."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from html import escape
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
-from ..accounting import compose_delta, compose_epsilon
+from ..accounting import (
+    DeclaredEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PrivacyEvent,
+    PureEvent,
+    compose_delta,
+    compose_epsilon,
+)
+from ..accounting._events import checked_events, event_from_dict
+from ._facts import Fact
 
 # The first two are offered by every estimator, the others, with public sizes, only
 # where an argument names them.
@@ -24,48 +33,16 @@ RELATIONS = {
     ),
 }
 
+# Version of the stored form. It grows when a field is added; a stored form without the
+# field then means what it meant before. Events have their own rule (`accounting`).
+VERSION = 2
 
-class PrivacyLeakWarning(RuntimeWarning):
-    """Something was read from the data and published without noise."""
+# What the documentation says of every guarantee, and of every random split.
+UNIT_OF_PRIVACY = "a record is one row, and each person has one"
+RANDOM_SPLIT = "rows were split by independent coins, one for each record"
 
-
-def warn_leak(argument: str, what: str) -> None:
-    """Warn that a fact was taken from the data, and name the argument that avoids it.
-
-    .. rubric:: Privacy
-
-    The text depends on the arguments only; keep values of the data out of them.
-
-    Parameters
-    ----------
-    argument : str
-        The constructor argument that would have stated the fact publicly.
-    what : str
-        The fact in plain words ("the list of groups"), never its value.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Always.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from fairpriv_sklearn.privacy import warn_leak
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn_leak("groups", "the list of groups")
-    >>> print(caught[0].message)
-    The list of groups was read from the data and is published without noise, which \
-the privacy guarantee does not cover. Pass `groups`, fixed without looking at the data.
-    """
-    warnings.warn(
-        f"{what[:1].upper()}{what[1:]} was read from the data and is published without "
-        "noise, which the privacy guarantee does not cover. "
-        f"Pass `{argument}`, fixed without looking at the data.",
-        PrivacyLeakWarning,
-        stacklevel=3,
-    )
+# Rounding that may differ between machines.
+_STATEMENT_SLACK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -77,34 +54,38 @@ class PrivacyGuarantee:
     .. math:: P(M(D) \in S) \le e^{\varepsilon} P(M(D') \in S) + \delta
 
     for all sets :math:`S` and all neighbouring tables :math:`D, D'`. The guarantee
-    describes the whole fitted object, as a receipt: immutable, hashable, picklable.
+    describes the whole fitted object: immutable, hashable, picklable.
 
     Parameters
     ----------
     epsilon : float
-        Range: [0, inf]. `inf` when nothing is promised: no noise, or `uncovered`.
+        Range: [0, inf]. `inf` when nothing is promised: no noise, `uncovered`, or
+        `conditional_on`.
     delta : float
         Range: [0, 1].
     neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
         Which tables are neighbours.
     mechanism : str
         What was released, in plain words.
-    parts : tuple of tuples, default=()
-        The mechanisms used, as plain tuples that can be composed tightly:
-        `("gaussian", mu, n_draws)`, `("pure", epsilon)`,
-        `("poisson_gaussian", q, noise_multiplier, steps)`,
-        `("without_replacement_gaussian", q, noise_multiplier, steps)`,
-        `("declared", epsilon, delta)` or `("maximum", parts_a, parts_b)`. Where there
-        are some, composition reads these and not `epsilon`. Empty: the statement
-        `(epsilon, delta)` itself is composed.
+    events : tuple of PrivacyEvent, default=()
+        What was released, as objects of :mod:`fairpriv_sklearn.accounting` that compose
+        tightly. Where there are some, composition reads these and not `epsilon`; they
+        may not cost more than it says. Empty: the statement `(epsilon, delta)` itself
+        is composed.
     assumptions : tuple of str, default=()
-        Facts the guarantee takes as public.
+        What the guarantee rests on: facts that were given as public, and what the
+        documentation assumes (added here: the unit of privacy, the random split).
     uncovered : tuple of str, default=()
         Steps or data the guarantee does not speak of. Then `epsilon` is `inf`, and
-        `parts` still holds the price of what is covered.
+        `events` still holds the cost of what is covered.
     noise_is_secure : bool, default=True
         Whether the noise came from the entropy of the operating system. `False` after
         a fit with `random_state`, which is reproducible and hence not private.
+    conditional_on : tuple of str, default=()
+        Names of facts that were read from the data. Then `epsilon` is `inf`.
+    epsilon_if_public : float, default=None
+        The epsilon for a reader who regards the facts in `conditional_on` as public.
+        Default: composed from `events`; `epsilon` if there is no such fact.
 
     See Also
     --------
@@ -112,7 +93,7 @@ class PrivacyGuarantee:
 
     Notes
     -----
-    Gaussian parts compose exactly in Gaussian differential privacy [1]_.
+    Gaussian events compose exactly in Gaussian differential privacy [1]_.
 
     References
     ----------
@@ -133,18 +114,31 @@ class PrivacyGuarantee:
     delta: float
     neighboring: str
     mechanism: str
-    parts: tuple = ()
+    events: tuple[PrivacyEvent, ...] = ()
     assumptions: tuple[str, ...] = ()
     uncovered: tuple[str, ...] = ()
     noise_is_secure: bool = True
+    conditional_on: tuple[str, ...] = ()
+    epsilon_if_public: float | None = None
+
+    def __new__(cls, *args, **kwargs):
+        if "parts" in kwargs:
+            raise TypeError(_NO_PARTS)
+        return super().__new__(cls)
+
+    def __getattr__(self, name):
+        raise AttributeError(
+            _NO_PARTS if name == "parts" else f"A guarantee has no attribute {name!r}."
+        )
 
     def __post_init__(self):
         checked = {
             "epsilon": check_epsilon(self.epsilon),
             "delta": check_delta(self.delta),
-            "parts": plain_parts(self.parts),
+            "events": checked_events(self.events),
             "assumptions": _words("assumptions", self.assumptions),
             "uncovered": _words("uncovered", self.uncovered),
+            "conditional_on": _words("conditional_on", self.conditional_on),
             "noise_is_secure": bool(self.noise_is_secure),
         }
         for name, value in checked.items():
@@ -156,30 +150,83 @@ class PrivacyGuarantee:
             )
         if not isinstance(self.mechanism, str):
             raise ValueError(f"mechanism must be a string, got {self.mechanism!r}.")
-        if self.uncovered and self.epsilon != math.inf:
+        object.__setattr__(self, "assumptions", self._listed_assumptions())
+        object.__setattr__(self, "epsilon_if_public", self._checked_if_public())
+        self._check_caveats()
+        self._check_events()
+
+    def _listed_assumptions(self) -> tuple[str, ...]:
+        own = [one for one in self.assumptions if one not in _STANDING]
+        if any(isinstance(event, MaximumEvent) for event in self.events):
+            own.append(RANDOM_SPLIT)
+        return _union((*own, UNIT_OF_PRIVACY))
+
+    def _checked_if_public(self) -> float:
+        if self.uncovered or not self.conditional_on:
+            return self.epsilon
+        if self.epsilon_if_public is not None:
+            return check_epsilon(self.epsilon_if_public)
+        return compose_epsilon(self.events, self.delta) if self.events else math.inf
+
+    def _check_caveats(self) -> None:
+        if self.uncovered and self.epsilon < math.inf:
             raise ValueError(
                 "A guarantee with `uncovered` entries promises nothing about the "
-                f"whole: epsilon must be inf, got {self.epsilon!r}. Keep the price of "
-                "the covered phase in `parts`."
+                f"whole: epsilon must be inf, got {self.epsilon!r}. Keep the cost of "
+                "the covered phase in `events`."
+            )
+        if self.conditional_on and self.epsilon < math.inf:
+            raise ValueError(
+                "A guarantee with `conditional_on` entries promises nothing to those "
+                f"who do not know them: epsilon must be inf, got {self.epsilon!r}. "
+                "State it as `epsilon_if_public`."
             )
 
+    def _check_events(self) -> None:
+        sampled = any(isinstance(one, PoissonGaussianEvent) for one in self._leaves())
+        if sampled and self.neighboring != "add_remove":
+            raise ValueError(
+                "A PoissonGaussianEvent states the cost for neighboring='add_remove'; "
+                "for replace-one use a WithoutReplacementGaussianEvent."
+            )
+        stated = self.epsilon_if_public
+        if not self.events or stated == math.inf:
+            return
+        cost = compose_epsilon(self.events, self.delta)
+        if cost > stated * (1 + _STATEMENT_SLACK):
+            raise ValueError(
+                f"The events cost epsilon = {round_up(cost)} at delta = "
+                f"{round_up(self.delta)}, more than the epsilon = {stated!r} that is "
+                "stated. Use PrivacyGuarantee.from_events, which states their cost."
+            )
+
+    def _leaves(self) -> Iterator[PrivacyEvent]:
+        waiting = list(self.events)
+        while waiting:
+            event = waiting.pop()
+            if isinstance(event, MaximumEvent):
+                waiting += [*event.left, *event.right]
+            else:
+                yield event
+
     @classmethod
-    def from_parts(
+    def from_events(
         cls,
-        parts: Iterable,
+        events: Iterable[PrivacyEvent],
         *,
         delta: float,
         neighboring: str,
         mechanism: str,
-        assumptions: Iterable[str] = (),
+        assumptions: Iterable[Fact | str] = (),
         uncovered: Iterable[str] = (),
         noise_is_secure: bool = True,
+        conditional_on: Iterable[str] = (),
     ) -> PrivacyGuarantee:
-        """Compose `parts` tightly and state the total at `delta`.
+        """Compose `events` tightly and state the total at `delta`.
 
         Parameters
         ----------
-        parts : iterable of tuples
+        events : iterable of PrivacyEvent
             As the attribute of the same name.
         delta : float
             Range: [0, 1].
@@ -187,34 +234,101 @@ class PrivacyGuarantee:
             Which tables are neighbours.
         mechanism : str
             What was released, in plain words.
-        assumptions : iterable of str, default=()
-            Facts the guarantee takes as public.
+        assumptions : iterable of Fact or str, default=()
+            What the guarantee rests on. A fact that was read from the data makes it
+            conditional.
         uncovered : iterable of str, default=()
             Steps or data the guarantee does not speak of.
         noise_is_secure : bool, default=True
             Whether the noise came from the entropy of the operating system.
+        conditional_on : iterable of str, default=()
+            Names of further facts that were read from the data.
 
         Returns
         -------
         PrivacyGuarantee
-            With `epsilon` the composed total at `delta`; `inf` if `uncovered`.
+            With `epsilon` the composed total at `delta`; `inf` if `uncovered` or
+            conditional.
         """
-        parts = plain_parts(parts)
-        delta = check_delta(delta)
+        events, delta = checked_events(events), check_delta(delta)
+        words, read = _words_and_names(assumptions)
         uncovered = _words("uncovered", uncovered)
+        conditional_on = _union((*_words("conditional_on", conditional_on), *read))
+        total = math.inf if uncovered else compose_epsilon(events, delta)
         return cls(
-            epsilon=math.inf if uncovered else compose_epsilon(parts, delta),
+            epsilon=math.inf if conditional_on else total,
             delta=delta,
             neighboring=neighboring,
             mechanism=mechanism,
-            parts=parts,
-            assumptions=assumptions,
+            events=events,
+            assumptions=words,
             uncovered=uncovered,
             noise_is_secure=noise_is_secure,
+            conditional_on=conditional_on,
+            epsilon_if_public=total,
+        )
+
+    @classmethod
+    def from_parts(cls, *args, **kwargs):
+        raise TypeError(_NO_PARTS)
+
+    def qualified(
+        self,
+        *,
+        assumptions: Iterable[Fact | str] = (),
+        uncovered: Iterable[str] = (),
+        conditional_on: Iterable[str] = (),
+    ) -> PrivacyGuarantee:
+        """Return this guarantee with more that it rests on or does not speak of.
+
+        Parameters
+        ----------
+        assumptions : iterable of Fact or str, default=()
+            What else it rests on.
+        uncovered : iterable of str, default=()
+            Further steps or data that it does not speak of.
+        conditional_on : iterable of str, default=()
+            Names of further facts that were read from the data.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With the same events; `epsilon` is `inf` where it has to be.
+        """
+        words, read = _words_and_names(assumptions)
+        uncovered = _union((*self.uncovered, *_words("uncovered", uncovered)))
+        names = (*self.conditional_on, *_words("conditional_on", conditional_on), *read)
+        if_public = math.inf if uncovered else self.epsilon_if_public
+        return replace(
+            self,
+            epsilon=math.inf if names else if_public,
+            assumptions=(*self.assumptions, *words),
+            uncovered=uncovered,
+            conditional_on=_union(names),
+            epsilon_if_public=if_public,
+        )
+
+    def if_public(self) -> PrivacyGuarantee:
+        """Return the guarantee for a reader who regards all facts as public.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With `epsilon_if_public` as its `epsilon`, and the facts that were read from
+            the data among the `assumptions`.
+        """
+        facts = (
+            f"{name}, read from the data, is public" for name in self.conditional_on
+        )
+        return replace(
+            self,
+            epsilon=self.epsilon_if_public,
+            assumptions=(*self.assumptions, *facts),
+            conditional_on=(),
         )
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the smallest known epsilon at this `delta`; `inf` if uncovered.
+        """Return the smallest known epsilon at this `delta`, `inf` without a promise.
 
         Parameters
         ----------
@@ -227,10 +341,12 @@ class PrivacyGuarantee:
             Rounded up.
         """
         delta = check_delta(delta)
-        return math.inf if self.uncovered else compose_epsilon(own_parts(self), delta)
+        if self.uncovered or self.conditional_on:
+            return math.inf
+        return compose_epsilon(own_events(self), delta)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the smallest known delta at this `epsilon`; 1 if uncovered.
+        """Return the smallest known delta at this `epsilon`, 1 without a promise.
 
         Parameters
         ----------
@@ -243,7 +359,9 @@ class PrivacyGuarantee:
             Rounded up.
         """
         epsilon = check_epsilon(epsilon)
-        return 1.0 if self.uncovered else compose_delta(own_parts(self), epsilon)
+        if self.uncovered or self.conditional_on:
+            return 1.0
+        return compose_delta(own_events(self), epsilon)
 
     def compose(
         self, *others: PrivacyGuarantee, delta: float | None = None
@@ -272,8 +390,8 @@ class PrivacyGuarantee:
         several = _combinable(self, *others)
         if delta is None:
             delta = min(1.0, math.fsum(one.delta for one in several))
-        parts = tuple(part for one in several for part in own_parts(one))
-        return _merged(several, parts, delta)
+        events = tuple(event for one in several for event in own_events(one))
+        return _merged(several, events, delta)
 
     def disjoint(self, *others: PrivacyGuarantee) -> PrivacyGuarantee:
         """Return the guarantee of releases about disjoint data: the maximum.
@@ -299,10 +417,10 @@ class PrivacyGuarantee:
             If the neighbouring relations differ.
         """
         several = _combinable(self, *others)
-        parts = own_parts(self)
+        events = own_events(self)
         for other in others:
-            parts = (("maximum", parts, own_parts(other)),)
-        return _merged(several, parts, max(one.delta for one in several))
+            events = (MaximumEvent(events, own_events(other)),)
+        return _merged(several, events, max(one.delta for one in several))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `json.dumps` accepts; infinity is the string "inf".
@@ -310,9 +428,11 @@ class PrivacyGuarantee:
         Returns
         -------
         dict
-            The fields by name.
+            The fields by name, and the version of this form.
         """
-        return {name: to_plain(value) for name, value in asdict(self).items()}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        stored = {name: to_plain(value) for name, value in values.items()}
+        return {"version": VERSION, **stored}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PrivacyGuarantee:
@@ -330,18 +450,25 @@ class PrivacyGuarantee:
         Raises
         ------
         ValueError
-            If a key is missing or unknown, or a value is out of its range.
+            If it was stored by a version that cannot be read, if a key is missing or
+            unknown, or if a value is out of its range.
         """
-        known = [field.name for field in fields(cls)]
-        if not isinstance(data, Mapping) or set(data) != set(known):
+        if not isinstance(data, Mapping) or data.get("version") != VERSION:
+            raise ValueError(
+                f"Expected a guarantee stored in version {VERSION} of the form; it was "
+                "stored by an older or newer version of the library, or is none."
+            )
+        known = ["version", *(field.name for field in fields(cls))]
+        if set(data) != set(known):
             raise ValueError(f"Expected a mapping with the keys {known}, got {data!r}.")
-        free_text = {"mechanism", "neighboring", "assumptions", "uncovered"}
-        return cls(
-            **{
-                name: value if name in free_text else from_plain(value)
-                for name, value in data.items()
-            }
-        )
+        numbers = {"epsilon", "delta", "epsilon_if_public"}
+        values = {
+            name: from_plain(data[name]) if name in numbers else data[name]
+            for name in known[1:]
+        }
+        if not isinstance(values["events"], list | tuple):
+            raise ValueError(f"events must be a list, got {values['events']!r}.")
+        return cls(**values | {"events": tuple(map(event_from_dict, values["events"]))})
 
     def to_markdown(self) -> str:
         """Return the guarantee as a Markdown table.
@@ -357,10 +484,12 @@ class PrivacyGuarantee:
         sentences = [f"{self._statement()}, {RELATIONS[self.neighboring]}"]
         if self.mechanism:
             sentences[0] += f": {self.mechanism}"
+        if self.conditional_on:
+            names = ", ".join(self.conditional_on)
+            sentences.append(f"Conditional on what was read from the data: {names}")
         if self.uncovered:
             sentences.append(f"Not covered: {', '.join(self.uncovered)}")
-        if self.assumptions:
-            sentences.append(f"Assumed public: {', '.join(self.assumptions)}")
+        sentences.append(f"Assumed: {'; '.join(self.assumptions)}")
         if not self.noise_is_secure:
             sentences.append(_INSECURE)
         return ". ".join(sentences) + "."
@@ -373,36 +502,61 @@ class PrivacyGuarantee:
         return f"<table>{rows}</table>"
 
     def _statement(self) -> str:
-        if self.epsilon == math.inf:
+        if self.epsilon_if_public == math.inf:
             return "No differential privacy for the whole (epsilon = inf)"
-        return (
-            f"(epsilon = {round_up(self.epsilon)}, delta = {round_up(self.delta)})"
-            "-differentially private"
+        stated = (
+            f"(epsilon = {round_up(self.epsilon_if_public)}, "
+            f"delta = {round_up(self.delta)})-differentially private"
         )
+        if self.conditional_on:
+            return (
+                "No differential privacy (epsilon = inf), but for readers who regard "
+                f"{', '.join(self.conditional_on)} as public {stated}"
+            )
+        return stated
 
     def _rows(self) -> list[tuple[str, str]]:
         return [
             ("epsilon", round_up(self.epsilon)),
+            *self._conditional_rows(),
             ("delta", round_up(self.delta)),
             ("neighbouring tables", RELATIONS[self.neighboring]),
             ("mechanism", self.mechanism),
-            ("parts", "; ".join(_part_text(part) for part in self.parts) or "none"),
-            ("assumed public", ", ".join(self.assumptions) or "nothing"),
-            ("not covered", ", ".join(self.uncovered) or "nothing"),
+            ("events", "; ".join(map(str, self.events)) or "none"),
+            ("assumed", "; ".join(self.assumptions)),
+            ("not covered", ", ".join(self._not_covered()) or "nothing"),
             ("noise", "secure" if self.noise_is_secure else _INSECURE),
         ]
 
+    def _conditional_rows(self) -> list[tuple[str, str]]:
+        if not self.conditional_on:
+            return []
+        return [
+            ("conditional on", ", ".join(self.conditional_on)),
+            ("epsilon if these are public", round_up(self.epsilon_if_public)),
+        ]
 
+    def _not_covered(self) -> list[str]:
+        read = (f"{name} (read from the data)" for name in self.conditional_on)
+        return [*self.uncovered, *read]
+
+
+_STANDING = (UNIT_OF_PRIVACY, RANDOM_SPLIT)
+_NO_PARTS = (
+    "`parts` is now `events`: pass objects such as GaussianEvent(mu, n_draws) from "
+    "fairpriv_sklearn.accounting (`from_parts` is `from_events`)."
+)
 _INSECURE = "Noise not secure: drawn from random_state, for study only"
 
 
-def own_parts(guarantee: PrivacyGuarantee) -> tuple:
-    """Return the parts of the covered phase, the statement itself if it has none."""
-    if guarantee.parts or guarantee.uncovered:
-        return guarantee.parts
-    if guarantee.delta > 0:
-        return (("declared", guarantee.epsilon, guarantee.delta),)
-    return (("pure", guarantee.epsilon),) if guarantee.epsilon > 0 else ()
+def own_events(guarantee: PrivacyGuarantee) -> tuple[PrivacyEvent, ...]:
+    """Return the events of the covered phase, the statement itself if it has none."""
+    if guarantee.events or guarantee.uncovered:
+        return guarantee.events
+    epsilon, delta = guarantee.epsilon_if_public, guarantee.delta
+    if delta > 0:
+        return (DeclaredEvent(epsilon, delta),)
+    return (PureEvent(epsilon),) if epsilon > 0 else ()
 
 
 def _combinable(*several: PrivacyGuarantee) -> tuple[PrivacyGuarantee, ...]:
@@ -413,17 +567,28 @@ def _combinable(*several: PrivacyGuarantee) -> tuple[PrivacyGuarantee, ...]:
     return several
 
 
-def _merged(several: tuple, parts: tuple, delta: float) -> PrivacyGuarantee:
-    """Return one guarantee with these parts and the caveats of all."""
-    return PrivacyGuarantee.from_parts(
-        parts,
+def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
+    """Return one guarantee with these events and the caveats of all."""
+    return PrivacyGuarantee.from_events(
+        events,
         delta=delta,
         neighboring=several[0].neighboring,
         mechanism="; ".join(_union(one.mechanism for one in several if one.mechanism)),
         assumptions=_union(fact for one in several for fact in one.assumptions),
         uncovered=_union(step for one in several for step in one.uncovered),
         noise_is_secure=all(one.noise_is_secure for one in several),
+        conditional_on=_union(name for one in several for name in one.conditional_on),
     )
+
+
+def _words_and_names(facts: Iterable[Fact | str]) -> tuple[list[str], list[str]]:
+    """Part facts into the words to list and the names of those read from the data."""
+    if isinstance(facts, str):
+        raise ValueError(f"assumptions must be a list of facts, got {facts!r}.")
+    facts = list(facts)
+    read = [one.name for one in facts if isinstance(one, Fact) and one.is_read]
+    words = [one for one in facts if not (isinstance(one, Fact) and one.is_read)]
+    return [str(one) if isinstance(one, Fact) else one for one in words], read
 
 
 def check_relations(relations: Iterable[str]) -> None:
@@ -451,7 +616,7 @@ def check_delta(delta: float) -> float:
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """Write a price so that it never looks smaller than it is (beyond 1e-9).
+    """Write a cost so that it never looks smaller than it is (beyond 1e-9).
 
     >>> round_up(1.23401), round_up(1.0), round_up(1e-5)
     ('1.235', '1', '1e-05')
@@ -488,44 +653,13 @@ def _words(name: str, value) -> tuple[str, ...]:
     return tuple(value)
 
 
-def plain_parts(parts) -> tuple:
-    """Return parts as nested tuples of Python's own strings and numbers."""
-    parts = _as_plain_tuples(parts)
-    for part in parts:
-        if not isinstance(part, tuple) or not part or not isinstance(part[0], str):
-            raise ValueError(
-                "Each part must be a tuple that starts with the name of a mechanism, "
-                f'such as ("pure", 1.0); got {part!r}.'
-            )
-    return parts
-
-
-def _as_plain_tuples(value):
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    if isinstance(value, Iterable):
-        return tuple(_as_plain_tuples(item) for item in value)
-    raise ValueError(f"A part holds names and numbers only, got {value!r}.")
-
-
 def to_plain(value):
+    if isinstance(value, PrivacyEvent):
+        return value.to_dict()
     if isinstance(value, tuple):
         return [to_plain(item) for item in value]
     return "inf" if value == math.inf else value
 
 
 def from_plain(value):
-    if isinstance(value, list | tuple):
-        return tuple(from_plain(item) for item in value)
     return math.inf if value == "inf" else value
-
-
-def _part_text(part) -> str:
-    if part[0] == "maximum":
-        sides = (", ".join(map(_part_text, side)) or "nothing" for side in part[1:])
-        return f"maximum of ({') and ('.join(sides)})"
-    return " ".join([part[0], *(f"{number:.6g}" for number in part[1:])])

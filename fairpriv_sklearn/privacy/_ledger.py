@@ -6,13 +6,14 @@ import math
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from ..accounting import PrivacyEvent, PureEvent
 from ._composition import Composition
 from ._guarantee import (
     PrivacyGuarantee,
     check_delta,
     check_epsilon,
     markdown_table,
-    own_parts,
+    own_events,
     round_up,
 )
 from ._store import FileStore, MemoryStore
@@ -45,7 +46,7 @@ class PrivacyLedger:
 
     .. math:: \varepsilon_{1..k}(\delta_{\rm cap}) \le \varepsilon_{\rm cap}.
 
-    An estimator with `ledger=` reserves its price when its `fit` has validated the
+    An estimator with `ledger=` reserves its cost when its `fit` has validated the
     input and before it computes anything from it, or raises `BudgetExceededError`.
     Nothing is ever given back, also when a fit fails later.
 
@@ -53,7 +54,8 @@ class PrivacyLedger:
 
     The ledger holds public numbers only. Its promise is the cap, for all fits that
     were given this ledger, each data set on its own (`for_dataset`). A guarantee with
-    `uncovered` steps is charged for its covered phase and listed with the steps.
+    `uncovered` steps is charged for its covered phase and listed with the steps; one
+    that is conditional is charged as if its condition held.
 
     Parameters
     ----------
@@ -180,7 +182,7 @@ class PrivacyLedger:
         return self._store.datasets()
 
     def spend(self, guarantee: PrivacyGuarantee, *, label: str = "") -> None:
-        """Reserve the price of `guarantee`, or raise and record nothing.
+        """Reserve the cost of `guarantee`, or raise and record nothing.
 
         Parameters
         ----------
@@ -200,23 +202,23 @@ class PrivacyLedger:
             raise TypeError(f"A ledger spends a PrivacyGuarantee, got {guarantee!r}.")
         relation = guarantee.neighboring
         asked = Composition(relation).add(_charge(guarantee), relation)
-        price = _price(guarantee, asked)
+        cost = _cost(guarantee, asked)
         record = {
             "label": str(label),
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "price": price.epsilon,
+            "cost": cost.epsilon,
             "guarantee": guarantee.to_dict(),
         }
-        # Prices the spend once outside the lock of the file: what is slow (importing
+        # Composes the spend once outside the lock of the file: what is slow (importing
         # dp-accounting, a first subsampled composition) is cached from then on.
         asked.fits(*self._cap)
 
         def step(spent: Composition | None) -> Composition:
-            total = asked if spent is None else spent.add(asked.parts(), relation)
+            total = asked if spent is None else spent.add(asked.events(), relation)
             if not total.fits(*self._cap):
                 raise BudgetExceededError(self._refusal(asked, spent, total))
             if self._mirror is not None:
-                self._mirror.spend(*price)
+                self._mirror.spend(*cost)
             return total
 
         self._store.append(self._dataset, record, step)
@@ -228,8 +230,9 @@ class PrivacyLedger:
         -------
         list of dict
             With the keys `dataset`, `label`, `time` (UTC, ISO 8601), `epsilon` and
-            `delta` (the price of the covered phase), and `neighboring`, `mechanism`,
-            `parts`, `assumptions`, `uncovered`, `noise_is_secure` of the guarantee.
+            `delta` (the cost of the covered phase, also where it is conditional), and
+            `neighboring`, `mechanism`, `events`, `assumptions`, `uncovered`,
+            `conditional_on`, `noise_is_secure` of the guarantee.
         """
         records = self._store.records(self._dataset)
         return [_spend_row(self._dataset, record) for record in records]
@@ -275,7 +278,7 @@ class PrivacyLedger:
         """Return the cap less the total.
 
         A fit of pure epsilon, or one Gaussian release, of at most this much is accepted
-        next. As composition is tight, less is gone after a Gaussian fit than its price.
+        next. As composition is tight, less is gone after a Gaussian fit than its cost.
 
         Returns
         -------
@@ -303,7 +306,7 @@ class PrivacyLedger:
                 round_up(one["delta"]),
                 one["neighboring"],
                 one["mechanism"],
-                ", ".join(one["uncovered"]) or "nothing",
+                ", ".join((*one["uncovered"], *one["conditional_on"])) or "nothing",
                 one["time"],
             ]
             for number, one in enumerate(self.spends(), start=1)
@@ -350,8 +353,8 @@ class PrivacyLedger:
 
 
 _SPEND_KEYS = [
-    "dataset", "label", "time", "epsilon", "delta", "neighboring", "mechanism", "parts",
-    "assumptions", "uncovered", "noise_is_secure",
+    "dataset", "label", "time", "epsilon", "delta", "neighboring", "mechanism",
+    "events", "assumptions", "uncovered", "conditional_on", "noise_is_secure",
 ]  # fmt: skip
 _MARKDOWN_HEADER = [
     "no.", "label", "epsilon", "delta", "neighbouring", "mechanism", "not covered",
@@ -359,29 +362,29 @@ _MARKDOWN_HEADER = [
 ]  # fmt: skip
 
 
-def _charge(guarantee: PrivacyGuarantee) -> tuple:
-    """Return the parts to pay for: the covered phase, or infinity if unknown."""
-    if guarantee.uncovered and not guarantee.parts:
-        return (("pure", math.inf),)
-    return own_parts(guarantee)
+def _charge(guarantee: PrivacyGuarantee) -> tuple[PrivacyEvent, ...]:
+    """Return the events to pay for: the covered phase, or infinity if unknown."""
+    if guarantee.uncovered and not guarantee.events:
+        return (PureEvent(math.inf),)
+    return own_events(guarantee)
 
 
-def _price(guarantee: PrivacyGuarantee, asked: Composition) -> PrivacyBudget:
+def _cost(guarantee: PrivacyGuarantee, asked: Composition) -> PrivacyBudget:
     """Return what the spend is listed at: the covered phase on its own."""
     if guarantee.uncovered:
         return PrivacyBudget(asked.epsilon_at(guarantee.delta), guarantee.delta)
-    return PrivacyBudget(guarantee.epsilon, guarantee.delta)
+    return PrivacyBudget(guarantee.epsilon_if_public, guarantee.delta)
 
 
 def _spend_row(dataset: str, record: dict) -> dict[str, Any]:
     guarantee = PrivacyGuarantee.from_dict(record["guarantee"])
     return {
         **dict.fromkeys(_SPEND_KEYS),
-        **vars(guarantee),
+        **{name: getattr(guarantee, name) for name in _SPEND_KEYS[4:]},
         "dataset": dataset,
         "label": record["label"],
         "time": record["time"],
-        "epsilon": record["price"],
+        "epsilon": record["cost"],
     }
 
 

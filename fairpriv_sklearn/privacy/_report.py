@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from ..accounting import PureEvent, compose_epsilon
 from ._guarantee import PrivacyGuarantee, markdown_table, round_up
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
@@ -88,8 +88,9 @@ class StepPrivacy:
         Its place, in the notation of `set_params`; empty for the whole.
     estimator : str
         Name of its class.
-    status : {"private", "public", "uncovered"}
-        Private: it has a guarantee. Public: it learnt nothing from the data.
+    status : {"private", "conditional", "public", "uncovered"}
+        Private: it has a guarantee. Conditional: it has one for readers who regard
+        what it read from the data as public. Public: it learnt nothing from the data.
     guarantee : PrivacyGuarantee or None
         Its own guarantee, if it has one.
     assumption : str
@@ -185,13 +186,13 @@ class PrivacyReport:
         return self.to_markdown()
 
     def _covered_phase(self) -> list[str]:
-        if not (self.guarantee.uncovered and self.guarantee.parts):
+        if not (self.guarantee.uncovered and self.guarantee.events):
             return []
-        covered = replace(self.guarantee, uncovered=())
-        price = covered.epsilon_at(covered.delta)
+        cost = compose_epsilon(self.guarantee.events, self.guarantee.delta)
         return [
-            f"The covered steps cost epsilon = {round_up(price)} at delta = "
-            f"{round_up(covered.delta)}, which counts only once the others are covered."
+            f"The covered steps cost epsilon = {round_up(cost)} at delta = "
+            f"{round_up(self.guarantee.delta)}, which counts only once the others are "
+            "covered."
         ]
 
 
@@ -324,7 +325,7 @@ def _diffprivlib_guarantee(model) -> PrivacyGuarantee:
         0.0,
         "replace_one",
         f"diffprivlib {name}",
-        parts=(("pure", model.epsilon),),
+        events=(PureEvent(model.epsilon),),
         assumptions=(
             f"diffprivlib's own statement of epsilon for {name}",
             f"bounds and norms of diffprivlib's {name} not read from the data",
@@ -334,7 +335,13 @@ def _diffprivlib_guarantee(model) -> PrivacyGuarantee:
 
 
 def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
-    status, fix = ("uncovered", _INSIDE_FIX) if own.uncovered else ("private", "")
+    status, fix = "private", ""
+    if own.uncovered:
+        status, fix = "uncovered", _INSIDE_FIX
+    elif own.conditional_on:
+        names = ", ".join(own.conditional_on)
+        status = "conditional"
+        fix = f"Pass what it read from the data ({names}) as arguments."
     return StepPrivacy(name, type(estimator).__name__, status, own, fix=fix)
 
 
@@ -375,12 +382,7 @@ def _composed(steps: tuple[StepPrivacy, ...]) -> PrivacyGuarantee:
     assumed = tuple(f"{one.title} {one.assumption}" for one in steps if one.assumption)
     bare = [one for one in steps if one.status == "uncovered" and not one.guarantee]
     uncovered = (*total.uncovered, *(step.title for step in bare))
-    return replace(
-        total,
-        assumptions=(*total.assumptions, *assumed),
-        uncovered=uncovered,
-        epsilon=math.inf if uncovered else total.epsilon,
-    )
+    return total.qualified(assumptions=assumed, uncovered=uncovered)
 
 
 def _with_place(step: StepPrivacy) -> PrivacyGuarantee:

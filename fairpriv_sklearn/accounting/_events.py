@@ -1,0 +1,350 @@
+"""Privacy events: what was released, as frozen objects that compose tightly.
+
+The stored form of an event is a dictionary with its `kind` and its fields. It evolves
+by one rule: a kind is never removed and never changes its meaning; a new field gets a
+default under which everything stored before means what it meant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+
+class PrivacyEvent:
+    """Base of the events; `kind` names one in the stored form."""
+
+    kind: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `json.dumps` accepts; infinity is the string "inf".
+
+        Returns
+        -------
+        dict
+            With the `kind` and the fields of the event.
+        """
+        values = {one.name: _stored(getattr(self, one.name)) for one in fields(self)}
+        return {"kind": self.kind, **values}
+
+    def __str__(self) -> str:
+        numbers = (f"{one.name} = {getattr(self, one.name)!r}" for one in fields(self))
+        return f"{self.kind} ({', '.join(numbers)})"
+
+
+@dataclass(frozen=True)
+class GaussianEvent(PrivacyEvent):
+    """Gaussian releases, by their total parameter of Gaussian differential privacy.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity divided by noise standard deviation; of several releases the root
+        of the sum of squares. Range: [0, inf].
+    n_draws : int, default=0
+        Number of noisy numbers drawn, which pays for the error of the sampler.
+        Range: [0, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import GaussianEvent, compose_epsilon
+    >>> round(compose_epsilon([GaussianEvent(mu=0.5)], delta=1e-5), 3)
+    1.993
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    mu: float
+    n_draws: int = 0
+
+    def __post_init__(self):
+        _set(self, mu=_number("mu", self.mu), n_draws=_whole("n_draws", self.n_draws))
+
+
+@dataclass(frozen=True)
+class PureEvent(PrivacyEvent):
+    """One release of pure differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Range: [0, inf].
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import PureEvent, compose_epsilon
+    >>> compose_epsilon([PureEvent(0.5), PureEvent(0.25)], delta=0.0)
+    0.75
+    """
+
+    kind: ClassVar[str] = "pure"
+    epsilon: float
+
+    def __post_init__(self):
+        _set(self, epsilon=_number("epsilon", self.epsilon))
+
+
+@dataclass(frozen=True)
+class DeclaredEvent(PrivacyEvent):
+    """A statement (epsilon, delta) of which nothing else is known.
+
+    Parameters
+    ----------
+    epsilon : float
+        Range: [0, inf].
+    delta : float
+        Range: [0, 1].
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import DeclaredEvent, compose_epsilon
+    >>> compose_epsilon([DeclaredEvent(1.0, 1e-6)], delta=1e-6)
+    1.0
+    """
+
+    kind: ClassVar[str] = "declared"
+    epsilon: float
+    delta: float
+
+    def __post_init__(self):
+        _set(
+            self,
+            epsilon=_number("epsilon", self.epsilon),
+            delta=_number("delta", self.delta, high=1.0),
+        )
+
+
+@dataclass(frozen=True)
+class ThresholdEvent(PrivacyEvent):
+    """Names shown where their noisy count reaches a threshold.
+
+    The failure that a record's own name is shown has probability
+    ``1 - (1 - delta0) ** n_columns``: a loss distribution with that mass at infinity.
+    The noisy counts themselves are another event.
+
+    Parameters
+    ----------
+    delta0 : float
+        Probability that a name of one record is shown. Range: [0, 1].
+    n_columns : int, default=1
+        Number of columns of names in the release. Range: [1, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import (
+    ...     PureEvent,
+    ...     ThresholdEvent,
+    ...     compose_epsilon,
+    ... )
+    >>> compose_epsilon([PureEvent(0.5), ThresholdEvent(1e-6)], delta=1e-6)
+    0.5
+    """
+
+    kind: ClassVar[str] = "threshold"
+    delta0: float
+    n_columns: int = 1
+
+    def __post_init__(self):
+        _set(
+            self,
+            delta0=_number("delta0", self.delta0, high=1.0),
+            n_columns=_whole("n_columns", self.n_columns, low=1),
+        )
+
+    @property
+    def failure(self) -> float:
+        """Probability that a record's own name is shown in some column, rounded up."""
+        if self.n_columns == 1 or self.delta0 == 1.0:
+            return self.delta0
+        exact = -math.expm1(self.n_columns * math.log1p(-self.delta0))
+        return min(1.0, exact * (1 + 1e-15))
+
+
+@dataclass(frozen=True)
+class _SampledEvent(PrivacyEvent):
+    q: float
+    noise_multiplier: float
+    steps: int
+    n_draws: int = 0
+
+    def __post_init__(self):
+        q = _number("q", self.q, high=1.0)
+        multiplier = _number("noise_multiplier", self.noise_multiplier)
+        if not (q > 0 and 0 < multiplier < math.inf):
+            raise ValueError(
+                "q must be in (0, 1] and noise_multiplier in (0, inf), got "
+                f"{self.q!r} and {self.noise_multiplier!r}."
+            )
+        _set(
+            self,
+            q=q,
+            noise_multiplier=multiplier,
+            steps=_whole("steps", self.steps, low=1),
+            n_draws=_whole("n_draws", self.n_draws),
+        )
+
+
+@dataclass(frozen=True)
+class PoissonGaussianEvent(_SampledEvent):
+    """Gaussian releases on Poisson samples of the rows; for add/remove.
+
+    Parameters
+    ----------
+    q : float
+        Probability with which a record enters a sample. Range: (0, 1].
+    noise_multiplier : float
+        Noise standard deviation divided by the add/remove sensitivity of one release.
+        Range: (0, inf).
+    steps : int
+        Number of releases. Range: [1, inf).
+    n_draws : int, default=0
+        Number of noisy numbers drawn in all steps. Range: [0, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import PoissonGaussianEvent, compose_epsilon
+    >>> round(compose_epsilon([PoissonGaussianEvent(0.1, 1.74, 10)], 1e-5), 1)
+    1.0
+    """
+
+    kind: ClassVar[str] = "poisson_gaussian"
+
+
+@dataclass(frozen=True)
+class WithoutReplacementGaussianEvent(_SampledEvent):
+    """Gaussian releases on samples without replacement, or Poisson ones; replace-one.
+
+    Parameters
+    ----------
+    q : float
+        Fraction of the records in a sample. Range: (0, 1].
+    noise_multiplier : float
+        Noise standard deviation divided by the replace-one sensitivity of one release.
+        Range: (0, inf).
+    steps : int
+        Number of releases. Range: [1, inf).
+    n_draws : int, default=0
+        Number of noisy numbers drawn in all steps. Range: [0, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import (
+    ...     WithoutReplacementGaussianEvent,
+    ...     compose_epsilon,
+    ... )
+    >>> event = WithoutReplacementGaussianEvent(0.1, 1.77, 10)
+    >>> round(compose_epsilon([event], 1e-5), 1)
+    1.0
+    """
+
+    kind: ClassVar[str] = "without_replacement_gaussian"
+
+
+@dataclass(frozen=True)
+class MaximumEvent(PrivacyEvent):
+    """Two phases on disjoint rows, split by a fair or biased coin for each record.
+
+    A record is in one phase only and pays the larger of the two.
+
+    Parameters
+    ----------
+    left, right : tuple of PrivacyEvent
+        The events of either phase.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.accounting import MaximumEvent, PureEvent, compose_epsilon
+    >>> event = MaximumEvent([PureEvent(0.5)], [PureEvent(0.2), PureEvent(0.2)])
+    >>> compose_epsilon([event], delta=0.0)
+    0.5
+    """
+
+    kind: ClassVar[str] = "maximum"
+    left: tuple
+    right: tuple
+
+    def __post_init__(self):
+        _set(self, left=checked_events(self.left), right=checked_events(self.right))
+
+    def __str__(self) -> str:
+        sides = (", ".join(map(str, side)) or "nothing" for side in self._sides())
+        return f"maximum of [{'] and ['.join(sides)}]"
+
+    def _sides(self) -> tuple[tuple, tuple]:
+        return self.left, self.right
+
+
+_KINDS = {
+    event.kind: event
+    for event in (
+        GaussianEvent,
+        PureEvent,
+        DeclaredEvent,
+        ThresholdEvent,
+        PoissonGaussianEvent,
+        WithoutReplacementGaussianEvent,
+        MaximumEvent,
+    )
+}
+
+
+def checked_events(events: Iterable[PrivacyEvent]) -> tuple[PrivacyEvent, ...]:
+    """Return the events as a tuple, or raise."""
+    if isinstance(events, str | Mapping) or not isinstance(events, Iterable):
+        raise TypeError(f"events must be a list of privacy events, got {events!r}.")
+    events = tuple(events)
+    for event in events:
+        if not isinstance(event, PrivacyEvent):
+            raise TypeError(
+                "Each event must be one of the classes in fairpriv_sklearn.accounting, "
+                f"such as PureEvent(1.0); got {event!r}."
+            )
+    return events
+
+
+def event_from_dict(data: Mapping[str, Any]) -> PrivacyEvent:
+    """Rebuild an event from `to_dict`, also after a journey through JSON."""
+    if not isinstance(data, Mapping) or data.get("kind") not in _KINDS:
+        raise ValueError(
+            f"Expected a stored privacy event of a kind in {list(_KINDS)}, got {data!r}"
+            ". A newer version of the library may have written it."
+        )
+    event = _KINDS[data["kind"]]
+    known = {one.name for one in fields(event)}
+    if not set(data) <= {"kind", *known}:
+        raise ValueError(f"A {event.kind} event has the fields {known}, got {data!r}.")
+    values = {name: _restored(data[name]) for name in known & set(data)}
+    return event(**values)
+
+
+def _stored(value):
+    if isinstance(value, tuple):
+        return [event.to_dict() for event in value]
+    return "inf" if value == math.inf else value
+
+
+def _restored(value):
+    if isinstance(value, list | tuple):
+        return tuple(event_from_dict(one) for one in value)
+    return math.inf if value == "inf" else value
+
+
+def _set(event, **values) -> None:
+    for name, value in values.items():
+        object.__setattr__(event, name, value)
+
+
+def _number(name: str, value, *, high: float = math.inf) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 <= value <= high:
+        raise ValueError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
+    return float(value)
+
+
+def _whole(name: str, value, *, low: int = 0) -> int:
+    whole = isinstance(value, Integral) or (isinstance(value, float) and value % 1 == 0)
+    if not whole or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name} must be a whole number >= {low}, got {value!r}.")
+    return int(value)
