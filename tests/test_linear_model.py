@@ -439,7 +439,7 @@ def test_target_bounds():
             linear(target_bounds=wrong).fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="range of the target"):
         model = linear(target_bounds=None).fit(X, np.full(len(X), 3.0))
-    assert "target_bounds (taken from the data" in " ".join(model.privacy_.assumptions)
+    assert "target_bounds" in model.privacy_.conditional_on
     clipped = linear(epsilon=np.inf, target_bounds=(0, 1)).fit(X, 100.0 * y)
     assert_allclose(clipped.coef_, linear(epsilon=np.inf).fit(X, y).coef_, atol=1e-4)
 
@@ -459,9 +459,7 @@ def test_leaks_are_said():
     for argument in ("bounds", "classes", "groups"):
         with pytest.warns(PrivacyLeakWarning, match=argument):
             model = fair(**{argument: None}).fit(X, y, sensitive_features=groups)
-        assert any(
-            fact.startswith(f"{argument} (taken") for fact in model.privacy_.assumptions
-        )
+        assert model.privacy_.conditional_on == (argument,)
 
 
 def test_options_of_the_descent(capsys):

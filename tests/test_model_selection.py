@@ -314,7 +314,7 @@ def test_few_candidates_compose_and_many_repeat():
     assert plan(30).method == "repeat"
     # "auto" is at least as generous to a fit as either way.
     for n in (1, 2, 4, 8, 30):
-        for kind in GaussianEvent("approximate"):
+        for kind in ("gaussian", "approximate"):
             ways = [plan(n, kind=kind, method=m).fit.size for m in ("compose", "auto")]
             assert ways[1] >= ways[0]
 
@@ -341,7 +341,7 @@ def test_tiny_and_infinite_budgets_have_a_plan():
 
 
 def test_validation_plan_adds_up():
-    for kind in GaussianEvent("approximate"):
+    for kind in ("gaussian", "approximate"):
         plan = plan_validation(
             4, 2.0, 1e-5, kind=kind, score_fraction=0.2, n_draws=500, n_statistics=3
         )
@@ -773,9 +773,8 @@ def test_leaks_of_the_winner_are_told():
     search = DPGridSearchCV(logistic(bounds=None), {"C": [1.0]}, random_state=0)
     with pytest.warns(PrivacyLeakWarning, match="bounds"):
         search.fit(X, y, sensitive_features=group)
-    assert "bounds (taken from the data, not covered by epsilon)" in (
-        search.privacy_.assumptions
-    )
+    assert search.privacy_.conditional_on == ("bounds",)
+    assert search.privacy_.epsilon_if_public == 1.0 < search.privacy_.epsilon
     with pytest.warns(PrivacyLeakWarning, match="bounds"):
         dp_cross_validate(
             logistic(bounds=None), X, y, sensitive_features=group, random_state=0

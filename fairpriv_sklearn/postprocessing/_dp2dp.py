@@ -327,10 +327,10 @@ class DP2DPClassifier(
         phase = fit_first_phase(
             self, X, y, source, sensitive_features, if_one_label=DummyClassifier()
         )
-        mechanism, part = self._mechanism()
+        mechanism, event = self._mechanism()
         own = PrivacyGuarantee.from_events(
-            [part],
-            delta=self.delta if part[0] == "gaussian" else 0.0,
+            [event],
+            delta=self.delta if isinstance(event, GaussianEvent) else 0.0,
             neighboring=self.neighboring,
             mechanism=self._what_is_released(),
             assumptions=(about_groups, about_classes),
