@@ -352,3 +352,15 @@ def test_matplotlib_is_imported_only_to_draw(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="needs matplotlib"):
         display.plot()
+
+
+def test_lines_take_the_keywords_of_matplotlib():
+    scores, groups = np.linspace(0, 1, 40), np.arange(40) % 2
+    display = GroupDistributionDisplay.from_predictions(
+        scores, sensitive_features=groups, lw=3.5, color="k"
+    )
+    assert {line.get_linewidth() for line in display.lines_[0]} == {3.5}
+    assert {line.get_color() for line in display.lines_[0]} == {"k"}
+    assert len({line.get_linestyle() for line in display.lines_[0]}) == 2
+    display.plot(linestyle=":")
+    assert {line.get_linestyle() for line in display.lines_[0]} == {":"}

@@ -78,7 +78,14 @@ class GroupDistributionDisplay:
 
     @classmethod
     def from_predictions(
-        cls, before, after=None, *, sensitive_features, score_name="score", ax=None
+        cls,
+        before,
+        after=None,
+        *,
+        sensitive_features,
+        score_name="score",
+        ax=None,
+        **kwargs,
     ):
         """Compute and draw the distributions of given scores.
 
@@ -94,6 +101,8 @@ class GroupDistributionDisplay:
             Label of the horizontal axis.
         ax : Axes, sequence of Axes or None, default=None
             As many axes as panels. None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -114,7 +123,7 @@ class GroupDistributionDisplay:
             names=["Predictions"] if after is None else ["Before", "After"],
             score_name=score_name,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -127,6 +136,7 @@ class GroupDistributionDisplay:
         response_method="predict",
         score_name="prediction",
         ax=None,
+        **kwargs,
     ):
         """Compute and draw the distributions of an estimator's predictions.
 
@@ -147,6 +157,8 @@ class GroupDistributionDisplay:
             Label of the horizontal axis.
         ax : Axes, sequence of Axes or None, default=None
             As many axes as panels. None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -163,15 +175,18 @@ class GroupDistributionDisplay:
             sensitive_features=sensitive_features,
             score_name=score_name,
             ax=ax,
+            **kwargs,
         )
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None, **kwargs):
         """Draw the distributions.
 
         Parameters
         ----------
         ax : Axes, sequence of Axes or None, default=None
             As many axes as panels. None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -189,7 +204,7 @@ class GroupDistributionDisplay:
                         cdf[a],
                         where="post",
                         label=group_name(group),
-                        **style(a, len(values)),
+                        **style(a, len(values), kwargs),
                     )[0]
                     for a, group in enumerate(self.groups)
                 ]

@@ -63,7 +63,7 @@ class PrivacyProfileDisplay:
         self.stated = stated
 
     @classmethod
-    def from_guarantees(cls, guarantees, *, epsilons=None, ax=None):
+    def from_guarantees(cls, guarantees, *, epsilons=None, ax=None, **kwargs):
         """Compute and draw the profiles of guarantees.
 
         Parameters
@@ -74,6 +74,8 @@ class PrivacyProfileDisplay:
             Where to evaluate. None: from 0 to twice the largest finite epsilon stated.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -94,10 +96,10 @@ class PrivacyProfileDisplay:
             names=list(guarantees),
             stated=stated,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, *, epsilons=None, ax=None):
+    def from_estimator(cls, estimator, *, epsilons=None, ax=None, **kwargs):
         """Compute and draw the profile of a fitted estimator's guarantee.
 
         Parameters
@@ -108,6 +110,8 @@ class PrivacyProfileDisplay:
             Where to evaluate. None: from 0 to twice the epsilon stated.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -115,15 +119,19 @@ class PrivacyProfileDisplay:
             Drawn.
         """
         name = type(estimator).__name__
-        return cls.from_guarantees({name: estimator.privacy_}, epsilons=epsilons, ax=ax)
+        return cls.from_guarantees(
+            {name: estimator.privacy_}, epsilons=epsilons, ax=ax, **kwargs
+        )
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None, **kwargs):
         """Draw the profiles, delta on a logarithmic axis.
 
         Parameters
         ----------
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -134,7 +142,7 @@ class PrivacyProfileDisplay:
         self.lines_ = []
         curves = zip(self.names, self.delta, self.stated, strict=True)
         for i, (name, delta, (epsilon, stated_delta)) in enumerate(curves):
-            look = style(i, len(self.epsilon))
+            look = style(i, len(self.epsilon), kwargs)
             # Zero has no logarithm: the curve leaves the picture at its lower edge
             shown = np.maximum(delta, _FLOOR**2)
             self.lines_ += self.ax_.plot(self.epsilon, shown, label=name, **look)

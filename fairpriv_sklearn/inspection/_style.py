@@ -20,10 +20,11 @@ def _pyplot():
     return plt
 
 
-def style(i: int, n_points: int = 0) -> dict:
+def style(i: int, n_points: int = 0, chosen: dict | None = None) -> dict:
     """Look of the i-th line; colour, dashes and marker all differ between lines.
 
-    With `n_points`, about eight markers are spread along the line.
+    With `n_points`, about eight markers are spread along the line. What the user has
+    `chosen`, in matplotlib's long or short names, wins.
     """
     look = {
         "color": _COLORS[i % len(_COLORS)],
@@ -35,6 +36,11 @@ def style(i: int, n_points: int = 0) -> dict:
     if n_points > 16:
         step = n_points // 8
         look["markevery"] = (step * (i % 4) // 4, step)  # beside each other
+    if chosen:
+        from matplotlib.cbook import normalize_kwargs
+        from matplotlib.lines import Line2D
+
+        look.update(normalize_kwargs(chosen, Line2D))
     return look
 
 

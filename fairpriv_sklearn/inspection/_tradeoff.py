@@ -90,6 +90,7 @@ class TradeoffDisplay:
         disparity="disparity",
         error="error",
         ax=None,
+        **kwargs,
     ):
         """Draw a table of results.
 
@@ -101,6 +102,8 @@ class TradeoffDisplay:
             Names of the columns; the last two are also the labels of the axes.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -119,7 +122,7 @@ class TradeoffDisplay:
             error_name=error,
             disparity_name=disparity,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -138,6 +141,7 @@ class TradeoffDisplay:
         test_size=0.3,
         random_state=None,
         ax=None,
+        **kwargs,
     ):
         """Fit an estimator for every budget and parameter, and draw test results.
 
@@ -170,6 +174,8 @@ class TradeoffDisplay:
             Fixes the splits; the noise of the fits is left as the estimator has it.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -207,15 +213,17 @@ class TradeoffDisplay:
             error_name=error.__name__.replace("_", " "),
             disparity_name=disparity.__name__.replace("_", " "),
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None, **kwargs):
         """Draw the curves.
 
         Parameters
         ----------
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -226,7 +234,9 @@ class TradeoffDisplay:
         self.lines_ = []
         for i, epsilon in enumerate(np.unique(self.epsilon)):
             label = "no noise" if np.isinf(epsilon) else f"{epsilon:g}"
-            self.lines_ += self.ax_.plot(*self.curve(epsilon), label=label, **style(i))
+            self.lines_ += self.ax_.plot(
+                *self.curve(epsilon), label=label, **style(i, 0, kwargs)
+            )
         self.ax_.set(
             xlabel=self.disparity_name,
             ylabel=self.error_name,

@@ -59,7 +59,7 @@ class TransportDisplay:
         self.note = note
 
     @classmethod
-    def from_estimator(cls, estimator, *, column=0, ax=None):
+    def from_estimator(cls, estimator, *, column=0, ax=None, **kwargs):
         """Draw the maps of a fitted barycenter estimator.
 
         Parameters
@@ -70,6 +70,8 @@ class TransportDisplay:
             Which score column, for a transformer of several.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -84,15 +86,17 @@ class TransportDisplay:
         note = "Computed from the noisy counts alone: costs no further privacy."
         transport = estimator.transports_[column]
         if estimator.output_[column] != "continuous":
-            return cls.from_transport(transport, groups=groups, note=note, ax=ax)
+            return cls.from_transport(
+                transport, groups=groups, note=note, ax=ax, **kwargs
+            )
         grid = transport.grid
         codes = np.arange(len(groups))[:, None] + np.zeros(len(grid), dtype=np.int64)
         maps = [estimator._maps[column](grid, code) for code in codes]
         display = cls(grid=grid, maps=np.array(maps), groups=groups, note=note)
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_transport(cls, transport, *, groups, note="", ax=None):
+    def from_transport(cls, transport, *, groups, note="", ax=None, **kwargs):
         """Draw the maps of a solved barycenter problem.
 
         Parameters
@@ -105,6 +109,8 @@ class TransportDisplay:
             Small print below the picture.
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -128,15 +134,17 @@ class TransportDisplay:
             high=high,
             note=note,
         )
-        return display.plot(ax=ax)
+        return display.plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None, **kwargs):
         """Draw the maps, over the diagonal that leaves every score in place.
 
         Parameters
         ----------
         ax : Axes or None, default=None
             None: a new figure.
+        **kwargs : dict
+            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
 
         Returns
         -------
@@ -148,7 +156,7 @@ class TransportDisplay:
         self.ax_.plot(ends, ends, color="0.6", linewidth=1, label="unchanged")
         self.lines_ = []
         for a, group in enumerate(self.groups):
-            look = style(a, len(self.grid))
+            look = style(a, len(self.grid), kwargs)
             self.lines_ += self.ax_.plot(
                 self.grid, self.maps[a], label=group_name(group), **look
             )
