@@ -14,6 +14,7 @@ from fairpriv_sklearn._guarded import (
     show_wrapped_errors,
 )
 from fairpriv_sklearn._wall import (
+    MAX_ROWS,
     PlanError,
     PrivacyFilter,
     Query,
@@ -275,3 +276,41 @@ def test_a_wrapped_estimator_costs_what_its_guarantee_says():
     ]
     assert wall(plan, delta=0.0).planned.epsilon == 2.0
     assert wall(plan[0].right, delta=0.0).planned.epsilon == 2.0
+
+
+def test_a_sampled_line_is_priced_by_its_rate_multiplier_and_steps():
+    line = Release(
+        "counts", "gaussian", 0.25, 3, times=7, sampling=("without_replacement", 0.1)
+    )
+    (event, *rest) = line.events("replace_one")
+    assert (event.q, event.noise_multiplier, event.steps) == (0.1, 4.0, 7)
+    # The error of the sampler of the noise is paid for as well.
+    assert (
+        sum(extra.n_draws for extra in (event, *rest) if hasattr(extra, "n_draws"))
+        == 21
+    )
+
+
+def test_a_block_holds_the_rows_it_says():
+    table = rows(np.arange(10) % 3)
+    block = table.block(slice(3, 7))
+    assert block.n_rows == 4
+    assert_array_equal(block.codes, [0, 1, 2, 0])
+    assert table.whole().n_rows == 10
+    assert_array_equal(table.whole().codes, np.arange(10) % 3)
+    assert [block.n_rows for block in table.blocks(4)] == [4, 4, 2]
+
+
+def test_a_table_too_large_for_exact_sums_is_refused():
+    assert MAX_ROWS * 2**30 < 2**63  # contributions of up to 30 bits
+    with pytest.raises(ValueError, match="at most"):
+        Rows(MAX_ROWS + 1)
+    Rows(MAX_ROWS)
+
+    class Short(Counts):
+        max_rows = 5
+
+    opened = wall([Release("counts", "gaussian", 0.5, 3)])
+    opened.reserve()
+    with pytest.raises(ValueError, match="at most 5 rows"):
+        opened.release(Short(), rows(CODES[:6]))
