@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -202,6 +204,31 @@ class Query(ABC):
         return self.value(rows.total(self, state), state)
 
 
+class KeyedQuery(Query):
+    """Counts of which some belong to keys that nobody listed.
+
+    `counts` gives the listed counts and a dict of the others by (column, key).
+    """
+
+    @property
+    @abstractmethod
+    def n_keyed_columns(self) -> int:
+        """Number of columns with unlisted keys; a record has one key in each."""
+
+    @abstractmethod
+    def keys_of_block(self, block: SimpleNamespace) -> dict:
+        """Count the keys of one block by (column, key): a pure function of each row."""
+
+    def counts(self, rows: Rows) -> tuple[NDArray, dict]:
+        """Exact listed counts, and those of the keys."""
+        total = self.of_block(rows.block(slice(0, 0)), None)
+        keyed: Counter = Counter()
+        for block in rows.blocks(self.block_rows):
+            total = total + self.of_block(block, None)
+            keyed.update(self.keys_of_block(block))
+        return self.value(total, None), keyed
+
+
 # --- plans ----------------------------------------------------------------------------
 
 
@@ -244,6 +271,23 @@ class Release:
             kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
             return (kind(rate, 1 / self.parameter, self.times, n_draws),)
         return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)
+
+
+@dataclass(frozen=True)
+class KeyedRelease(Release):
+    """A line of a plan: Gaussian counts, some of them of keys that nobody listed.
+
+    Attributes
+    ----------
+    delta : float, default=0.0
+        Probability that a key shows which one record alone has.
+    """
+
+    delta: float = 0.0
+
+    def events(self, neighboring: str) -> tuple:
+        shown = (("declared", 0.0, self.delta),) if self.delta else ()
+        return (*super().events(neighboring), *shown)
 
 
 @dataclass(frozen=True)
@@ -434,6 +478,40 @@ class PrivacyFilter:
         drawn = draw() if journal.holds() else None
         return journal.value("public", "", draw if drawn is None else lambda: drawn)
 
+    def release_keyed(self, query: KeyedQuery, rows: Rows, *, name=None):
+        """Release counts, and those of unlisted keys that pass a threshold.
+
+        The noise of a key depends on a fresh secret and the key alone, so that neither
+        the number of draws nor the noise of another key tells which keys there are.
+
+        Returns
+        -------
+        counts : ndarray of shape (query.n_coordinates,)
+        shown : dict
+            Noisy count by (column, key), in the order of columns and keys.
+        """
+        line = self._take_line(query.name if name is None else name, KeyedRelease)
+        self._check_reader(rows)
+        mechanism = self.mechanism_of(query, name=line.name)
+        secret = self.noise.key(32)
+        with np.errstate(all="ignore"):
+            exact, keyed = query.counts(rows)
+        counts = mechanism.release(exact, self.noise)
+        keys = sorted(keyed)
+        texts = [f"{column}:{key}".encode("utf-8", "surrogatepass") for column, key in keys]
+        noisy = mechanism.release_keyed([keyed[key] for key in keys], texts, secret)
+        threshold = mechanism.key_threshold(line.delta, query.n_keyed_columns)
+        shown = [(key, float(v)) for key, v in zip(keys, noisy) if v >= threshold]
+        self.log.append((line.name, mechanism.sensitivity, line.parameter))
+        released = np.empty(2, dtype=object)
+        released[:] = counts, tuple(shown)
+        buckets = np.zeros(_KEY_BUCKETS)
+        for text, key in zip(texts, keys, strict=True):
+            buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key]
+        exact = np.concatenate([exact, buckets])
+        released = _taped(query, mechanism, self.neighboring, exact, released)
+        return released[0], dict(released[1])
+
     def mechanism_of(self, query: Query, *, name=None):
         """The mechanism of a planned release: its noise is public."""
         line = self._lines[query.name if name is None else name]
@@ -553,6 +631,7 @@ class PrivacyFilter:
 
 
 _NOBODY = object()
+_KEY_BUCKETS = 1 << 12  # a recorder sees the counts of keys by a hash of the key
 
 
 def _unique(plan: Sequence) -> Sequence:

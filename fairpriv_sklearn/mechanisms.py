@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, ndtri_exp
 
 from fairpriv_sklearn._arguments import described, real
 
@@ -409,6 +410,59 @@ class GaussianMechanism:
             units = np.clip(units, -_SATURATION, _SATURATION).astype(np.int64)
         noise = source.standard_normal(value.shape) * (self.scale / self.grid)
         return (units + np.rint(noise).astype(np.int64)) * self.grid
+
+    def release_keyed(self, counts, keys, secret: bytes) -> NDArray[np.float64]:
+        """Release integer counts, each with noise that its key and a secret determine.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            Below 2**31.
+        keys : sequence of bytes
+            One key for each count, all different.
+        secret : bytes
+            A fresh secret of 32 bytes, used once.
+
+        Returns
+        -------
+        released : ndarray of float64
+            As those of `release`: noise under a secret cannot be told from draws.
+        """
+        counts = np.asarray(counts, dtype=np.float64)
+        if self.mu == math.inf or not len(counts):
+            return counts
+        digests = [blake2b(key, key=secret, digest_size=16).digest() for key in keys]
+        words = np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+        magnitude = words[:, 0] & ~_SIGN
+        in_tail = np.flatnonzero(magnitude < _TAIL)
+        z = _lower_normal_quantile(magnitude, in_tail, words[in_tail, 1])
+        np.negative(z, out=z, where=words[:, 0] >= _SIGN)
+        units = np.rint(counts / self.grid) + np.rint(z * (self.scale / self.grid))
+        return units * self.grid
+
+    def key_threshold(self, delta: float, n_columns: int) -> float:
+        r"""Threshold above which the noisy count of an unlisted key may be shown.
+
+        .. math:: T = 1 + g + \sigma \Phi^{-1}(1 - \delta_0),
+            \qquad 1 - (1 - \delta_0)^d = \delta
+
+        Parameters
+        ----------
+        delta : float
+            Probability that one record shows a key that it alone has. Range: (0, 1).
+        n_columns : int
+            Number of columns with unlisted keys, d.
+
+        Returns
+        -------
+        threshold : float
+            1.0 without noise.
+        """
+        if self.mu == math.inf or not n_columns:
+            return 1.0
+        log_delta = math.log(-math.expm1(math.log1p(-delta) / n_columns))
+        quantile = -float(ndtri_exp(log_delta)) * (1.0 + 1e-9)
+        return 1.0 + self.grid + self.scale * quantile
 
 
 @dataclass(frozen=True)

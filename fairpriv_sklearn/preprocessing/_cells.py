@@ -1,0 +1,302 @@
+"""Cells of a table, whatever holds it: a number, a date, text, or missing.
+
+What a cell is depends on the cell alone. A data-frame library decides the type of a
+column by all of its values: integers become floats because of one gap, and objects
+because of one word. So 3, 3.0, "3" and Decimal("3.00") are the same cell here, True is
+1, and a day is the same as its ISO text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn.preprocessing._codebook import category_key
+
+NUMBER, DATE, TEXT, MISSING = range(4)
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WORDS = {"true": 1.0, "false": 0.0}
+_WORDS |= {
+    sign + word: float(sign + "inf")
+    for sign in ("", "+", "-")
+    for word in ("inf", "infinity")
+}
+_ABSENT = {"", "nan", "<na>", "nat"}
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
+)
+_DAY = 86_400.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Cells:
+    """Some cells of one column.
+
+    Parameters
+    ----------
+    kinds : ndarray of int8
+        NUMBER, DATE, TEXT or MISSING.
+    values : ndarray of float64
+        A number, or a date in days since 1970, UTC; NaN for the rest. May be infinite.
+    texts : sequence of str, default=None
+        The text of the cells that are TEXT.
+    """
+
+    def __init__(self, kinds, values, texts: Sequence | None = None):
+        self.kinds, self.values, self._texts = kinds, values, texts
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def take(self, positions: NDArray) -> Cells:
+        """Cells at some positions."""
+        texts = self._texts
+        if texts is not None:
+            texts = [texts[i] for i in positions]
+        return Cells(self.kinds[positions], self.values[positions], texts)
+
+    def numbers(self, kind: str) -> NDArray[np.float64]:
+        """Values of the cells of a column of numbers or dates; the others are NaN."""
+        wanted = DATE if kind == "date" else NUMBER
+        return np.where(self.kinds == wanted, self.values, np.nan)
+
+    def keys(self) -> tuple[list, NDArray[np.intp]]:
+        """Distinct keys of the cells, None for a missing one, and each cell's."""
+        if self._texts is None:
+            kinds = self.kinds.astype(np.float64)
+            pairs = np.column_stack([kinds, np.nan_to_num(self.values, nan=0.0) + 0.0])
+            pairs, inverse = np.unique(pairs, axis=0, return_inverse=True)
+            keys = [_key(int(kind), value, None) for kind, value in pairs.tolist()]
+            return keys, inverse.reshape(-1)
+        found: dict = {}
+        inverse = np.empty(len(self), dtype=np.intp)
+        cells = zip(self.kinds.tolist(), self.values.tolist(), self._texts, strict=True)
+        for i, cell in enumerate(cells):
+            # NaN differs from itself, and must not make a key for every cell.
+            cell = cell if cell[0] in (NUMBER, DATE) else (cell[0], 0.0, cell[2])
+            inverse[i] = found.setdefault(cell, len(found))
+        return [_key(*cell) for cell in found], inverse
+
+
+def key_of(value) -> str | None:
+    """Key of a single cell: cells with equal keys are the same category."""
+    kind, number, text = _read(value)
+    return _key(kind, number, text)
+
+
+def _key(kind: int, value: float, text: str | None) -> str | None:
+    if kind == MISSING:
+        return None
+    if kind == NUMBER:
+        return category_key(value)
+    if kind == DATE:
+        try:
+            moment = _EPOCH + timedelta(days=value)
+        except OverflowError:
+            return repr(value)
+        whole = value == int(value)
+        return moment.date().isoformat() if whole else moment.isoformat()
+    return text
+
+
+def _read(value) -> tuple[int, float, str | None]:
+    """Kind, value and text of one cell."""
+    if value is None:
+        return MISSING, np.nan, None
+    if isinstance(value, str):
+        return _read_text(value)
+    if isinstance(value, bytes):
+        return _read_text(value.decode("utf-8", "replace"))
+    if isinstance(value, datetime):  # also a pandas Timestamp; NaT is not a number
+        return _moment(value)
+    if isinstance(value, date):
+        return _moment(datetime.combine(value, time()))
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        if np.isnat(value):
+            return MISSING, np.nan, None
+        if isinstance(value, np.datetime64):
+            return DATE, float(value.astype("M8[us]").astype(np.int64)) / (_DAY * 1e6), None
+        value = value.astype("m8[us]").astype(object)
+    if isinstance(value, timedelta):
+        return _number(value.total_seconds() / _DAY)
+    if isinstance(value, Real | Decimal | Fraction | np.bool_ | np.number):
+        try:
+            return _number(float(value))
+        except OverflowError:
+            return _number(np.inf if value > 0 else -np.inf)
+        except (TypeError, ValueError):
+            pass
+    return MISSING, np.nan, None  # pandas.NA, and what is no cell of a table
+
+
+def _read_text(text: str) -> tuple[int, float, str | None]:
+    text = unicodedata.normalize("NFC", text).strip()
+    if _NUMBER.fullmatch(text):
+        return _number(float(text))
+    lower = text.lower()
+    if lower in _ABSENT:
+        return MISSING, np.nan, None
+    if lower in _WORDS:
+        return _number(_WORDS[lower])
+    if _DATE.fullmatch(text):
+        try:
+            return _moment(datetime.fromisoformat(text))
+        except ValueError:
+            pass
+    return TEXT, np.nan, text
+
+
+def _number(value: float) -> tuple[int, float, None]:
+    if np.isnan(value):
+        return MISSING, np.nan, None
+    return NUMBER, value + 0.0, None  # no negative zero
+
+
+def _moment(moment: datetime) -> tuple[int, float, None]:
+    try:
+        if moment != moment:  # NaT
+            return MISSING, np.nan, None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return DATE, (moment - _EPOCH).total_seconds() / _DAY, None
+    except (OverflowError, ValueError, TypeError):
+        return MISSING, np.nan, None
+
+
+class TableReader:
+    """Columns of a table; cells are read in blocks of rows.
+
+    Parameters
+    ----------
+    X : data frame, Arrow table or array-like of shape (n_samples, n_features)
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+    """
+
+    def __init__(self, X):
+        self._columns = _columns_of(X)
+        self.n_rows = len(self._columns[0]) if self._columns else 0
+        self.n_columns = len(self._columns)
+
+    def rows_at(self, rows) -> list[_Column]:
+        """Columns of some of the rows, whose cells are read when they are asked for."""
+        return [_Column(_part(column, rows)) for column in self._columns]
+
+    def blocks(self, size: int):
+        """Blocks of consecutive rows, with their slice."""
+        for start in range(0, self.n_rows, size):
+            rows = slice(start, min(start + size, self.n_rows))
+            yield rows, self.rows_at(rows)
+
+
+class _Column:
+    def __init__(self, column):
+        self._column = column
+
+    def cells(self) -> Cells:
+        """Read the cells."""
+        return _cells_of(self._column)
+
+
+def _part(column, rows):
+    if hasattr(column, "iloc"):
+        return column.iloc[rows]
+    if hasattr(column, "take") and not isinstance(column, np.ndarray | slice):
+        if isinstance(rows, slice):
+            return column[rows]
+        return column.take(rows)
+    return column[rows]
+
+
+def _columns_of(X) -> list:
+    """Columns as pandas or polars series, Arrow arrays, or NumPy arrays."""
+    root = type(X).__module__.split(".")[0]
+    if root == "pandas" and hasattr(X, "iloc"):
+        return [X.iloc[:, position] for position in range(X.shape[1])]
+    if root == "polars" and hasattr(X, "get_columns"):
+        return list(X.get_columns())
+    if root == "pyarrow" and hasattr(X, "schema"):
+        return list(X.columns)
+    if hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray):
+        import pyarrow
+
+        return list(pyarrow.table(X).columns)
+    X = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=_kind_of_list(X))
+    if X.dtype.names:
+        raise TypeError("X must be a two-dimensional table, not a structured array.")
+    return list(X.T)
+
+
+def _kind_of_list(X):
+    # Lists become objects: NumPy would turn the numbers beside a word into text.
+    return None if hasattr(X, "dtype") or hasattr(X, "__array__") else object
+
+
+def _cells_of(column) -> Cells:
+    """Read the cells of a column."""
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if hasattr(column, "cat") and hasattr(column, "iloc") and categories is not None:
+        listed = _cells_of(np.array([None, *categories], dtype=object))
+        return listed.take(np.asarray(column.cat.codes) + 1)
+    numbers = _as_numbers(column)
+    if numbers is not None:
+        numbers = numbers + 0.0
+        missing = np.isnan(numbers)
+        return Cells(np.where(missing, MISSING, NUMBER).astype(np.int8), numbers)
+    return _cells_of_objects(_as_objects(column))
+
+
+def _as_numbers(column) -> NDArray[np.float64] | None:
+    """Return a column of a numeric type as floats, None for another type."""
+    if hasattr(column, "iloc"):
+        if column.dtype.kind in "biuf":
+            return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return None
+    if isinstance(column, np.ndarray):
+        return column.astype(np.float64) if column.dtype.kind in "biuf" else None
+    if type(column).__module__.startswith("polars"):
+        if column.dtype.is_numeric() and "Decimal" not in str(column.dtype):
+            return column.to_numpy().astype(np.float64)
+        return None
+    import pyarrow
+
+    kind = column.type
+    if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
+        return column.to_numpy(zero_copy_only=False).astype(np.float64)
+    return None
+
+
+def _as_objects(column):
+    if hasattr(column, "iloc"):
+        return column.to_numpy(dtype=object)
+    for name in ("to_pylist", "to_list"):
+        if hasattr(column, name):
+            return getattr(column, name)()
+    return column.astype(object) if column.dtype.kind in "OSU" else list(column)
+
+
+def _cells_of_objects(objects) -> Cells:
+    kinds = np.empty(len(objects), dtype=np.int8)
+    values = np.empty(len(objects))
+    texts: list = [None] * len(objects)
+    known: dict = {}  # what a text says, once per text
+    for i, value in enumerate(objects):
+        if type(value) is str:
+            cell = known.get(value)
+            if cell is None:
+                cell = known[value] = _read_text(value)
+        else:
+            cell = _read(value)
+        kinds[i], values[i], texts[i] = cell
+    return Cells(kinds, values, texts)

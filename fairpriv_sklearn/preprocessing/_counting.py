@@ -1,0 +1,147 @@
+"""What the table encoder asks of private rows: one count per record and column."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._wall import KeyedQuery
+from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, NUMBER, TEXT, Cells
+from fairpriv_sklearn.preprocessing._ranks import cell_of
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """How the cells of one column are counted: every cell counts once.
+
+    Parameters
+    ----------
+    position : int
+        Of the column in the table.
+    kind : {"number", "date", "category", None}
+        None: the kind is asked for as well.
+    edges : ndarray of shape (m + 1,), default=None
+        Of the cells that numbers are counted in; None for a category.
+    missing_values : tuple of str, default=()
+        Keys of the cells that mean missing.
+    """
+
+    position: int
+    kind: str | None
+    edges: NDArray | None = None
+    missing_values: tuple = ()
+
+    @property
+    def n_cells(self) -> int:
+        """Number of listed counts: numbers, then missing, dates and text."""
+        extra = 3 if self.kind is None else 1
+        return (0 if self.edges is None else len(self.edges) - 1) + extra
+
+    def positions(self, cells: Cells) -> NDArray[np.intp]:
+        """Which listed count every cell belongs to; -1 for one that has a key."""
+        cells = without_missing_values(cells, self.missing_values)
+        if self.kind == "category":
+            return np.where(cells.kinds == MISSING, 0, -1)
+        n_numbers = len(self.edges) - 1
+        numbers = cells.numbers("date" if self.kind == "date" else "number")
+        positions = cell_of(numbers, self.edges)
+        if self.kind is not None:
+            return np.where(np.isnan(numbers), n_numbers, positions)
+        for offset, kind in enumerate((MISSING, DATE, TEXT)):
+            positions[cells.kinds == kind] = n_numbers + offset
+        return positions
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnCounts(KeyedQuery):
+    """Counts of the cells of several columns, one per record and column.
+
+    A record adds one to a single count of every column, so replacing it moves two
+    counts of each by one (Lemma A).
+
+    Parameters
+    ----------
+    columns : tuple of Counted
+    """
+
+    columns: tuple[Counted, ...]
+
+    name = "columns"
+    theorem = "tables:counts"
+    norm = "l2"
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of listed counts; an empty question counts nothing, once."""
+        return max(1, sum(column.n_cells for column in self.columns))
+
+    @property
+    def n_keyed_columns(self) -> int:
+        """Number of columns of unlisted categories."""
+        return sum(column.kind == "category" for column in self.columns)
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Euclidean: every column has one changed cell, or two."""
+        moved = {"replace_one": 2, "add_remove": 1}[neighboring]
+        return math.sqrt(moved * max(1, len(self.columns)))
+
+    def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
+        """Listed counts of one block."""
+        counts = np.zeros(self.n_coordinates, dtype=np.int64)
+        start = 0
+        for column in self.columns:
+            positions = column.positions(block.cells[column.position].cells())
+            stop = start + column.n_cells
+            counts[start:stop] = np.bincount(
+                positions[positions >= 0], minlength=column.n_cells
+            )
+            start = stop
+        return counts
+
+    def keys_of_block(self, block: SimpleNamespace) -> dict:
+        """Counts of categories by position of the column and key."""
+        found: Counter = Counter()
+        for column in self.columns:
+            if column.kind != "category":
+                continue
+            cells = block.cells[column.position].cells()
+            keys, inverse = without_missing_values(cells, column.missing_values).keys()
+            counts = np.bincount(inverse, minlength=len(keys)).tolist()
+            for key, count in zip(keys, counts, strict=True):
+                if key is not None and count:
+                    found[column.position, key] += count
+        return found
+
+    def split(self, counts) -> list[NDArray]:
+        """Listed counts of each column."""
+        ends = np.cumsum([column.n_cells for column in self.columns])
+        return np.split(counts, ends)[: len(self.columns)]
+
+
+def without_missing_values(cells: Cells, missing_values: tuple) -> Cells:
+    """Cells of which those with one of these keys are missing."""
+    if not missing_values:
+        return cells
+    keys, inverse = cells.keys()
+    absent = np.array([key in missing_values for key in keys], dtype=bool)[inverse]
+    kinds = np.where(absent, MISSING, cells.kinds)
+    return Cells(kinds, np.where(absent, np.nan, cells.values), cells._texts)
+
+
+def voted_kind(counts, total: float) -> str:
+    """Kind of a column from noisy counts of numbers, missing cells, dates and text.
+
+    The count of numbers is what the others leave of the total: three noisy counts
+    instead of hundreds.
+    """
+    missing, dates, texts = counts[-3:]
+    votes = {"number": total - missing - dates - texts, "date": dates, "category": texts}
+    return max(votes, key=votes.get)
+
+
+__all__ = ["NUMBER", "ColumnCounts", "Counted", "voted_kind", "without_missing_values"]

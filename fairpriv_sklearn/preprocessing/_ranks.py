@@ -1,0 +1,189 @@
+"""Ranks from noisy counts, and a smooth basis on them: public arithmetic.
+
+Nothing here sees a private row but :func:`cell_of` and :class:`RankMap`, which map
+every value by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 2.0**34
+_SMALLEST_EXPONENT, _LARGEST_EXPONENT = -8, 34
+_N_QUANTILES = 32
+_TABLE = 1024  # intervals on which the basis is interpolated
+_LENGTHS, _GRID = (0.2, 0.04), 64
+_MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
+
+
+def universal_edges() -> NDArray[np.float64]:
+    """Edges of cells for any column: signed powers of two, cut in half, and zero."""
+    exponents = np.arange(_SMALLEST_EXPONENT, _LARGEST_EXPONENT)
+    powers = np.ldexp(np.array([[1.0], [1.5]]), exponents).T.ravel()
+    powers = np.append(powers, LARGEST)
+    return np.concatenate([-powers[::-1], [0.0, _above(0.0)], powers])
+
+
+def edges_within(low: float, high: float) -> NDArray[np.float64]:
+    """Edges of cells for a column of known range: universal and equal cells in one."""
+    universal = universal_edges()
+    inner = universal[(universal > low) & (universal < high)]
+    equal = np.linspace(low, high, 17)
+    return np.unique(np.concatenate([inner, equal[1:-1], [low, high]]))
+
+
+def quantile_edges(edges, counts, bounds=None) -> NDArray[np.float64]:
+    """Edges of cells of about equal counts, given counts in coarser cells.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (m + 1,)
+    counts : ndarray of shape (m,)
+        Not negative. All zero count as equal.
+    bounds : tuple of float, default=None
+        Public range of the column.
+    """
+    if not counts.any():
+        counts = np.ones(len(edges) - 1)
+    occupied = np.flatnonzero(counts)
+    ends = [edges[occupied[0]], edges[occupied[-1] + 1]]
+    cumulated = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
+    levels = np.arange(1, _N_QUANTILES) / _N_QUANTILES
+    inner = np.interp(levels, cumulated, edges)
+    low, high = (-LARGEST, LARGEST) if bounds is None else bounds
+    # Zero is where most atoms are: it keeps a cell of its own.
+    zero = [0.0, _above(0.0)] if low < 0.0 < high else []
+    if low == 0.0:
+        zero = [_above(0.0)]
+    return np.unique(np.concatenate([inner, ends, zero, [low, high]]))
+
+
+def cell_of(values, edges) -> NDArray[np.intp]:
+    """Cell of every value; those beyond the ends count for the outer cells."""
+    cells = np.searchsorted(edges, values, side="right") - 1
+    return np.clip(cells, 0, len(edges) - 2)
+
+
+def project_counts(noisy, total: float) -> NDArray[np.float64]:
+    """Return the counts, not negative and of this sum, that are nearest to noisy ones.
+
+    Equivalently: all noisy counts are lowered by one number, and negative ones are
+    zero. Empty cells lose their noise by a threshold that the noise itself sets.
+
+    Parameters
+    ----------
+    noisy : array-like of shape (m,)
+    total : float
+        Range: (0, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.preprocessing._ranks import project_counts
+    >>> project_counts([8.0, 5.0, -1.0], 10.0).tolist()
+    [6.5, 3.5, 0.0]
+    """
+    noisy = np.asarray(noisy, dtype=np.float64)
+    descending = np.sort(noisy)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
+    last = np.flatnonzero(descending > excess)[-1:]
+    return np.maximum(noisy - excess[last if len(last) else 0], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class RankMap:
+    """A value's rank in its column, between 0 and 1; linear inside every cell.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (m + 1,)
+        Increasing.
+    cdf : ndarray of shape (m + 1,)
+        Share of the records below each edge; from 0 to 1, not decreasing.
+    """
+
+    edges: NDArray
+    cdf: NDArray
+
+    @classmethod
+    def from_counts(cls, edges, counts) -> RankMap:
+        """Build the map from counts in the cells; all zero count as equal."""
+        counts = counts if counts.any() else np.ones(len(counts))
+        cdf = np.concatenate([[0.0], np.cumsum(counts)])
+        return cls(edges, cdf / cdf[-1])
+
+    def __call__(self, values) -> NDArray[np.float64]:
+        """Ranks of values; NaN has the middle rank."""
+        values = np.asarray(values, dtype=np.float64)
+        ranks = np.interp(np.clip(values, self.edges[0], self.edges[-1]), *self._knots)
+        return np.where(np.isnan(values), 0.5, np.clip(ranks, 0.0, 1.0))
+
+    def inverse(self, ranks) -> NDArray[np.float64]:
+        """Values of ranks."""
+        return np.interp(ranks, self.cdf, self.edges)
+
+    @property
+    def _knots(self) -> tuple[NDArray, NDArray]:
+        """Edges and shares; the cell of zero alone is an atom with its middle rank."""
+        at = np.flatnonzero((self.edges[:-1] == 0.0) & (self.edges[1:] == _above(0.0)))
+        if not len(at):
+            return self.edges, self.cdf
+        i = at[0]
+        below, above = self.cdf[i : i + 2]
+        edges = np.insert(self.edges, i, -_above(0.0))
+        cdf = np.insert(self.cdf, i, below)
+        cdf[i + 1] = (below + above) / 2
+        return edges, cdf
+
+
+def n_coordinates(n_columns: int) -> int:
+    """How many coordinates a number gets in a table with so many numbers."""
+    share = _ALL_COORDINATES // max(1, n_columns)
+    return min(_MAX_COORDINATES, max(_MIN_COORDINATES, share))
+
+
+@lru_cache(maxsize=32)
+def rank_basis(n_coordinates: int) -> NDArray[np.float64]:
+    r"""Smooth functions of a rank, on a fine grid of ranks.
+
+    The rows of :math:`K_{mm}^{-1/2} K_m(u)`, rotated to the eigenvectors of
+    :math:`K_{mm}` and cut to the largest eigenvalues, and scaled so that the longest
+    has norm 1. K is half a wide and half a narrow squared exponential.
+
+    Returns
+    -------
+    table : ndarray of shape (1025, n_coordinates)
+    """
+    grid = (np.arange(_GRID) + 0.5) / _GRID
+    values, vectors = np.linalg.eigh(_kernel(grid, grid))
+    largest = np.argsort(-values)[:n_coordinates]
+    ranks = np.linspace(0.0, 1.0, _TABLE + 1)
+    # The sign of an eigenvector is the library's choice; this one is ours.
+    vectors = vectors[:, largest] * np.sign(vectors[-1, largest])
+    table = _kernel(ranks, grid) @ vectors / np.sqrt(values[largest])
+    table /= np.linalg.norm(table, axis=1).max()
+    table.setflags(write=False)
+    return table
+
+
+def smooth(ranks, table) -> NDArray[np.float64]:
+    """Return the basis at some ranks, by linear interpolation in the table.
+
+    A point between two rows of norm at most 1 has norm at most 1.
+    """
+    scaled = ranks * (len(table) - 1)
+    left = np.minimum(scaled.astype(np.intp), len(table) - 2)
+    weight = (scaled - left)[:, None]
+    return table[left] * (1.0 - weight) + table[left + 1] * weight
+
+
+def _kernel(a, b) -> NDArray[np.float64]:
+    gaps = (a[:, None] - b[None, :]) ** 2
+    return sum(0.5 * np.exp(-gaps / (2 * length**2)) for length in _LENGTHS)
+
+
+def _above(value: float) -> float:
+    return float(np.nextafter(value, np.inf))
