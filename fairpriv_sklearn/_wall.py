@@ -498,13 +498,16 @@ class PrivacyFilter:
             exact, keyed = query.counts(rows)
         counts = mechanism.release(exact, self.noise)
         keys = sorted(keyed)
-        texts = [f"{column}:{key}".encode("utf-8", "surrogatepass") for column, key in keys]
+        texts = [
+            f"{column}:{key}".encode("utf-8", "surrogatepass") for column, key in keys
+        ]
         noisy = mechanism.release_keyed([keyed[key] for key in keys], texts, secret)
         threshold = mechanism.key_threshold(line.delta, query.n_keyed_columns)
-        shown = [(key, float(v)) for key, v in zip(keys, noisy) if v >= threshold]
+        pairs = zip(keys, noisy.tolist(), strict=True)
+        shown = tuple((key, count) for key, count in pairs if count >= threshold)
         self.log.append((line.name, mechanism.sensitivity, line.parameter))
         released = np.empty(2, dtype=object)
-        released[:] = counts, tuple(shown)
+        released[:] = counts, shown
         buckets = np.zeros(_KEY_BUCKETS)
         for text, key in zip(texts, keys, strict=True):
             buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key]

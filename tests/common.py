@@ -36,6 +36,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 
@@ -262,6 +263,7 @@ ENTRIES = [
         {"bounds": (-1, 1)},
         attribute_aware=False,
     ),
+    Entry("DPTableEncoder", DPTableEncoder, "transform", {}, needs_groups=False),
 ]
 
 

@@ -124,7 +124,11 @@ def _read(value) -> tuple[int, float, str | None]:
         if np.isnat(value):
             return MISSING, np.nan, None
         if isinstance(value, np.datetime64):
-            return DATE, float(value.astype("M8[us]").astype(np.int64)) / (_DAY * 1e6), None
+            return (
+                DATE,
+                float(value.astype("M8[us]").astype(np.int64)) / (_DAY * 1e6),
+                None,
+            )
         value = value.astype("m8[us]").astype(object)
     if isinstance(value, timedelta):
         return _number(value.total_seconds() / _DAY)
@@ -219,28 +223,31 @@ def _part(column, rows):
     return column[rows]
 
 
-def _columns_of(X) -> list:
-    """Columns as pandas or polars series, Arrow arrays, or NumPy arrays."""
-    root = type(X).__module__.split(".")[0]
-    if root == "pandas" and hasattr(X, "iloc"):
-        return [X.iloc[:, position] for position in range(X.shape[1])]
-    if root == "polars" and hasattr(X, "get_columns"):
-        return list(X.get_columns())
-    if root == "pyarrow" and hasattr(X, "schema"):
-        return list(X.columns)
-    if hasattr(X, "__arrow_c_stream__") and not isinstance(X, np.ndarray):
+def as_table(X):
+    """Return a data frame or Arrow table as it is, and anything else as an array."""
+    if hasattr(X, "iloc") or hasattr(X, "get_columns"):
+        return X
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         import pyarrow
 
-        return list(pyarrow.table(X).columns)
-    X = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=_kind_of_list(X))
-    if X.dtype.names:
-        raise TypeError("X must be a two-dimensional table, not a structured array.")
-    return list(X.T)
-
-
-def _kind_of_list(X):
+        return X if isinstance(X, pyarrow.Table) else pyarrow.table(X)
     # Lists become objects: NumPy would turn the numbers beside a word into text.
-    return None if hasattr(X, "dtype") or hasattr(X, "__array__") else object
+    is_array = hasattr(X, "dtype") or hasattr(X, "__array__")
+    X = np.asarray(X, dtype=None if is_array else object)
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: pass real and imaginary parts.")
+    if X.dtype.kind == "V":
+        raise ValueError("X must be a two-dimensional table, not a structured array.")
+    return X
+
+
+def _columns_of(X) -> list:
+    """Columns as pandas or polars series, Arrow arrays, or NumPy arrays."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, position] for position in range(X.shape[1])]
+    if hasattr(X, "get_columns"):
+        return list(X.get_columns())
+    return list(X.T if isinstance(X, np.ndarray) else X.columns)
 
 
 def _cells_of(column) -> Cells:

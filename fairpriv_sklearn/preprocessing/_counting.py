@@ -140,7 +140,11 @@ def voted_kind(counts, total: float) -> str:
     instead of hundreds.
     """
     missing, dates, texts = counts[-3:]
-    votes = {"number": total - missing - dates - texts, "date": dates, "category": texts}
+    votes = {
+        "number": total - missing - dates - texts,
+        "date": dates,
+        "category": texts,
+    }
     return max(votes, key=votes.get)
 
 

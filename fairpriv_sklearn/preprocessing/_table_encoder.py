@@ -18,7 +18,7 @@ from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing._cells import Cells, TableReader, key_of
+from fairpriv_sklearn.preprocessing._cells import Cells, TableReader, as_table, key_of
 from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
@@ -209,9 +209,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         unknown = [c for c in columns if c.declared.kind is None]
         located = [c for c in columns if c.is_located(self.ranks)]
         counted = [c for c in columns if c in located or c.is_keyed]
-        wall = self._open_wall(len(located), len(counted), has_keys=any(
-            c.is_keyed or c in unknown for c in columns
-        ))
+        wall = self._open_wall(
+            len(located),
+            len(counted),
+            has_keys=any(c.is_keyed or c in unknown for c in columns),
+        )
         _check_lists(table, columns)
         wall.reserve()
 
@@ -292,15 +294,12 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 "Sparse data was passed, but a table of cells is required: use a data "
                 "frame or X.toarray()."
             )
-        if not hasattr(X, "shape") and hasattr(X, "__arrow_c_stream__"):
-            import pyarrow
-
-            X = pyarrow.table(X)
-        shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+        X = as_table(X)
+        shape = np.shape(X)
         if len(shape) != 2:
             raise ValueError(
-                f"Expected 2D array, got {len(shape)}D array instead. Reshape your data "
-                "to rows and columns, or pass a data frame."
+                f"Expected 2D array, got {len(shape)}D array instead. Reshape your "
+                "data to rows and columns, or pass a data frame."
             )
         validate_data(self, X=X, reset=reset, skip_check_array=True)
         for length, what in zip(shape, ("sample", "feature"), strict=True):
@@ -445,8 +444,8 @@ def _check_lists(table, columns) -> None:
             ).keys()
             if not set(keys) <= column.complete_list():
                 raise ValueError(
-                    f"column {column.name!r} has a cell outside its list of categories; "
-                    "add it to the code book, or set other=True there."
+                    f"column {column.name!r} has a cell outside its list of "
+                    "categories; add it to the code book, or set other=True there."
                 )
 
 
@@ -460,6 +459,7 @@ class _Draft:
     ranks: str
     edges: np.ndarray | None = None
     rank_map: RankMap | None = None
+    range: tuple | None = None
     categories: tuple | None = None
     has_missing: bool | None = None
 
@@ -523,7 +523,16 @@ class _Draft:
             return replace(self, categories=keys, has_missing=has_missing)
         counts = project_counts(noisy, total)[:-1]
         rank_map = RankMap.from_counts(self.edges, counts)
-        return replace(self, rank_map=rank_map, has_missing=has_missing)
+        crowded = np.flatnonzero(noisy[:-1] > _SIGNIFICANT * scale)
+        if not len(crowded):
+            crowded = np.flatnonzero(np.diff(rank_map.cdf))
+        low, high = self.edges[crowded[0]], self.edges[crowded[-1] + 1]
+        return replace(
+            self,
+            rank_map=rank_map,
+            has_missing=has_missing,
+            range=(float(low), float(high)),
+        )
 
     def with_ranks(self) -> _Draft:
         """The column with its place in the range as rank, where none was learnt."""
@@ -540,9 +549,7 @@ class _Draft:
             kind = replace(self.declared, kind="category")
             return replace(kind, categories=self.categories or None)
         if self.declared.kind == "number" and self.declared.range is None:
-            occupied = np.flatnonzero(np.diff(self.rank_map.cdf) > 0)
-            inner = self.edges[occupied[0]], self.edges[occupied[-1] + 1]
-            return replace(self.declared, range=_widened(*map(float, inner)))
+            return replace(self.declared, range=self.range)
         return self.declared
 
     def finished(self, width, handle_unknown):
@@ -576,10 +583,6 @@ class _Draft:
             handle_unknown == "other" and declared.other,
             is_complete=not declared.other and declared.categories is not None,
         )
-
-
-def _widened(low: float, high: float) -> tuple[float, float]:
-    return (low, high) if low < high else (low, low + 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,519 @@
+"""The table encoder: what cells mean, what is learnt, and what it costs."""
+
+import datetime
+import decimal
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from fairpriv_sklearn._wall import Rows, recording
+from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
+from fairpriv_sklearn.mechanisms import GaussianMechanism
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
+from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kind
+from fairpriv_sklearn.preprocessing._ranks import (
+    RankMap,
+    edges_within,
+    n_coordinates,
+    project_counts,
+    quantile_edges,
+    rank_basis,
+    smooth,
+    universal_edges,
+)
+from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
+
+
+def frame(n=3000, seed=0):
+    """A table with a column of every kind."""
+    rng = np.random.default_rng(seed)
+    days = pd.to_timedelta(rng.integers(0, 900, n), unit="D")
+    return pd.DataFrame(
+        {
+            "count": rng.integers(0, 50, n),
+            "score": rng.normal(100, 15, n),
+            "word": rng.choice(["a", "b", "c"], n),
+            "flag": rng.random(n) < 0.4,
+            "day": pd.to_datetime("2020-01-01") + days,
+        }
+    )
+
+
+# Cells that a person might put into a table, and what they should mean.
+CELLS = [
+    3, 3.5, -7, 0, 10**400, float("inf"), -float("inf"), float("nan"), None, "", " ",
+    "3", " 3.50", "1e5", "x", "x ", "nan", "true", True, False, pd.NA, pd.NaT,
+    np.float32(2), np.datetime64("NaT"), datetime.date(2020, 5, 1), "2020-05-01",
+    datetime.datetime(2020, 5, 1, 12), decimal.Decimal("2.5"), b"x", {"a": 1}, [1],
+    complex(1, 2), 5e-324, 2.0**34, -(2.0**60), "\ud800", "é", "e\u0301",
+]  # fmt: skip
+
+
+def any_frame(rng, n, d):
+    cells = np.empty((n, d), dtype=object)
+    for i in range(n):
+        for j in range(d):
+            cells[i, j] = CELLS[rng.integers(len(CELLS))]
+    return cells
+
+
+# -- cells -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "same",
+    [
+        (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
+        (1, True, "true", "True", np.True_, "1.0"),
+        (None, "", "nan", "NaN", float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")),
+        ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
+        (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
+        ("caf\u00e9", "cafe\u0301", " café "),
+    ],
+)
+def test_equal_cells_have_equal_keys(same):
+    assert len({key_of(value) for value in same}) == 1
+
+
+def containers():
+    polars = pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    plain = frame()
+    yield "nullable", plain.convert_dtypes()
+    yield "categorical", plain.astype({"word": "category", "count": "category"})
+    yield "objects", plain.astype(object)
+    text = {c: plain[c].astype(str) for c in ("count", "flag")}
+    yield "text", plain.assign(**text, day=plain.day.dt.strftime("%Y-%m-%d"))
+    yield "float", plain.astype({"count": float})
+    yield (
+        "decimal",
+        plain.assign(count=[decimal.Decimal(int(c)) for c in plain["count"]]),
+    )
+    zoned = plain.day.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+    yield "time zone", plain.assign(day=zoned)
+    yield "array", plain.to_numpy(dtype=object)
+    yield "lists", plain.to_numpy(dtype=object).tolist()
+    yield "polars", polars.from_pandas(plain)
+    as_category = polars.col("word").cast(polars.Categorical)
+    yield "polars categorical", polars.from_pandas(plain).with_columns(as_category)
+    yield "arrow", pyarrow.Table.from_pandas(plain)
+    yield "arrow batch", pyarrow.RecordBatch.from_pandas(plain)
+    coded = plain.astype({"word": "category"})
+    yield "arrow dictionary", pyarrow.Table.from_pandas(coded)
+    yield "arrow in pandas", plain.convert_dtypes(dtype_backend="pyarrow")
+
+
+def test_the_container_and_its_types_do_not_matter():
+    expected = DPTableEncoder(epsilon=5.0, random_state=0).fit(frame())
+    Z = expected.transform(frame())
+    assert [c.kind for c in expected.codebook_.columns.values()] == [
+        "number", "number", "category", "number", "left out"
+    ][: len(expected.codebook_)] or "day" not in expected.codebook_  # fmt: skip
+    for name, X in containers():
+        encoder = DPTableEncoder(epsilon=5.0, random_state=0).fit(X)
+        assert_array_equal(encoder.transform(X), Z, err_msg=name)
+        assert encoder.privacy_ == expected.privacy_, name
+
+
+@pytest.mark.parametrize("cell", ["a word", None, 4.5, 10**9])
+def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
+    """The type that pandas infers is data: one cell changes it."""
+    plain = frame()
+    changed = plain.astype({"count": object})
+    changed.loc[7, "count"] = cell
+    changed["count"] = changed["count"].infer_objects()
+    with recording() as first:
+        one = DPTableEncoder(random_state=0).fit(plain)
+    with recording(replay=first):
+        other = DPTableEncoder(random_state=0).fit(changed)
+    keep = np.arange(len(plain)) != 7
+    assert_array_equal(one.transform(plain)[keep], other.transform(changed)[keep])
+    assert one.privacy_ == other.privacy_
+    assert one.codebook_ == other.codebook_
+
+
+# -- ranks and basis -------------------------------------------------------------------
+def test_projection_is_the_nearest_point_of_the_simplex():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        noisy = rng.normal(size=6) * 3
+        found = project_counts(noisy, 4.0)
+        assert_allclose(found.sum(), 4.0)
+        assert (found >= 0).all()
+        best = minimize(
+            lambda c, noisy=noisy: ((c - noisy) ** 2).sum(),
+            np.full(6, 4 / 6),
+            tol=1e-12,
+            bounds=[(0, None)] * 6,
+            constraints={"type": "eq", "fun": lambda c: c.sum() - 4.0},
+        )
+        assert_allclose(found, best.x, atol=1e-4)
+
+
+def test_basis_rows_have_norm_at_most_one_between_the_knots_too():
+    u = np.random.default_rng(0).random(5000)
+    for width in (1, 4, 24, 64):
+        norms = np.linalg.norm(smooth(u, rank_basis(width)), axis=1)
+        assert norms.max() <= 1 + 1e-12
+        assert norms.max() >= 0.98
+
+
+def test_rank_map_is_a_distribution_function():
+    edges = edges_within(-3.0, 5.0)
+    counts = np.random.default_rng(0).random(len(edges) - 1)
+    ranks = RankMap.from_counts(edges, counts)
+    values = np.sort(np.random.default_rng(1).uniform(-5, 7, 1000))
+    u = ranks(values)
+    assert (np.diff(u) >= 0).all()
+    assert u.min() == 0.0
+    assert u.max() == 1.0
+    assert ranks([np.nan])[0] == 0.5
+    zero = universal_edges().searchsorted(0.0)
+    atom = np.zeros(len(universal_edges()) - 1)
+    atom[zero], atom[zero + 1] = 3.0, 1.0
+    ranks = RankMap.from_counts(universal_edges(), atom)
+    assert_allclose(ranks([-1.0, 0.0, 5e-324]), [0.0, 0.375, 0.75])
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0.0, 1.0), (-1.0, 0.0), (-3, 4), (1900, 2020), (1e-9, 2e-9), (0, 1e300)]
+)
+def test_edges_stay_in_the_public_range(bounds):
+    edges = edges_within(*bounds)
+    assert (np.diff(edges) > 0).all()
+    assert (edges[0], edges[-1]) == bounds
+    counts = np.random.default_rng(0).random(len(edges) - 1)
+    finer = quantile_edges(edges, counts, bounds)
+    assert (np.diff(finer) > 0).all()
+    assert (finer[0], finer[-1]) == bounds
+    assert len(finer) <= 64
+
+
+def test_many_numbers_get_few_coordinates():
+    widths = [n_coordinates(n) for n in (1, 16, 30, 100, 1000)]
+    assert widths == [24, 24, 13, 4, 4]
+
+
+# -- counts at the wall ----------------------------------------------------------------
+def _queries():
+    columns = (
+        Counted(0, None, universal_edges()),
+        Counted(1, "number", edges_within(-3, 3), ("x", "0")),
+        Counted(2, "date", universal_edges()),
+        Counted(3, "category", None, ("nan", "3")),
+    )
+    for k in (1, 2, 4):
+        yield ColumnCounts(columns[:k])
+    yield ColumnCounts(columns[3:])
+
+
+def _exact(query, cells):
+    counts, keyed = query.counts(Rows(len(cells), cells=TableReader(cells)))
+    return counts, keyed
+
+
+def _distance(first, second):
+    keys = set(first[1]) | set(second[1])
+    gaps = [first[1].get(key, 0) - second[1].get(key, 0) for key in keys]
+    return math.hypot(float(np.linalg.norm(first[0] - second[0])), *gaps)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_counts_change_by_at_most_the_sensitivity(neighboring):
+    rng = np.random.default_rng(0)
+    for query in _queries():
+        largest = 0.0
+        for _ in range(150):
+            cells = any_frame(rng, 6, 4)
+            other = cells.copy()
+            if neighboring == "add_remove":
+                other = np.delete(cells, rng.integers(6), axis=0)
+            else:
+                other[rng.integers(6)] = any_frame(rng, 1, 4)[0]
+            first, second = _exact(query, cells), _exact(query, other)
+            assert first[0].dtype == np.int64
+            # Every record counts once in every column, whatever its cells hold.
+            total = first[0].sum() + sum(first[1].values())
+            assert total == 6 * len(query.columns)
+            largest = max(largest, _distance(first, second))
+        bound = query.sensitivity(neighboring)
+        assert largest <= bound * (1 + 1e-12)
+        assert_allclose(largest, bound)  # attained
+
+
+def test_counts_do_not_depend_on_blocks():
+    cells = np.tile(any_frame(np.random.default_rng(0), 50, 4), (100, 1))
+    order = np.random.default_rng(1).permutation(len(cells))
+    for query in _queries():
+        first, second = _exact(query, cells), _exact(query, cells[order])
+        assert_array_equal(first[0], second[0])
+        assert first[1] == second[1]
+
+
+def test_vote():
+    assert voted_kind(np.array([500.0, 3.0, 1.0, 2.0]), 510.0) == "number"
+    assert voted_kind(np.array([0.0, 3.0, 1.0, 400.0]), 410.0) == "category"
+    assert voted_kind(np.array([0.0, 3.0, 400.0, 9.0]), 410.0) == "date"
+
+
+# -- categories above a threshold ------------------------------------------------------
+def test_threshold_hides_what_one_record_alone_has():
+    mechanism = GaussianMechanism(math.sqrt(6), 0.3, 3)
+    for delta in (0.05, 1e-7):
+        threshold = mechanism.key_threshold(delta, 3)
+        # 1 and the noise, in each of three columns.
+        shown = norm.sf((threshold - 1.0) / mechanism.scale)
+        assert -math.expm1(3 * math.log1p(-shown)) <= delta * (1 + 1e-9)
+        # No higher than it has to be.
+        tight = norm.sf((threshold - 1.0 - 2 * mechanism.grid) / mechanism.scale)
+        assert -math.expm1(3 * math.log1p(-tight)) >= delta * (1 - 1e-4)
+
+
+def test_noise_of_a_key_is_gaussian_and_its_own():
+    mechanism = GaussianMechanism(math.sqrt(2), 0.5, 1)
+    keys = [str(i).encode() for i in range(20000)]
+    noise = mechanism.release_keyed([5] * len(keys), keys, b"s" * 32) - 5.0
+    assert abs(noise.mean()) < 4 * mechanism.scale / math.sqrt(len(keys))
+    assert_allclose(noise.std(), mechanism.scale, rtol=0.03)
+    assert_array_equal(noise % mechanism.grid, 0.0)
+    alone = mechanism.release_keyed([5], [keys[77]], b"s" * 32) - 5.0
+    assert alone[0] == noise[77]
+    other = mechanism.release_keyed([5], [keys[77]], b"t" * 32) - 5.0
+    assert other[0] != alone[0]
+
+
+def test_later_draws_do_not_tell_how_many_categories_there_were():
+    noise = []
+    for words in (["a"] * 60, [f"w{i}" for i in range(60)]):
+        X = pd.DataFrame({"w": words, "x": np.arange(60.0)})
+        codebook = {"w": {"kind": "category"}, "x": [0, 60]}
+        with recording() as tape:
+            DPTableEncoder(codebook, random_state=0).fit(X)
+        counts = tape.crossings[-1].released[0]
+        noise.append(counts - tape.crossings[-1].exact[: len(counts)])
+    assert_array_equal(*noise)
+
+
+def test_crowds_show_and_single_records_do_not():
+    rng = np.random.default_rng(0)
+    words = [*rng.choice(["a", "b"], 5000), *(f"only {i}" for i in range(500))]
+    X = pd.DataFrame({"w": words})
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    assert encoder.codebook_["w"].categories == ("a", "b")
+    names = list(encoder.get_feature_names_out())
+    assert names == ["w_a", "w_b", "w: other"]
+    assert_array_equal(np.flatnonzero(encoder.transform(X)[-1]), [2])
+
+
+def test_black_box_audit_of_shown_categories():
+    """A crowd at the threshold: how often it shows must not tell neighbours apart."""
+    epsilon, delta = 1.0, 1e-3
+    query = ColumnCounts((Counted(0, "category"),))
+    mu = calibrate_gaussian(epsilon, delta, n_draws=10)
+    mechanism = GaussianMechanism(query.sensitivity("replace_one"), mu, 1)
+    crowd = int(mechanism.key_threshold(0.01 * delta, 1))
+    shown = []
+    for size in (crowd, crowd - 1):
+        X = pd.DataFrame({"w": ["crowd"] * size + ["rest"] * (5000 - size)})
+        codebook = {"w": {"kind": "category"}}
+        hits = sum(
+            "crowd"
+            in (
+                DPTableEncoder(codebook, epsilon=epsilon, delta=delta, random_state=s)
+                .fit(X)
+                .codebook_["w"]
+                .categories
+            )
+            for s in range(300)
+        )
+        shown.append(hits / 300)
+    assert 0.2 < shown[1] <= shown[0] + 0.1 < 0.9
+    assert shown[0] <= math.exp(epsilon) * shown[1] + delta + 0.1
+
+
+# -- the whole fit ---------------------------------------------------------------------
+def _pairs():
+    """25 neighbouring pairs; the first five are what breaks data-frame libraries."""
+    plain = frame(400)
+    special = {
+        "text in a number": ("count", "many"),
+        "missing in integers": ("count", None),
+        "a new category": ("word", "z"),
+        "an extreme": ("score", 1e12),
+        "no date": ("day", "unknown"),
+    }
+    for name, (column, cell) in special.items():
+        other = plain.astype({column: object})
+        other.loc[3, column] = cell
+        other[column] = other[column].infer_objects()
+        yield name, plain, other
+    rng = np.random.default_rng(0)
+    for k in range(20):
+        n = int(rng.integers(1, 300))
+        first = pd.DataFrame(any_frame(rng, n, 3), columns=list("abc"))
+        second = first.copy()
+        second.iloc[int(rng.integers(n))] = any_frame(rng, 1, 3)[0]
+        yield f"random {k}", first, second
+
+
+@pytest.mark.parametrize("name, first, second", _pairs())
+def test_replay_on_neighbours(name, first, second):
+    """Nothing but the released counts tells neighbours apart, by as much as claimed."""
+    probe = first.iloc[:50]
+    for codebook in (None, {first.columns[1]: [0, 200], first.columns[2]: ["a", "x"]}):
+        with recording() as one:
+            encoder = DPTableEncoder(codebook, random_state=0).fit(first)
+        with recording(replay=one) as two:
+            other = DPTableEncoder(codebook, random_state=0).fit(second)
+        assert len(one.crossings) == len(two.crossings)
+        for a, b in zip(one.crossings, two.crossings, strict=True):
+            assert a.sensitivity == b.sensitivity
+            assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12)
+        assert encoder.privacy_ == other.privacy_
+        assert pickle.dumps(encoder.codebook_) == pickle.dumps(other.codebook_)
+        assert_array_equal(encoder.transform(probe), other.transform(probe))
+        assert_array_equal(
+            encoder.get_feature_names_out(), other.get_feature_names_out()
+        )
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, math.inf])
+def test_small_tables_give_bounded_rows(neighboring, n, epsilon):
+    X = any_frame(np.random.default_rng(n), n, 5)
+    encoder = DPTableEncoder(epsilon=epsilon, neighboring=neighboring, random_state=0)
+    Z = encoder.fit_transform(X)
+    assert np.isfinite(Z).all()
+    assert np.linalg.norm(Z.astype(float), axis=1).max(initial=0.0) <= 1.0
+
+
+def test_a_row_is_encoded_by_itself():
+    X = frame(600)
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    Z = encoder.transform(X)
+    order = np.random.default_rng(0).permutation(600)
+    assert_array_equal(encoder.transform(X.iloc[order]), Z[order])
+    for i in (0, 99, 599):
+        assert_array_equal(encoder.transform(X.iloc[[i]])[0], Z[i])
+    norms = np.linalg.norm(Z.astype(float), axis=1)
+    assert norms.max() <= 1.0
+    assert norms.min() > 0.99
+
+
+def test_what_is_public_costs_nothing():
+    X = frame()
+    codebook = {
+        "word": ["a", "b", "c"], "flag": [False, True], "day": "left out",
+        "count": [0, 50], "score": [0, 200],
+    }  # fmt: skip
+    encoder = DPTableEncoder(codebook, ranks="uniform", random_state=0).fit(X)
+    assert encoder.privacy_.epsilon == 0.0
+    learning = DPTableEncoder(codebook, random_state=0).fit(X)
+    assert_allclose(learning.privacy_.epsilon, 1.0, rtol=1e-4)
+    assert learning.codebook_["count"].range == (0, 50)
+
+
+def test_delta_pays_for_the_threshold():
+    privacy = (
+        DPTableEncoder(epsilon=0.7, delta=1e-6, random_state=0).fit(frame()).privacy_
+    )
+    assert privacy.epsilon <= 0.7
+    mu = calibrate_gaussian(0.7, 0.99e-6)
+    total = gaussian_delta(mu, 0.7) + 0.01e-6
+    assert_allclose(privacy.delta_at(0.7), total, rtol=1e-3)
+
+
+def test_columns_left_out_are_not_read():
+    X = frame()
+    secret = X.assign(word="secret")
+    one = DPTableEncoder(sensitive_features="word", random_state=0).fit(X)
+    two = DPTableEncoder(sensitive_features=["word"], random_state=0).fit(secret)
+    assert_array_equal(one.transform(X), two.transform(secret))
+    roles = {"word": {"role": "group"}, "flag": {"role": "target"}}
+    third = DPTableEncoder(roles, random_state=0).fit(X)
+    assert set(third.feature_slices_) == {"count", "score"}
+
+
+def test_dates_are_numbers_where_declared():
+    X = frame()
+    codebook = {"day": {"kind": "date", "range": ["2020-01-01", "2022-12-31"]}}
+    encoder = DPTableEncoder(codebook, epsilon=5.0, random_state=0).fit(X)
+    ranks = encoder.rank_maps_["day"]
+    assert_allclose(ranks([18262 + 450.0]), 0.5, atol=0.05)
+
+
+def test_missing_cells_get_a_flag_where_they_are_frequent():
+    X = frame()
+    X.loc[::3, "score"] = np.nan
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    names = list(encoder.get_feature_names_out())
+    flag = names.index("score: missing")
+    Z = encoder.transform(X)
+    assert_array_equal(Z[:, flag] > 0, X["score"].isna())
+    assert not Z[::3, encoder.feature_slices_["score"]][:, :-1].any()
+    assert "count: missing" not in names
+
+
+def test_unknown_categories():
+    X = pd.DataFrame({"w": ["a", "b", "new"]})
+    other = DPTableEncoder({"w": ["a", "b"]}, random_state=0).fit_transform(X)
+    assert_array_equal(other.argmax(axis=1), [0, 1, 2])
+    encoder = DPTableEncoder({"w": ["a", "b"]}, handle_unknown="ignore")
+    assert not encoder.fit_transform(X)[2].any()
+    closed = {"w": {"categories": ["a", "b"], "other": False}}
+    with pytest.raises(ValueError, match="outside its list") as error:
+        DPTableEncoder(closed).fit(X)
+    assert "new" not in str(error.value)
+
+
+def test_budget_is_taken_before_anything_is_read():
+    ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    DPTableEncoder(epsilon=0.9, delta=9e-6, ledger=ledger).fit(frame())
+    with recording() as tape, pytest.raises(BudgetExceededError):
+        DPTableEncoder(epsilon=0.9, delta=9e-6, ledger=ledger).fit(frame())
+    assert not tape.crossings
+
+
+@pytest.mark.parametrize(
+    "params, match",
+    [
+        ({"codebook": {"nobody": [0, 1]}}, "nobody"),
+        ({"sensitive_features": "nobody"}, "nobody"),
+        ({"codebook": {"count": [1, 0]}}, "low < high"),
+        ({"ranks": "none"}, "ranks"),
+    ],
+)
+def test_wrong_arguments(params, match):
+    with pytest.raises(ValueError, match=match):
+        DPTableEncoder(**params).fit(frame())
+
+
+def test_frames_and_pickles():
+    polars = pytest.importorskip("polars")
+    X = frame()
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    Z = encoder.transform(X)
+    assert_array_equal(pickle.loads(pickle.dumps(encoder)).transform(X), Z)
+    named = encoder.set_output(transform="pandas").transform(X)
+    assert list(named.columns) == list(encoder.get_feature_names_out())
+    assert_array_equal(named.to_numpy(), Z)
+    assert isinstance(
+        encoder.set_output(transform="polars").transform(X), polars.DataFrame
+    )
+
+
+def test_skops_round_trip():
+    skops_io = pytest.importorskip("skops.io")
+    X = frame()
+    encoder = DPTableEncoder({"word": ["a", "b"]}, random_state=0).fit(X)
+    stored = skops_io.dumps(encoder)
+    again = skops_io.loads(stored, trusted=skops_io.get_untrusted_types(data=stored))
+    assert_array_equal(again.transform(X), encoder.transform(X))
+    assert again.privacy_ == encoder.privacy_
