@@ -16,6 +16,7 @@ the same whatever stands around it.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import zlib
 from abc import ABC, abstractmethod
@@ -400,12 +401,12 @@ class PrivacyFilter:
         journal = current_journal.get()
         if journal is None:
             self._spend()
-        elif all(type(line) is Release for line in self.plan):
+        elif all(isinstance(line, Release) for line in self.plan):
             journal.reserve(self, self._spend)
         else:
             raise ValueError(
-                "A fit that wraps an estimator, parts its rows by coins or learns "
-                "categories cannot be resumed."
+                "A fit that wraps an estimator or parts its rows by coins cannot be "
+                "resumed."
             )
         unfit = getattr(self.estimator, "_unfit", None)
         if unfit is not None:
@@ -492,28 +493,41 @@ class PrivacyFilter:
         """
         line = self._take_line(query.name if name is None else name, KeyedRelease)
         self._check_reader(rows)
+        if rows.n_rows > query.max_rows:
+            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
         mechanism = self.mechanism_of(query, name=line.name)
+        if query.n_coordinates > line.n_coordinates:
+            raise PlanError(f"{line.name!r} releases more numbers than planned.")
         secret = self.noise.key(32)
-        with np.errstate(all="ignore"):
-            exact, keyed = query.counts(rows)
-        counts = mechanism.release(exact, self.noise)
-        keys = sorted(keyed)
-        texts = [
-            f"{column}:{key}".encode("utf-8", "surrogatepass") for column, key in keys
-        ]
-        noisy = mechanism.release_keyed([keyed[key] for key in keys], texts, secret)
-        threshold = mechanism.key_threshold(line.delta, query.n_keyed_columns)
-        pairs = zip(keys, noisy.tolist(), strict=True)
-        shown = tuple((key, count) for key, count in pairs if count >= threshold)
+
+        def draw():
+            with np.errstate(all="ignore"):
+                exact, keyed = query.counts(rows)
+            counts = mechanism.release(exact, self.noise)
+            keys = sorted(keyed)
+            texts = [_key_bytes(*key) for key in keys]
+            noisy = mechanism.release_keyed([keyed[k] for k in keys], texts, secret)
+            threshold = mechanism.key_threshold(line.delta, query.n_keyed_columns)
+            pairs = zip(keys, noisy.tolist(), strict=True)
+            shown = [[*key, count] for key, count in pairs if count >= threshold]
+            buckets = np.zeros(_KEY_BUCKETS)
+            for text, key in zip(texts, keys, strict=True):
+                buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key]
+            released = json.dumps([counts.tolist(), shown]).encode()
+            exact = np.concatenate([exact, buckets])
+            released = np.frombuffer(released, dtype=np.uint8)
+            return _taped(query, mechanism, self.neighboring, exact, released)
+
+        journal = current_journal.get()
+        if journal is None:
+            released = draw()
+        else:
+            if journal.holds() and not self.noise.is_secure:
+                mechanism.release(np.zeros(query.n_coordinates), self.noise)
+            released = journal.value("released", line.name, draw)
         self.log.append((line.name, mechanism.sensitivity, line.parameter))
-        released = np.empty(2, dtype=object)
-        released[:] = counts, shown
-        buckets = np.zeros(_KEY_BUCKETS)
-        for text, key in zip(texts, keys, strict=True):
-            buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key]
-        exact = np.concatenate([exact, buckets])
-        released = _taped(query, mechanism, self.neighboring, exact, released)
-        return released[0], dict(released[1])
+        counts, shown = json.loads(released.tobytes())
+        return np.array(counts), {(column, key): count for column, key, count in shown}
 
     def mechanism_of(self, query: Query, *, name=None):
         """The mechanism of a planned release: its noise is public."""
@@ -635,6 +649,10 @@ class PrivacyFilter:
 
 _NOBODY = object()
 _KEY_BUCKETS = 1 << 12  # a recorder sees the counts of keys by a hash of the key
+
+
+def _key_bytes(column: int, key: str) -> bytes:
+    return f"{column}:{key}".encode("utf-8", "surrogatepass")
 
 
 def _unique(plan: Sequence) -> Sequence:

@@ -57,6 +57,17 @@ class Cells:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    @classmethod
+    def joined(cls, parts: list[Cells]) -> Cells:
+        """Cells of several parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        texts: list = []
+        for part in parts:
+            texts += [None] * len(part) if part._texts is None else list(part._texts)
+        kinds = np.concatenate([part.kinds for part in parts])
+        return cls(kinds, np.concatenate([part.values for part in parts]), texts)
+
     def take(self, positions: NDArray) -> Cells:
         """Cells at some positions."""
         texts = self._texts
@@ -177,50 +188,57 @@ def _moment(moment: datetime) -> tuple[int, float, None]:
 
 
 class TableReader:
-    """Columns of a table; cells are read in blocks of rows.
+    """Columns of a table, or of some of its rows; cells are read when asked for.
 
     Parameters
     ----------
-    X : data frame, Arrow table or array-like of shape (n_samples, n_features)
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
+    columns : list of list
+        The parts of each column, one after the other.
     """
 
-    def __init__(self, X):
-        self._columns = _columns_of(X)
-        self.n_rows = len(self._columns[0]) if self._columns else 0
-        self.n_columns = len(self._columns)
+    def __init__(self, columns: list[list]):
+        self._columns = columns
 
-    def rows_at(self, rows) -> list[_Column]:
-        """Columns of some of the rows, whose cells are read when they are asked for."""
-        return [_Column(_part(column, rows)) for column in self._columns]
+    @classmethod
+    def of(cls, X) -> TableReader:
+        """Columns of a data frame, an Arrow table or an array."""
+        return cls([[column] for column in _columns_of(X)])
+
+    @classmethod
+    def joined(cls, tables) -> TableReader:
+        """Rows of several tables, one after the other."""
+        columns = zip(*(table._columns for table in tables), strict=True)
+        return cls([[part for parts in column for part in parts] for column in columns])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._columns[0]) if self._columns else 0
+
+    def rows_at(self, rows) -> TableReader:
+        """Some of the rows of a table in one part."""
+        return TableReader([[_part(part, rows) for part in c] for c in self._columns])
+
+    def cells(self, position: int) -> Cells:
+        """Read the cells of a column."""
+        return Cells.joined([_cells_of(part) for part in self._columns[position]])
 
     def blocks(self, size: int):
         """Blocks of consecutive rows, with their slice."""
-        for start in range(0, self.n_rows, size):
-            rows = slice(start, min(start + size, self.n_rows))
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
             yield rows, self.rows_at(rows)
-
-
-class _Column:
-    def __init__(self, column):
-        self._column = column
-
-    def cells(self) -> Cells:
-        """Read the cells."""
-        return _cells_of(self._column)
 
 
 def _part(column, rows):
     if hasattr(column, "iloc"):
         return column.iloc[rows]
-    if hasattr(column, "take") and not isinstance(column, np.ndarray | slice):
-        if isinstance(rows, slice):
-            return column[rows]
-        return column.take(rows)
-    return column[rows]
+    if isinstance(column, np.ndarray) or isinstance(rows, slice):
+        return column[rows]
+    return column.take(rows) if hasattr(column, "take") else column.gather(rows)
 
 
 def as_table(X):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
-from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, NUMBER, TEXT, Cells
+from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
 from fairpriv_sklearn.preprocessing._ranks import cell_of
 
 
@@ -87,15 +87,14 @@ class ColumnCounts(KeyedQuery):
 
     def sensitivity(self, neighboring: str) -> float:
         """Euclidean: every column has one changed cell, or two."""
-        moved = {"replace_one": 2, "add_remove": 1}[neighboring]
-        return math.sqrt(moved * max(1, len(self.columns)))
+        return counts_l2(neighboring, max(1, len(self.columns)))
 
     def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
         """Listed counts of one block."""
         counts = np.zeros(self.n_coordinates, dtype=np.int64)
         start = 0
         for column in self.columns:
-            positions = column.positions(block.cells[column.position].cells())
+            positions = column.positions(block.cells.cells(column.position))
             stop = start + column.n_cells
             counts[start:stop] = np.bincount(
                 positions[positions >= 0], minlength=column.n_cells
@@ -109,7 +108,7 @@ class ColumnCounts(KeyedQuery):
         for column in self.columns:
             if column.kind != "category":
                 continue
-            cells = block.cells[column.position].cells()
+            cells = block.cells.cells(column.position)
             keys, inverse = without_missing_values(cells, column.missing_values).keys()
             counts = np.bincount(inverse, minlength=len(keys)).tolist()
             for key, count in zip(keys, counts, strict=True):
@@ -146,6 +145,3 @@ def voted_kind(counts, total: float) -> str:
         "category": texts,
     }
     return max(votes, key=votes.get)
-
-
-__all__ = ["NUMBER", "ColumnCounts", "Counted", "voted_kind", "without_missing_values"]

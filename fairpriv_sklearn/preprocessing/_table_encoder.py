@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing._cells import Cells, TableReader, as_table, key_of
@@ -178,6 +178,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _reads_batches = True
+
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
@@ -204,8 +206,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self : object
             The fitted encoder.
         """
-        table = self._read(X, reset=True)
-        columns = self._declared(table)
+        rows = read_rows(self._read, X)
+        columns = self._drafts()
         unknown = [c for c in columns if c.declared.kind is None]
         located = [c for c in columns if c.is_located(self.ranks)]
         counted = [c for c in columns if c in located or c.is_keyed]
@@ -214,10 +216,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             len(counted),
             has_keys=any(c.is_keyed or c in unknown for c in columns),
         )
-        _check_lists(table, columns)
         wall.reserve()
 
-        rows = Rows(table.n_rows, cells=table)
         found = self._locate(wall, rows, located)
         columns = [found.get(c.position, c) for c in columns]
         counted = [found.get(c.position, c) for c in counted]
@@ -242,15 +242,15 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             Rows of norm at most 1.
         """
         check_is_fitted(self)
-        table = self._read(X, reset=False)
+        table = self._table(X, reset=False)
         _check_lists(table, self._columns)
-        Z = np.zeros((table.n_rows, len(self._feature_names)), dtype=np.float32)
+        Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
         scale = _SLACK / math.sqrt(max(1, len(self._columns)))
         with np.errstate(all="ignore"):
             for rows, cells in table.blocks(16 * BLOCK_ROWS):
                 for column in self._columns:
                     block = Z[rows, self.feature_slices_[column.name]]
-                    column.encode(cells[column.position].cells(), block, scale)
+                    column.encode(cells.cells(column.position), block, scale)
         return Z
 
     def get_feature_names_out(self, input_features=None):
@@ -287,7 +287,13 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return tags
 
     # -- the table ---------------------------------------------------------------------
-    def _read(self, X, *, reset) -> TableReader:
+    def _read(self, X, y, sensitive_features) -> dict:
+        """The private columns, or those of a batch of them."""
+        table = self._table(X, reset=True)
+        _check_lists(table, self._drafts())
+        return {"cells": table}
+
+    def _table(self, X, *, reset) -> TableReader:
         """The columns of X; a table outside the domain is refused."""
         if sparse.issparse(X):
             raise TypeError(
@@ -308,14 +314,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                     f"Found array with 0 {what}(s) (shape={tuple(shape)}) while a "
                     "minimum of 1 is required."
                 )
-        return TableReader(X)
+        return TableReader.of(X)
 
-    def _declared(self, table) -> list[_Draft]:
+    def _drafts(self) -> list[_Draft]:
         """Columns that are used, with what is declared of them."""
         codebook = Codebook.from_dict(self.codebook or {})
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            names = [f"x{i}" for i in range(table.n_columns)]
+            names = [f"x{i}" for i in range(self.n_features_in_)]
         left_out = self.sensitive_features
         left_out = [left_out] if isinstance(left_out, str) else list(left_out or ())
         _check_names(left_out, names, "sensitive_features")
@@ -440,7 +446,7 @@ def _check_lists(table, columns) -> None:
     for _, cells in table.blocks(16 * BLOCK_ROWS) if closed else ():
         for column in closed:
             keys, _ = without_missing_values(
-                cells[column.position].cells(), column.missing_values
+                cells.cells(column.position), column.missing_values
             ).keys()
             if not set(keys) <= column.complete_list():
                 raise ValueError(
