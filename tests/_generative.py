@@ -41,7 +41,7 @@ def table_plan(**changes):
 def sliced_plan(**changes):
     return _slices.SlicedPlan(
         moments=semidual_plan(**changes),
-        n_slices=7,
+        n_projections=7,
         n_bins=6,
         half_width=3.0,
         share=0.4,

@@ -135,7 +135,7 @@ def _dp2dp_classifier(**params):
     return DP2DPClassifier(BernoulliNB(), **params)
 
 
-# The common tests count on budgets of one; the generators default to three.
+# Generators, with the budget that the common tests count on.
 def _sinkhorn_generator(**params):
     return DPSinkhornGenerator(**{"epsilon": 1.0, **params})
 

@@ -1,6 +1,8 @@
 """Generators behind the wall: sensitivities, audits, exactness, accounting."""
 
 import math
+import traceback
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,11 +10,14 @@ from _audit import gaussian_audit
 from _generative import network_plan, semidual_plan, sliced_plan, table_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 
 from fairpriv_sklearn._network import Network
+from fairpriv_sklearn._wall import PlanError, PrivacyFilter, Release, Rows, recording
 from fairpriv_sklearn.accounting import compose_delta
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
     _exact,
     _network_training,
     _semidual,
@@ -22,6 +27,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.generative._sinkhorn import calibrate_network
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.privacy import PrivacyLedger
 
 RELATIONS = ["replace_one", "add_remove"]
 REACHED = 0.95  # of the stated sensitivity, by the fuzzing below
@@ -55,52 +61,39 @@ def largest_change(query, pairs):
     return max(np.linalg.norm(query(*D) - query(*other)) for D, other in pairs)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_sensitivity_of_means(relation):
-    plan, rng = semidual_plan(), np.random.default_rng(0)
-    bound = _semidual.SENSITIVITY[relation][0]
-    change = largest_change(
-        lambda Z, codes: _semidual.mean_rows(Z, codes, plan), neighbours(rng, relation)
-    )
-    assert REACHED * bound < change <= bound
+def records(D):
+    return Rows(len(D[0]), z=D[0], codes=D[1])
+
+
+def reached(query, pairs, state=None, rows=records):
+    """Largest change among neighbouring tables, over the stated sensitivity."""
+
+    def value(D):
+        return query.of_rows(rows(D), state)
+
+    bound = query.sensitivity(query.plan.neighboring)
+    return largest_change(lambda *D: value(D), pairs) / bound
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_sensitivity_of_second_moments(relation):
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_sensitivity_of_semidual_sums(relation, position):
     rng = np.random.default_rng(0)
-    bound = _semidual.SENSITIVITY[relation][1]
+    query = semidual_plan(neighboring=relation).queries[position]
+    means, potentials = rng.normal(size=(3, 4)), rng.normal(size=(3, 3))
+    points, one = rng.normal(size=(3, 3, 4)), np.ones(3)
+    state = [None, 0 * means, (0 * means, points, potentials, 0.05 * one)][position]
+    assert REACHED < reached(query, neighbours(rng, relation), state) <= 1 + 1e-12
+    # about a mean that is not zero, and in blocks of any size
+    D = rng.normal(size=(700, 4)), rng.integers(0, 3, 700)
+    state = [None, means, (means, points, potentials, 0.05 * one)][position]
+    whole = query.of_rows(records(D), state)
+    parts = [query.of_block(records(D).block(s), state) for s in _cut(700, 130)]
+    np.testing.assert_array_equal(query.value(sum(parts), state), whole)
 
-    def query(Z, codes):
-        return _semidual.moment_matrices(_exact.encode_rows(Z, 0.7), codes, 3)
 
-    change = largest_change(query, neighbours(rng, relation))
-    assert REACHED * bound < change <= bound
-
-
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_sensitivity_of_semidual_sums(relation):
-    rng = np.random.default_rng(0)
-    bound = _semidual.SENSITIVITY[relation][2]
-    points = rng.normal(size=(3, 5, 4))
-    potentials = rng.normal(size=(3, 5))
-
-    def query(Z, codes):
-        coded = _exact.encode_rows(Z, 0.7)
-        return np.array(
-            [
-                _semidual.assignment_sums(
-                    np.ascontiguousarray(coded[codes == c]),
-                    points[c],
-                    potentials[c],
-                    0.05,
-                    0.7,
-                )
-                for c in range(3)
-            ]
-        )
-
-    change = largest_change(query, neighbours(rng, relation))
-    assert REACHED * bound < change <= bound
+def _cut(n, size):
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def level_tables(rng, relation, plan, n_tables=60):
@@ -124,41 +117,31 @@ def test_sensitivity_of_tables(relation, one_way):
     plan, rng = table_plan(neighboring=relation), np.random.default_rng(0)
     n_blocks = len(plan.block_sizes)
     bound = math.sqrt((2 if relation == "replace_one" else 1) * n_blocks)
-    assert plan.sensitivity == bound
+    query = (_tables.OneWayTables if one_way else _tables.TransportTables)(plan)
+    assert query.sensitivity(relation) == bound
     laws = rng.dirichlet(np.ones(4), size=(2, 3, 3)).reshape(2, 3, -1)
     laws = _tables._project_blocks(20 * laws[..., : plan.n_levels], plan)
-    potentials = rng.normal(size=(2, 3))
+    state = (laws, rng.normal(size=(2, 3)), 0.01)
 
-    def query(levels, codes):
-        parts = []
-        for c in range(2):
-            H = _tables.one_hot(levels[codes == c], plan)
-            parts.append(
-                H.sum(axis=0)
-                if one_way
-                else _tables.level_sums(
-                    levels[codes == c], H, laws[c], potentials[c], 0.01, plan
-                )
-            )
-        return np.array(parts)
+    def rows(D):
+        return Rows(len(D[0]), levels=D[0].astype(np.int16), codes=D[1])
 
-    change = largest_change(query, level_tables(rng, relation, plan))
-    assert REACHED * bound < change <= bound * (1 + 1e-12)
+    pairs = level_tables(rng, relation, plan)
+    assert REACHED < reached(query, pairs, state, rows) <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_sensitivity_of_slices(relation):
     rng = np.random.default_rng(0)
     plan = sliced_plan(neighboring=relation)
-    directions = _slices.draw_directions(4, plan.n_slices, noise_source(0))
+    directions = _slices.draw_directions(4, plan.n_projections, noise_source(0))
     means, scales = rng.normal(size=(3, 4)), rng.uniform(0.5, 2, size=(3, 7))
-    bound = math.sqrt((2 if relation == "replace_one" else 1) * plan.n_slices)
-    assert plan.sensitivity == bound
+    bound = math.sqrt((2 if relation == "replace_one" else 1) * plan.n_projections)
+    query = _slices.SliceCounts(plan)
+    assert query.sensitivity(relation) == bound
+    state = (means, directions, scales)
     change = largest_change(
-        lambda Z, codes: _slices.slice_counts(
-            Z, codes, means, directions, scales, plan
-        ),
-        neighbours(rng, relation),
+        lambda *D: query.of_rows(records(D), state), neighbours(rng, relation)
     )
     assert REACHED * bound < change <= bound * (1 + 1e-12)
 
@@ -221,55 +204,79 @@ def test_sums_are_exact_integers():
 
 
 def test_too_many_records_are_refused():
-    with pytest.raises(ValueError, match="summed exactly"):
-        _exact.check_n_records(2**23 + 1)
+    """One more, and a sum would not be an exact double: refused before the noise."""
+    plan = semidual_plan()
+    wall = open_wall(plan.lines(1.0))
+    rows = Rows(2**23 + 1, z=None, codes=None)
+    with pytest.raises(ValueError, match="at most 8388608 rows"):
+        wall.release(plan.queries[0], rows)
+    assert wall.log == []
+
+
+def open_wall(lines, relation="replace_one", seed=0):
+    wall = PrivacyFilter(
+        "test", lines, 1e-5, relation, "a test", noise=noise_source(seed)
+    )
+    wall.reserve()
+    return wall
+
+
+PLANS = [semidual_plan(), table_plan(), sliced_plan()]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: type(plan).__name__)
+def test_plans_spend_their_budget_and_nothing_more(plan):
+    lines = plan.lines(0.7)
+    spent = sum(line.parameter**2 * line.times for line in lines)
+    if plan is PLANS[2]:
+        spent = spent - lines[2].parameter ** 2 * lines[2].times  # no points there
+        spent = spent - 0.49 * sum(plan.moments.shares[:2]) - 0.49 * plan.share + 0.49
+    assert spent == pytest.approx(0.49, rel=1e-12)
+    wall = open_wall(lines)
+    with pytest.raises(PlanError, match="never released"):
+        wall.guarantee()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_audit_of_the_first_release(relation):
     """600 releases on a worst pair see an error of a factor sqrt(2) at mu = 1."""
     plan = semidual_plan(neighboring=relation, n_classes=1, n_components=2)
-    budget = _exact.GaussianBudget(1.0, noise_source(0))
+    query = _semidual.MeanRows(plan)
     Z = np.zeros((3, 2))
     first, second = Z.copy(), Z.copy()
     first[0], second[0] = [9.0, 0.0], [-9.0, 0.0]
     if relation == "add_remove":
         second = second[1:]
-    codes = np.zeros(3, dtype=int)
-    exact = [_semidual.mean_rows(D, codes[: len(D)], plan) for D in (first, second)]
-    direction = (exact[1] - exact[0]).ravel()
+    tables = [records((D, np.zeros(len(D), dtype=int))) for D in (first, second)]
+    exact = [query.of_rows(rows, None) for rows in tables]
+    direction = exact[1] - exact[0]
     direction /= np.linalg.norm(direction)
-    sensitivity = _semidual.SENSITIVITY[relation][0]
-    outputs = [
-        [budget.release(q, sensitivity, 1.0)[0].ravel() @ direction for _ in range(600)]
-        for q in exact
-    ]
-    assert gaussian_audit(*outputs) <= 1.0
-    understated = [
-        [
-            budget.release(q, sensitivity / math.sqrt(2), 1.0)[0].ravel() @ direction
-            for _ in range(600)
+
+    def bound(factor):
+        mechanism = GaussianMechanism(query.sensitivity(relation) * factor, 1.0, 3)
+        source = noise_source(0)
+        outputs = [
+            [np.vdot(mechanism.release(q, source), direction) for _ in range(600)]
+            for q in exact
         ]
-        for q in exact
-    ]
-    assert gaussian_audit(*understated) > 1.0
+        return gaussian_audit(*outputs)
+
+    assert bound(1.0) <= 1.0 < bound(1 / math.sqrt(2))
 
 
 def test_audit_of_the_symmetric_release():
-    budget = _exact.GaussianBudget(1.0, noise_source(1))
     u, v = np.array([1.0, 0.0]), np.array([0.6, 0.8])
-    exact = [np.outer(w, w)[None] for w in (u, v)]
-    distance = np.linalg.norm(exact[1] - exact[0])
-    direction = (exact[1] - exact[0]) / distance
-    outputs = [
-        [
-            (budget.release_symmetric(q, distance, 1.0)[0] * direction).sum()
-            for _ in range(600)
-        ]
-        for q in exact
-    ]
-    assert 0.8 < gaussian_audit(*outputs) + 0.2 and gaussian_audit(*outputs) <= 1.0
-    released, scale = budget.release_symmetric(np.zeros((4000, 2, 2)), distance, 1.0)
+    exact = [_exact.stretch_triangle(np.outer(w, w)) for w in (u, v)]
+    distance = np.linalg.norm(np.outer(u, u) - np.outer(v, v))
+    # stretched triangles are as far apart as the matrices
+    assert np.linalg.norm(exact[1] - exact[0]) == pytest.approx(distance, rel=1e-12)
+    back = _exact.unstretch_triangle(exact[1], 2)
+    np.testing.assert_allclose(back, np.outer(v, v), rtol=1e-12)
+    mechanism = GaussianMechanism(distance, 1.0, 3)
+    source = noise_source(1)
+    noisy = np.array([mechanism.release(exact[0], source) for _ in range(4000)])
+    released = _exact.unstretch_triangle(noisy, 2)
+    scale = mechanism.scale
     np.testing.assert_array_equal(released[:, 0, 1], released[:, 1, 0])
     assert released[:, 0, 0].std() == pytest.approx(scale, rel=0.05)
     assert released[:, 0, 1].std() == pytest.approx(scale / math.sqrt(2), rel=0.05)
@@ -297,7 +304,9 @@ def test_audit_of_a_whole_fit():
 def test_network_accounting_against_a_simulated_loss(relation):
     """Monte-Carlo of the privacy loss of the sampled Gaussian, remove direction."""
     q, n_steps, epsilon, delta = 0.1, 30, 2.0, 1e-2
-    multiplier, parts = calibrate_network(epsilon, delta, q, n_steps, 1000, relation)
+    multiplier = calibrate_network(epsilon, delta, q, n_steps, 1000, relation)
+    steps = Release("s", "gaussian", 1 / multiplier, 33, n_steps, ("poisson", q))
+    parts = steps.events(relation)
     rng = np.random.default_rng(0)
     n = 100_000
     loss = np.zeros(n)
@@ -313,7 +322,7 @@ def test_network_accounting_against_a_simulated_loss(relation):
 
 
 def test_network_accounting_edges():
-    assert calibrate_network(np.inf, 1e-5, 0.1, 10, 100, "replace_one")[0] == 0
+    assert calibrate_network(np.inf, 1e-5, 0.1, 10, 100, "replace_one") == 0
     with pytest.raises(ValueError, match="does not cover the error"):
         calibrate_network(1e-3, 1e-5, 0.1, 10, 10**12, "replace_one")
 
@@ -362,9 +371,10 @@ def test_empty_batches_are_released_like_any_other():
     assert np.isfinite(private).all()
     # practically every batch of this run is empty
     plan = network_plan(sampling_rate=1e-12)
-    network = _network_training.train_network(
-        rng.random((3, 3)), np.zeros(3, dtype=int), plan, noise_source(0)
-    )
+    query = _network_training.PointGradient(plan, None)
+    wall = open_wall([Release(query.name, "gaussian", 1.0, 12, 5, ("poisson", 1e-12))])
+    rows = Rows(3, u=rng.random((3, 3)), codes=np.zeros(3, dtype=int))
+    network = _network_training.train_network(rows, plan, wall)
     assert np.isfinite(network.theta).all()
 
 
@@ -416,7 +426,8 @@ def test_network_releases_the_chosen_components_only(monkeypatch):
     for gradient in pulled:  # nothing outside the span, up to single precision
         assert gradient.shape == (50, 81)
         np.testing.assert_allclose(gradient @ basis @ basis.T, gradient, atol=1e-4)
-    assert generator.privacy_.events[0].n_draws == 3 * 50 * 7
+    (drawn,) = [p[-1] for p in generator.privacy_.parts if p[0] == "gaussian"]
+    assert drawn == 3 * 50 * 7
 
 
 def test_network_shows_nothing_of_its_batches():
@@ -453,3 +464,145 @@ def test_network_needs_a_public_rate_under_add_remove():
         generator.fit(X)
     generator.set_params(sampling_rate=0.1).fit(X)
     assert generator.privacy_.neighboring == "add_remove"
+
+
+# --- replay: neighbours differ by the released values and by nothing else -------------
+
+VARIANTS = [
+    (DPSinkhornGenerator, {"n_points": 3, "max_iter": 2}),
+    (DPSinkhornGenerator, {"n_points": 1}),
+    (DPSinkhornGenerator, {"method": "network", "max_iter": 3, "sampling_rate": 0.2}),
+    (DPSlicedWassersteinGenerator, {}),
+    (DPSlicedWassersteinGenerator, {"method": "gradient", "max_iter": 3}),
+    (
+        DPSinkhornGenerator,
+        {
+            "categories": {0: [-1.0, 1.0], 1: [-1.0, 1.0]},
+            "bounds": {2: (-1, 1)},
+            "n_points": 3,
+            "max_iter": 2,
+        },
+    ),
+]
+
+
+def frozen(value):
+    """What an object holds, deep, bit for bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {key: frozen(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [frozen(item) for item in value]
+    return frozen(vars(value)) if hasattr(value, "__dict__") else repr(value)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    ("Generator", "variant"), VARIANTS, ids=lambda v: getattr(v, "__name__", "")
+)
+def test_replay(Generator, variant, relation):
+    rng = np.random.default_rng(0)
+    public = {"bounds": (-1, 1), "classes": [0, 1], "neighboring": relation}
+    make = partial(Generator, random_state=3, **{**public, **variant})
+    for _ in range(5):
+        n = int(rng.choice([1, 2, 40]))
+        X, y = rng.choice([-1.0, 1.0], (n, 3)), rng.integers(0, 2, n)
+        if relation == "replace_one":
+            other = X.copy(), y.copy()
+            other[0][0] *= -1
+            other[1][0] = rng.integers(2)
+        else:
+            other = np.vstack([X, -X[:1]]), np.append(y, y[0])
+        with recording() as seen:
+            first = make().fit(X, y)
+        with recording(replay=seen) as again:
+            second = make().fit(*other)
+        for a, b in zip(seen.crossings, again.crossings, strict=True):
+            assert a.name == b.name and a.sensitivity == b.sensitivity
+            change = np.linalg.norm(a.exact - b.exact)
+            assert change <= a.sensitivity * (1 + 1e-12)
+        assert frozen(vars(first)) == frozen(vars(second))
+        spent = math.sqrt(math.fsum(c.parameter**2 for c in seen.crossings))
+        if variant.get("method") != "network":
+            stated = first.privacy_.parts[0]
+            assert spent == pytest.approx(stated[1], rel=1e-9)
+            assert sum(c.exact.size for c in seen.crossings) <= stated[2]
+
+
+def test_what_pandas_inferred_does_not_show():
+    """One gap turns integers into floats, one word a column into objects (W2)."""
+    pd = pytest.importorskip("pandas")
+    y = [0, 1, 0, 1]
+    public = {"bounds": (0, 9), "classes": [0, 1], "random_state": 0}
+    for Generator in (DPSinkhornGenerator, DPSlicedWassersteinGenerator):
+        ints = Generator(**public).fit(pd.DataFrame({"a": [1, 2, 3, 4]}), y)
+        floats = Generator(**public).fit(pd.DataFrame({"a": [1.5, 2, 3, 4]}), y)
+        words = Generator(**public).fit(
+            pd.DataFrame({"a": [1, 2, "3", 4]}, dtype=object), y
+        )
+        dtypes = {str(g.sample(3)[0].dtypes.iloc[0]) for g in (ints, floats, words)}
+        assert dtypes == {"float64"}
+    public |= {"categories": {"a": [1, 2, None]}, "bounds": None}
+    whole = DPSinkhornGenerator(**public).fit(pd.DataFrame({"a": [1, 2, 1, 2]}), y)
+    gap = DPSinkhornGenerator(**public).fit(pd.DataFrame({"a": [1, None, 1, 2]}), y)
+    assert (whole.sample(9)[0].dtypes == gap.sample(9)[0].dtypes).all()
+
+
+@pytest.mark.parametrize(
+    "Generator", [DPSinkhornGenerator, DPSlicedWassersteinGenerator]
+)
+def test_a_text_cell_is_not_quoted(Generator):
+    X = np.full((5, 2), 0.5, dtype=object)
+    X[3, 1] = "HIV-positive: John Doe"
+    with pytest.raises(ValueError) as caught:
+        Generator(bounds=(0, 1)).fit(X)
+    assert "John" not in "".join(traceback.format_exception(caught.value))
+    assert "cannot be read as a number" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"clip_norm": 1e-300},
+        {"clip_norm": 1e300},
+        {"regularization": 1e-300},
+        {"learning_rate": 1e300, "method": "network"},
+        {"bounds": [0, 1]},
+        {"bounds": (0, np.inf)},
+        {"classes": [7]},
+    ],
+)
+def test_mistakes_cost_nothing(wrong):
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    X, y = np.full((20, 2), 0.5), np.arange(20) % 2
+    public = {"bounds": (0, 1), "classes": [0, 1], "ledger": ledger}
+    with pytest.raises(ValueError):
+        DPSinkhornGenerator(**{**public, **wrong}).fit(X, y)
+    assert ledger.spends() == []
+
+
+def test_old_name_says_the_new_one():
+    with pytest.raises(TypeError, match="n_projections"):
+        DPSlicedWassersteinGenerator(n_slices=3)
+
+
+@pytest.mark.parametrize(
+    "Generator", [DPSinkhornGenerator, DPSlicedWassersteinGenerator]
+)
+def test_a_failing_second_fit_leaves_nothing_behind(Generator, monkeypatch):
+    X = np.full((20, 2), 0.5)
+    generator = Generator(epsilon=np.inf, bounds=(0, 1)).fit(X)
+    with pytest.raises(ValueError):  # a typo costs no model
+        generator.set_params(bounds=[0, 1]).fit(X)
+    assert generator.privacy_.epsilon == np.inf and generator.sample(2).shape == (2, 2)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GaussianMechanism, "release", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        generator.set_params(bounds=(0, 1), epsilon=1.0).fit(X)
+    with pytest.raises(NotFittedError):
+        generator.sample(2)
+    assert not hasattr(generator, "privacy_")

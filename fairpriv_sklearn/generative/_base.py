@@ -8,11 +8,19 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
+from fairpriv_sklearn._base import (
+    DELTA_CONSTRAINT,
+    DPEstimator,
+    positions_in,
+    public_fact,
+    read_bounds,
+)
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._sklearn import Interval, StrOptions
+from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
-from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
-from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.privacy import warn_leak
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.
@@ -29,20 +37,24 @@ CHUNK_ROWS = 4096
 SMALLEST_IMAGE = 65
 
 
+# Fractions of a diameter, a learning rate: beyond these, squares leave the doubles.
+SCALE = Interval(Real, 1e-6, 1e6, closed="both")
+
+
 class BaseGenerator(DPEstimator):
     """Density-like estimators: `fit(X, y=None)`, `sample(n_samples, y=None)`."""
 
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
-        "bounds": ["array-like", None],
+        "bounds": "no_validation",  # `read_bounds` says what is wrong
         "classes": ["array-like", None],
         "basis": [StrOptions({"auto", "dct", "identity"}), "array-like"],
         "n_components": [
             StrOptions({"auto"}),
             Interval(Integral, 1, None, closed="left"),
         ],
-        "clip_norm": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "clip_norm": [StrOptions({"auto"}), SCALE],
         "variance_cap": ["boolean"],
         "jitter": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
     }
@@ -57,9 +69,11 @@ class BaseGenerator(DPEstimator):
                 )
             self.classes_ = None
             return np.zeros(n_records, dtype=np.int64), []
-        y = column_or_1d(y, warn=True)
+        with domain("y"):
+            y = column_or_1d(y, warn=True)
+            if self.classes is None:
+                check_classification_targets(y)
         if self.classes is None:
-            check_classification_targets(y)
             warn_leak("classes", "the list of labels")
             self.classes_, codes = np.unique(y, return_inverse=True)
             return codes, [public_fact("classes", None, from_data=True)]
@@ -76,12 +90,15 @@ class BaseGenerator(DPEstimator):
         n_columns = X.shape[1]
         if self.bounds is None:
             warn_leak("bounds", "the range of every column")
-            lower, upper = X.min(axis=0), X.max(axis=0)
-            width = np.where(upper > lower, upper - lower, 1.0)
+            with np.errstate(all="ignore"):
+                lower, upper = X.min(axis=0), X.max(axis=0)
+                width = upper - lower
+            width[~((width > 0) & (width < np.inf))] = 1.0
             return lower, width, public_fact("bounds", None, from_data=True)
-        lower, upper = check_bounds(self.bounds, n_columns)
-        fact = np.asarray(self.bounds, dtype=np.float64).tolist()
-        return lower, upper - lower, public_fact("bounds", fact, from_data=False)
+        lower, upper = read_bounds(self.bounds, n_columns)
+        fact = (lower.tolist(), upper.tolist())
+        width = np.where(upper > lower, upper - lower, 1.0)
+        return lower, width, public_fact("bounds", fact, from_data=False)
 
     def _space(self, lower, width, default_components) -> UnitCube:
         """Choose the basis and the origin from public facts."""
@@ -106,20 +123,30 @@ class BaseGenerator(DPEstimator):
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
 
-    def _start(self, events, mechanism, facts):
-        """Reserve the cost; return the source of noise."""
-        source = noise_source(self.random_state)
-        guarantee = PrivacyGuarantee.from_events(
-            events,
+    def _filter(self, lines, mechanism, facts) -> PrivacyFilter:
+        """Open the wall for the planned releases and reserve their cost."""
+        wall = PrivacyFilter(
+            self,
+            lines,
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism=mechanism,
-            assumptions=facts,
-            noise_is_secure=source.is_secure,
+            facts=facts,
+            noise=noise_source(self.random_state),
+            ledger=self.ledger,
         )
-        self._reserve(guarantee)
-        self.privacy_ = guarantee
-        return source
+        wall.reserve()
+        return wall
+
+    def _publish(self, wall, counts) -> None:
+        """Class frequencies, the seed of samples and the guarantee: last of all."""
+        self.class_weights_ = counts / counts.sum()
+        # reproducible fits give reproducible samples, from a stream of their own
+        source = wall.noise
+        self._sampling_seed = (
+            None if source.is_secure else int.from_bytes(source.key(16), "little")
+        )
+        self.privacy_ = wall.guarantee()
 
     def _public_n(self, n_records):
         return n_records if self.neighboring == "replace_one" else None
@@ -151,12 +178,6 @@ class BaseGenerator(DPEstimator):
             unit = unit + jitter * source.standard_normal(unit.shape)
         return space.restore(unit)
 
-    def _remember_sampling(self, source: NoiseSource) -> None:
-        # reproducible fits give reproducible samples, from a stream of their own
-        self._sampling_seed = (
-            None if source.is_secure else int.from_bytes(source.key(16), "little")
-        )
-
     def sample(self, n_samples=None, y=None):
         """Draw synthetic records; free of charge, any number of times.
 
@@ -171,8 +192,8 @@ class BaseGenerator(DPEstimator):
         Returns
         -------
         X : ndarray or DataFrame of shape (n_samples, n_features)
-            Records inside the public bounds. A DataFrame with the columns and dtypes
-            seen in `fit`, if that was one.
+            Records inside the public bounds. A DataFrame with the columns seen in `fit`,
+            if that was one; types follow from what is public.
         y : ndarray of shape (n_samples,)
             Their labels. Only if the generator was fitted with `y`.
         """
@@ -189,10 +210,8 @@ class BaseGenerator(DPEstimator):
         return X if self.classes_ is None else (X, self.classes_[codes])
 
     def _output(self, X, source):
-        """Columns in the container and the dtypes seen in `fit`."""
-        if self._container.kind == "array":
-            return X
-        return self._container.build(list(X.T), [None] * X.shape[1], np.rint)
+        """Columns in the container seen in `fit`."""
+        return X if self._container.kind == "array" else self._container.build(X.T)
 
     def _wanted_codes(self, n_samples, y, source):
         if n_samples is not None and not (
@@ -220,30 +239,13 @@ def or_default(value, default):
 
 def label_codes(y, classes, name) -> np.ndarray:
     """Position of every label in the public list; anything else is an error."""
-    # Through a dictionary: labels of another type are unknown, not silently cast.
-    index = {label: code for code, label in enumerate(classes.tolist())}
-    codes = np.array([index.get(label, -1) for label in y.tolist()], dtype=np.int64)
+    codes = positions_in(y, classes.tolist())
     if (codes < 0).any():
         raise ValueError(
             f"{name} contains a label that is not in classes={classes.tolist()!r}; add "
             "it to the public list or leave out its rows."
         )
     return codes
-
-
-def check_bounds(bounds, n_columns) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends per column, from one pair or one pair per column."""
-    pairs = np.asarray(bounds, dtype=np.float64)
-    if pairs.shape == (2,):
-        pairs = np.tile(pairs, (n_columns, 1))
-    if pairs.shape != (n_columns, 2):
-        raise ValueError(
-            "bounds must be one pair (lower, upper) or one pair for each of the "
-            f"{n_columns} columns, got shape {pairs.shape}."
-        )
-    if not (np.isfinite(pairs).all() and (pairs[:, 0] < pairs[:, 1]).all()):
-        raise ValueError(f"bounds must be finite with lower < upper, got {bounds!r}.")
-    return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
 def _is_orthonormal(basis) -> bool:

@@ -1,4 +1,4 @@
-r"""Sums over records that are exact, and their release out of one Gaussian budget.
+r"""Integers that records contribute, and sums of them that are exact.
 
 Every record contributes integers, a pure function of the record. Products of two
 integers of ``CODE_BITS`` bits, summed over at most ``MAX_RECORDS`` records, stay
@@ -7,12 +7,7 @@ the linear-algebra library picks, and neighbouring tables differ by one record's
 and by nothing else.
 """
 
-from dataclasses import dataclass
-from math import sqrt
-
 import numpy as np
-
-from fairpriv_sklearn.mechanisms import GaussianMechanism, NoiseSource
 
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units
@@ -21,15 +16,6 @@ MAX_RECORDS = 2**23
 # Multiplying an exact sum by a constant rounds once. Over MAX_RECORDS records and
 # 2**18 coordinates this moves a release by less than 1e-6 of its sensitivity.
 ROUNDING = 1 + 1e-6
-
-
-def check_n_records(n: int) -> None:
-    """Refuse tables whose sums would not be exact."""
-    if n > MAX_RECORDS:
-        raise ValueError(
-            f"at most {MAX_RECORDS} records can be summed exactly, got {n}; fit on "
-            "disjoint parts instead."
-        )
 
 
 def encode_rows(V: np.ndarray, clip_norm: float) -> np.ndarray:
@@ -55,40 +41,30 @@ def encode_probabilities(P: np.ndarray) -> np.ndarray:
     return np.floor(P * UNIT)
 
 
-@dataclass(frozen=True)
-class GaussianBudget:
-    """A total ``mu`` in Gaussian DP, spent in shares of ``mu**2``.
+def class_sums(codes: np.ndarray, coded: np.ndarray, n_classes: int) -> np.ndarray:
+    """Sums of integer rows (n, m) per class, (n_classes, m) int64."""
+    members = np.zeros((len(codes), n_classes))
+    members[np.arange(len(codes)), codes] = 1
+    return (members.T @ coded).astype(np.int64)
 
-    The shares of all releases of a fit must add up to at most one.
+
+def stretch_triangle(matrices: np.ndarray) -> np.ndarray:
+    """Upper triangles of symmetric matrices (..., k, k), off-diagonal times sqrt(2).
+
+    An isometric image of the matrices for the Frobenius norm.
     """
+    rows, columns, stretch = _triangle(matrices.shape[-1])
+    return matrices[..., rows, columns] * stretch
 
-    mu: float
-    source: NoiseSource
 
-    def release(
-        self, value: np.ndarray, sensitivity: float, share: float
-    ) -> tuple[np.ndarray, float]:
-        """Return the noisy value and the standard deviation of its noise."""
-        mechanism = GaussianMechanism(
-            sensitivity * ROUNDING, self.mu * sqrt(share), value.size
-        )
-        return mechanism.release(value, self.source), mechanism.scale
+def unstretch_triangle(values: np.ndarray, k: int) -> np.ndarray:
+    """The symmetric matrices (..., k, k) of stretched triangles."""
+    rows, columns, stretch = _triangle(k)
+    matrices = np.empty((*values.shape[:-1], k, k))
+    matrices[..., rows, columns] = matrices[..., columns, rows] = values / stretch
+    return matrices
 
-    def release_symmetric(
-        self, matrices: np.ndarray, sensitivity: float, share: float
-    ) -> tuple[np.ndarray, float]:
-        """Release symmetric matrices (..., k, k) of bounded Frobenius sensitivity.
 
-        The upper triangle with off-diagonal entries times sqrt(2) is an isometric
-        image of the matrix; its noise, taken back, has standard deviation
-        ``scale`` on the diagonal and ``scale / sqrt(2)`` off it.
-        """
-        k = matrices.shape[-1]
-        rows, columns = np.triu_indices(k)
-        stretch = np.where(rows == columns, 1.0, sqrt(2.0))
-        noisy, scale = self.release(
-            matrices[..., rows, columns] * stretch, sensitivity, share
-        )
-        released = np.empty_like(matrices)
-        released[..., rows, columns] = released[..., columns, rows] = noisy / stretch
-        return released, scale
+def _triangle(k):
+    rows, columns = np.triu_indices(k)
+    return rows, columns, np.where(rows == columns, 1.0, 2**0.5)

@@ -21,12 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._network import Adam, Network
-from fairpriv_sklearn.mechanisms import GaussianMechanism, NoiseSource
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.transport import point_cost, sinkhorn, transport_gradient
 
 # Sweeps of Sinkhorn's algorithm per step: fixed, so that their number tells nothing.
 N_SWEEPS = 20
 WEIGHT_AVERAGE = 0.999
+
+GRADIENTS = "point gradients"
 
 
 @dataclass(frozen=True)
@@ -89,46 +92,52 @@ def latent_inputs(codes: np.ndarray, plan: NetworkPlan, source: NoiseSource):
     return np.hstack([normal, one_hot])
 
 
-def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan):
+def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan, own=None):
     """Gradient of the semi-debiased loss at all points.
 
     Returns the private part, at the first ``batch_size`` points, and the public
     gradient of the self term at the points after them. The first already contains
-    the self term of its points; an empty batch has a cross term of zero.
+    the self term of its points; an empty batch has a cross term of zero. ``own`` is
+    the gradient of the self term, if it is known.
     """
-    n, n_fresh = plan.batch_size, len(points) - plan.batch_size
-    first, second = slice(0, n), slice(n_fresh, None)
-    gradient = np.zeros_like(points)
-    plain = {"l1_weight": plan.l1_weight}
-
-    def transport(X, x_labels, Y, y_labels, b=None):
-        cost = point_cost(
-            X,
-            Y,
-            x_labels=x_labels,
-            y_labels=y_labels,
-            label_cost=plan.label_cost,
-            **plain,
-        )
-        result = sinkhorn(cost, plan.regularization, b=b, max_iter=N_SWEEPS, tol=None)
-        return result.plan
-
+    n = plan.batch_size
+    gradient = self_gradient(points, labels, plan) if own is None else own.copy()
     if len(records):
         # All classes weigh the same, as among the points: otherwise the points of a
         # class that is rare in the batch would be pulled to records of the others.
         weights = 1 / np.bincount(record_labels)[record_labels]
         weights /= weights.sum()
-        coupling = transport(
-            points[first], labels[first], records, record_labels, weights
+        coupling = _transport(
+            points[:n], labels[:n], records, record_labels, plan, weights
         )
-        gradient[first] += 2 * transport_gradient(
-            coupling, points[first], records, **plain
+        gradient[:n] += 2 * transport_gradient(
+            coupling, points[:n], records, l1_weight=plan.l1_weight
         )
+    return gradient[:n], gradient[n:]
+
+
+def self_gradient(points, labels, plan: NetworkPlan) -> np.ndarray:
+    """Gradient of the self term at all points; no record enters it."""
+    n, n_fresh = plan.batch_size, len(points) - plan.batch_size
+    first, second = slice(0, n), slice(n_fresh, None)
+    gradient = np.zeros_like(points)
     A, B = points[first], points[second]
-    coupling = transport(A, labels[first], B, labels[second])
-    gradient[first] -= transport_gradient(coupling, A, B, **plain)
-    gradient[second] -= transport_gradient(coupling.T, B, A, **plain)
-    return gradient[first], gradient[n:]
+    coupling = _transport(A, labels[first], B, labels[second], plan)
+    gradient[first] -= transport_gradient(coupling, A, B, l1_weight=plan.l1_weight)
+    gradient[second] -= transport_gradient(coupling.T, B, A, l1_weight=plan.l1_weight)
+    return gradient
+
+
+def _transport(X, x_labels, Y, y_labels, plan, b=None):
+    cost = point_cost(
+        X,
+        Y,
+        x_labels=x_labels,
+        y_labels=y_labels,
+        label_cost=plan.label_cost,
+        l1_weight=plan.l1_weight,
+    )
+    return sinkhorn(cost, plan.regularization, b=b, max_iter=N_SWEEPS, tol=None).plan
 
 
 def clip_whole(gradient: np.ndarray, clip: float) -> np.ndarray:
@@ -141,40 +150,73 @@ def clip_whole(gradient: np.ndarray, clip: float) -> np.ndarray:
     return gradient * (clip * (1 - 1e-12) / max(norm, clip))
 
 
+@dataclass(frozen=True, eq=False)
+class PointGradient(Query):
+    """Gradient of the loss at the first points, clipped as a whole, (n, m).
+
+    The state is the public points, their labels and the gradient of the self term.
+    Records reach it through a Poisson
+    sample, which the filter draws.
+
+    Parameters
+    ----------
+    plan : NetworkPlan
+    basis : ndarray of shape (n_features, m) or None
+        Orthonormal columns: only the part of the gradient in their span is released.
+    """
+
+    plan: NetworkPlan
+    basis: np.ndarray | None
+
+    name = GRADIENTS
+    theorem = "generators:network"
+
+    @property
+    def n_coordinates(self) -> int:
+        m = self.plan.n_features if self.basis is None else self.basis.shape[1]
+        return self.plan.batch_size * m
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Two vectors in a ball, whatever the relation."""
+        return 2 * self.plan.clip
+
+    def of_rows(self, rows: Rows, state):
+        """Gradient of the loss between the points and the sampled records."""
+        points, labels, own = state
+        batch = rows.whole()
+        private, _ = loss_gradient(points, labels, batch.u, batch.codes, self.plan, own)
+        if self.basis is not None:
+            private = private @ self.basis
+        return clip_whole(private, self.plan.clip)
+
+
 def train_network(
-    U: np.ndarray,
-    codes: np.ndarray,
-    plan: NetworkPlan,
-    source: NoiseSource,
-    basis: np.ndarray | None = None,
+    rows: Rows, plan: NetworkPlan, wall: PrivacyFilter, basis=None
 ) -> Network:
     """Train the generator on columns in [0, 1]; returns its averaged weights.
 
-    With a public `basis` of orthonormal columns, the part of the gradient inside its
-    span is clipped and released, with noise inside the span only.
+    `rows` has the scaled columns ``u`` of the records and their ``codes``. With a
+    public `basis` of orthonormal columns, the part of the gradient inside its span is
+    clipped and released, with noise inside the span only.
     """
+    source, query = wall.noise, PointGradient(plan, basis)
     network = plan.make_network().initialize(source.standard_normal)
     network.biases[-1][:] = plan.output_bias
     average, difference = network.theta.copy(), np.empty_like(network.theta)
     optimizer = Adam()
     n_points = plan.batch_size + round(plan.debiasing * plan.batch_size)
-    mu = 1 / plan.noise_multiplier if plan.noise_multiplier else np.inf
-    n_released = plan.n_features if basis is None else basis.shape[1]
-    mechanism = GaussianMechanism(2 * plan.clip, mu, plan.batch_size * n_released)
     # public labels, as many of every class as possible
     labels = np.arange(n_points) % plan.n_classes
     for step in range(plan.n_steps):
         latent = latent_inputs(labels, plan, source).astype(np.float32)
         outputs = network.forward(latent)
         points = outputs[-1].astype(np.float64)
-        batch = source.bernoulli(len(U), plan.sampling_rate)
-        private, public = loss_gradient(points, labels, U[batch], codes[batch], plan)
-        if basis is not None:
-            private = private @ basis
-        noisy = mechanism.release(clip_whole(private, plan.clip), source)
+        batch = wall.sample(rows, plan.sampling_rate)
+        own = self_gradient(points, labels, plan)
+        noisy = wall.release(query, batch, (points, labels, own))
         if basis is not None:
             noisy = noisy @ basis.T
-        gradient = np.vstack([noisy, public]).astype(np.float32)
+        gradient = np.vstack([noisy, own[plan.batch_size :]]).astype(np.float32)
         deltas = network.backward(outputs, gradient)
         rate = plan.learning_rate * (1 - step / plan.n_steps)
         optimizer.step(network.theta, network.gradient(outputs, deltas), rate)

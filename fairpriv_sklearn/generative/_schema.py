@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn.generative._base import check_bounds
+from fairpriv_sklearn._base import read_bounds
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn.privacy import warn_leak
 
 MISSING = None
@@ -29,8 +30,9 @@ class CategoricalColumn:
     def encode(self, values, name) -> np.ndarray:
         """Level codes; a value outside the list is an error."""
         index = {category: code for code, category in enumerate(self.categories)}
-        codes = [index.get(_plain(value), -1) for value in values]
-        codes = np.array(codes, dtype=np.int64)
+        codes = np.fromiter(
+            (_position(v, index) for v in values), np.int16, len(values)
+        )
         if (codes < 0).any():
             raise ValueError(
                 f"column {name!r} contains a value that is not in its list in "
@@ -60,14 +62,15 @@ class BinnedColumn:
 
     def encode(self, values, name) -> np.ndarray:
         """Bin of every value: its left edge belongs to it."""
-        values = np.asarray(values, dtype=np.float64)
+        with domain(f"column {name!r}"):
+            values = np.asarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
             raise ValueError(
                 f"column {name!r} contains NaN or infinity; give it a list in "
                 "categories, or leave out its rows."
             )
         bins = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(bins, 0, self.n_levels - 1)
+        return np.clip(bins, 0, self.n_levels - 1).astype(np.int16)
 
     def decode(self, levels, source) -> np.ndarray:
         """Uniform draws inside the bins."""
@@ -156,7 +159,8 @@ def _ranges(X, names, numeric, bounds):
         ranges = {}
         for name in numeric:
             values = column_values(X, name, names.index(name))
-            values = np.asarray(values, dtype=np.float64)
+            with domain(f"column {name!r}"):
+                values = np.asarray(values, dtype=np.float64)
             lower, upper = float(values.min()), float(values.max())
             ranges[name] = (lower, upper if upper > lower else lower + 1)
         return ranges, True
@@ -164,15 +168,28 @@ def _ranges(X, names, numeric, bounds):
         missing = [name for name in numeric if name not in bounds]
         if missing:
             raise ValueError(f"bounds lists no pair for the columns {missing}.")
-        bounds = [bounds[name] for name in numeric]
-    if not numeric:
-        return {}, False
-    lower, upper = check_bounds(bounds, len(numeric))
-    return dict(zip(numeric, zip(lower, upper, strict=True), strict=True)), False
+        pairs = [
+            read_bounds(_pair(bounds[name]), 1, name=f"bounds[{name!r}]")
+            for name in numeric
+        ]
+        ends = [(float(low[0]), float(high[0])) for low, high in pairs]
+    elif numeric:
+        low, high = read_bounds(bounds, len(numeric))
+        ends = list(zip(low.tolist(), high.tolist(), strict=True))
+    else:
+        ends = []
+    ends = [(low, high if high > low else low + 1) for low, high in ends]
+    return dict(zip(numeric, ends, strict=True)), False
+
+
+def _pair(pair):
+    # one column: a list of two numbers cannot be misread
+    return tuple(pair) if isinstance(pair, list) else pair
 
 
 def _check_edges(edges, name):
-    edges = np.asarray(edges, dtype=np.float64)
+    with domain(f"bins[{name!r}]"):
+        edges = np.asarray(edges, dtype=np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all():
         raise ValueError(f"bins[{name!r}] must list at least two finite edges.")
     if not (np.diff(edges) > 0).all():
@@ -193,82 +210,64 @@ def column_values(X, name, position) -> np.ndarray:
 def _plain(value):
     """A hashable Python value; every kind of missing value is None."""
     value = value.item() if isinstance(value, np.generic) else value
-    if value is None or value != value or type(value).__name__ == "NAType":
+    if value is None or type(value).__name__ == "NAType" or value != value:
         return MISSING
     return value
 
 
+def _position(value, index) -> int:
+    try:
+        return index.get(_plain(value), -1)
+    except (TypeError, ValueError):  # a cell that is no scalar
+        return -1
+
+
 @dataclass(frozen=True)
 class Container:
-    """The kind of table seen in `fit`: what `sample` gives back.
+    """The kind of table seen in `fit`, which `sample` gives back.
+
+    Types of columns are not kept: a data-frame library chooses them by the cells.
+    They follow from what was declared.
 
     Parameters
     ----------
     kind : {"array", "pandas", "polars"}
     names : tuple
-    dtypes : tuple
-        One dtype per column of a DataFrame; "category" for categorical ones, whose
-        own list of categories may have come from the data.
     """
 
     kind: str
     names: tuple = ()
-    dtypes: tuple = ()
 
     @classmethod
     def of(cls, X) -> Container:
-        """Describe a table; only public facts: names and dtypes."""
+        """Describe a table by its kind and the names of its columns."""
         if not hasattr(X, "columns"):
             return cls("array")
-        if type(X).__module__.startswith("polars"):
-            return cls("polars", tuple(X.columns), tuple(map(_polars_dtype, X.dtypes)))
-        return cls("pandas", tuple(X.columns), tuple(map(_pandas_dtype, X.dtypes)))
+        polars = type(X).__module__.startswith("polars")
+        return cls("polars" if polars else "pandas", tuple(X.columns))
 
-    def build(self, columns: list[np.ndarray], public_categories: list, to_integer):
-        """Put columns together, with the dtypes of the original.
+    def build(self, columns, public_lists=None):
+        """Put columns together: numbers, or values out of a public list.
 
-        ``public_categories`` holds a tuple per categorical column, None otherwise;
-        ``to_integer`` rounds the values of integer columns.
+        ``public_lists`` holds a tuple per categorical column, None for a number. The
+        type of a column is that of its list.
         """
+        public_lists = public_lists or [None] * len(self.names)
         if self.kind == "array":
             return np.column_stack([column.astype(object) for column in columns])
-        build = _polars_frame if self.kind == "polars" else _pandas_frame
-        return build(self.names, self.dtypes, columns, public_categories, to_integer)
+        import importlib
 
-
-def _pandas_dtype(dtype):
-    return "category" if str(dtype) == "category" else dtype
-
-
-def _polars_dtype(dtype):
-    import polars
-
-    # an Enum or Categorical carries a list of categories of its own
-    return polars.Categorical() if dtype in (polars.Enum, polars.Categorical) else dtype
-
-
-def _pandas_frame(names, dtypes, columns, public_categories, to_integer):
-    import pandas
-
-    frame = {}
-    for name, dtype, values, categories in zip(
-        names, dtypes, columns, public_categories, strict=True
-    ):
-        if categories is not None and dtype == "category":
-            listed = [category for category in categories if category is not MISSING]
-            frame[name] = pandas.Categorical(values, categories=listed)
-            continue
-        if pandas.api.types.is_integer_dtype(dtype) and values.dtype.kind == "f":
-            values = to_integer(values)
-        frame[name] = pandas.Series(values).astype(dtype)
-    return pandas.DataFrame(frame)
-
-
-def _polars_frame(names, dtypes, columns, public_categories, to_integer):
-    import polars
-
-    series = []
-    for name, dtype, values in zip(names, dtypes, columns, strict=True):
-        values = to_integer(values) if dtype.is_integer() else values
-        series.append(polars.Series(name, values.tolist(), strict=False).cast(dtype))
-    return polars.DataFrame(series)
+        library = importlib.import_module(self.kind)
+        frame = {}
+        for name, values, listed in zip(self.names, columns, public_lists, strict=True):
+            if listed is None:
+                frame[name] = np.asarray(values, dtype=np.float64)
+                continue
+            # more rows do not change the type: it is chosen before they are cut off
+            column = library.Series([*listed, *values.tolist()])
+            frame[name] = column[len(listed) :]
+        if self.kind == "pandas":
+            frame = {
+                name: getattr(column, "array", column) for name, column in frame.items()
+            }
+        return library.DataFrame(frame)

@@ -20,23 +20,25 @@ in units of the clip radius.
 
 from dataclasses import dataclass
 from math import sqrt
+from types import SimpleNamespace
 
 import numpy as np
 
 from fairpriv_sklearn._rowwise import row_scores, row_softmax
+from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
+    MAX_RECORDS,
+    ROUNDING,
     UNIT,
-    GaussianBudget,
+    class_sums,
     encode_probabilities,
     encode_rows,
+    stretch_triangle,
+    unstretch_triangle,
 )
 
-# l2 sensitivities in units of the clip radius (its square for the second moments):
-# class means, second moments, semi-dual sums. Proofs: user guide, "Generators".
-SENSITIVITY = {
-    "replace_one": (2.0, sqrt(2.0), 2.0),
-    "add_remove": (sqrt(2.0), 1.0, sqrt(2.0)),
-}
+MEANS, MOMENTS, STEPS = "class means", "second moments", "transport sums"
 
 # A point's count is taken to be at least this share of its target mass.
 COUNT_FLOOR = 0.2
@@ -82,11 +84,25 @@ class SemidualPlan:
         return first * (self.regularization / first) ** progress
 
     @property
+    def queries(self) -> tuple:
+        """Class means, second moments and one transport step."""
+        return MeanRows(self), MomentMatrices(self), AssignmentSums(self)
+
+    def lines(self, mu: float) -> list[Release]:
+        """What is released, out of a total of `mu` in Gaussian DP."""
+        times = (1, 1 if self.shares[1] else 0, self.n_steps)
+        return [
+            Release(
+                query.name, "gaussian", mu * sqrt(share / n), query.n_coordinates, n
+            )
+            for query, share, n in zip(self.queries, self.shares, times, strict=True)
+            if n
+        ]
+
+    @property
     def n_draws(self) -> int:
         """Number of noisy coordinates of the whole fit."""
-        C, k = self.n_classes, self.n_components
-        points = self.n_steps * self.n_points * (1 + k)
-        return C * ((1 + k) + k * (k + 1) // 2 + points)
+        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
 
 
 @dataclass(frozen=True)
@@ -114,22 +130,130 @@ class ClassMixture:
     factors: np.ndarray
 
 
-def fit_mixture(
-    Z: np.ndarray, codes: np.ndarray, plan: SemidualPlan, budget: GaussianBudget
-) -> ClassMixture:
+@dataclass(frozen=True)
+class SemidualQuery(Query):
+    """A sum over the records of integers in the block of their class.
+
+    Sums of at most MAX_RECORDS records stay below 2**53 and are exact doubles.
+    """
+
+    plan: SemidualPlan
+
+    theorem = "generators:semi-dual"
+
+    @property
+    def max_rows(self) -> int:
+        return MAX_RECORDS
+
+    def coded(self, block: SimpleNamespace, means: np.ndarray) -> np.ndarray:
+        """Records about their class means, clipped, in code units."""
+        return encode_rows(block.z - means[block.codes], self.plan.clip)
+
+
+@dataclass(frozen=True)
+class MeanRows(SemidualQuery):
+    """Per class, the sum of ``(1, z / R)``, (C, 1 + k)."""
+
+    name = MEANS
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.plan.n_classes * (1 + self.plan.n_components)
+
+    def sensitivity(self, neighboring: str) -> float:
+        """In clip radii: rows of norm sqrt(2), with inner products not negative."""
+        return sqrt(2 * rows_changed(neighboring))
+
+    def of_block(self, block, state):
+        """Integers in units of UNIT."""
+        ones = np.full(len(block.z), UNIT)
+        coded = np.column_stack([ones, encode_rows(block.z, self.plan.mean_clip)])
+        return class_sums(block.codes, coded, self.plan.n_classes)
+
+    def value(self, total, state):
+        """In clip radii."""
+        return total / UNIT
+
+
+@dataclass(frozen=True)
+class MomentMatrices(SemidualQuery):
+    """Per class, the sum of ``v v^T`` in squared clip radii, as stretched triangles.
+
+    The state is the released class means.
+    """
+
+    name = MOMENTS
+
+    @property
+    def n_coordinates(self) -> int:
+        k = self.plan.n_components
+        return self.plan.n_classes * k * (k + 1) // 2
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Frobenius: matrices of norm 1, with inner products not negative."""
+        return sqrt(rows_changed(neighboring)) * ROUNDING
+
+    def of_block(self, block, state):
+        """Integers in units of UNIT squared."""
+        coded = self.coded(block, state)
+        members = [coded[block.codes == c] for c in range(self.plan.n_classes)]
+        return np.array([rows.T @ rows for rows in members]).astype(np.int64)
+
+    def value(self, total, state):
+        """In squared clip radii."""
+        return stretch_triangle(total / UNIT**2)
+
+
+@dataclass(frozen=True)
+class AssignmentSums(SemidualQuery):
+    """One step: per class and point, the sum of ``P (1, v / R)``, (C, J, 1 + k).
+
+    The state is the released class means, points, potentials and regularisation.
+    """
+
+    name = STEPS
+
+    @property
+    def n_coordinates(self) -> int:
+        plan = self.plan
+        return plan.n_classes * plan.n_points * (1 + plan.n_components)
+
+    def sensitivity(self, neighboring: str) -> float:
+        """In clip radii: rows of norm sqrt(2), with inner products not negative."""
+        return sqrt(2 * rows_changed(neighboring))
+
+    def of_block(self, block, state):
+        """Integers in units of UNIT squared."""
+        means, points, potentials, regularization = state
+        coded = self.coded(block, means)
+        sums = [
+            assignment_sums(
+                coded[block.codes == c],
+                points[c],
+                potentials[c],
+                regularization[c],
+                self.plan.clip,
+            )
+            for c in range(self.plan.n_classes)
+        ]
+        return np.array(sums).astype(np.int64)
+
+    def value(self, total, state):
+        """In clip radii."""
+        return total / UNIT**2
+
+
+def fit_mixture(rows: Rows, plan: SemidualPlan, wall: PrivacyFilter) -> ClassMixture:
     """Release class means, second moments and semi-dual sums, and solve.
 
-    ``Z`` (n, k) must be row-pure coordinates of the records, ``codes`` (n,) their
-    classes.
+    `rows` has the coordinates ``z`` (n, k) of the records and their ``codes`` (n,).
     """
-    counts, means = release_means(Z, codes, plan, budget)
-    V = Z - means[codes]
-    coded = encode_rows(V, plan.clip)
-    covariances = release_covariances(coded, codes, counts, plan, budget)
+    counts, means = release_means(rows, plan, wall)
+    covariances = release_covariances(rows, means, counts, plan, wall)
     points = np.zeros((plan.n_classes, 1, plan.n_components))
     weights = np.ones((plan.n_classes, 1))
     if plan.n_steps:
-        points, weights = fit_points(coded, codes, counts, covariances, plan, budget)
+        points, weights = fit_points(rows, means, counts, covariances, plan, wall)
     factors = np.array(
         [
             _local_factor(S, x, w)
@@ -139,21 +263,10 @@ def fit_mixture(
     return ClassMixture(counts, means, points, weights, factors)
 
 
-def mean_rows(Z, codes, plan):
-    """The query behind :func:`release_means`: per class, the sum of ``(1, z / R)``."""
-    coded = np.column_stack([np.full(len(Z), UNIT), encode_rows(Z, plan.mean_clip)])
-    members = np.zeros((len(Z), plan.n_classes))
-    members[np.arange(len(Z)), codes] = 1
-    return (members.T @ coded) / UNIT
-
-
-def release_means(Z, codes, plan, budget):
+def release_means(rows, plan, wall):
     """Noisy class counts (floored) and class means."""
-    sums, scale = budget.release(
-        mean_rows(Z, codes, plan),
-        SENSITIVITY[plan.neighboring][0],
-        plan.shares[0],
-    )
+    query = MeanRows(plan)
+    sums, scale = wall.release(query, rows), wall.scale(query)
     counts = np.maximum(sums[:, 0], max(1.0, scale))
     if plan.n_records is not None:
         counts = np.maximum(1.0, counts * (plan.n_records / counts.sum()))
@@ -163,23 +276,15 @@ def release_means(Z, codes, plan, budget):
     return counts, means * (plan.mean_clip / np.maximum(norms, 1.0))
 
 
-def moment_matrices(coded, codes, n_classes):
-    """Per class, the sum of ``v v^T`` in units of the squared clip radius."""
-    matrices = [coded[codes == c].T @ coded[codes == c] for c in range(n_classes)]
-    return np.array(matrices) / UNIT**2
-
-
-def release_covariances(coded, codes, counts, plan, budget):
+def release_covariances(rows, means, counts, plan, wall):
     """Noisy class covariances, cleaned of what noise alone explains.
 
     The pooled matrix is the most precise one; a class keeps of its difference from it
     the eigenvalues beyond the edge of the noise spectrum, and its own trace.
     """
-    sums, scale = budget.release_symmetric(
-        moment_matrices(coded, codes, plan.n_classes),
-        SENSITIVITY[plan.neighboring][1],
-        plan.shares[1],
-    )
+    query = MomentMatrices(plan)
+    scale = wall.scale(query)
+    sums = unstretch_triangle(wall.release(query, rows, means), plan.n_components)
     k = plan.n_components
     unit = plan.clip**2 / counts
     moments = sums * unit[:, None, None]
@@ -202,39 +307,30 @@ def release_covariances(coded, codes, counts, plan, budget):
 
 
 def assignment_sums(coded, points, potentials, regularization, clip):
-    """The query of one step for one class: sum of ``P_i (1, v_i / R)``, (J, 1 + k)."""
+    """Sum of ``P_i (1, v_i / R)`` over the coded records of one class, (J, 1 + k)."""
     V = coded * (clip / UNIT)
     scores = 2 * row_scores(V, points.T) + (potentials - np.square(points).sum(axis=1))
     P = encode_probabilities(row_softmax(scores / regularization))
-    return np.column_stack([P.sum(axis=0) * UNIT, P.T @ coded]) / UNIT**2
+    return np.column_stack([P.sum(axis=0) * UNIT, P.T @ coded])
 
 
-def fit_points(coded, codes, counts, covariances, plan, budget):
+def fit_points(rows, means, counts, covariances, plan, wall):
     """Damped semi-dual steps: centres of every class (C, J, k), their shares (C, J).
 
     The steps of the second half hardly move the centres any more: their sums are
     added up, which averages the noise.
     """
     spectra = [np.linalg.eigh(S) for S in covariances]
-    points = _draw_centres(spectra, plan, budget.source)
+    points = _draw_centres(spectra, plan, wall.noise)
     potentials = np.zeros((plan.n_classes, plan.n_points))
     variances = np.trace(covariances, axis1=1, axis2=2)
-    members = [np.ascontiguousarray(coded[codes == c]) for c in range(plan.n_classes)]
     target = counts[:, None] / plan.n_points
-    total, n_added = 0.0, 0
+    query = AssignmentSums(plan)
+    scale, total, n_added = wall.scale(query), 0.0, 0
     for step in range(plan.n_steps):
         regularization = plan.regularization_at(step) * 2 * variances
-        exact = np.array(
-            [
-                assignment_sums(rows, x, psi, penalty, plan.clip)
-                for rows, x, psi, penalty in zip(
-                    members, points, potentials, regularization, strict=True
-                )
-            ]
-        )
-        sums, scale = budget.release(
-            exact, SENSITIVITY[plan.neighboring][2], plan.shares[2] / plan.n_steps
-        )
+        state = (means, points, potentials, regularization)
+        sums = wall.release(query, rows, state)
         if step > plan.n_steps // 2:
             total, n_added = total + sums, n_added + 1
         else:
@@ -243,7 +339,9 @@ def fit_points(coded, codes, counts, covariances, plan, budget):
             total / n_added, scale / sqrt(n_added), points, target, spectra, plan
         )
         masses = np.maximum(sums[..., 0], COUNT_FLOOR * target)
-        potentials += POTENTIAL_RATE * regularization[:, None] * np.log(target / masses)
+        potentials = potentials + POTENTIAL_RATE * regularization[:, None] * np.log(
+            target / masses
+        )
     weights = np.maximum(total[..., 0], 0) + 1e-9 * target
     return points, weights / weights.sum(axis=1, keepdims=True)
 

@@ -11,8 +11,10 @@ import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._base import public_fact
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._wall import Release, Rows
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PoissonGaussianEvent,
@@ -23,10 +25,10 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
     gaussian_mu,
 )
-from fairpriv_sklearn.generative._base import BaseGenerator, or_default
-from fairpriv_sklearn.generative._exact import GaussianBudget, check_n_records
+from fairpriv_sklearn.generative._base import SCALE, BaseGenerator, or_default
 from fairpriv_sklearn.generative._network_training import (
     NetworkPlan,
+    PointGradient,
     latent_inputs,
     train_network,
 )
@@ -85,12 +87,12 @@ class DPSinkhornGenerator(BaseGenerator):
     :math:`\sqrt A` for A columns. Composition is exact Gaussian DP.
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions. Public:
-    bounds, classes, categories, bins, every hyper-parameter, column names and
-    dtypes, and the number of records if one record is replaced. `sample` is free.
+    bounds, classes, categories, bins, every hyper-parameter, column names, and
+    the number of records if one record is replaced. `sample` is free.
 
     Parameters
     ----------
-    epsilon : float, default=3.0
+    epsilon : float, default=1.0
         Privacy budget. Range: (0, inf]; inf means no noise.
     delta : float, default=1e-5
         Probability that the budget is exceeded. Range: (0, 1).
@@ -99,9 +101,10 @@ class DPSinkhornGenerator(BaseGenerator):
         noisy gradients. It is kept for comparison: on MNIST at epsilon 10 it took
         four minutes instead of three seconds, and classifiers trained on its samples
         were 0.15 to 0.2 less accurate.
-    bounds : array-like of shape (2,) or (n_columns, 2), or dict, default=None
-        Public range of every column, ``(lower, upper)``; values outside are clipped.
-        In a table of the numeric columns without `bins`, or a dict from their names.
+    bounds : tuple (low, high), or dict, default=None
+        Public range of the columns: two numbers, or two arrays with an entry per
+        column; values outside are clipped. In a table of the numeric columns without
+        `bins`, or a dict from their names to pairs.
         None: read from the data, with a `PrivacyLeakWarning`.
     classes : array-like, default=None
         Public list of the labels. None: read from the data, with a
@@ -230,7 +233,6 @@ class DPSinkhornGenerator(BaseGenerator):
 
     _parameter_constraints: dict = {
         **BaseGenerator._parameter_constraints,
-        "bounds": ["array-like", dict, None],
         "method": [StrOptions({"semidual", "network"})],
         "categories": [dict, None],
         "bins": [Interval(Integral, 1, None, closed="left"), dict],
@@ -238,7 +240,7 @@ class DPSinkhornGenerator(BaseGenerator):
         "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "regularization": [
             StrOptions({"auto"}),
-            Interval(Real, 0, None, closed="neither"),
+            SCALE,
         ],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "sampling_rate": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
@@ -246,13 +248,13 @@ class DPSinkhornGenerator(BaseGenerator):
         "debiasing": [Interval(Real, 0, 1, closed="both")],
         "hidden_layer_sizes": ["array-like"],
         "latent_dim": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [SCALE],
     }
 
     def __init__(
         self,
         *,
-        epsilon=3.0,
+        epsilon=1.0,
         delta=1e-5,
         method="semidual",
         bounds=None,
@@ -324,17 +326,17 @@ class DPSinkhornGenerator(BaseGenerator):
         if is_table and self.method == "network":
             raise ValueError('method="network" cannot fit a table with categories.')
         if is_table:
-            validate_data(self, X, skip_check_array=True)
-            records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
+            with domain("X"):
+                validate_data(self, X, skip_check_array=True)
+                records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
         else:
             if isinstance(self.bounds, Mapping):
                 raise ValueError("bounds can be a dict only with categories.")
-            records = validate_data(self, X, dtype=np.float64)
-        n_records = records.shape[0]
-        check_n_records(n_records)
+            with domain("X"):
+                records = validate_data(self, X, dtype=np.float64)
         if y is not None:
             check_consistent_length(records, y)
-        codes, facts = self._encode_labels(y, n_records)
+        codes, facts = self._encode_labels(y, records.shape[0])
         self._container = Container.of(X if hasattr(X, "columns") else records)
         # what was fitted stays known when parameters are set anew
         self._kind = "table" if is_table else self.method
@@ -358,19 +360,17 @@ class DPSinkhornGenerator(BaseGenerator):
         space = self._space(lower, width, self._default_components(X.shape[1]))
         plan = self._semidual_plan(space, len(X))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        source = self._start(
-            [GaussianEvent(mu, plan.n_draws)],
+        wall = self._filter(
+            plan.lines(mu),
             "class means, second moments and semi-dual transport sums with Gaussian "
             "noise",
             [bounds_fact, *facts],
         )
         with np.errstate(all="ignore"):
-            mixture = fit_mixture(
-                space.coordinates(X), codes, plan, GaussianBudget(mu, source)
-            )
+            rows = Rows(len(X), z=space.coordinates(X), codes=codes)
+            mixture = fit_mixture(rows, plan, wall)
         self._space_, self._mixture = space, mixture
-        self.class_weights_ = mixture.counts / mixture.counts.sum()
-        self._remember_sampling(source)
+        self._publish(wall, mixture.counts)
 
     def _semidual_plan(self, space, n_records):
         mean_clip, clip = self._clip_norms(space)
@@ -417,15 +417,15 @@ class DPSinkhornGenerator(BaseGenerator):
         levels = schema.encode(X)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         fact = public_fact("columns", schema.facts(), from_data=leaked)
-        source = self._start(
-            [GaussianEvent(mu, plan.n_draws)],
+        wall = self._filter(
+            plan.lines(mu),
             "one-way tables and semi-dual transport sums with Gaussian noise",
             [fact, *facts],
         )
-        mixture = fit_tables(levels, codes, plan, GaussianBudget(mu, source))
+        rows = Rows(len(levels), levels=levels, codes=codes)
+        mixture = fit_tables(rows, plan, wall)
         self._schema, self._table_plan_, self._mixture = schema, plan, mixture
-        self.class_weights_ = mixture.counts / mixture.counts.sum()
-        self._remember_sampling(source)
+        self._publish(wall, mixture.counts)
 
     def _table_plan(self, schema, n_records):
         default_steps = 6 if self.epsilon >= 3 else 3
@@ -454,20 +454,30 @@ class DPSinkhornGenerator(BaseGenerator):
     def _fit_network(self, X, codes, facts):
         lower, width, bounds_fact = self._public_bounds(X)
         space = self._space(lower, width, X.shape[1])
-        plan, events = self._network_plan(space, len(X))
-        source = self._start(
-            events,
+        plan = self._network_plan(space, len(X))
+        # a square basis would only turn the noise
+        basis = space.basis if space.n_components < X.shape[1] else None
+        mu = 1 / plan.noise_multiplier if plan.noise_multiplier else inf
+        query = PointGradient(plan, basis)
+        steps = Release(
+            query.name,
+            "gaussian",
+            mu,
+            query.n_coordinates,
+            plan.n_steps,
+            ("poisson", plan.sampling_rate),
+        )
+        wall = self._filter(
+            [steps],
             "clipped point gradients of Poisson batches with Gaussian noise",
             [bounds_fact, *facts],
         )
-        unit = np.clip((X - lower) / width, 0, 1)
-        # a square basis would only turn the noise
-        basis = space.basis if space.n_components < X.shape[1] else None
         with np.errstate(all="ignore"):
-            self._network = train_network(unit, codes, plan, source, basis)
+            u = np.clip((X - lower) / width, 0, 1)
+            rows = Rows(len(X), u=u, codes=codes)
+            self._network = train_network(rows, plan, wall, basis)
         self._space_, self._network_plan_ = space, plan
-        self.class_weights_ = np.full(self._n_classes, 1 / self._n_classes)
-        self._remember_sampling(source)
+        self._publish(wall, np.ones(self._n_classes))
 
     def _network_plan(self, space, n_records):
         n_steps = NETWORK_STEPS if self.max_iter == "auto" else self.max_iter
@@ -481,7 +491,7 @@ class DPSinkhornGenerator(BaseGenerator):
             rate = min(1.0, self.batch_size / n_records)
         n_features = len(space.lower)
         n_draws = n_steps * self.batch_size * space.n_components
-        multiplier, events = calibrate_network(
+        multiplier = calibrate_network(
             self.epsilon, self.delta, rate, n_steps, n_draws, self.neighboring
         )
         diameter = space.diameter
@@ -502,7 +512,7 @@ class DPSinkhornGenerator(BaseGenerator):
             latent_dim=self.latent_dim,
             learning_rate=self.learning_rate,
             output_bias=NETWORK_IMAGE_BIAS if space.centre == 0 else 0.0,
-        ), events
+        )
 
     # --- sampling ---------------------------------------------------------------------
 
@@ -518,20 +528,17 @@ class DPSinkhornGenerator(BaseGenerator):
     def _output(self, X, source):
         if self._kind == "table":
             columns = self._schema.decode(X.astype(np.int64), source)
-            # uniform in [left, right) of a bin: rounding down stays inside it
-            return self._container.build(columns, self._schema.categories(), np.floor)
+            return self._container.build(columns, self._schema.categories())
         return super()._output(X, source)
 
 
 @lru_cache(maxsize=64)
 def calibrate_network(epsilon, delta, rate, n_steps, n_draws, neighboring):
-    """Noise multiplier and privacy events of a sampled run, sampler error included."""
-    if neighboring == "replace_one":
-        kind, calibrate = WithoutReplacementGaussianEvent, calibrate_without_replacement
-    else:
-        kind, calibrate = PoissonGaussianEvent, calibrate_poisson
+    """Noise multiplier of a sampled run, the error of the sampler included."""
     if epsilon == inf:
-        return 0.0, (GaussianEvent(inf, 0),)
+        return 0.0
+    replaced = neighboring == "replace_one"
+    calibrate = calibrate_without_replacement if replaced else calibrate_poisson
     # what drawing the noise costs enters epsilon about twice: directly, and through
     # the share of delta it takes
     sampler = 2 * compose_epsilon([GaussianEvent(0.0, n_draws)], delta)
@@ -540,5 +547,4 @@ def calibrate_network(epsilon, delta, rate, n_steps, n_draws, neighboring):
             f"epsilon={epsilon} does not cover the error of drawing {n_draws} noisy "
             "numbers: raise epsilon or lower max_iter."
         )
-    multiplier = calibrate(epsilon - sampler, delta, rate, n_steps)
-    return multiplier, (kind(rate, multiplier, n_steps, n_draws),)
+    return calibrate(epsilon - sampler, delta, rate, n_steps)

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._network import hidden_widths
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    calibrate_gaussian,
-)
-from fairpriv_sklearn.generative._base import BaseGenerator
-from fairpriv_sklearn.generative._exact import GaussianBudget, check_n_records
+from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
 from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._sliced_gradient import (
     MAX_BATCH,
     GradientPlan,
-    train_on_slices,
+    train_on_projections,
 )
 from fairpriv_sklearn.generative._slices import (
+    SliceCounts,
     SlicedPlan,
     draw_directions,
     flow,
     shrink_laws,
-    slice_counts,
     slice_quantiles,
     slice_scales,
 )
@@ -81,20 +79,21 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     Parameters
     ----------
-    epsilon : float, default=3.0
+    epsilon : float, default=1.0
         Privacy budget. Range: (0, inf]; inf means no noise.
     delta : float, default=1e-5
         Probability that the budget is exceeded. Range: (0, 1).
     method : {"histogram", "gradient"}, default="histogram"
         "gradient" is the published alternative [3]_, kept for comparison: a network
         trained on noisy gradients, which pays at every step.
-    bounds : array-like of shape (2,) or (n_columns, 2), default=None
-        Public range of every column, ``(lower, upper)``; values outside are clipped.
+    bounds : tuple (low, high), default=None
+        Public range of the columns: two numbers, or two arrays with an entry per
+        column; values outside are clipped.
         None: read from the data, with a `PrivacyLeakWarning`.
     classes : array-like, default=None
         Public list of the labels. None: read from the data, with a
         `PrivacyLeakWarning`.
-    n_slices : int, default="auto"
+    n_projections : int, default="auto"
         Number of directions K. "auto": 8 per component, at most 200; one for one
         component.
     n_bins : int, default=24
@@ -138,7 +137,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     ----------
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
-    directions_ : ndarray of shape (n_components, n_slices)
+    directions_ : ndarray of shape (n_components, n_projections)
         The public directions.
     classes_ : ndarray or None
         Labels; None if fitted without `y`.
@@ -194,27 +193,32 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     True
     """
 
+    _renamed = {"n_slices": "n_projections"}
+
     _parameter_constraints: dict = {
         **BaseGenerator._parameter_constraints,
-        "n_slices": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_projections": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "n_flow_steps": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"histogram", "gradient"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, MAX_BATCH, closed="both")],
         "hidden_layer_sizes": ["array-like"],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [SCALE],
     }
 
     def __init__(
         self,
         *,
-        epsilon=3.0,
+        epsilon=1.0,
         delta=1e-5,
         method="histogram",
         bounds=None,
         classes=None,
-        n_slices="auto",
+        n_projections="auto",
         n_bins=24,
         n_flow_steps=30,
         max_iter=200,
@@ -235,7 +239,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         self.method = method
         self.bounds = bounds
         self.classes = classes
-        self.n_slices = n_slices
+        self.n_projections = n_projections
         self.n_bins = n_bins
         self.n_flow_steps = n_flow_steps
         self.max_iter = max_iter
@@ -267,8 +271,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         self : object
             Fitted generator.
         """
-        records = validate_data(self, X, dtype=np.float64)
-        check_n_records(len(records))
+        with domain("X"):
+            records = validate_data(self, X, dtype=np.float64)
         if y is not None:
             check_consistent_length(records, y)
         codes, facts = self._encode_labels(y, len(records))
@@ -276,34 +280,33 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         space = self._space(lower, width, self._default_components(records.shape[1]))
         plan = self._plan(space, len(records))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        source = self._start(
-            [GaussianEvent(mu, plan.n_draws)],
+        wall = self._filter(
+            plan.lines(mu),
             f"{RELEASES[self.method]} with Gaussian noise",
             [bounds_fact, *facts],
         )
-        budget = GaussianBudget(mu, source)
-        self.directions_ = draw_directions(space.n_components, plan.n_slices, source)
+        self.directions_ = draw_directions(
+            space.n_components, plan.n_projections, wall.noise
+        )
         with np.errstate(all="ignore"):
-            Z = space.coordinates(records)
+            rows = Rows(len(records), z=space.coordinates(records), codes=codes)
             if self.method == "gradient":
-                counts, self._means, self._network = train_on_slices(
-                    Z, codes, self.directions_, plan, budget
+                counts, self._means, self._network = train_on_projections(
+                    rows, self.directions_, plan, wall
                 )
             else:
-                counts = self._fit_histograms(Z, codes, plan, budget)
+                counts = self._fit_histograms(rows, plan, wall)
         self._space_, self._plan_ = space, plan
         self._container = Container.of(X if hasattr(X, "columns") else records)
-        self.class_weights_ = counts / counts.sum()
-        self._remember_sampling(source)
+        self._publish(wall, counts)
         return self
 
-    def _fit_histograms(self, Z, codes, plan, budget):
-        mixture = fit_mixture(Z, codes, plan.moments, budget)
+    def _fit_histograms(self, rows, plan, wall):
+        mixture = fit_mixture(rows, plan.moments, wall)
         self._scales = slice_scales(mixture.factors, self.directions_)
-        counts = slice_counts(
-            Z, codes, mixture.means, self.directions_, self._scales, plan
-        )
-        noisy, scale = budget.release(counts, plan.sensitivity, plan.share)
+        query = SliceCounts(plan)
+        state = (mixture.means, self.directions_, self._scales)
+        noisy, scale = wall.release(query, rows, state), wall.scale(query)
         self._laws = shrink_laws(noisy, mixture.counts, scale, plan)
         self._mixture = mixture
         return mixture.counts
@@ -314,9 +317,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         share = 0.4 if self.epsilon >= 10 else 0.3
         if k <= FEW_COMPONENTS:
             share = FEW_COMPONENTS_SHARE
-        n_slices = self.n_slices
-        if n_slices == "auto":
-            n_slices = 1 if k == 1 else min(8 * k, MOST_SLICES)
+        n_projections = self.n_projections
+        if n_projections == "auto":
+            n_projections = 1 if k == 1 else min(8 * k, MOST_SLICES)
         moments = SemidualPlan(
             n_classes=self._n_classes,
             n_components=k,
@@ -332,7 +335,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         if self.method == "gradient":
             return GradientPlan(
                 moments=moments,
-                n_slices=n_slices,
+                n_projections=n_projections,
                 n_steps=self.max_iter,
                 batch_size=self.batch_size,
                 hidden_layer_sizes=hidden_widths(self.hidden_layer_sizes),
@@ -340,7 +343,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             )
         return SlicedPlan(
             moments=moments,
-            n_slices=n_slices,
+            n_projections=n_projections,
             n_bins=self.n_bins,
             half_width=3.0,
             share=share,

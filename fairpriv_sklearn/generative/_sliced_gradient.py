@@ -28,10 +28,11 @@ import numpy as np
 
 from fairpriv_sklearn._network import Adam, Network
 from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
     MAX_RECORDS,
     UNIT,
-    GaussianBudget,
     encode_rows,
 )
 from fairpriv_sklearn.generative._network_training import latent_inputs
@@ -42,6 +43,8 @@ from fairpriv_sklearn.generative._semidual import SemidualPlan, release_means
 RESOLUTION = 2**20
 MAX_BATCH = 2**16
 
+GRADIENTS = "sliced gradients"
+
 
 @dataclass(frozen=True)
 class GradientPlan:
@@ -51,7 +54,7 @@ class GradientPlan:
     ----------
     moments : SemidualPlan
         Counts and class means, without second moments and transport steps.
-    n_slices, n_steps, batch_size : int
+    n_projections, n_steps, batch_size : int
         Directions K, noisy gradients, and points n of every class in each.
     hidden_layer_sizes : tuple of int
         Widths of the hidden layers.
@@ -60,7 +63,7 @@ class GradientPlan:
     """
 
     moments: SemidualPlan
-    n_slices: int
+    n_projections: int
     n_steps: int
     batch_size: int
     hidden_layer_sizes: tuple[int, ...]
@@ -74,28 +77,97 @@ class GradientPlan:
     def latent_dim(self) -> int:
         return self.moments.n_components
 
+    def lines(self, mu: float) -> list[Release]:
+        """What is released, out of a total of `mu` in Gaussian DP."""
+        n_coordinates = self.n_classes * self.batch_size * self.moments.n_components
+        mu_step = mu * sqrt((1 - self.moments.shares[0]) / self.n_steps)
+        steps = Release(GRADIENTS, "gaussian", mu_step, n_coordinates, self.n_steps)
+        return [*self.moments.lines(mu)[:1], steps]
+
     @property
     def n_draws(self) -> int:
         """Number of noisy coordinates of the whole fit."""
-        C, k = self.n_classes, self.moments.n_components
-        return C * (1 + k) + self.n_steps * C * self.batch_size * k
+        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
 
-    def sensitivity(self, directions: np.ndarray, n_least: int) -> float:
-        """l2 sensitivity of the gradients of all classes together.
 
-        ``n_least`` is the number of records that all classes have at least, dummies
-        included. Proof: user guide, "Generators".
-        """
-        k, K = directions.shape
-        norm = np.linalg.norm(directions, 2)
+@dataclass(frozen=True, eq=False)
+class SlicedGradient(Query):
+    """The part of -G that depends on records, at the points of all classes, (C, n, k).
+
+    The state is the public points (C, n, k). The quantiles of the records are the same
+    in all steps; they are kept inside the query, and never leave it.
+
+    Parameters
+    ----------
+    plan : GradientPlan
+    directions : ndarray of shape (k, K)
+    means : ndarray of shape (C, k)
+        Released class means.
+    floors : ndarray of shape (C,)
+        Released numbers of records, dummies included, that every class has at least.
+    """
+
+    plan: GradientPlan
+    directions: np.ndarray
+    means: np.ndarray
+    floors: np.ndarray
+
+    name = GRADIENTS
+    theorem = "generators:sliced-gradients"
+
+    def __post_init__(self):
+        object.__setattr__(self, "_quantiles", {})
+
+    @property
+    def n_coordinates(self) -> int:
+        plan = self.plan
+        return plan.n_classes * plan.batch_size * plan.moments.n_components
+
+    @property
+    def max_rows(self) -> int:
+        return MAX_RECORDS
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the classes; like the floors, all have the same sensitivity."""
+        return self.floors / self.floors.sum()
+
+    def sensitivity(self, neighboring: str) -> float:
+        """l2 sensitivity of the gradients of all classes together."""
+        k, K = self.directions.shape
+        norm = np.linalg.norm(self.directions, 2)
         # a replaced record in all projections; 2 steps, as the grid moves both ends
         moved = 2 * norm + 2 * sqrt(K) / RESOLUTION
-        classes = 1
-        if self.moments.neighboring == "replace_one" and self.n_classes > 1:
-            classes = sqrt(2)  # it leaves one class and enters another
+        # a replaced record leaves one class and enters another
+        several = self.plan.n_classes > 1
+        classes = counts_l2(neighboring) if several else 1.0
         # the sum over directions is no sum over records, but rounds as well
-        rounding = 4 * sqrt(k / self.batch_size) * (K + 8) * 2.0**-53
+        rounding = 4 * sqrt(k / self.plan.batch_size) * (K + 8) * 2.0**-53
+        n_least = int(self.floors.sum())
         return float(classes * 2 * norm * moved / (K * n_least) + rounding)
+
+    def of_rows(self, rows: Rows, state):
+        """Gradient of the mean sliced distance of all classes."""
+        if rows not in self._quantiles:
+            self._quantiles.clear()
+            self._quantiles[rows] = self.quantiles(rows)
+        return private_gradient(
+            state, self._quantiles[rows], self.directions, self.weights
+        )
+
+    def quantiles(self, rows: Rows) -> np.ndarray:
+        """Mean quantiles of all classes over the slots, (C, n, K)."""
+        clip, codes, coded = self.plan.moments.clip, [], []
+        for block in rows.blocks(self.block_rows):
+            coded.append(encode_rows(block.z - self.means[block.codes], clip) / UNIT)
+            codes.append(block.codes)
+        V, codes = np.concatenate(coded), np.concatenate(codes)
+        return np.array(
+            [
+                slot_means(V[codes == c], self.directions, self.plan.batch_size, floor)
+                for c, floor in enumerate(self.floors)
+            ]
+        )
 
 
 def slot_means(V, directions, n_slots: int, floor: int) -> np.ndarray:
@@ -130,37 +202,30 @@ def private_gradient(points, quantiles, directions, weights) -> np.ndarray:
     return (2 / (n * K) * weights)[:, None, None] * (matched @ directions.T)
 
 
-def train_on_slices(Z, codes, directions, plan: GradientPlan, budget: GaussianBudget):
+def train_on_projections(
+    rows: Rows, directions, plan: GradientPlan, wall: PrivacyFilter
+):
     """Release counts, means and gradients; return counts, means and the network.
 
-    ``Z`` (N, k) must be row-pure coordinates of the records, ``codes`` (N,) their
-    classes.
+    `rows` has the coordinates ``z`` (N, k) of the records and their ``codes`` (N,).
     """
     C, n, k = plan.n_classes, plan.batch_size, plan.moments.n_components
-    source = budget.source
-    counts, means = release_means(Z, codes, plan.moments, budget)
+    source = wall.noise
+    counts, means = release_means(rows, plan.moments, wall)
     floors = np.clip(np.rint(counts), 1, MAX_RECORDS).astype(np.int64)
-    V = encode_rows(Z - means[codes], plan.moments.clip) / UNIT
-    quantiles = np.array(
-        [slot_means(V[codes == c], directions, n, floors[c]) for c in range(C)]
-    )
-    # weights like the floors give all classes the same sensitivity
-    weights = floors / floors.sum()
-    sensitivity = plan.sensitivity(directions, floors.sum())
-    share = (1 - plan.moments.shares[0]) / plan.n_steps
+    query = SlicedGradient(plan, directions, means, floors)
 
     widths = (plan.latent_dim + C, *plan.hidden_layer_sizes, k)
     network = Network(widths, hidden_activation="tanh")
     network.initialize(source.standard_normal)
     optimizer, average, n_averaged = Adam(), np.zeros_like(network.theta), 0
     labels = np.repeat(np.arange(C), n)
-    curvature = 2 / (n * plan.n_slices) * (directions @ directions.T)
+    curvature = 2 / (n * plan.n_projections) * (directions @ directions.T)
     for step in range(plan.n_steps):
         outputs = network.forward(latent_inputs(labels, plan, source))
         points = outputs[-1].reshape(C, n, k)
-        private = private_gradient(points, quantiles, directions, weights)
-        noisy, _ = budget.release(private, sensitivity, share)
-        gradient = weights[:, None, None] * (points @ curvature) - noisy
+        noisy = wall.release(query, rows, points)
+        gradient = query.weights[:, None, None] * (points @ curvature) - noisy
         deltas = network.backward(outputs, gradient.reshape(C * n, k))
         rate = plan.learning_rate * (1 - step / plan.n_steps)
         optimizer.step(network.theta, network.gradient(outputs, deltas), rate)

@@ -14,14 +14,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._wall import Query, Release
 from fairpriv_sklearn.generative._semidual import SemidualPlan
 from fairpriv_sklearn.generative._tables import project_simplex
 
-# Per direction: squared l2 sensitivity of the histograms.
-SENSITIVITY_SQUARED = {"replace_one": 2, "add_remove": 1}
-
-# Rows projected together; a private count never depends on it.
-_CHUNK = 1 << 14
+HISTOGRAMS = "projections"
 
 MOMENTUM = 0.6
 
@@ -34,7 +32,7 @@ class SlicedPlan:
     ----------
     moments : SemidualPlan
         Means and second moments, without transport steps.
-    n_slices, n_bins : int
+    n_projections, n_bins : int
         Directions, and bins of each histogram.
     half_width : float
         The bins cover this many standard deviations on both sides.
@@ -45,22 +43,23 @@ class SlicedPlan:
     """
 
     moments: SemidualPlan
-    n_slices: int
+    n_projections: int
     n_bins: int
     half_width: float
     share: float
     n_flow_steps: int
 
-    @property
-    def sensitivity(self) -> float:
-        """l2 sensitivity of all histograms together."""
-        return sqrt(SENSITIVITY_SQUARED[self.moments.neighboring] * self.n_slices)
+    def lines(self, mu: float) -> list[Release]:
+        """What is released, out of a total of `mu` in Gaussian DP."""
+        query = SliceCounts(self)
+        mu_counts = mu * sqrt(self.share)
+        counts = Release(query.name, "gaussian", mu_counts, query.n_coordinates)
+        return [*self.moments.lines(mu), counts]
 
     @property
     def n_draws(self) -> int:
         """Number of noisy coordinates of the whole fit."""
-        histograms = self.moments.n_classes * self.n_slices * self.n_bins
-        return self.moments.n_draws + histograms
+        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
 
     @property
     def edges(self) -> np.ndarray:
@@ -68,12 +67,12 @@ class SlicedPlan:
         return np.linspace(-self.half_width, self.half_width, self.n_bins + 1)
 
 
-def draw_directions(n_components: int, n_slices: int, source) -> np.ndarray:
+def draw_directions(n_components: int, n_projections: int, source) -> np.ndarray:
     """Unit directions (k, K): random; evenly spread angles in the plane."""
     if n_components == 2:
-        angles = np.pi * np.arange(n_slices) / n_slices
+        angles = np.pi * np.arange(n_projections) / n_projections
         return np.array([np.cos(angles), np.sin(angles)])
-    directions = source.standard_normal((n_components, n_slices))
+    directions = source.standard_normal((n_components, n_projections))
     return directions / np.linalg.norm(directions, axis=0)
 
 
@@ -85,19 +84,41 @@ def slice_scales(factors: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return np.maximum(scales, 1e-12)
 
 
-def slice_counts(Z, codes, means, directions, scales, plan: SlicedPlan) -> np.ndarray:
-    """The query: histograms of all projections, (C, K, B), exact integers."""
-    C, K, B = len(means), plan.n_slices, plan.n_bins
-    counts = np.zeros(C * K * B, dtype=np.int64)
-    for start in range(0, len(Z), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        V = Z[rows] - means[codes[rows]]
-        standard = row_scores(V, directions) / scales[codes[rows]]
-        bins = (standard + plan.half_width) * (B / (2 * plan.half_width))
+@dataclass(frozen=True)
+class SliceCounts(Query):
+    """Histograms of the standardised projections of every class, (C, K, B).
+
+    The state is the released class means, the directions and the released scales.
+    """
+
+    plan: SlicedPlan
+
+    name = HISTOGRAMS
+    theorem = "generators:semi-dual"
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.plan.moments.n_classes * self.plan.n_projections * self.plan.n_bins
+
+    def sensitivity(self, neighboring: str) -> float:
+        """One count per direction (Lemma A)."""
+        return counts_l2(neighboring, self.plan.n_projections)
+
+    def of_block(self, block, state):
+        """Exact counts."""
+        means, directions, scales = state
+        K, B, half_width = (
+            self.plan.n_projections,
+            self.plan.n_bins,
+            self.plan.half_width,
+        )
+        V = block.z - means[block.codes]
+        standard = row_scores(V, directions) / scales[block.codes]
+        bins = (standard + half_width) * (B / (2 * half_width))
         bins = np.clip(np.nan_to_num(bins), 0, B - 1).astype(np.int64)
-        cells = (codes[rows, None] * K + np.arange(K)) * B + bins
-        counts += np.bincount(cells.ravel(), minlength=len(counts))
-    return counts.reshape(C, K, B).astype(np.float64)
+        cells = (block.codes[:, None] * K + np.arange(K)) * B + bins
+        counts = np.bincount(cells.ravel(), minlength=self.n_coordinates)
+        return counts.reshape(-1, K, B)
 
 
 def shrink_laws(

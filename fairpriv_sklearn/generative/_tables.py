@@ -21,16 +21,18 @@ import numpy as np
 from scipy import sparse
 
 from fairpriv_sklearn._rowwise import row_softmax
+from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
+    MAX_RECORDS,
     UNIT,
-    GaussianBudget,
     encode_probabilities,
 )
 from fairpriv_sklearn.generative._semidual import COUNT_FLOOR, POTENTIAL_RATE
 
 RAKING_ROUNDS = 30
 TABLE_SHARE = 0.3  # of mu**2, for the one-way tables if there are steps
-SENSITIVITY_SQUARED = {"replace_one": 2, "add_remove": 1}  # per block
+TABLES, STEPS = "one-way tables", "transport tables"
 
 
 @dataclass(frozen=True)
@@ -81,19 +83,31 @@ class TablePlan:
         ]
 
     @property
-    def sensitivity(self) -> float:
-        """l2 sensitivity of the one-way tables and of every step."""
-        return sqrt(SENSITIVITY_SQUARED[self.neighboring] * len(self.block_sizes))
-
-    @property
     def table_share(self) -> float:
         """Part of ``mu**2`` for the one-way tables."""
         return TABLE_SHARE if self.n_steps else 1.0
 
+    def lines(self, mu: float) -> list[Release]:
+        """What is released, out of a total of `mu` in Gaussian DP."""
+        first, step = OneWayTables(self), TransportTables(self)
+        lines = [
+            Release(
+                first.name, "gaussian", mu * sqrt(self.table_share), first.n_coordinates
+            )
+        ]
+        if self.n_steps:
+            mu_step = mu * sqrt((1 - self.table_share) / self.n_steps)
+            lines.append(
+                Release(
+                    step.name, "gaussian", mu_step, step.n_coordinates, self.n_steps
+                )
+            )
+        return lines
+
     @property
     def n_draws(self) -> int:
         """Number of noisy coordinates of the whole fit."""
-        return self.n_classes * self.n_levels * (1 + self.n_steps * self.n_points)
+        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
 
 
 @dataclass(frozen=True)
@@ -115,48 +129,102 @@ class TableMixture:
     laws: np.ndarray
 
 
-def fit_tables(
-    levels: np.ndarray, codes: np.ndarray, plan: TablePlan, budget: GaussianBudget
-) -> TableMixture:
+@dataclass(frozen=True)
+class LevelQuery(Query):
+    """Sums over the records of arrays with one level in each of A columns."""
+
+    plan: TablePlan
+
+    theorem = "generators:semi-dual"
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Arrays of norm at most sqrt(A), with entries not negative (Lemma A)."""
+        return counts_l2(neighboring, len(self.plan.block_sizes))
+
+
+@dataclass(frozen=True)
+class OneWayTables(LevelQuery):
+    """Counts of all levels in every class, (C, M)."""
+
+    name = TABLES
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.plan.n_classes * self.plan.n_levels
+
+    def of_block(self, block, state):
+        """Exact counts."""
+        cells = self.plan.starts + block.levels.astype(np.int64)
+        cells += block.codes[:, None] * self.plan.n_levels
+        counts = np.bincount(cells.ravel(), minlength=self.n_coordinates)
+        return counts.reshape(self.plan.n_classes, -1)
+
+
+@dataclass(frozen=True)
+class TransportTables(LevelQuery):
+    """One step: per class and point, the sum of ``P e_l^T``, (C, J, M).
+
+    The state is the released laws, potentials and the regularisation.
+    """
+
+    name = STEPS
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.plan.n_classes * self.plan.n_points * self.plan.n_levels
+
+    @property
+    def max_rows(self) -> int:
+        return MAX_RECORDS
+
+    def of_block(self, block, state):
+        """Integers in units of UNIT."""
+        laws, potentials, regularization = state
+        sums = [
+            level_sums(
+                block.levels[block.codes == c],
+                laws[c],
+                potentials[c],
+                regularization,
+                self.plan,
+            )
+            for c in range(self.plan.n_classes)
+        ]
+        return np.array(sums).astype(np.int64)
+
+    def value(self, total, state):
+        """In records."""
+        return total / UNIT
+
+
+def fit_tables(rows: Rows, plan: TablePlan, wall: PrivacyFilter) -> TableMixture:
     """Release one-way tables and semi-dual sums; solve for the mixtures.
 
-    ``levels`` (n, A) are the level codes of every column, ``codes`` (n,) the classes.
+    `rows` has the level codes ``levels`` (n, A) of every column and the class
+    ``codes`` (n,).
     """
-    members = [one_hot(levels[codes == c], plan) for c in range(plan.n_classes)]
-    exact = np.array([np.asarray(H.sum(axis=0)).ravel() for H in members])
-    sums, scale = budget.release(exact, plan.sensitivity, plan.table_share)
+    query = OneWayTables(plan)
+    sums, scale = wall.release(query, rows), wall.scale(query)
     counts = _block_totals(sums, plan).mean(axis=-1)
     floor = max(1.0, scale / sqrt(len(plan.block_sizes)))
     counts = np.maximum(counts, floor)
     if plan.n_records is not None:
         counts = np.maximum(1.0, counts * (plan.n_records / counts.sum()))
     tables = np.maximum(_project_blocks(sums / counts[:, None], plan), 1e-9)
-    laws = _first_laws(tables, plan, budget.source)
+    laws = _first_laws(tables, plan, wall.noise)
     potentials = np.zeros((plan.n_classes, plan.n_points))
     target = counts[:, None] / plan.n_points
     regularization = plan.regularization * len(plan.block_sizes)
+    step = TransportTables(plan)
     for _ in range(plan.n_steps):
-        exact = np.array(
-            [
-                level_sums(
-                    levels[codes == c],
-                    H,
-                    laws[c],
-                    potentials[c],
-                    regularization,
-                    plan,
-                )
-                for c, H in enumerate(members)
-            ]
-        )
-        sums, scale = budget.release(
-            exact, plan.sensitivity, (1 - plan.table_share) / plan.n_steps
-        )
+        sums = wall.release(step, rows, (laws, potentials, regularization))
+        scale = wall.scale(step)
         masses = np.maximum(
             _block_totals(sums, plan).mean(axis=-1), COUNT_FLOOR * target
         )
         laws = _smooth_laws(sums, masses, scale, tables, plan)
-        potentials += POTENTIAL_RATE * regularization * np.log(target / masses)
+        step_size = POTENTIAL_RATE * regularization
+        potentials = potentials + step_size * np.log(target / masses)
     for c in range(plan.n_classes):
         laws[c] = rake(laws[c], tables[c], plan)
     return TableMixture(counts, tables, laws)
@@ -175,13 +243,13 @@ def one_hot(levels: np.ndarray, plan: TablePlan) -> sparse.csr_array:
     )
 
 
-def level_sums(levels, indicators, laws, potentials, regularization, plan):
-    """The query of one step for one class: sum of ``P_i e_l^T``, (J, M)."""
+def level_sums(levels, laws, potentials, regularization, plan):
+    """Sum of ``P_i e_l^T`` over the records of one class, (J, M), in code units."""
     scores = np.tile(potentials, (len(levels), 1))
     for b, block in enumerate(plan.blocks):
         scores += _gains(laws[:, block], plan.ordered[b])[levels[:, b]]
     P = encode_probabilities(row_softmax(scores / regularization))
-    return (indicators.T @ P).T / UNIT
+    return (one_hot(levels, plan).T @ P).T
 
 
 def _gains(laws, ordered):
