@@ -201,7 +201,8 @@ def test_releases_fit_into_the_budget(relation):
             neighboring=relation,
         ).fit(X, y)
     assert len(seen.crossings) == 8
-    ((kind, mu, n_draws),) = generator.privacy_.parts
+    (event,) = generator.privacy_.events
+    kind, mu, n_draws = event.kind, event.mu, event.n_draws
     spent = math.sqrt(math.fsum(c.parameter**2 for c in seen.crossings))
     assert spent == pytest.approx(mu, rel=1e-12)
     assert kind == "gaussian" and n_draws == sum(c.exact.size for c in seen.crossings)

@@ -426,8 +426,7 @@ def test_network_releases_the_chosen_components_only(monkeypatch):
     for gradient in pulled:  # nothing outside the span, up to single precision
         assert gradient.shape == (50, 81)
         np.testing.assert_allclose(gradient @ basis @ basis.T, gradient, atol=1e-4)
-    (drawn,) = [p[-1] for p in generator.privacy_.parts if p[0] == "gaussian"]
-    assert drawn == 3 * 50 * 7
+    assert generator.privacy_.events[0].n_draws == 3 * 50 * 7
 
 
 def test_network_shows_nothing_of_its_batches():
@@ -525,9 +524,9 @@ def test_replay(Generator, variant, relation):
         assert frozen(vars(first)) == frozen(vars(second))
         spent = math.sqrt(math.fsum(c.parameter**2 for c in seen.crossings))
         if variant.get("method") != "network":
-            stated = first.privacy_.parts[0]
-            assert spent == pytest.approx(stated[1], rel=1e-9)
-            assert sum(c.exact.size for c in seen.crossings) <= stated[2]
+            (stated,) = first.privacy_.events
+            assert spent == pytest.approx(stated.mu, rel=1e-9)
+            assert sum(c.exact.size for c in seen.crossings) <= stated.n_draws
 
 
 def test_what_pandas_inferred_does_not_show():

@@ -20,7 +20,7 @@ from fairpriv_sklearn._sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.privacy import warn_leak
+from fairpriv_sklearn.privacy import Fact, warn_leak
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.
@@ -192,7 +192,7 @@ class BaseGenerator(DPEstimator):
         Returns
         -------
         X : ndarray or DataFrame of shape (n_samples, n_features)
-            Records inside the public bounds. A DataFrame with the columns seen in `fit`,
+            Records inside the public bounds. A DataFrame with the columns of `fit`,
             if that was one; types follow from what is public.
         y : ndarray of shape (n_samples,)
             Their labels. Only if the generator was fitted with `y`.

@@ -17,8 +17,6 @@ from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import Release, Rows
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
-    PoissonGaussianEvent,
-    WithoutReplacementGaussianEvent,
     calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,
