@@ -40,6 +40,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PoissonGaussianEvent,
     PureEvent,
+    ThresholdEvent,
     WithoutReplacementGaussianEvent,
 )
 from fairpriv_sklearn.mechanisms import (
@@ -287,7 +288,7 @@ class KeyedRelease(Release):
     delta: float = 0.0
 
     def events(self, neighboring: str) -> tuple:
-        shown = (("declared", 0.0, self.delta),) if self.delta else ()
+        shown = (ThresholdEvent(self.delta),) if self.delta else ()
         return (*super().events(neighboring), *shown)
 
 

@@ -36,6 +36,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     smooth,
     universal_edges,
 )
+from fairpriv_sklearn.privacy import Fact
 
 # Half of the squared Gaussian parameter finds where a column lies, half its quantiles.
 _FIRST_SHARE = 0.5
@@ -427,9 +428,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 
 
-def _facts(codebook) -> list[str]:
+def _facts(codebook) -> list[Fact]:
     given = Codebook.from_dict(codebook or {})
-    return [f"code book of {list(given)}"] if len(given) else []
+    return [Fact("code book", list(given))] if len(given) else []
 
 
 def _check_names(given, names, argument) -> None:
