@@ -133,11 +133,11 @@ class Network:
             b[...] = 0
         return self
 
-    def forward(self, X: np.ndarray) -> list[np.ndarray]:
-        """Return the input and the output of every layer; the last is the output."""
+    def forward(self, X: np.ndarray, n_layers: int | None = None) -> list[np.ndarray]:
+        """Return the input and the output of every layer (or of the first ones)."""
         outputs = [X]
         for W, b, activation in zip(
-            self.weights, self.biases, self.activations, strict=True
+            self.weights[:n_layers], self.biases, self.activations, strict=False
         ):
             outputs.append(ACTIVATIONS[activation][0](self.product(outputs[-1], W) + b))
         return outputs

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
+from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
@@ -158,7 +159,7 @@ def test_autoencoder_encodes_and_decodes():
         fairness_weight=0.0,
         bounds=(3.9, 6.1),
         clip_norm=10.0,
-        learning_rate_init=0.05,
+        learning_rate=0.05,
         max_iter=300,
         random_state=0,
     ).fit(X)
@@ -213,7 +214,7 @@ def test_solvers_and_activations_learn(solver, average, activation):
         epsilon=np.inf,
         fairness_weight=0.0,
         solver=solver,
-        learning_rate_init=rate,
+        learning_rate=rate,
         average=average,
         activation=activation,
         max_iter=150,
@@ -279,11 +280,16 @@ def test_bounds_from_the_data_leak_and_say_so():
 @pytest.mark.parametrize(
     "kind, params, message",
     [
-        ("regressor", {"target_bounds": (1, 1)}, "target_bounds must be a pair"),
-        ("regressor", {"target_bounds": (0, 1, 2)}, "target_bounds must be a pair"),
-        ("regressor", {"target_bounds": ([0] * 3, 1)}, "2 outputs"),
+        ("regressor", {"target_bounds": (1, 1)}, "low < high"),
+        ("regressor", {"target_bounds": (0, 1, 2)}, "target_bounds must be a tuple"),
+        ("regressor", {"target_bounds": ([0] * 3, 1)}, "2 columns"),
         ("regressor", {"hidden_layer_sizes": (4, 0)}, "positive integers"),
         ("regressor", {"n_projections": 0}, "n_projections"),
+        ("regressor", {"alpha": 1e300}, "alpha"),
+        ("regressor", {"learning_rate": 1e300}, "learning_rate"),
+        ("regressor", {"learning_rate": math.nan}, "learning_rate"),
+        ("regressor", {"clip_norm": 1e300}, "clip_norm"),
+        ("regressor", {"projection_clip_norm": 5e-324}, "projection_clip_norm"),
         ("code", {"n_components": 0}, "n_components"),
         ("code", {"fairness_weight": 1.5}, "fairness_weight"),
         ("code", {"bounds": (1, 0)}, "low <= high"),
@@ -382,7 +388,7 @@ def test_the_decoder_gets_less_noise(monkeypatch):
         max_iter=1,
         average=False,
         alpha=0.0,
-        learning_rate_init=1e-3,
+        learning_rate=1e-3,
         min_group_size=150,
         n_components=1,
         random_state=None,
@@ -425,3 +431,98 @@ def test_private_projections_are_rounded_to_the_grid(monkeypatch, epsilon, on_gr
     fit_outputs("regressor", X, Y, groups, **params)
     assert len(calls) == (6 if on_grid else 0)
     assert all(args[1:] == (-1.0, 1.0) for args in calls)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "code"])
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_no_legal_step_size_leads_to_nan(kind, solver):
+    X, Y, groups = planar_table(60)
+    Y = groups if kind == "classifier" else Y
+    wild = {"learning_rate": 1e3, "alpha": 1e3, "momentum": 0.999, "max_iter": 50}
+    outputs, model = fit_outputs(kind, X, Y, groups, solver=solver, **wild)
+    assert np.isfinite(outputs.astype(float)).all()
+    assert all(np.isfinite(coef).all() for coef in model.coefs_)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("learning_rate_init", "learning_rate"), ("n_slices", "n_projections")],
+)
+def test_old_names_say_the_new_one(old, new):
+    with pytest.raises(TypeError, match=f"{old!r} is now {new!r}"):
+        make("regressor", **{old: 1})
+
+
+def test_a_second_fit_keeps_nothing_of_the_first():
+    X, Y, groups = planar_table(60)
+    model = make("classifier", max_iter=2).fit(X, groups, sensitive_features=groups)
+    assert hasattr(model, "groups_")
+    model.set_params(fairness_weight=0.0).fit(X, groups)
+    assert not hasattr(model, "groups_")
+    model.set_params(alpha=-1)
+    with pytest.raises(ValueError, match="alpha"):
+        model.fit(X, groups)
+    assert model.predict(X).shape == (60,)  # a typo costs no fitted model
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "code"])
+def test_no_cell_is_quoted_and_no_extreme_value_warns(kind):
+    X, Y, groups = planar_table(20)
+    Y = groups if kind == "classifier" else Y
+    extreme = X.copy()
+    extreme[0, :2] = [1.7e308, -1.7e308]
+    fit_outputs(kind, extreme, Y, groups, max_iter=2)  # warnings are errors here
+    text = X.astype(object)
+    text[3, 1] = "HIV-positive"
+    with pytest.raises(ValueError, match="X") as error:
+        fit_outputs(kind, text, Y, groups, max_iter=2)
+    assert "HIV" not in str(error.value) and error.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "code"])
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_batches_of_any_size_give_the_same_bits(kind, weight):
+    X, Y, groups = planar_table(5000)
+    Y = {"classifier": groups, "code": None}.get(kind, Y)
+    params = {"max_iter": 3, "fairness_weight": weight}
+    expected = make(kind, **params)
+    if kind == "code":
+        expected.fit(X, sensitive_features=groups)
+    else:
+        expected.fit(X, Y, sensitive_features=groups)
+
+    def cut(size):
+        for i in range(0, 5000, size):
+            part = slice(i, i + size)
+            yield X[part], None if Y is None else Y[part], groups[part]
+
+    for size in (333, 2048, 5000):
+        model = make(kind, **params).fit(Batches(lambda size=size: cut(size)))
+        for one, other in zip(model.coefs_, expected.coefs_, strict=True):
+            assert_array_equal(one, other)
+        assert model.privacy_ == expected.privacy_
+
+
+def test_a_resumed_fit_goes_on_where_it_was(tmp_path):
+    X, Y, groups = planar_table(300)
+    expected = make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+
+    class Death(Exception):
+        pass
+
+    for alive in (0, 1, 3):
+        with pytest.MonkeyPatch.context() as patch:
+            steps = []
+
+            def step(progress, alive=alive, steps=steps):
+                steps.append(None)
+                if len(steps) > alive:
+                    raise Death
+
+            patch.setattr("fairpriv_sklearn._training._progress.Progress.step", step)
+            with pytest.raises(Death), resume(tmp_path / "journal"):
+                make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+    with resume(tmp_path / "journal"):
+        model = make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+    for one, other in zip(model.coefs_, expected.coefs_, strict=True):
+        assert_array_equal(one, other)

@@ -11,12 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._rowwise import row_scores
-from fairpriv_sklearn._training._noisy_gradients import (
-    Budget,
-    Cells,
-    public_sizes,
-)
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPRegressor,
@@ -30,6 +26,7 @@ from fairpriv_sklearn.neural_network._objective import (
     padded_chunks,
     summation_error,
 )
+from fairpriv_sklearn.neural_network._queries import public_sizes
 from fairpriv_sklearn.neural_network._training import noisy_descent
 
 HUGE = 1e12
@@ -68,8 +65,7 @@ def make_loss(
     return FairLoss(
         network,
         head,
-        padded_chunks(X),
-        X if kind == "code" else targets,
+        padded_chunks(X, X if kind == "code" else targets),
         (1 - alpha) / (n_records or len(X)),
         alpha,
         WassersteinPenalty(groups, labels, floors),
@@ -221,7 +217,7 @@ def test_clipping_matches_explicit_per_example_gradients(kind, seed, n):
         seed=seed,
     )
     directions = some_directions(loss, 2, seed)
-    pulls = loss._pulls([loss.network.forward(b) for _, b in loss.blocks], directions)
+    pulls = loss._pulls(directions)
     expected = np.zeros_like(loss.network.theta)
     for k, direction in enumerate(directions.T):
         losses, projections = explicit_parts(
@@ -268,13 +264,13 @@ def test_a_records_share_is_bitwise_independent_of_the_others(kind):
         table[position], table_targets[position] = X[3], targets[3]
         loss = make_loss(kind, table, table_targets, groups[:n], clip_norm=0.5)
         directions = some_directions(loss)
-        rows, block = loss.blocks[position // 2048]
+        rows, block, block_targets = loss.blocks[position // 2048]
         outputs = loss.network.forward(block)
         scores = row_scores(loss.head.penalised(outputs), directions)
         i = position % 2048
         share = [scores[i]]
-        gradient_targets = np.zeros((len(block), loss.targets.shape[1]))
-        gradient_targets[: rows.stop - rows.start] = loss.targets[rows]
+        gradient_targets = np.zeros((len(block), block_targets.shape[1]))
+        gradient_targets[: rows.stop - rows.start] = block_targets
         for parts in (
             loss.network.backward(
                 outputs, loss.head.loss_gradient(outputs, gradient_targets)
@@ -408,8 +404,7 @@ def test_the_penalty_bound_is_reached(n, neighboring):
         loss = FairLoss(
             network,
             RealOutputs(1),
-            padded_chunks(X),
-            np.zeros((len(X), 1)),
+            padded_chunks(X, np.zeros((len(X), 1))),
             0.0,
             1.0,
             WassersteinPenalty(groups, np.zeros_like(groups), np.array([[n, n]])),
@@ -479,16 +474,19 @@ def test_best_ratio_has_less_noise_than_equal_noise():
     assert sensitivity.best_ratio(50, 0) == 1.0
 
 
+def drawn_sizes(cell, seed, neighboring, *, n_counts, mu=0.1, floor=None):
+    """Public sizes of two groups, from one release of the planned counts."""
+    plan = [Release("sizes", "gaussian", mu, n_counts)] if n_counts else []
+    wall = PrivacyFilter("test", plan, 1e-5, neighboring, "test", noise_source(seed))
+    wall.reserve()
+    rows = Rows(len(cell), cell=cell)
+    return public_sizes(wall, rows, (1, 2), n_counts=n_counts, floor=floor)
+
+
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 def test_noisy_counts_and_floors(neighboring):
-    cells = Cells(np.repeat([0, 1], [900, 100]), np.zeros(1000, np.int64), (1, 2))
-    budget = Budget.split(1.0, n_steps=10, n_draws=52, n_counts=2)
-    drawn = [
-        public_sizes(
-            cells, budget, noise_source(seed), floor=None, neighboring=neighboring
-        )
-        for seed in range(200)
-    ]
+    cell = np.repeat([0, 1], [900, 100])
+    drawn = [drawn_sizes(cell, seed, neighboring, n_counts=2) for seed in range(200)]
     floors = np.array([sizes.floors[0] for sizes in drawn])
     sensitivity = 1 if neighboring == "add_remove" else math.sqrt(2)
     scale = sensitivity / 0.1
@@ -500,25 +498,31 @@ def test_noisy_counts_and_floors(neighboring):
         assert (n_records == 1000).all()
     else:
         assert_allclose(n_records, floors.sum(axis=1), atol=2)
-    # The counts and the steps make up the whole budget.
-    total = math.hypot(budget.mu_counts, math.sqrt(10) * budget.mu_step)
-    assert total == pytest.approx(1.0, rel=1e-12)
-    given_floor = public_sizes(
-        cells,
-        Budget.split(1.0, n_steps=10, n_draws=50, n_counts=0),
-        noise_source(0),
-        floor=70,
-        neighboring="replace_one",
-    )
+    given_floor = drawn_sizes(cell, 0, "replace_one", n_counts=0, floor=70)
     assert_array_equal(given_floor.floors, [[70, 70]])
-    noiseless = public_sizes(
-        cells,
-        Budget.split(np.inf, n_steps=10, n_draws=52, n_counts=2),
-        noise_source(0),
-        floor=None,
-        neighboring="replace_one",
-    )
+    noiseless = drawn_sizes(cell, 0, "replace_one", n_counts=2, mu=np.inf)
     assert_array_equal(noiseless.floors, [[900, 100]])
+    counted = drawn_sizes(cell, 0, "add_remove", n_counts=1, floor=70)
+    assert abs(counted.n_records - 1000) < 100
+    assert_array_equal(counted.floors, [[70, 70]])
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_counts_and_steps_make_up_the_whole_budget(neighboring):
+    X, y, groups = make_table("real", 60, np.random.default_rng(0))
+    model = DPWassersteinMLPRegressor(
+        bounds=(-1, 1),
+        target_bounds=(-1, 1),
+        groups=[0, 1],
+        max_iter=10,
+        neighboring=neighboring,
+        random_state=0,
+    )
+    with recording() as seen:
+        model.fit(X, y, sensitive_features=groups)
+    assert [one.name for one in seen.crossings] == ["sizes"] + 10 * ["gradients"]
+    mus = [one.parameter for one in seen.crossings]
+    assert math.hypot(*mus) == pytest.approx(model.privacy_.events[0].mu, rel=1e-12)
 
 
 def test_descent_averages_the_second_half():

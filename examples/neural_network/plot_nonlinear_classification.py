@@ -68,7 +68,7 @@ def network(seed=0, **parameters):
     model = DPWassersteinMLPClassifier(
         hidden_layer_sizes=(8,),
         projection_clip_norm=0.5,
-        learning_rate_init=1.0,
+        learning_rate=1.0,
         max_iter=150,
         random_state=seed,
         **public,

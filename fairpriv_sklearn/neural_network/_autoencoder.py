@@ -12,6 +12,7 @@ from fairpriv_sklearn._base import DPEstimator
 from fairpriv_sklearn._network import Network
 from fairpriv_sklearn._sklearn import Interval, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
+from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs
 
@@ -81,7 +82,7 @@ class DPWassersteinAutoencoder(
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
         alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate_init : float, default=0.2
+    learning_rate : float, default=0.2
         Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
@@ -194,7 +195,7 @@ class DPWassersteinAutoencoder(
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate_init=0.2,
+        learning_rate=0.2,
         max_iter=100,
         momentum=0.9,
         average=True,
@@ -219,7 +220,7 @@ class DPWassersteinAutoencoder(
         self.projection_clip_norm = projection_clip_norm
         self.solver = solver
         self.alpha = alpha
-        self.learning_rate_init = learning_rate_init
+        self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.momentum = momentum
         self.average = average
@@ -258,23 +259,19 @@ class DPWassersteinAutoencoder(
         self : object
             The fitted transformer.
         """
-        X, groups, facts = self._fit_features(X, sensitive_features)
-        scaling, more_facts = self._public_scaling(X)
-        hidden = self._hidden_sizes()
+        rows = read_rows(self._read, X, y, sensitive_features)
+        hidden, n_inputs = self._hidden_sizes(), self._n_columns
         network = self._new_network(
-            [X.shape[1], *hidden, self.n_components, *hidden[::-1], X.shape[1]]
+            [n_inputs, *hidden, self.n_components, *hidden[::-1], n_inputs]
         )
-        self._train(
-            X,
-            scaling,
-            lambda rows: rows,
-            self._cells(groups, len(X)),
-            network,
-            RealOutputs(self._code_layer()),
-            [*facts, *more_facts],
-        )
+        head = RealOutputs(self._code_layer())
+        self._train(rows, network, head, lambda block: block.x, self._cell_shape())
         self._n_features_out = self.n_components
         return self
+
+    def _read(self, X, y, sensitive_features):
+        columns, groups = self._read_features(X, sensitive_features)
+        return {**columns, "cell": self._cell_codes(groups, len(columns["x"]))}
 
     def transform(self, X):
         """Encode the rows; no sensitive feature is needed.

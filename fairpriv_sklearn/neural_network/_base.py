@@ -8,20 +8,28 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from fairpriv_sklearn._base import public_fact
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._rowwise import row_scores
 from fairpriv_sklearn._sklearn import Interval, StrOptions
+from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
-from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._training._progress import Progress
-from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
-    FairLoss,
     GradientSensitivity,
-    padded_chunks,
+)
+from fairpriv_sklearn.neural_network._queries import (
+    NetworkGradient,
+    TrainingState,
+    plan_sizes,
+    public_sizes,
 )
 from fairpriv_sklearn.neural_network._training import noisy_descent
 
@@ -31,6 +39,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     Subclasses build the network and its head, and give `constraint` if they have one.
     """
+
+    _reads_batches = True
+    _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
     # The biases of the first layer are the intercept of the features' scaling.
     fit_intercept = False
@@ -43,11 +54,11 @@ class FairNetworkMixin(NoisyGradientsMixin):
         ],
         "activation": [StrOptions({"identity", "logistic", "tanh", "relu"})],
         "n_projections": [Interval(Integral, 1, 512, closed="both")],
-        "clip_norm": [Interval(Real, 0, None, closed="neither")],
-        "projection_clip_norm": [Interval(Real, 0, None, closed="neither")],
+        "clip_norm": [Interval(Real, 1e-50, 1e50, closed="both")],
+        "projection_clip_norm": [Interval(Real, 1e-50, 1e50, closed="both")],
         "solver": [StrOptions({"adam", "sgd"})],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, 1e3, closed="both")],
+        "learning_rate": [Interval(Real, 0, 1e3, closed="right")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
     }
 
@@ -56,23 +67,38 @@ class FairNetworkMixin(NoisyGradientsMixin):
         tags.input_tags.sparse = False
         return tags
 
-    def _fit_features(self, X, sensitive_features):
-        """Validated features, group codes (None without groups), public facts."""
+    def _read_features(self, X, sensitive_features):
+        """Validate a table: its columns, and the group codes (None without groups)."""
         groups, X, facts = self._fit_groups(X, sensitive_features)
         X = self._check_X(X)
-        if len(X) > MAX_RECORDS:
-            raise ValueError(
-                f"At most {MAX_RECORDS} records can be summed with a proved rounding "
-                f"error, got {len(X)}; fit on a part of the table."
-            )
-        return X, groups, facts
+        self._scaling, more_facts = self._public_scaling(X)
+        self._facts = [*facts, *more_facts]
+        self._n_columns = X.shape[1]
+        with np.errstate(all="ignore"):
+            rows = self._scaled_rows(X, self._scaling)
+        return {"x": rows}, groups
+
+    def _cell_codes(self, groups, n_rows: int, labels=None):
+        """Number of each record's cell; one group counts as two, one of them empty."""
+        if groups is None:
+            groups = np.zeros(n_rows, dtype=np.int64)
+        if labels is None or self.constraint == "demographic_parity":
+            return groups
+        return labels * self._cell_shape(len(self.classes_))[1] + groups
+
+    def _cell_shape(self, n_classes: int = 1) -> tuple[int, int]:
+        """Number of labels compared inside, and of groups."""
+        constraint = getattr(self, "constraint", "demographic_parity")
+        n_labels = 1 if constraint == "demographic_parity" else n_classes
+        return n_labels, len(getattr(self, "groups_", (0, 1)))
 
     def _default_data_norm(self, n_features: int) -> float:
         # Gradients are clipped whatever the features: no reason to shorten rows.
         return math.sqrt(n_features)
 
     def _check_X(self, X):
-        return check_array(X, estimator=self, input_name="X", dtype=np.float64)
+        with domain("X"):
+            return check_array(X, estimator=self, input_name="X", dtype=np.float64)
 
     def _hidden_sizes(self) -> list[int]:
         return list(hidden_widths(self.hidden_layer_sizes))
@@ -80,56 +106,89 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _new_network(self, sizes) -> Network:
         return Network(sizes, hidden_activation=self.activation, product=row_scores)
 
-    def _train(self, X, scaling: FeatureScaling, targets, cells, network, head, facts):
+    def _train(self, rows: Rows, network, head, targets, shape):
         """Reserve the budget, release noisy gradients, publish the parameters.
 
-        `targets` is a function of the scaled features, called inside the private part.
+        Parameters
+        ----------
+        rows : Rows
+            With columns `x`, `cell` and what `targets` needs.
+        network : Network
+        head : RealOutputs or SimplexOutputs
+        targets : callable
+            From a block of rows to what the outputs should be.
+        shape : tuple of int
+            Number of labels compared inside, and of groups.
         """
+        if rows.n_rows > MAX_RECORDS:
+            raise ValueError(
+                f"At most {MAX_RECORDS} records can be summed with a proved rounding "
+                f"error, got {rows.n_rows}; fit on a part of the table."
+            )
         noise = noise_source(self.random_state)
-        budget = self._budget(cells, network.theta.size)
-        guarantee = self._reserve_gradients(budget, facts, noise)
-
-        with np.errstate(all="ignore"):
-            rows = self._scaled_rows(X, scaling)
-            self._descend(rows, targets(rows), cells, budget, network, head, noise)
-        self._publish_network(network, scaling)
-        self.n_iter_ = self.max_iter
-        self.privacy_ = guarantee
-
-    def _scaled_rows(self, X, scaling: FeatureScaling, *, exact: bool = True):
-        design = scaling.design(X, exact=exact)
-        return design.rows * design.scale
-
-    def _descend(self, rows, targets, cells, budget, network, head, noise) -> None:
-        # First of all draws: with a seed, the same start for every epsilon.
-        network.initialize(noise.standard_normal)
-        sizes = self._public_sizes(cells, budget, noise)
-        loss = FairLoss(
-            network,
-            head,
-            padded_chunks(rows),
-            targets,
-            (1 - self.fairness_weight) / sizes.n_records,
-            self.fairness_weight,
-            WassersteinPenalty(cells.groups, cells.labels, sizes.floors),
-            self.clip_norm,
-            self.projection_clip_norm,
-            exact=self.epsilon != np.inf,
+        n_counts = plan_sizes(
+            fairness_weight=self.fairness_weight,
+            floor=self.min_group_size,
+            shape=shape,
+            neighboring=self.neighboring,
+            is_private=self.epsilon != np.inf,
         )
+        wall = self._open_wall(network.theta.size, n_counts, noise)
+        wall.reserve()
+        start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
+        network.theta[:] = start
+        sizes = public_sizes(
+            wall, rows, shape, n_counts=n_counts, floor=self.min_group_size
+        )
+        self._descend(wall, rows, network, head, targets, sizes)
+        self._publish_network(network, self._scaling)
+        self.n_iter_ = self.max_iter
+        del self._scaling, self._facts, self._n_columns
+        self.privacy_ = wall.guarantee()
+
+    def _open_wall(self, n_parameters: int, n_counts: int, noise) -> PrivacyFilter:
+        """Share the budget out over the counts and the gradients."""
+        n_draws = self.max_iter * n_parameters + n_counts
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        share = math.sqrt(1 - COUNT_SHARE**2) if n_counts else 1.0
+        mu_step = share * mu / math.sqrt(self.max_iter)
+        plan = [
+            Release("gradients", "gaussian", mu_step, n_parameters, times=self.max_iter)
+        ]
+        if n_counts:
+            plan.insert(0, Release("sizes", "gaussian", COUNT_SHARE * mu, n_counts))
+        facts = list(self._facts)
+        if self.min_group_size is not None:
+            facts.append(
+                public_fact("min_group_size", self.min_group_size, from_data=False)
+            )
+        return PrivacyFilter(
+            self,
+            plan,
+            delta=self.delta,
+            neighboring=self.neighboring,
+            mechanism=f"{self.max_iter} noisy gradients of loss and penalty",
+            facts=facts,
+            noise=noise,
+            ledger=self.ledger,
+        )
+
+    def _descend(self, wall, rows, network, head, targets, sizes) -> None:
         width = network.sizes[head.layer]
         # On a line all directions are one.
         n_projections = self.n_projections if head.dimension(width) > 1 else 1
-        progress = Progress(self, self.max_iter)
-
         n_below = network.n_parameters(head.layer)
         n_above = network.theta.size - n_below
+        progress = Progress(self, self.max_iter)
+        state = TrainingState(network, np.empty(0))
 
         def noisy_gradient():
             # Fresh directions in every step: the average over steps sees many.
-            normals = noise.standard_normal((width, n_projections))
-            directions = head.directions(normals)
-            low, high = head.ranges(directions)
-            sensitivity = GradientSensitivity.bound(
+            shape = (width, n_projections)
+            normals = wall.public(lambda: wall.noise.standard_normal(shape))
+            state.directions = head.directions(normals)
+            low, high = head.ranges(state.directions)
+            bound = GradientSensitivity.bound(
                 clip_norm=self.clip_norm,
                 projection_clip_norm=self.projection_clip_norm,
                 fairness_weight=self.fairness_weight,
@@ -138,13 +197,20 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 floors=sizes.floors,
                 neighboring=self.neighboring,
             )
-            ratio = sensitivity.best_ratio(n_below, n_above)
-            units = np.repeat([1.0, ratio], [n_below, n_above])
-            mechanism = GaussianMechanism(
-                sensitivity.scaled(ratio), budget.mu_step, network.theta.size
+            query = NetworkGradient(
+                head,
+                targets,
+                bound,
+                bound.best_ratio(n_below, n_above),
+                n_below,
+                n_above,
+                sizes,
+                self.fairness_weight,
+                self.clip_norm,
+                self.projection_clip_norm,
+                exact=self.epsilon != np.inf,
             )
-            gradient = loss.gradient(directions)
-            released = units * mechanism.release(gradient / units, noise)
+            released = query.units * wall.release(query, rows, state)
             progress.step()
             return released
 
@@ -153,12 +219,16 @@ class FairNetworkMixin(NoisyGradientsMixin):
             noisy_gradient,
             Adam() if self.solver == "adam" else SGD(self.momentum),
             n_steps=self.max_iter,
-            learning_rate=self.learning_rate_init,
+            learning_rate=self.learning_rate,
             decay=self._decay(network),
             average=self.average,
             project=lambda: self._project(network),
         )
         progress.close()
+
+    def _scaled_rows(self, X, scaling: FeatureScaling, *, exact: bool = True):
+        design = scaling.design(X, exact=exact)
+        return design.rows * design.scale
 
     def _decay(self, network: Network):
         """Weight decay of every parameter: `alpha` for weights, none for biases."""

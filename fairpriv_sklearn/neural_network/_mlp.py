@@ -6,10 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact, read_bounds
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._rowwise import row_softmax
 from fairpriv_sklearn._sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
+from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
 from fairpriv_sklearn.privacy import warn_leak
@@ -75,7 +77,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
         alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate_init : float, default=0.2
+    learning_rate : float, default=0.2
         Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
@@ -198,7 +200,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate_init=0.2,
+        learning_rate=0.2,
         max_iter=100,
         momentum=0.9,
         average=True,
@@ -223,7 +225,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         self.projection_clip_norm = projection_clip_norm
         self.solver = solver
         self.alpha = alpha
-        self.learning_rate_init = learning_rate_init
+        self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.momentum = momentum
         self.average = average
@@ -240,7 +242,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
 
     _parameter_constraints = {
         **FairNetworkMixin._parameter_constraints,
-        "target_bounds": [None, tuple, list, np.ndarray],
+        "target_bounds": "no_validation",  # by read_bounds
     }
 
     def __sklearn_tags__(self):
@@ -268,30 +270,31 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         self : object
             The fitted model.
         """
-        X, groups, facts = self._fit_features(X, sensitive_features)
-        Y = _check_targets(self, y)
-        check_consistent_length(X, Y)
-        self._y_is_1d, Y = Y.ndim == 1, Y.reshape(len(Y), -1)
-        scaling, more_facts = self._public_scaling(X)
-        low, high, fact = _public_targets(self.target_bounds, Y)
-        network = self._new_network([X.shape[1], *self._hidden_sizes(), Y.shape[1]])
-
-        def targets(rows):
-            return (np.clip(Y, low, high) - (low / 2 + high / 2)) / (high / 2 - low / 2)
-
-        self._train(
-            X,
-            scaling,
-            targets,
-            self._cells(groups, len(X)),
-            network,
-            RealOutputs(len(network.weights)),
-            [*facts, *more_facts, fact],
-        )
-        self.target_bounds_ = np.stack([low, high])
-        self.n_outputs_ = Y.shape[1]
+        rows = read_rows(self._read, X, y, sensitive_features)
+        n_outputs = self.target_bounds_.shape[1]
+        network = self._new_network([self._n_columns, *self._hidden_sizes(), n_outputs])
+        head = RealOutputs(len(network.weights))
+        self._train(rows, network, head, _scaled_targets, self._cell_shape())
+        self.n_outputs_ = n_outputs
         self.out_activation_ = "identity"
         return self
+
+    def _read(self, X, y, sensitive_features):
+        columns, groups = self._read_features(X, sensitive_features)
+        Y = _check_targets(self, y)
+        check_consistent_length(columns["x"], Y)
+        self._y_is_1d, Y = Y.ndim == 1, Y.reshape(len(Y), -1)
+        low, high, fact = _public_targets(self.target_bounds, Y)
+        self.target_bounds_ = np.stack([low, high])
+        self._facts.append(fact)
+        with np.errstate(all="ignore"):
+            middle, half_width = low / 2 + high / 2, high / 2 - low / 2
+            targets = (np.clip(Y, low, high) - middle) / half_width
+        return {
+            **columns,
+            "target": targets,
+            "cell": self._cell_codes(groups, len(Y)),
+        }
 
     def predict(self, X):
         """Predicted targets, inside `target_bounds`.
@@ -376,7 +379,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
         alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate_init : float, default=0.2
+    learning_rate : float, default=0.2
         Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
@@ -501,7 +504,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate_init=0.2,
+        learning_rate=0.2,
         max_iter=100,
         momentum=0.9,
         average=True,
@@ -527,7 +530,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         self.projection_clip_norm = projection_clip_norm
         self.solver = solver
         self.alpha = alpha
-        self.learning_rate_init = learning_rate_init
+        self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.momentum = momentum
         self.average = average
@@ -568,24 +571,32 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         self : object
             The fitted model.
         """
-        X, groups, facts = self._fit_features(X, sensitive_features)
-        labels, self.classes_, fact = encode_labels(y, self.classes)
-        check_consistent_length(X, labels)
-        scaling, more_facts = self._public_scaling(X)
+        rows = read_rows(self._read, X, y, sensitive_features)
         n_classes = len(self.classes_)
-        network = self._new_network([X.shape[1], *self._hidden_sizes(), n_classes])
+        network = self._new_network([self._n_columns, *self._hidden_sizes(), n_classes])
+        head = SimplexOutputs(len(network.weights))
+        indicators = np.eye(n_classes)
         self._train(
-            X,
-            scaling,
-            lambda rows: np.eye(n_classes)[labels],
-            self._cells(groups, len(X), labels),
+            rows,
             network,
-            SimplexOutputs(len(network.weights)),
-            [*facts, *more_facts, fact],
+            head,
+            lambda block: indicators[block.label],
+            self._cell_shape(n_classes),
         )
         self.n_outputs_ = n_classes
         self.out_activation_ = "softmax"
         return self
+
+    def _read(self, X, y, sensitive_features):
+        columns, groups = self._read_features(X, sensitive_features)
+        labels, self.classes_, fact = encode_labels(y, self.classes)
+        check_consistent_length(columns["x"], labels)
+        self._facts.append(fact)
+        return {
+            **columns,
+            "label": labels,
+            "cell": self._cell_codes(groups, len(labels), labels),
+        }
 
     def predict_proba(self, X):
         """Class probabilities.
@@ -627,9 +638,14 @@ def _check_targets(estimator, y):
             f"{type(estimator).__name__} requires y to be passed, but the target y is "
             "None."
         )
-    return check_array(
-        y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator
-    )
+    with domain("y"):
+        return check_array(
+            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator
+        )
+
+
+def _scaled_targets(block):
+    return block.target
 
 
 def _public_targets(target_bounds, Y):
@@ -643,18 +659,8 @@ def _public_targets(target_bounds, Y):
         # A constant target needs some range to be scaled by.
         high = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
         return low, high, public_fact("target_bounds", None, from_data=True)
-    try:
-        low, high = (
-            np.broadcast_to(np.asarray(bound, dtype=np.float64), n_outputs)
-            for bound in target_bounds
-        )
-    except (TypeError, ValueError):
-        low = high = np.array(np.nan)
-    if not (np.all(low < high) and np.isfinite(high / 2 - low / 2).all()):
-        raise ValueError(
-            "target_bounds must be a pair (low, high) of finite numbers, or of arrays "
-            f"with one entry per output ({n_outputs} outputs), with low < high, got "
-            f"{target_bounds!r}."
-        )
+    low, high = read_bounds(target_bounds, n_outputs, name="target_bounds")
+    if not (low < high).all():
+        raise ValueError("target_bounds must have low < high.")
     given = (low.tolist(), high.tolist())
     return low, high, public_fact("target_bounds", given, from_data=False)

@@ -18,6 +18,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,19 +114,22 @@ class SimplexOutputs:
         return directions.min(axis=0), directions.max(axis=0)
 
 
-def padded_chunks(X: Floats) -> list[tuple[slice, Floats]]:
-    """Cut the rows into chunks of whole blocks of 256, the last one filled with zeros.
+def padded_chunk(X: Floats) -> Floats:
+    """Fill rows up with zeros to whole blocks of 256.
 
     Products are taken block by block in ``row_scores``; what is element by element may
     run over a chunk, as its length never leaves a remainder to another kernel.
     """
+    missing = -len(X) % BLOCK_ROWS
+    return np.concatenate([X, np.zeros((missing, X.shape[1]))]) if missing else X
+
+
+def padded_chunks(X: Floats, targets: Floats) -> list[tuple[slice, Floats, Floats]]:
+    """Cut a table into chunks, each with its position and its targets."""
     chunks = []
     for start in range(0, len(X), CHUNK_ROWS):
         rows = slice(start, min(start + CHUNK_ROWS, len(X)))
-        n_rows = rows.stop - rows.start
-        chunk = np.zeros((-(-n_rows // BLOCK_ROWS) * BLOCK_ROWS, X.shape[1]))
-        chunk[:n_rows] = X[rows]
-        chunks.append((rows, chunk))
+        chunks.append((rows, padded_chunk(X[rows]), targets[rows]))
     return chunks
 
 
@@ -138,9 +142,8 @@ class FairLoss:
     network : Network
         Its product must be ``row_scores``.
     head : RealOutputs or SimplexOutputs
-    blocks : list of (slice, ndarray of shape (256 k, n_features))
-        The records, from :func:`padded_chunks`.
-    targets : ndarray of shape (n_records, n_outputs)
+    blocks : iterable of (slice, ndarray of shape (256 k, n_features), ndarray)
+        The records and their targets, as from :func:`padded_chunks`; read twice.
     loss_weight : float
         (1 - alpha) / n, or zero.
     fairness_weight : float
@@ -154,8 +157,7 @@ class FairLoss:
 
     network: Network
     head: RealOutputs | SimplexOutputs
-    blocks: list[tuple[slice, Floats]]
-    targets: Floats
+    blocks: Iterable[tuple[slice, Floats, Floats]]
     loss_weight: float
     fairness_weight: float
     penalty: WassersteinPenalty
@@ -165,23 +167,25 @@ class FairLoss:
 
     def gradient(self, directions: Floats) -> Floats:
         """Gradient at the network's parameters, shape (n_parameters,)."""
-        forwards = [self.network.forward(block) for _, block in self.blocks]
-        pulls = self._pulls(forwards, directions)
+        pulls = self._pulls(directions)
         total = np.zeros_like(self.network.theta)
-        for (rows, _), outputs in zip(self.blocks, forwards, strict=True):
-            total += self._block_gradient(outputs, rows, directions, pulls[rows])
+        for rows, block, targets in self.blocks:
+            outputs = self.network.forward(block)
+            weights = None if pulls is None else pulls[rows]
+            total += self._block_gradient(outputs, targets, directions, weights)
         return total
 
-    def _pulls(self, forwards: list[list[Floats]], directions: Floats) -> Floats:
+    def _pulls(self, directions: Floats) -> Floats | None:
         """Weight of every record's projected gradient, shape (n, n_projections)."""
-        n_records, n_projections = len(self.targets), directions.shape[1]
-        pulls = np.zeros((n_records, n_projections))
         if not self.fairness_weight:
-            return pulls
+            return None
+        n_records, n_projections = len(self.penalty.groups), directions.shape[1]
         projected = np.empty((n_records, n_projections))
-        for (rows, _), outputs in zip(self.blocks, forwards, strict=True):
+        for rows, block, _ in self.blocks:
+            outputs = self.network.forward(block, self.head.layer)
             scores = row_scores(self.head.penalised(outputs), directions)
             projected[rows] = scores[: rows.stop - rows.start]
+        pulls = np.empty_like(projected)
         projected = np.nan_to_num(projected, copy=False, nan=0.0)
         for k, (low, high) in enumerate(
             zip(*self.head.ranges(directions), strict=True)
@@ -191,9 +195,9 @@ class FairLoss:
         pulls *= self.fairness_weight / n_projections
         return pulls
 
-    def _block_gradient(self, outputs, rows, directions, pulls) -> Floats:
+    def _block_gradient(self, outputs, targets, directions, pulls) -> Floats:
         """Share of one block; rows that only fill it up have weight zero."""
-        n_rows = rows.stop - rows.start
+        n_rows = len(targets)
         network, layer = self.network, self.head.layer
         deltas = [np.zeros_like(h) for h in outputs[1:]]
         usable = np.ones(len(outputs[0]), dtype=bool)
@@ -212,9 +216,9 @@ class FairLoss:
             usable[~finite] = False
 
         if self.loss_weight:
-            targets = np.zeros((len(outputs[0]), self.targets.shape[1]))
-            targets[:n_rows] = self.targets[rows]
-            gradient = self.head.loss_gradient(outputs, targets)
+            wanted = np.zeros((len(outputs[0]), targets.shape[1]))
+            wanted[:n_rows] = targets
+            gradient = self.head.loss_gradient(outputs, wanted)
             parts = network.backward(outputs, gradient)
             add(parts, outputs, self.loss_weight, self.clip_norm)
         if self.fairness_weight:

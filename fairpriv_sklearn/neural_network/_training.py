@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_LARGEST = 1e6
+
 
 def noisy_descent(
     theta: Floats,
@@ -40,6 +42,8 @@ def noisy_descent(
     for step in range(n_steps):
         gradient = noisy_gradient() + decay * theta
         optimizer.step(theta, gradient, learning_rate)
+        # Weights of this size say nothing any more; infinities would become NaN.
+        np.clip(theta, -_LARGEST, _LARGEST, out=theta)
         project()
         if step >= n_steps // 2:
             total += theta

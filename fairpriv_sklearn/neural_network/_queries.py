@@ -1,0 +1,224 @@
+"""What the networks ask of private rows: counts, and one gradient a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._network import Network
+from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from fairpriv_sklearn.neural_network._objective import (
+    CHUNK_ROWS,
+    MAX_RECORDS,
+    FairLoss,
+    GradientSensitivity,
+    RealOutputs,
+    SimplexOutputs,
+    padded_chunk,
+)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LARGEST_FLOOR = 1 << 22
+"""A floor above this lowers the noise no more, and costs memory for dummies."""
+
+
+@dataclass(frozen=True)
+class CellSizes(Query):
+    """The number of records of every cell: of a group, or of a label in a group.
+
+    One cell counts all records.
+    """
+
+    name = "sizes"
+    theorem = "privacy/accounting:lemma-a"
+
+    n_cells: int
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_cells
+
+    def sensitivity(self, neighboring: str) -> float:
+        return counts_l2(neighboring)
+
+    def of_block(self, block, state):
+        cells = block.cell if self.n_cells > 1 else np.zeros(block.n_rows, np.int64)
+        return np.bincount(cells, minlength=self.n_cells)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Public sizes: what the loss is divided by, and the floors of the cells."""
+
+    n_records: float
+    floors: Integers
+
+
+def public_sizes(
+    wall: PrivacyFilter,
+    rows: Rows,
+    shape: tuple[int, int],
+    *,
+    n_counts: int,
+    floor: int | None,
+) -> Sizes:
+    """Release the planned counts, and turn them into floors and a number of records.
+
+    Parameters
+    ----------
+    wall : PrivacyFilter
+        Whose plan has `n_counts` sizes, if any.
+    rows : Rows
+    shape : tuple of int
+        Number of labels compared inside, and of groups.
+    n_counts : int
+        One for each cell, one for all, or none.
+    floor : int or None
+        Public floor that takes the place of noisy counts.
+    """
+    floors, noisy, least = np.full(shape, floor or 1), None, 1.0
+    if n_counts:
+        query = CellSizes(n_counts)
+        noisy = wall.release(query, rows)
+        # A group that drowns in the noise of its count is filled with dummies up to
+        # that noise: cheaper than the noise that a floor of one would need.
+        least = max(1.0, 2 * wall.scale(query))
+        if n_counts > 1:
+            floors = np.clip(np.rint(noisy), least, LARGEST_FLOOR)
+            floors = np.ceil(floors).astype(np.int64).reshape(shape)
+    if wall.neighboring == "add_remove":
+        return Sizes(max(float(noisy.sum()), least), floors)
+    return Sizes(rows.n_rows, np.minimum(floors, max(1, rows.n_rows)))
+
+
+@dataclass
+class TrainingState:
+    """Where a fit stands: released parameters, and codes that never leave the query.
+
+    Attributes
+    ----------
+    network : Network
+        Released parameters.
+    directions : ndarray of shape (width, n_projections)
+        Public.
+    penalty : WassersteinPenalty or None
+        Private codes of the records, read in the first step; not released.
+    """
+
+    network: Network
+    directions: Floats
+    penalty: WassersteinPenalty | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkGradient(Query):
+    """Clipped gradient of loss and penalty, the part above the penalty in `ratio`.
+
+    Attributes
+    ----------
+    head : RealOutputs or SimplexOutputs
+    targets : callable
+        Targets of a block of rows.
+    bound : GradientSensitivity
+    ratio : float
+        Unit of the parameters above the penalised layer, which get less noise.
+    n_below, n_above : int
+        Number of parameters below and above.
+    sizes : Sizes
+    fairness_weight, clip_norm, projection_clip_norm : float
+    exact : bool
+        Whether projections are rounded to the grid that the proof asks for.
+    """
+
+    name = "gradients"
+    theorem = "user_guide/networks:network-step"
+
+    head: RealOutputs | SimplexOutputs
+    targets: Callable[[SimpleNamespace], Floats]
+    bound: GradientSensitivity
+    ratio: float
+    n_below: int
+    n_above: int
+    sizes: Sizes
+    fairness_weight: float
+    clip_norm: float
+    projection_clip_norm: float
+    exact: bool
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_below + self.n_above
+
+    @property
+    def max_rows(self) -> int:
+        return MAX_RECORDS
+
+    @property
+    def units(self) -> Floats:
+        """Unit of every parameter."""
+        return np.repeat([1.0, self.ratio], [self.n_below, self.n_above])
+
+    def sensitivity(self, neighboring: str) -> float:
+        return self.bound.scaled(self.ratio)
+
+    def of_rows(self, rows: Rows, state: TrainingState) -> Floats:
+        if state.penalty is None:
+            state.penalty = self._penalty(rows)
+        loss = FairLoss(
+            state.network,
+            self.head,
+            _Chunks(rows, self.targets),
+            (1 - self.fairness_weight) / self.sizes.n_records,
+            self.fairness_weight,
+            state.penalty,
+            self.clip_norm,
+            self.projection_clip_norm,
+            self.exact,
+        )
+        return loss.gradient(state.directions) / self.units
+
+    def _penalty(self, rows: Rows) -> WassersteinPenalty:
+        floors = self.sizes.floors
+        cells = np.zeros(0, dtype=np.int64)
+        if self.fairness_weight:
+            blocks = [block.cell for block in rows.blocks(CHUNK_ROWS)]
+            cells = np.concatenate([cells, *blocks])
+        groups = floors.shape[1]
+        return WassersteinPenalty(cells % groups, cells // groups, floors)
+
+
+class _Chunks:
+    """Padded chunks of private rows with their targets, as often as asked for."""
+
+    def __init__(self, rows: Rows, targets: Callable):
+        self._rows, self._targets = rows, targets
+
+    def __iter__(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        start = 0
+        for block in self._rows.blocks(CHUNK_ROWS):
+            rows = slice(start, start + block.n_rows)
+            yield rows, padded_chunk(block.x), self._targets(block)
+            start = rows.stop
+
+
+def plan_sizes(
+    *,
+    fairness_weight: float,
+    floor: int | None,
+    shape: tuple[int, int],
+    neighboring: str,
+    is_private: bool,
+) -> int:
+    """Return how many noisy counts a fit needs: one per cell, one for all, or none."""
+    if fairness_weight > 0 and (floor is None or not is_private):
+        return math.prod(shape)
+    return int(neighboring == "add_remove")
