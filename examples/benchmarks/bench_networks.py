@@ -54,8 +54,7 @@ def our_epoch(sizes, X, Y, groups, weight):
     loss = FairLoss(
         network,
         RealOutputs(layer),
-        padded_chunks(X),
-        X if len(sizes) > 3 else Y,
+        padded_chunks(X, X if len(sizes) > 3 else Y),
         (1 - weight) / N,
         weight,
         WassersteinPenalty(groups, np.zeros_like(groups), floors),
