@@ -67,7 +67,7 @@ def real(name: str, value):
     """A real number; its range is the function's own to check."""
     if not is_number(value):
         raise TypeError(f"{name} must be a number, got {described(value)}.")
-    if isinstance(value, Integral) and abs(value) > 2**1000:
+    if isinstance(value, int) and abs(value) > 2**1000:
         return math.inf if value > 0 else -math.inf
     return value
 
@@ -158,7 +158,7 @@ def seed(name: str, value):
     if isinstance(value, np.random.RandomState | np.random.Generator) or value is None:
         return value
     if isinstance(value, Integral) and not isinstance(value, bool | np.bool_):
-        if 0 <= value < 2**32:
+        if 0 <= int(value) < 2**32:
             return int(value)
     raise ValueError(
         f"{name} must be None, an int in [0, 2**32 - 1] or a RandomState, got "

@@ -643,7 +643,7 @@ class PrivacyFilter:
             raise PlanError("These rows belong to another branch of a random split.")
 
     def _check_sample(self, line: Release, rows: Rows) -> None:
-        how, rate = line.sampling
+        how, rate = line.sampling or ("", 0.0)
         if rows._sampled is None or rows._sampled[0] != how or rows._sampled[1] > rate:
             raise PlanError(f"{line.name!r} is paid for on a sample of rate {rate}.")
 
@@ -756,7 +756,7 @@ def recording(replay: Recording | None = None):
 
 
 def _taped(query, mechanism, neighboring, exact, released) -> NDArray:
-    parameter = getattr(mechanism, "mu", getattr(mechanism, "epsilon", None))
+    parameter = mechanism.mu if hasattr(mechanism, "mu") else mechanism.epsilon
     for recorder in tuple(_recorders):
         crossing = Crossing(
             query.name,

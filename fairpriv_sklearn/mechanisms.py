@@ -101,7 +101,8 @@ class NoiseSource:
         u : ndarray of dtype float64
             Midpoints of 2**52 equal cells: neither 0 nor 1 can occur.
         """
-        return ((self.uint64(size) >> np.uint64(12)) + 0.5) * 2.0**-52
+        words = self.uint64(size) >> np.uint64(12)
+        return (words.astype(np.float64) + 0.5) * 2.0**-52
 
     def bernoulli(self, size: Size, p: float) -> NDArray[np.bool_]:
         """Toss independent coins.
@@ -258,9 +259,9 @@ def noise_source(random_state=None) -> NoiseSource:
     if random_state is None:
         return NoiseSource(_system_words, is_secure=True)
     if isinstance(random_state, numbers.Integral):
-        seed = int(random_state)
-        if seed < 0:
-            raise ValueError(f"random_state must not be negative, got {seed}.")
+        seed: int | NDArray[np.uint32] = int(random_state)
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state}.")
     elif isinstance(random_state, np.random.RandomState):
         seed = random_state.randint(0, 1 << 32, size=4, dtype=np.uint32)
     elif isinstance(random_state, np.random.Generator):

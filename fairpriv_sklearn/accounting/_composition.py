@@ -158,7 +158,7 @@ def _options(events: tuple[PrivacyEvent, ...]) -> tuple[_Composition, ...]:
         choices = _undominated(_options(split.left) + _options(split.right))
         if len(options) * len(choices) > _MAX_OPTIONS:
             # Too many sides to follow: pay for all of them.
-            choices = (_sum(choices),)
+            choices = [_sum(choices)]
         options = _undominated([o.plus(c) for o in options for c in choices])
     return tuple(options)
 

@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 
+@dataclass(frozen=True)
 class PrivacyEvent:
     """Base of the events; `kind` names one in the stored form."""
 

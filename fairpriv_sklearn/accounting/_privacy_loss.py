@@ -116,7 +116,7 @@ def _randomized_response(
     epsilon: float, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return losses and weights of `count` equal releases: a binomial distribution."""
-    minus = np.arange(count + 1)
+    minus = np.arange(count + 1, dtype=np.float64)
     log_choose = gammaln(count + 1) - gammaln(minus + 1) - gammaln(count - minus + 1)
     log_plus = -math.log1p(math.exp(-epsilon))  # log of exp(eps) / (1 + exp(eps))
     weights = np.exp(log_choose + count * log_plus - minus * epsilon)
@@ -132,8 +132,8 @@ def _thin(
     highest = losses.max()
     step = (highest - losses.min()) / (_MAX_ATOMS // 2)
     cell = np.floor((highest - losses) / step).astype(np.int64)
-    merged = np.bincount(cell, weights)
-    return highest - step * np.arange(merged.size), merged
+    merged = np.bincount(cell, weights).astype(np.float64)
+    return highest - step * np.arange(merged.size, dtype=np.float64), merged
 
 
 # --- Sampled Gaussian releases --------------------------------------------------------
@@ -159,7 +159,7 @@ def _privacy_loss_distribution(total: _Composition):
         remove, add = _sampled_curves(q, 1.0 / noise_multiplier)
         highest = _largest_sampled_loss(q, 1.0 / noise_multiplier)
         if kind == "poisson_gaussian":
-            pmfs = (
+            pmfs: tuple = (
                 _connect_dots(remove, add, highest, step),
                 _connect_dots(add, remove, highest, step),
             )
@@ -239,7 +239,7 @@ def _connect_dots(forward: Curve, backward: Curve, highest: float, step: float):
     """
     from dp_accounting.pld.pld_pmf import DensePLDPmf
 
-    epsilon = step * np.arange(math.ceil(highest / step) + 1)
+    epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64)
     deltas = forward(epsilon)
     positive = _polygon_masses(deltas, step)
     negative = _polygon_masses(backward(epsilon), step) * np.exp(-epsilon[1:])

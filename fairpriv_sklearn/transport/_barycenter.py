@@ -588,7 +588,7 @@ def _merged_quantiles(
 def _stationarity(result: BarycenterResult) -> float:
     """Largest wrong-signed one-sided derivative, relative to the size of the grid."""
     grid, cdfs, tolerance = result.grid, result.source_cdf, result.tolerance
-    middles, levels = grid[:-1] + grid[1:], result.levels
+    middles, levels = grid[:-1] + grid[1:], np.asarray(result.levels)
     width = 2 * np.finfo(np.float64).eps  # levels are known to rounding only
 
     def slope(c: Floats) -> Floats:
@@ -665,8 +665,8 @@ def _linear_program(
     targets = np.empty((n_groups, k))
     for row, (plan, mass) in enumerate(plans):
         # Solvers leave tiny negative masses and row sums slightly off.
-        cleaned = np.maximum(plan.value, 0.0)
+        cleaned = np.maximum(np.asarray(plan.value), 0.0)
         cleaned *= (mass / cleaned.sum(axis=1))[:, None]
-        target = np.cumsum(cleaned.sum(axis=0))
-        targets[row] = target / target[-1]
+        cdf = np.cumsum(cleaned.sum(axis=0))
+        targets[row] = cdf / cdf[-1]
     return targets
