@@ -113,6 +113,12 @@ class Rows:
         rows._reader = self._reader
         return rows
 
+    def with_columns(self, **columns) -> Rows:
+        """The same rows with more columns, functions of each row: scores, say."""
+        rows = type(self)(self.n_rows, **{**self._columns, **columns})
+        rows._reader = self._reader
+        return rows
+
     def __reduce__(self):
         raise TypeError("Private rows are neither pickled nor copied.")
 

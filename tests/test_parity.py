@@ -8,13 +8,35 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._queries import (
+    CellCounts,
+    MarginCounts,
+    SoftCounts,
+)
 
 SQRT2 = 2**0.5
 
 
 def random_scores(rng, n_rows, n_classes):
     return rng.dirichlet(np.full(n_classes, 0.5), size=n_rows)
+
+
+def soft_sums(scores, codes, n_groups, smoothing, labels=None):
+    """The query ``offsets -> sums`` of the gradient mechanism, as a fit asks it."""
+    n_classes = scores.shape[1]
+    if labels is None and n_classes == 2:
+        query = MarginCounts(n_groups, smoothing)
+        n_margins = len(parity.margin_grid(smoothing))
+        places = codes * n_margins + parity.margin_bins(scores, smoothing)
+        rows = Rows(len(codes), places=places)
+    else:
+        cells = codes if labels is None else labels * n_groups + codes
+        n_conditions = 1 if labels is None else n_classes
+        query = SoftCounts(n_conditions, n_groups, n_classes, smoothing)
+        rows = Rows(len(codes), scores=scores, groups=codes, cells=cells)
+    return lambda offsets: query.of_rows(rows, offsets)
 
 
 # --- sums over groups of records ----------------------------------------------------
@@ -29,7 +51,7 @@ def test_soft_sums_are_sums_of_softmax_rows(n_classes):
     beta = 0.05
     rows = softmax((p - offsets[0][codes]) / beta, axis=1)
     expected = np.array([rows[codes == s].sum(axis=0) for s in range(3)])
-    sums = parity.soft_sums(p, codes, 3, beta)(offsets)
+    sums = soft_sums(p, codes, 3, beta)(offsets)
     # Two classes: margins are rounded to beta / 16, a slope of at most 1 / (4 beta)
     # for half a cell; sums are cut to 2**-30 per row.
     width = 500 * (0.25 / 32 if n_classes == 2 else 2.0**-29)
@@ -44,7 +66,7 @@ def test_cell_sums_are_sums_of_the_rule_by_true_class():
     offsets = rng.uniform(-0.3, 0.3, size=(3, 2, 3))
     shifted = p - np.einsum("ny,nyk->nk", p, offsets[:, codes].swapaxes(0, 1))
     rows = softmax(shifted / 0.05, axis=1)
-    sums = parity.soft_sums(p, codes, 2, 0.05, labels)(offsets)
+    sums = soft_sums(p, codes, 2, 0.05, labels)(offsets)
     for y in range(3):
         for s in range(2):
             expected = rows[(labels == y) & (codes == s)].sum(axis=0)
@@ -78,9 +100,7 @@ def test_sensitivity_of_a_release(n_classes, by_labels):
 
         def query(rows, p=p, codes=codes, labels=labels, offsets=offsets, beta=beta):
             marks = labels[rows] if by_labels else None
-            return parity.soft_sums(p[rows], codes[rows], n_groups, beta, marks)(
-                offsets
-            )
+            return soft_sums(p[rows], codes[rows], n_groups, beta, marks)(offsets)
 
         kept = np.arange(n_rows - 1)
         with_first = query(rng.permutation(np.append(kept, n_rows - 1)))
@@ -103,13 +123,13 @@ def test_a_record_counts_the_same_wherever_it_stands(n_classes):
     p = random_scores(rng, 10_000, n_classes)
     codes = rng.integers(2, size=10_000)
     offsets = rng.uniform(-0.2, 0.2, size=(1, 2, n_classes))
-    total = parity.soft_sums(p, codes, 2, 0.02)(offsets)
+    total = soft_sums(p, codes, 2, 0.02)(offsets)
     order = rng.permutation(10_000)
     for layout in (np.ascontiguousarray, np.asfortranarray):
-        again = parity.soft_sums(layout(p[order]), codes[order], 2, 0.02)(offsets)
+        again = soft_sums(layout(p[order]), codes[order], 2, 0.02)(offsets)
         assert_array_equal(again, total)
     parts = sum(
-        parity.soft_sums(p[rows], codes[rows], 2, 0.02)(offsets)
+        soft_sums(p[rows], codes[rows], 2, 0.02)(offsets)
         for rows in np.array_split(order, [1, 7, 300, 5000])
     )
     assert_array_equal(parts, total)
@@ -117,7 +137,7 @@ def test_a_record_counts_the_same_wherever_it_stands(n_classes):
 
 def test_empty_tables_and_groups_count_zero():
     for n_classes in (2, 3):
-        query = parity.soft_sums(
+        query = soft_sums(
             np.empty((0, n_classes)), np.empty(0, dtype=np.int64), 3, 0.02
         )
         assert_array_equal(
@@ -130,7 +150,7 @@ def test_empty_tables_and_groups_count_zero():
 
 def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.01):
     offsets, sizes = parity.fit_offsets(
-        parity.soft_sums(p, codes, n_groups, smoothing),
+        soft_sums(p, codes, n_groups, smoothing),
         steered=np.ones((1, p.shape[1]), dtype=bool),
         n_groups=n_groups,
         noise_scale=0.0,
@@ -193,7 +213,7 @@ def test_offsets_by_true_class_narrow_the_gap_in_error_rates():
     labels = (rng.random(n_rows) < p1).astype(np.int64)
     steered = np.array([[False, True], [False, True]])
     offsets, _ = parity.fit_offsets(
-        parity.soft_sums(p, codes, 2, 0.02, labels),
+        soft_sums(p, codes, 2, 0.02, labels),
         steered=steered,
         n_groups=2,
         noise_scale=0.0,
@@ -219,7 +239,7 @@ def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     """An empty group must not throw the others off, nor produce NaN."""
     p, codes = shifted_population(np.random.default_rng(6), 3000, 3)
     rng = np.random.default_rng(7)
-    query = parity.soft_sums(p, codes, 3, 0.02)
+    query = soft_sums(p, codes, 3, 0.02)
     offsets, sizes = parity.fit_offsets(
         lambda nu: query(nu) + rng.normal(scale=20, size=nu.shape),
         steered=np.ones((1, 3), dtype=bool),
@@ -352,11 +372,18 @@ def test_cell_counts_change_by_one_record():
     rng = np.random.default_rng(11)
     for _ in range(200):
         bins, cells = rng.integers(5, size=9), rng.integers(4, size=9)
-        counts = parity.cell_counts(bins, cells, (2, 2, 5))
+        counts = CellCounts((2, 2, 5)).of_rows(
+            Rows(len(cells), cells=cells * 5 + bins), None
+        )
         assert counts.sum() == 9 and counts.dtype == np.int64
         assert counts.ravel()[cells[0] * 5 + bins[0]] >= 1
         bins[0], cells[0] = rng.integers(5), rng.integers(4)
-        change = parity.cell_counts(bins, cells, (2, 2, 5)) - counts
+        change = (
+            CellCounts((2, 2, 5)).of_rows(
+                Rows(len(cells), cells=cells * 5 + bins), None
+            )
+            - counts
+        )
         assert np.abs(change).sum() <= 2
 
 

@@ -9,7 +9,12 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
+from fairpriv_sklearn._sensitivity import counts_l1, counts_l2
+from fairpriv_sklearn.mechanisms import (
+    DiscreteLaplaceMechanism,
+    NoiseSource,
+    noise_source,
+)
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     equalized_odds_difference,
@@ -219,9 +224,12 @@ def _rehearse_classifier(estimator, sizes, source: NoiseSource):
 
 
 def _noise_scale(classifier) -> float:
-    mechanism, _ = classifier._mechanism()
-    variance = getattr(mechanism, "variance", None)
-    return mechanism.scale if variance is None else variance**0.5
+    (line, *_), _ = classifier._plan()
+    if line.kind == "pure":
+        sensitivity = counts_l1(classifier.neighboring)
+        mechanism = DiscreteLaplaceMechanism(sensitivity, line.parameter)
+        return mechanism.variance**0.5
+    return counts_l2(classifier.neighboring) / line.parameter
 
 
 def _mixture(sizes, n_classes: int, source: NoiseSource):

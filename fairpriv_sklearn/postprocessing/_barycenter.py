@@ -30,32 +30,30 @@ from fairpriv_sklearn._groups import (
     predict_groups,
     sensitive_positions,
 )
-from fairpriv_sklearn._rowwise import (
-    repeats_are_spread,
-    repeats_share_a_draw,
-    row_uniforms,
-)
+from fairpriv_sklearn._purity import RowPureMixin
+from fairpriv_sklearn._rowwise import row_uniforms
 from fairpriv_sklearn._sklearn import (
     HasMethods,
     Interval,
     StrOptions,
     fit_context,
-    safe_indexing,
 )
-from fairpriv_sklearn.accounting import (
-    PureEvent,
-)
-from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
-    call_base,
-    fit_first_phase,
+    ConstantRegressor,
+    Model,
+    Phases,
     inherit_input_tags,
     metadata_routing,
-    take_rows,
+    private_rows,
+    requested,
+    score_rows,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
+from fairpriv_sklearn.privacy import warn_leak
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter
 
 # Number of bins where it may not depend on the number of rows (add/remove).
@@ -65,10 +63,12 @@ BINS_WITHOUT_N = 36
 # of sensitivity one, so little is enough.
 ATOMS_SHARE = 0.05
 
-L1_SENSITIVITY = {"replace_one": 2, "add_remove": 1}
+# The most bins that a rule may ask for; the plan is made before it is known.
+MOST_BINS = 192
+WHAT_IS_RELEASED = "score counts per group with discrete Laplace noise"
 
 
-class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
+class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
     """What the transformer and the regressor share: release, solve, remap."""
 
     _renamed = {"randomized": "output"}
@@ -111,15 +111,10 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             estimators.append(estimator)
         return estimators
 
-    @property
-    def __fairpriv_row_pure__(self) -> bool:
-        """Whether an answer is a function of its row alone, for any batch.
-
-        A randomised output spreads identical rows over their targets: it may answer the
-        public, and nothing private may be fitted on its answers.
-        """
+    def _spreads(self) -> bool:
+        # Not fitted yet: "auto" may turn out either way.
         outputs = getattr(self, "output_", [self.output])
-        return all(output in ("continuous", "mean") for output in outputs)
+        return any(output in ("auto", "randomized") for output in outputs)
 
     def _public_bounds(self, values: np.ndarray):
         """Bounds per column of `values` and the fact taken as public."""
@@ -138,70 +133,48 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             name, (lower.tolist(), upper.tolist()), from_data=False
         )
 
-    def _plan(self, n_rows: int, n_columns: int) -> list[DiscreteLaplaceMechanism]:
-        """Mechanisms of one column's releases: functions of public numbers only."""
+    def _plan(self, n_columns: int) -> list[Release]:
+        """What the calibration releases: a function of public numbers only."""
+        most = MOST_BINS if self.n_bins == "auto" else self.n_bins
+        n_counts = n_columns * len(self.groups_) * most
+        if self.output != "auto":
+            return [Release("counts", "pure", self.epsilon, n_counts)]
+        share = 0.0 if np.isinf(self.epsilon) else ATOMS_SHARE
+        return [
+            Release("counts", "pure", (1 - share) * self.epsilon, n_counts),
+            Release("distinct", "pure", (share or 1) * self.epsilon, n_columns),
+        ]
+
+    def _release(self, wall: PrivacyFilter, rows: Rows, bounds, source) -> None:
+        """Release the counts of every column, then solve."""
+        pairs = tuple(map(tuple, bounds.tolist()))
         # The coins may leave no row to calibrate: estimate as if there were one.
         public_n = self.neighboring == "replace_one"
-        self._n_public = max(n_rows, 1) if public_n else None
-        self._n_columns = n_columns
-        share = ATOMS_SHARE if self.output == "auto" else 0.0
-        epsilon = self.epsilon / n_columns
-        if np.isinf(epsilon):
-            counts = DiscreteLaplaceMechanism(L1_SENSITIVITY[self.neighboring], epsilon)
-            distinct = DiscreteLaplaceMechanism(1, epsilon)
-        else:
-            counts = DiscreteLaplaceMechanism(
-                L1_SENSITIVITY[self.neighboring], epsilon * (1 - share)
-            )
-            distinct = DiscreteLaplaceMechanism(1, epsilon * share) if share else None
-        return [counts, distinct] if share else [counts]
-
-    def _guarantee(self, mechanisms, n_columns, assumptions, source):
-        return PrivacyGuarantee.from_events(
-            [PureEvent(one.epsilon_spent) for one in mechanisms] * n_columns,
-            delta=0.0,
-            neighboring=self.neighboring,
-            mechanism="score counts per group with discrete Laplace noise",
-            assumptions=assumptions,
-            noise_is_secure=source.is_secure,
-        )
-
-    def _release(self, scores, codes, bounds, mechanisms, source):
-        """Release the counts of every column, then solve."""
-        mechanism, *atoms = mechanisms
-        distinct = self._release_distinct(scores, bounds, atoms, source)
-        if self._n_public is not None:
-            self._choose_output(distinct, atoms, self._n_public)
+        self._n_public = max(rows.n_rows, 1) if public_n else None
+        distinct, scale = None, 0.0
+        if self.output == "auto":
+            query = DistinctScores(pairs)
+            distinct, scale = wall.release(query, rows), wall.scale(query)
+        if public_n:
+            self._choose_output(distinct, scale, self._n_public, len(pairs))
         self.n_bins_ = self._number_of_bins()
-        exact = np.array(
-            [
-                count_scores(column, codes, len(self.groups_), pair, self.n_bins_)
-                for column, pair in zip(scores.T, bounds, strict=True)
-            ]
-        )
-        self.counts_ = mechanism.release(exact, source)
-        if self._n_public is None:
-            self._choose_output(distinct, atoms, float(self.counts_[0].sum()))
+        query = ScoreCounts(pairs, len(self.groups_), self.n_bins_)
+        self.counts_ = wall.release(query, rows)
+        if not public_n:
+            total = float(self.counts_[0].sum())
+            self._choose_output(distinct, scale, total, len(pairs))
         self.bounds_ = bounds
+        mechanism = wall.mechanism_of(query)
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
         self._key = source.key(32)
         self._solve()
 
-    def _release_distinct(self, scores, bounds, atoms, source):
-        """Noisy numbers of distinct scores by column, if the output hangs on them."""
-        if not atoms:
-            return None
-        pairs = zip(scores.T, bounds, strict=True)
-        exact = [histogram.distinct_scores(column, pair) for column, pair in pairs]
-        return atoms[0].release(np.array(exact, dtype=np.int64), source)
-
-    def _choose_output(self, distinct, atoms, n) -> None:
+    def _choose_output(self, distinct, scale, n, n_columns) -> None:
         """Settle what "auto" stands for, from noisy and public numbers."""
-        if not atoms:
-            self.output_ = [self.output] * self._n_columns
+        if distinct is None:
+            self.output_ = [self.output] * n_columns
             return
-        scale = float(atoms[0].scale)
         self.output_ = [
             "continuous" if histogram.is_continuous(number, n, scale) else "randomized"
             for number in distinct.tolist()
@@ -280,7 +253,7 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
             errors.append(float(largest[-2:].sum()))
         return np.array(errors)
 
-    def _repair(self, scores, codes, rows):
+    def _repair(self, scores, codes, rows, *, spread):
         """Send every score to its target; `rows` key the draws."""
         repaired = np.empty(scores.shape)
         for column, transport in enumerate(self.transports_):
@@ -295,7 +268,6 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
                 if self.output_[column] == "randomized":
                     # Another draw for each column; 1 - u lies in (0, 1].
                     keyed = codes * len(self.transports_) + column
-                    spread = repeats_are_spread()
                     u = 1.0 - row_uniforms(rows, keyed, self._key, spread=spread)
                 repaired[:, column] = repair_scores(
                     values,
@@ -307,18 +279,6 @@ class _BarycenterRepair(AttributeAwareMixin, DPEstimator):
                     u,
                 )
         return repaired
-
-
-def count_scores(scores, codes, n_groups, bounds, n_bins) -> np.ndarray:
-    """Count the scores per group and bin: the one statistic that is released.
-
-    A record adds one to one cell: l1-sensitivity 1 under add/remove, 2 under
-    replace-one, exactly, as the counts are integers and the bin of a score does not
-    depend on other rows.
-    """
-    cells = codes * n_bins + histogram.bin_scores(scores, bounds, n_bins)
-    counts = np.bincount(cells, minlength=n_groups * n_bins)
-    return counts.reshape(n_groups, n_bins).astype(np.int64)
 
 
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:
@@ -553,20 +513,30 @@ class DPBarycenterTransformer(
         -------
         self : DPBarycenterTransformer
         """
+        source = noise_source(self.random_state)
+        rows = Rows(**self._read(scores, y, sensitive_features))
+        wall = PrivacyFilter(
+            self,
+            self._plan(len(self._bounds)),
+            delta=0.0,
+            neighboring=self.neighboring,
+            mechanism=WHAT_IS_RELEASED,
+            facts=self._facts,
+            noise=source,
+            ledger=self.ledger,
+        )
+        wall.reserve()
+        self._release(wall, rows, self._bounds, source)
+        self.privacy_ = wall.guarantee()
+        return self
+
+    def _read(self, scores, y, sensitive_features) -> dict:
+        """The private columns of one table; sets public facts."""
         codes, scores, about_groups = fit_groups(self, scores, sensitive_features)
         scores = check_array(scores, dtype=np.float64)
-        bounds, about_bounds = self._public_bounds(scores)
-        source = noise_source(self.random_state)
-
-        mechanisms = self._plan(*scores.shape)
-        guarantee = self._guarantee(
-            mechanisms, scores.shape[1], (about_groups, about_bounds), source
-        )
-        self._reserve(guarantee)
-
-        self._release(scores, codes, bounds, mechanisms, source)
-        self.privacy_ = guarantee
-        return self
+        self._bounds, about_bounds = self._public_bounds(scores)
+        self._facts = (about_groups, about_bounds)
+        return {"n_rows": len(scores), "scores": scores, "codes": codes}
 
     def transform(self, scores, *, sensitive_features=None):
         """Send the scores to the common distribution.
@@ -581,6 +551,9 @@ class DPBarycenterTransformer(
         -------
         repaired : ndarray of shape (n_samples, n_columns), float64
         """
+        return self._transform(scores, sensitive_features, spread=self._may_spread())
+
+    def _transform(self, scores, sensitive_features, *, spread):
         check_is_fitted(self)
         codes, scores = predict_groups(
             self, scores, sensitive_features, handle_unknown=self.handle_unknown
@@ -591,7 +564,7 @@ class DPBarycenterTransformer(
             histogram.quantize_scores(column, pair)
             for column, pair in zip(scores.T, self.bounds_, strict=True)
         ]
-        return self._repair(scores, codes, np.column_stack(steps))
+        return self._repair(scores, codes, np.column_stack(steps), spread=spread)
 
     def fit_transform(self, scores, y=None, *, sensitive_features=None):
         """Fit and transform the same scores; see `fit` and `transform`.
@@ -614,8 +587,7 @@ class DPBarycenterTransformer(
         self.fit(scores, y, sensitive_features=sensitive_features)
         # In a pipeline the next step learns from these rows: each must be a function
         # of its own record, so identical rows are not spread over their targets.
-        with repeats_share_a_draw():
-            return self.transform(scores, sensitive_features=sensitive_features)
+        return self._transform(scores, sensitive_features, spread=False)
 
     def get_feature_names_out(self, input_features=None):
         """Names of the repaired columns: those of the score columns.
@@ -832,25 +804,38 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         y = check_target(X, y)
         bounds, about_bounds = self._public_bounds(y.reshape(-1, 1))
         source = noise_source(self.random_state)
-
-        phase = fit_first_phase(self, X, y, source, sensitive_features)
-        rows = phase.calibrate
-        # Scoring validates the calibration rows too: before the ledger is asked.
-        scores = self._scores(
-            phase.estimator,
-            "fit",
-            safe_indexing(X, rows),
-            take_rows(sensitive_features, rows),
+        model = Model("estimator", self.estimator, self.base_guarantee)
+        phases = Phases(
+            self,
+            [model],
+            self._plan(1),
+            mechanism=WHAT_IS_RELEASED,
+            facts=(about_groups, about_bounds),
+            source=source,
+            delta=0.0,
         )
-
-        mechanisms = self._plan(len(rows), 1)
-        own = self._guarantee(mechanisms, 1, (about_groups, about_bounds), source)
-        guarantee = phase.total(own, self.base_guarantee)
-        self._reserve(phase.charge(own, guarantee))
-
-        self._release(scores, codes[rows], bounds, mechanisms, source)
-        self.estimator_ = phase.estimator
-        self.privacy_ = guarantee
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", "predict", sensitive_features)
+        rows = private_rows(
+            X,
+            y=y,
+            codes=codes,
+            **{f"fit_{name}": value for name, value in asked.items()},
+            **{f"score_{name}": value for name, value in scored_with.items()},
+        )
+        wall, rows = phases.fit(
+            rows,
+            {"estimator": "y"},
+            {"estimator": ConstantRegressor(bounds.mean())},
+            {"estimator": {name: f"fit_{name}" for name in asked}},
+        )
+        block = rows.whole()
+        metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
+        scores = self._scores(model.fitted, block.X, metadata, private=True)
+        rows = rows.with_columns(scores=scores)
+        self._release(wall, rows, bounds, source)
+        self.estimator_ = model.fitted
+        self.privacy_ = phases.guarantee()
         return self
 
     def predict(self, X, *, sensitive_features=None):
@@ -870,8 +855,12 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
-        scores = self._scores(self.estimator_, "predict", X, sensitive_features)
-        return self._repair(scores, codes, X)[:, 0]
+        asked = requested(self, "predict", "predict", sensitive_features)
+        scores = self._scores(self.estimator_, X, asked, private=False)
+        return self._repair(scores, codes, X, spread=self._may_spread())[:, 0]
+
+    def _wrapped_parts(self):
+        return (getattr(self, "estimator_", None),)
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None):
         """Coefficient of determination of the fair predictions.
@@ -892,13 +881,13 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         y_pred = self.predict(X, sensitive_features=sensitive_features)
         return r2_score(y, y_pred, sample_weight=sample_weight)
 
-    def _scores(self, estimator, caller, X, sensitive_features) -> np.ndarray:
+    def _scores(self, estimator, X, metadata, *, private) -> np.ndarray:
         """Predictions of the wrapped regressor as one column."""
-        scores = call_base(self, estimator, caller, X, sensitive_features)
+        scores = score_rows(self, estimator, "predict", X, metadata, private=private)
         if scores.size != len(scores):
             raise ValueError(
                 "The wrapped regressor must predict one number per row, got an output "
-                f"of shape {scores.shape}."
+                f"of {scores.shape[1:]} numbers."
             )
         return scores.astype(np.float64).reshape(-1, 1)
 

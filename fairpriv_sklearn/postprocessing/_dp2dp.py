@@ -11,46 +11,41 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin
-from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
 from fairpriv_sklearn._groups import AttributeAwareMixin, fit_groups, predict_groups
-from fairpriv_sklearn._rowwise import repeats_are_spread, row_uniforms
+from fairpriv_sklearn._purity import RowPureMixin
+from fairpriv_sklearn._rowwise import row_uniforms
 from fairpriv_sklearn._sklearn import (
     HasMethods,
     Interval,
     StrOptions,
     fit_context,
-    safe_indexing,
 )
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    PureEvent,
-    calibrate_gaussian,
-)
-from fairpriv_sklearn.mechanisms import (
-    DiscreteLaplaceMechanism,
-    GaussianMechanism,
-    noise_source,
-)
+from fairpriv_sklearn._wall import Release
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
-    call_base,
-    fit_first_phase,
+    ConstantClassifier,
+    Model,
+    Phases,
     inherit_input_tags,
     metadata_routing,
-    take_rows,
+    private_rows,
+    requested,
+    score_rows,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee
-
-# Lemma A of the privacy notes: one row of the table per record, norm at most one.
-L2_SENSITIVITY = {"replace_one": 2**0.5, "add_remove": 1.0}
-L1_SENSITIVITY = {"replace_one": 2, "add_remove": 1}
+from fairpriv_sklearn.postprocessing._queries import (
+    CellCounts,
+    MarginCounts,
+    SoftCounts,
+)
 
 # How far the sum of a row's probabilities may be from one: single precision passes.
 SUM_TOLERANCE = 1e-3
@@ -66,7 +61,7 @@ def _has_histogram(estimator) -> bool:
 
 
 class DP2DPClassifier(
-    MetaEstimatorMixin, ClassifierMixin, AttributeAwareMixin, DPEstimator
+    MetaEstimatorMixin, ClassifierMixin, RowPureMixin, AttributeAwareMixin, DPEstimator
 ):
     r"""Fit a classifier and shift its probabilities so that groups are treated alike.
 
@@ -129,7 +124,7 @@ class DP2DPClassifier(
         Size of the first step of "gradient". Range: (0, inf).
     smoothing : float, default=0.02
         Temperature of the softmax that "gradient" counts instead of decisions, in
-        units of probability. Range: (0, inf).
+        units of probability. Range: [1e-6, inf).
     n_bins : int or "auto", default="auto"
         Regions of the probability simplex that "histogram" counts: equal bins of the
         second class's probability, or, for more classes, most probable class times
@@ -290,7 +285,8 @@ class DP2DPClassifier(
         "method": [StrOptions({"auto", "gradient", "histogram"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "smoothing": [Interval(Real, 0, None, closed="neither")],
+        # Below, differences of probabilities over it could overflow.
+        "smoothing": [Interval(Real, 1e-6, None, closed="left")],
         "n_bins": [StrOptions({"auto"}), Interval(Integral, 2, 10_000, closed="both")],
         "classes": ["array-like", None],
     }
@@ -323,35 +319,40 @@ class DP2DPClassifier(
         self._check_method()
         source = noise_source(self.random_state)
 
-        y = self.classes_[labels]
-        phase = fit_first_phase(
-            self, X, y, source, sensitive_features, if_one_label=DummyClassifier()
-        )
-        mechanism, event = self._mechanism()
-        own = PrivacyGuarantee.from_events(
-            [event],
-            delta=self.delta if isinstance(event, GaussianEvent) else 0.0,
-            neighboring=self.neighboring,
+        model = Model("estimator", self.estimator, self.base_guarantee)
+        own, delta = self._plan()
+        phases = Phases(
+            self,
+            [model],
+            own,
             mechanism=self._what_is_released(),
-            assumptions=(about_groups, about_classes),
-            noise_is_secure=source.is_secure,
+            facts=(about_groups, about_classes),
+            source=source,
+            delta=delta,
         )
-        # The wrapped classifier also checks the rows: before the ledger is asked.
-        rows = phase.calibrate
-        scores = np.empty((0, len(self.classes_)))
-        if len(rows):
-            scores = self._probabilities(
-                phase.estimator,
-                "fit",
-                safe_indexing(X, rows),
-                take_rows(sensitive_features, rows),
-            )
-        guarantee = phase.total(own, self.base_guarantee)
-        self._reserve(phase.charge(own, guarantee))
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", "predict_proba", sensitive_features)
+        rows = private_rows(
+            X,
+            y=self.classes_[labels],
+            labels=labels,
+            codes=codes,
+            **{f"fit_{name}": value for name, value in asked.items()},
+            **{f"score_{name}": value for name, value in scored_with.items()},
+        )
+        wall, rows = phases.fit(
+            rows,
+            {"estimator": "y"},
+            {"estimator": ConstantClassifier(self.classes_)},
+            {"estimator": {name: f"fit_{name}" for name in asked}},
+        )
+        block = rows.whole()
+        metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
+        scores = self._probabilities(model.fitted, block.X, metadata, private=True)
 
-        self._calibrate(scores, codes[rows], labels[rows], mechanism, source)
-        self.estimator_ = phase.estimator
-        self.privacy_ = guarantee
+        self._calibrate(wall, rows, block, scores, source)
+        self.estimator_ = model.fitted
+        self.privacy_ = phases.guarantee()
         return self
 
     def predict(self, X, *, sensitive_features=None):
@@ -467,6 +468,12 @@ class DP2DPClassifier(
         by_labels = self.constraint != "demographic_parity"
         return by_labels and self._resolved_method() == "histogram"
 
+    def _spreads(self) -> bool:
+        return self._is_randomised()
+
+    def _wrapped_parts(self):
+        return (getattr(self, "estimator_", None),)
+
     def _check_method(self) -> None:
         if len(self.classes_) > 2 and (
             self.method == "histogram" and self.constraint == "demographic_parity"
@@ -491,20 +498,18 @@ class DP2DPClassifier(
         by_labels = self.constraint != "demographic_parity"
         return 16 if by_labels and len(self.classes_) == 2 else 32
 
-    def _mechanism(self):
-        """The mechanism of one release, and the price of the fit: public numbers."""
-        if self._resolved_method() == "histogram":
-            mechanism = DiscreteLaplaceMechanism(
-                L1_SENSITIVITY[self.neighboring], self.epsilon
-            )
-            return mechanism, PureEvent(mechanism.epsilon_spent)
+    def _plan(self) -> tuple[list[Release], float]:
+        """What the calibration releases, and the delta it needs: public numbers."""
         n_coordinates = int(np.prod(self._table_shape()))
+        if self._resolved_method() == "histogram":
+            return [Release("cells", "pure", self.epsilon, n_coordinates)], 0.0
         n_draws = self.max_iter * n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        mechanism = GaussianMechanism(
-            L2_SENSITIVITY[self.neighboring], mu / self.max_iter**0.5, n_coordinates
+        mu_step = mu / self.max_iter**0.5
+        steps = Release(
+            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
         )
-        return mechanism, GaussianEvent(mu, n_draws)
+        return [steps], self.delta
 
     def _what_is_released(self) -> str:
         rows = "group"
@@ -517,32 +522,36 @@ class DP2DPClassifier(
             "noise"
         )
 
-    def _calibrate(self, scores, codes, labels, mechanism, source) -> None:
+    def _calibrate(self, wall, rows, block, scores, source) -> None:
         """Release the sums or counts and compute the rule from them."""
         shape = self._table_shape()
+        cells = block.codes
+        if shape[0] > 1:
+            cells = block.labels * shape[1] + block.codes
         if self._resolved_method() == "histogram":
             bins = parity.score_bins(scores, self._n_bins())
-            cells = codes if shape[0] == 1 else labels * shape[1] + codes
-            counts = parity.cell_counts(bins, cells, shape)
-            self.counts_ = mechanism.release(counts, source)
-            self._noise_variance = float(mechanism.variance)
-            self._n_public = len(codes) if self.neighboring == "replace_one" else None
+            query = CellCounts(shape)
+            rows = rows.with_columns(cells=cells * shape[2] + bins)
+            self.counts_ = wall.release(query, rows)
+            self._noise_variance = float(wall.mechanism_of(query).variance)
+            self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
             self._key = source.key(32)
             self.n_iter_ = 1
             self._solve_histogram()
             return
-        query = parity.soft_sums(
-            scores,
-            codes,
-            shape[1],
-            self.smoothing,
-            labels=None if shape[0] == 1 else labels,
-        )
+        if shape[0] == 1 and shape[2] == 2:
+            query = MarginCounts(shape[1], self.smoothing)
+            n_margins = len(parity.margin_grid(self.smoothing))
+            places = parity.margin_bins(scores, self.smoothing)
+            rows = rows.with_columns(places=block.codes * n_margins + places)
+        else:
+            query = SoftCounts(*shape, self.smoothing)
+            rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
         offsets, _ = parity.fit_offsets(
-            lambda offsets: mechanism.release(query(offsets), source),
+            lambda offsets: wall.release(query, rows, offsets),
             steered=self._steered(),
             n_groups=shape[1],
-            noise_scale=mechanism.scale,
+            noise_scale=wall.scale(query),
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             tolerance=self.fairness_tolerance,
@@ -587,20 +596,28 @@ class DP2DPClassifier(
 
     # --- the rule --------------------------------------------------------------------
 
-    def _probabilities(self, estimator, caller, X, sensitive_features) -> np.ndarray:
+    def _probabilities(self, estimator, X, metadata, *, private) -> np.ndarray:
         """Probabilities of the wrapped classifier, one column per public class."""
-        scores = call_base(self, estimator, caller, X, sensitive_features)
+        method = self._base_method
+        scores = score_rows(self, estimator, method, X, metadata, private=private)
         seen = np.asarray(estimator.classes_).tolist()
+        if not len(scores):
+            return np.empty((0, len(self.classes_)))
         if scores.ndim != 2 or scores.shape[1] != len(seen):
             raise ValueError(
                 "predict_proba of the wrapped classifier must return one column per "
-                f"class, got shape {scores.shape} for {len(seen)} classes."
+                f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
             )
         scores = scores.astype(np.float64, copy=False)
         # NaN fails both comparisons.
         sums = scores @ np.ones(len(seen))
-        close = np.abs(sums - 1) <= SUM_TOLERANCE
-        if not (close.all() and (scores >= -SUM_TOLERANCE).all()):
+        close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
+            (scores >= -SUM_TOLERANCE).all(axis=1)
+        )
+        if private:
+            # No refusal here may depend on a row: it counts as undecided.
+            scores = np.where(close[:, None], scores, 1 / len(seen))
+        elif not close.all():
             raise ValueError(
                 "predict_proba of the wrapped classifier must return non-negative "
                 "numbers that sum to one in each row."
@@ -624,7 +641,8 @@ class DP2DPClassifier(
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
-        scores = self._probabilities(self.estimator_, caller, X, sensitive_features)
+        asked = requested(self, caller, "predict_proba", sensitive_features)
+        scores = self._probabilities(self.estimator_, X, asked, private=False)
         return scores, codes, X
 
     def _decision_scores(self, caller, X, sensitive_features) -> np.ndarray:
@@ -632,19 +650,16 @@ class DP2DPClassifier(
         if not self._is_randomised():
             return self._shifted(scores, codes)
         chances = self._chances(scores, codes)
-        u = row_uniforms(X, codes, self._key, spread=repeats_are_spread())
+        u = row_uniforms(X, codes, self._key, spread=self._may_spread())
         passed = u[:, None] >= chances.cumsum(axis=1)[:, :-1]
         drawn = passed.sum(axis=1)
         return chances + np.eye(chances.shape[1])[drawn]
 
     def _shifted(self, scores, codes) -> np.ndarray:
         """Probabilities minus the offsets of the group; unknown groups have none."""
-        # Code -1, an unknown group, reads the last entry.
-        pooled = np.zeros((1, *self.offsets_.shape[1:]))
-        offsets = np.take(np.concatenate([self.offsets_, pooled]), codes, axis=0)
-        if offsets.ndim == 3:  # one offset per true class, weighed by its probability
-            offsets = np.einsum("ny,nyk->nk", scores, offsets)
-        return scores - offsets
+        offsets = self.offsets_
+        offsets = offsets[None] if offsets.ndim == 2 else offsets.swapaxes(0, 1)
+        return parity.shifted_scores(scores, codes, offsets).T
 
     def _chances(self, scores, codes) -> np.ndarray:
         """Chance of each class under the randomised rule."""

@@ -4,9 +4,8 @@ A classifier's probabilities ``p`` become decisions in one of two ways. *Offsets
 them per group, ``argmax_k p_k - nu_{s,k}``; *randomised rules* draw the decision from
 a table of probabilities, one row per group and region of the probability simplex.
 
-Only three things here look at records: `soft_sums`, `score_bins` and `cell_counts`.
-Each record adds a vector of norm at most one to one row of a matrix, exactly: parts of
-a record are multiples of ``2**-30`` and are added as integers. Everything else is
+Only `margin_bins`, `shifted_scores`, `softmax_parts` and `score_bins` look at records,
+each row on its own; `_queries` adds up what they give. Everything else is
 post-processing of noisy sums and of public numbers, and costs no privacy.
 """
 
@@ -22,9 +21,6 @@ from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 
 # A record's probabilities are cut down to multiples of this before they are added.
 SUM_GRID = 2.0**-30
-# Rows per block: a block of a few classes stays in the processor's second cache, and
-# its sum of integers below 2**30 is exact in double precision.
-SUM_BLOCK = 4096
 # Margins of two classes are rounded to this part of the smoothing.
 MARGIN_RESOLUTION = 1 / 16
 MAX_MARGIN_BINS = 2**16
@@ -37,167 +33,102 @@ PREFERENCE = 1e-6
 # --- sums over groups of records ----------------------------------------------------
 
 
-class MarginSums:
-    """Soft decision counts per group for two classes.
-
-    The decision depends on the margin ``p_1 - p_0`` alone. Margins are rounded to a
-    public grid once and counted, so that a step costs the same for any number of
-    rows.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, 2)
-    codes : ndarray of shape (n_rows,), int64
-        Group of each row.
-    n_groups : int
-    smoothing : float
-        Temperature ``beta`` of the softmax.
-    """
-
-    def __init__(self, scores, codes, n_groups: int, smoothing: float):
-        n_bins = int(min(np.ceil(2 / (MARGIN_RESOLUTION * smoothing)), MAX_MARGIN_BINS))
-        margins = scores[:, 1] - scores[:, 0]
-        bins = ((margins + 1) * (n_bins / 2)).astype(np.int64)
-        np.clip(bins, 0, n_bins - 1, out=bins)
-        self.smoothing = smoothing
-        self.margins = (np.arange(n_bins) + 0.5) * (2 / n_bins) - 1
-        self.counts = np.bincount(
-            codes * n_bins + bins, minlength=n_groups * n_bins
-        ).reshape(n_groups, n_bins)
-
-    def __call__(self, offsets: np.ndarray) -> np.ndarray:
-        """Sum ``softmax((p - offsets[group]) / beta)`` over each group's rows."""
-        thresholds = offsets[:, 1] - offsets[:, 0]
-        z = (self.margins - thresholds[:, None]) / self.smoothing
-        with np.errstate(over="ignore"):
-            chosen = 1 / (1 + np.exp(-z))
-        ones = np.floor(chosen / SUM_GRID).astype(np.int64)
-        parts = np.stack([round(1 / SUM_GRID) - ones, ones], axis=-1)
-        return (self.counts[:, :, None] * parts).sum(axis=1) * SUM_GRID
+def margin_grid(smoothing: float) -> np.ndarray:
+    """Public grid on which the margins ``p_1 - p_0`` of two classes are counted."""
+    n_bins = int(min(np.ceil(2 / (MARGIN_RESOLUTION * smoothing)), MAX_MARGIN_BINS))
+    return (np.arange(n_bins) + 0.5) * (2 / n_bins) - 1
 
 
-class SoftmaxSums:
-    """Soft decision counts per group (or cell) for any number of classes.
+def margin_bins(scores: np.ndarray, smoothing: float) -> np.ndarray:
+    """Place of each row's margin in `margin_grid`: the decision depends on it alone."""
+    n_bins = len(margin_grid(smoothing))
+    margins = scores[:, 1] - scores[:, 0]
+    bins = ((margins + 1) * (n_bins / 2)).astype(np.int64)
+    return np.clip(bins, 0, n_bins - 1)
+
+
+def margin_parts(margins: np.ndarray, offsets: np.ndarray, smoothing: float):
+    """Soft decisions of two classes at each margin of each group, in units of the grid.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_rows, n_classes)
-    codes : ndarray of shape (n_rows,), int64
-    n_groups : int
+    margins : ndarray of shape (n_margins,)
+    offsets : ndarray of shape (n_groups, 2)
     smoothing : float
-    """
-
-    def __init__(self, scores, codes, n_groups: int, smoothing: float):
-        self.smoothing = smoothing
-        # One array of shape (n_classes, n_rows of the group) per group: sums over
-        # classes then run over whole rows of memory, one element independent of
-        # the next.
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=n_groups))
-        columns = np.ascontiguousarray((scores[order] / smoothing).T)
-        self.groups = np.split(columns, ends[:-1], axis=1)
-
-    def __call__(self, offsets: np.ndarray) -> np.ndarray:
-        """Sum ``softmax((p - offsets[group]) / beta)`` over each group's rows."""
-        shifts = offsets / self.smoothing
-        return np.array(
-            [
-                _softmax_sum(columns, shift)
-                for columns, shift in zip(self.groups, shifts, strict=True)
-            ]
-        )
-
-
-def _softmax_sum(columns: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Add up ``softmax(columns - shift)`` over the columns, on the grid."""
-    n_classes, n_rows = columns.shape
-    total = np.zeros(n_classes, dtype=np.int64)
-    for start in range(0, n_rows, SUM_BLOCK):
-        z = columns[:, start : start + SUM_BLOCK] - shift[:, None]
-        z -= z.max(axis=0)
-        np.exp(z, out=z)
-        z *= (1 / SUM_GRID) / z.sum(axis=0)
-        np.floor(z, out=z)
-        total += z.sum(axis=1).astype(np.int64)
-    return total * SUM_GRID
-
-
-class CellSums:
-    """Soft decision counts per true class and group.
-
-    The rule is linear in the probabilities, ``p_k - sum_y p_y nu[y, group, k]``: the
-    true class of a new row is not known, only its probabilities.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-    codes, labels : ndarray of shape (n_rows,), int64
-    n_groups : int
-    smoothing : float
-    """
-
-    def __init__(self, scores, codes, labels, n_groups: int, smoothing: float):
-        n_classes = scores.shape[1]
-        self.smoothing = smoothing
-        self.cells = [
-            [
-                np.ascontiguousarray(scores[(labels == y) & (codes == s)].T)
-                for s in range(n_groups)
-            ]
-            for y in range(n_classes)
-        ]
-
-    def __call__(self, offsets: np.ndarray) -> np.ndarray:
-        """Sum the soft decisions of each cell under offsets ``nu[y, s, k]``."""
-        sums = np.empty_like(offsets)
-        for y, groups in enumerate(self.cells):
-            for s, columns in enumerate(groups):
-                shifted = columns.copy()
-                for truth, p in enumerate(columns):
-                    shifted -= offsets[truth, s][:, None] * p
-                shifted /= self.smoothing
-                sums[y, s] = _softmax_sum(shifted, np.zeros(len(shifted)))
-        return sums
-
-
-def soft_sums(
-    scores: np.ndarray,
-    codes: np.ndarray,
-    n_groups: int,
-    smoothing: float,
-    labels: np.ndarray | None = None,
-) -> Callable[[np.ndarray], np.ndarray]:
-    r"""Return the query ``offsets -> Y`` of the gradient mechanism.
-
-    .. math:: Y_s = \sum_{i : s_i = s} \mathrm{softmax}((p_i - \nu_s) / \beta)
-
-    A record adds one vector of non-negative parts with sum at most one to one row of
-    `Y`: the Euclidean sensitivity of one call is 1 if a record is added or removed
-    and :math:`\sqrt 2` if one is replaced, its group and label included.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Class probabilities.
-    codes : ndarray of shape (n_rows,), int64
-        Group of each row, from 0 to ``n_groups - 1``. Groups may be empty.
-    n_groups : int
-    smoothing : float
-        Temperature :math:`\beta`, positive.
-    labels : ndarray of shape (n_rows,), int64, default=None
-        True class of each row, if each has sums and offsets of its own.
+        Temperature of the softmax.
 
     Returns
     -------
-    query : callable
-        Takes offsets of shape (n_conditions, n_groups, n_classes), returns sums of
-        that shape; one condition, or one per true class if `labels` are given.
+    parts : ndarray of shape (n_groups, n_margins, 2), int64
     """
-    if labels is not None:
-        return CellSums(scores, codes, labels, n_groups, smoothing)
-    kind = MarginSums if scores.shape[1] == 2 else SoftmaxSums
-    sums = kind(scores, codes, n_groups, smoothing)
-    return lambda offsets: sums(offsets[0])[None]
+    thresholds = offsets[:, 1] - offsets[:, 0]
+    z = (margins - thresholds[:, None]) / smoothing
+    with np.errstate(over="ignore"):
+        chosen = 1 / (1 + np.exp(-z))
+    ones = np.floor(chosen / SUM_GRID).astype(np.int64)
+    return np.stack([round(1 / SUM_GRID) - ones, ones], axis=-1)
+
+
+def shifted_scores(scores, groups, offsets) -> np.ndarray:
+    r"""Subtract the offsets of a row's group, or of its mixture of groups.
+
+    .. math:: p_k - \sum_s G_s \nu_{s,k}, \qquad
+        p_k - \sum_y p_y \sum_s G_s \nu_{y,s,k} \text{ with several conditions,}
+
+    element by element: a row's result does not depend on other rows.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_classes)
+    groups : ndarray of shape (n_rows,), int64, or (n_rows, n_groups)
+        Group codes, -1 for no offset, or the shares G.
+    offsets : ndarray of shape (n_conditions, n_groups, n_classes)
+
+    Returns
+    -------
+    shifted : ndarray of shape (n_classes, n_rows)
+    """
+    scores = np.ascontiguousarray(scores.T)
+    shifted = scores.copy()
+    if groups.ndim == 1:
+        nothing = np.zeros((len(offsets), 1, offsets.shape[2]))
+        offsets = np.concatenate([offsets, nothing], axis=1)
+    else:
+        groups = np.ascontiguousarray(groups.T)
+    for condition, table in enumerate(offsets):
+        for k, column in enumerate(table.T):
+            if not column.any():
+                continue
+            if groups.ndim == 1:
+                shift = column[groups]
+            else:
+                shift = np.zeros(scores.shape[1])
+                for share, offset in zip(groups, column, strict=True):
+                    shift += share * offset
+            if len(offsets) > 1:
+                shift *= scores[condition]
+            shifted[k] -= shift
+    return shifted
+
+
+def softmax_parts(shifted: np.ndarray, smoothing: float) -> np.ndarray:
+    """Soft decisions ``softmax(shifted / smoothing)``, cut to the grid, in its units.
+
+    Parameters
+    ----------
+    shifted : ndarray of shape (n_classes, n_rows)
+    smoothing : float
+
+    Returns
+    -------
+    parts : ndarray of shape (n_classes, n_rows)
+        Integers; a row's sum is at most ``2**30``.
+    """
+    z = shifted / smoothing
+    z -= z.max(axis=0)
+    np.exp(z, out=z)
+    z *= (1 / SUM_GRID) / z.sum(axis=0)
+    return np.floor(z, out=z)
 
 
 # --- offsets by noisy gradient steps ------------------------------------------------
@@ -471,24 +402,6 @@ def bin_classes(n_classes: int, n_bins: int) -> np.ndarray:
     if n_classes == 2:
         return (np.arange(n_regions) + 0.5 > n_regions / 2).astype(np.int64)
     return np.arange(n_regions) // (n_regions // n_classes)
-
-
-def cell_counts(bins: np.ndarray, cells: np.ndarray, shape: tuple) -> np.ndarray:
-    """Count the rows of each cell in each region: each record is counted once.
-
-    Parameters
-    ----------
-    bins, cells : ndarray of shape (n_rows,), int64
-    shape : tuple of int
-        Of the result; its last entry is the number of regions.
-
-    Returns
-    -------
-    counts : ndarray of int64
-    """
-    index = cells * shape[-1] + bins
-    counts = np.bincount(index, minlength=int(np.prod(shape)))
-    return counts.astype(np.int64).reshape(shape)
 
 
 def estimate_cells(

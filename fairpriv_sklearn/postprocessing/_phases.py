@@ -1,11 +1,13 @@
-"""The two phases of post-processing: fit a model, then calibrate its output.
+"""The phases of post-processing: fit models, then calibrate their output.
 
-A meta-estimator parts its rows by independent coins: some fit the wrapped model, the
-others calibrate. A record is then in one phase only and the whole costs the larger of
-the two guarantees, also though the second phase looks at the first one's model
-(`PrivacyGuarantee.disjoint`). A `FrozenEstimator` is not fitted again and all rows
-calibrate; its own guarantee, if it has one, is added, since nobody knows here whether
-it saw the same people.
+A meta-estimator parts its rows by independent coins: some fit the wrapped model, others
+an estimator of the group if the repair is blind, the rest calibrate. A record is then
+in one phase only and the whole costs the largest of the guarantees, also though a later
+phase looks at an earlier one's model (Lemma B). A `FrozenEstimator` is not fitted
+again; its own guarantee, if it has one, is added, since nobody knows here whether it
+saw the same people.
+
+All that a fit costs is known, and reserved, before a wrapped estimator sees a row.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -25,13 +28,17 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._rowwise import BLOCK_ROWS, repeats_share_a_draw
+from fairpriv_sklearn._guarded import WrappedEstimatorError, guarded
+from fairpriv_sklearn._purity import pure_clone, refuse_spreading
+from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sklearn import (
     Interval,
     StrOptions,
     routing_enabled,
     safe_indexing,
 )
+from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
+from fairpriv_sklearn.accounting import DeclaredEvent
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 from fairpriv_sklearn.privacy._report import guarantee_of
 
@@ -43,145 +50,341 @@ PHASE_CONSTRAINTS: dict = {
 ROW_PURITY = "the wrapped estimator scores each row on its own"
 
 
-@dataclass(frozen=True)
-class FirstPhase:
-    """What the first phase leaves: a fitted model and the rows for the second."""
+def expected_guarantee(estimator) -> PrivacyGuarantee | None:
+    """What fitting an estimator will cost, before it is fitted; None if unknown."""
+    try:
+        from fairpriv_sklearn.privacy import expected_guarantee as expected
+    except ImportError:
+        return _stopgap(estimator)
+    return expected(estimator)
 
-    estimator: Any
-    calibrate: np.ndarray  # indices of the calibration rows
-    frozen: bool
-    replaced: bool = False  # the estimator refused its rows, a constant stands in
 
-    def total(self, own: PrivacyGuarantee, declared) -> PrivacyGuarantee:
-        """The guarantee of both phases, `own` being the second one's."""
-        own = own.qualified(assumptions=[ROW_PURITY])
-        if declared == "public":
-            return own.qualified(
-                assumptions=["the wrapped estimator saw public data only"]
+def _stopgap(estimator) -> PrivacyGuarantee | None:
+    guarantees = []
+    for step in _steps(estimator):
+        if type(step).__module__.startswith("fairpriv_sklearn."):
+            delta = getattr(step, "delta", 0.0)
+            guarantees.append(
+                PrivacyGuarantee.from_events(
+                    [DeclaredEvent(step.epsilon, delta)],
+                    delta=delta,
+                    neighboring=step.neighboring,
+                    mechanism=type(step).__name__,
+                )
             )
-        # A declaration speaks of the estimator as given, not of its stand-in.
-        base = None if self.replaced else declared or guarantee_of(self.estimator)
-        if base is None:
-            return own.qualified(uncovered=["estimator"])
-        return own.compose(base) if self.frozen else own.disjoint(base)
+        elif type(step).__name__ != "FunctionTransformer":
+            return None
+    if not guarantees:
+        return None
+    total = guarantees[0]
+    for guarantee in guarantees[1:]:
+        total = total.compose(guarantee)
+    return total
 
-    def charge(
-        self, own: PrivacyGuarantee, total: PrivacyGuarantee
-    ) -> PrivacyGuarantee:
-        """What this fit takes out of the ledger.
 
-        The whole, unless the wrapped estimator was paid for elsewhere (fitted before,
-        or with a ledger of its own) or has no price.
-        """
-        params = self.estimator.get_params(deep=True)
-        has_ledger = any(
-            name.rpartition("__")[2] == "ledger" and value is not None
-            for name, value in params.items()
+@dataclass
+class Model:
+    """A wrapped estimator: where it comes from, and what fitting it costs.
+
+    Parameters
+    ----------
+    name : str
+        The argument that holds it.
+    given : estimator
+    declared : PrivacyGuarantee, "public" or None
+    """
+
+    name: str
+    given: Any
+    declared: Any
+    fitted: Any = None
+
+    def __post_init__(self):
+        self.frozen = isinstance(self.given, FrozenEstimator)
+        guarantee_name = {"estimator": "base_guarantee"}.get(
+            self.name, "group_guarantee"
         )
-        if self.frozen or has_ledger or total.uncovered:
-            return own
+        if self.frozen:
+            check_is_fitted(self.given)
+            self.fitted = self.given
+        elif self.declared == "public":
+            raise ValueError(
+                f'{guarantee_name}="public" says that the {self.name} saw public rows '
+                "only, but rows of this table would fit it. Fit it on public rows and "
+                f"pass it in a FrozenEstimator, or leave {guarantee_name}=None."
+            )
+        refuse_spreading(pure_clone(self.given), f"The {self.name}")
+        self.cost = None if self.declared == "public" else self.declared
+        if self.declared is None:
+            price = guarantee_of if self.frozen else expected_guarantee
+            self.cost = price(self.given)
+
+    @property
+    def uncovered(self) -> bool:
+        return self.declared != "public" and self.cost is None
+
+    def lines(self) -> tuple:
+        """Its part of the plan: nothing if it is not fitted here or has no price."""
+        if self.frozen or self.cost is None:
+            return ()
+        return (Wrapped(self.name, self.cost),)
+
+    def unpaid(self) -> tuple:
+        """The same for the ledger: steps with a ledger of their own have paid."""
+        if not self.lines():
+            return ()
+        steps = _steps(self.given)
+        if not any(_has_ledger(step) for step in steps):
+            return self.lines()
+        due = [expected_guarantee(step) for step in steps if not _has_ledger(step)]
+        due = [guarantee for guarantee in due if guarantee is not None]
+        return tuple(
+            Wrapped(f"{self.name}_{i}", guarantee) for i, guarantee in enumerate(due)
+        )
+
+    def fit(self, wall: PrivacyFilter, rows: Rows, y_name: str, metadata, stand_in):
+        """Fit a clone on private rows; a public constant stands in where none are."""
+        if not rows.n_rows:
+            # What was reserved for the fit is spent on nothing.
+            wall.fit_wrapped(stand_in, self.name) if self.lines() else None
+            self.fitted = stand_in.fit()
+            return
+        block = rows.whole()
+        X, y = block.X, getattr(block, y_name)
+        params = {name: getattr(block, column) for name, column in metadata.items()}
+        estimator = pure_clone(self.given)
+        try:
+            if self.lines():
+                wall.fit_wrapped(estimator, self.name, X, y, **params)
+            else:
+                guarded(estimator.fit, X, y, **params)
+        except WrappedEstimatorError:
+            # Many classifiers refuse rows of one label. The cost is the same either
+            # way: it was reserved before.
+            if not isinstance(stand_in, ClassifierMixin) or len(set(y.tolist())) > 1:
+                raise
+            estimator = stand_in.fit()
+        refuse_spreading(estimator)
+        self.fitted = estimator
+
+
+class ConstantClassifier(ClassifierMixin, BaseEstimator):
+    """Stands in for a classifier that has no rows: all classes are equally likely."""
+
+    def __init__(self, classes=(0, 1)):
+        self.classes = classes
+
+    def fit(self, X=None, y=None):
+        self.classes_ = np.asarray(self.classes)
+        return self
+
+    def predict_proba(self, X):
+        return np.full((_length(X), len(self.classes_)), 1 / len(self.classes_))
+
+    def predict(self, X):
+        return np.full(_length(X), self.classes_[0])
+
+
+class ConstantRegressor(RegressorMixin, BaseEstimator):
+    """Stands in for a regressor that has no rows: the middle of the public bounds."""
+
+    def __init__(self, constant=0.0):
+        self.constant = constant
+
+    def fit(self, X=None, y=None):
+        self.constant_ = float(self.constant)
+        return self
+
+    def predict(self, X):
+        return np.full(_length(X), self.constant_)
+
+
+def _length(X) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _steps(estimator) -> list:
+    """Leaves of a pipeline; any other estimator is one step."""
+    if isinstance(estimator, Pipeline):
+        return [leaf for _, step in estimator.steps for leaf in _steps(step)]
+    return [] if isinstance(estimator, str) or estimator is None else [estimator]
+
+
+def _has_ledger(estimator) -> bool:
+    params = estimator.get_params(deep=True)
+    return any(
+        name.rpartition("__")[2] == "ledger" and value is not None
+        for name, value in params.items()
+    )
+
+
+class Phases:
+    """One fit of a meta-estimator: the plan, the filter, the models, the guarantee.
+
+    Parameters
+    ----------
+    meta : estimator
+        With `delta` or none, `neighboring`, `ledger`, `calibration_size`.
+    models : list of Model
+        The wrapped estimator, and the group estimator of a blind repair.
+    own : sequence of Release
+        What the calibration releases.
+    """
+
+    def __init__(self, meta, models, own, *, mechanism, facts, source, delta):
+        self.meta, self.models = meta, models
+        self.fitted_here = [model for model in models if not model.frozen]
+        self._check_relations()
+
+        def plan(lines_of):
+            if not self.fitted_here:
+                return tuple(own)
+            parts = [lines_of(model) for model in self.fitted_here]
+            others = parts[0] if len(parts) == 1 else (Split("models", *parts),)
+            return (Split("calibration", tuple(own), tuple(others)),)
+
+        def opened(lines_of, **more):
+            return PrivacyFilter(
+                meta,
+                plan(lines_of),
+                delta=self._delta(delta),
+                neighboring=meta.neighboring,
+                mechanism=mechanism,
+                facts=(*facts, ROW_PURITY, *self._public()),
+                noise=source,
+                **more,
+            )
+
+        cost = None
+        if any(model.unpaid() != model.lines() for model in self.fitted_here):
+            cost = opened(Model.unpaid).planned
+        self.wall = opened(Model.lines, ledger=meta.ledger, cost=cost)
+
+    def fit(self, rows: Rows, targets: dict, stand_ins: dict, metadata: dict):
+        """Reserve, part the rows, fit the models; return what calibrates.
+
+        Parameters
+        ----------
+        rows : Rows
+            With a column `X`.
+        targets, stand_ins, metadata : dict
+            By name of the model: the column it learns, what stands in for it where
+            there are no rows, and columns that its `fit` asked for by routing.
+
+        Returns
+        -------
+        wall : PrivacyFilter
+        rows : Rows
+            Of the calibration.
+        """
+        self.wall.reserve()
+        if not self.fitted_here:
+            return self.wall, rows
+        calibrate, rest = self.wall.split(
+            rows, self.meta.calibration_size, name="calibration"
+        )
+        branches = [rest]
+        if len(self.fitted_here) == 2:
+            share = self.meta.group_size / (1 - self.meta.calibration_size)
+            branches = rest[0].split(rest[1], 1 - share, name="models")
+        for model, (wall, part) in zip(self.fitted_here, branches, strict=True):
+            name = model.name
+            model.fit(
+                wall, part, targets[name], metadata.get(name, {}), stand_ins[name]
+            )
+        return calibrate
+
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of all phases; part of the plan left out raises."""
+        total = self.wall.guarantee()
+        for model in self.models:
+            if model.frozen and model.cost is not None:
+                total = total.compose(model.cost)
+        missing = tuple(model.name for model in self.models if model.uncovered)
+        if missing:
+            total = total.qualified(uncovered=missing)
         return total
 
+    def _delta(self, own: float) -> float:
+        """Where the whole is stated: the largest delta of any phase."""
+        deltas = [model.cost.delta for model in self.fitted_here if model.cost]
+        return max([own, *deltas])
 
-def fit_first_phase(
-    meta, X, y, source, sensitive_features, *, if_one_label=None
-) -> FirstPhase:
-    """Part the rows by coins and fit a clone of `meta.estimator` on one part.
+    def _check_relations(self) -> None:
+        for model in self.models:
+            if model.cost and model.cost.neighboring != self.meta.neighboring:
+                raise ValueError(
+                    f"The {model.name} counts tables as neighbours by "
+                    f"{model.cost.neighboring!r}, this estimator by "
+                    f"{self.meta.neighboring!r}: give both the same neighboring."
+                )
 
-    Parameters
-    ----------
-    meta : estimator
-        With attributes `estimator` and `calibration_size`.
-    X, y : array-like
-        The model's columns, and the target.
-    source : NoiseSource
-        Draws the coins; they may be public, the rows are not.
-    sensitive_features : array-like or None
-        As given to `fit`; handed on to an estimator that requests them.
-    if_one_label : classifier, default=None
-        Fitted where the estimator refuses its rows and they hold one label only.
-    """
-    n_rows = len(y)
-    if isinstance(meta.estimator, FrozenEstimator):
-        check_is_fitted(meta.estimator)
-        return FirstPhase(meta.estimator, np.arange(n_rows), frozen=True)
-    if meta.base_guarantee == "public":
-        raise ValueError(
-            'base_guarantee="public" says that the estimator saw public rows only, but '
-            "rows of this table would fit it. Fit it on public rows and pass it in a "
-            "FrozenEstimator, or leave base_guarantee=None."
-        )
-    calibrate = source.bernoulli(n_rows, meta.calibration_size)
-    rows = np.flatnonzero(~calibrate)
-    if not len(rows):
-        raise ValueError(
-            "The coins left no row to fit the estimator: one sample or a few are too "
-            "small a table to be parted. Lower calibration_size or pass a fitted "
-            "FrozenEstimator."
-        )
-    params = requested(meta, "fit", "fit", sensitive_features)
-    X, y = safe_indexing(X, rows), safe_indexing(y, rows)
-    replaced = False
-    try:
-        estimator = clone(meta.estimator).fit(X, y, **_take(params, rows))
-    except ValueError:
-        if if_one_label is None or len(set(y.tolist())) > 1:
-            raise
-        estimator, replaced = if_one_label.fit(X, y), True
-    calibrate = np.flatnonzero(calibrate)
-    return FirstPhase(estimator, calibrate, frozen=False, replaced=replaced)
+    def _public(self) -> list:
+        return [
+            f"the wrapped {model.name} saw public data only"
+            for model in self.models
+            if model.declared == "public"
+        ]
 
 
-def call_base(meta, phase_estimator, caller, X, sensitive_features) -> np.ndarray:
-    """Score the rows of `X` by the wrapped estimator, each row on its own.
+def private_rows(X, **columns) -> Rows:
+    """Rows of a table of any kind; sparse formats without rows become CSR before."""
+    columns = {
+        name: values if isinstance(values, np.ndarray) else Indexed(values)
+        for name, values in columns.items()
+        if values is not None
+    }
+    return Rows(_length(X), X=Indexed(X), **columns)
 
-    Under replace-one all rows keep their positions, and one call on the whole table
-    is enough. Under add/remove a deletion moves rows: they go through in blocks of
-    one size, the last filled up with a repeated row.
+
+class Indexed:
+    """A private column of any kind that rows can be taken of."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def rows_at(self, rows):
+        return safe_indexing(self.values, rows)
+
+
+def score_rows(
+    meta, estimator, method: str, X, metadata: dict, *, private: bool
+) -> np.ndarray:
+    """Score rows by a wrapped estimator: each is a function of its row alone.
+
+    Under replace-one all rows keep their positions, and one call on the whole table is
+    enough. Under add/remove a deletion moves rows: they go through in blocks of one
+    size, the last filled up with a repeated row.
 
     Parameters
     ----------
     meta : estimator
-        With attributes `neighboring` and `_base_method`, the method to call.
-    phase_estimator : estimator
+        With an attribute `neighboring`.
+    estimator : estimator
         The fitted wrapped estimator.
-    caller : str
-        Method of `meta` that is running.
-    X, sensitive_features : array-like
-        The rows, and their labels as given to `caller`, or None.
+    method : str
+        "predict" or "predict_proba".
+    X : array-like
+    metadata : dict
+        What the method asked for by routing, row by row.
+    private : bool
+        Whether the rows are private: nothing that the estimator says then leaves.
     """
-    if caller == "fit":
-        # A randomised wrapped model spreads its answers over identical rows: among
-        # private rows, one record would then move the answers of others.
-        with repeats_share_a_draw():
-            return _call(meta, phase_estimator, caller, X, sensitive_features)
-    return _call(meta, phase_estimator, caller, X, sensitive_features)
+    method, n_rows = getattr(estimator, method), _length(X)
 
+    def call(*args, **kwargs):
+        return guarded(method, *args, **kwargs) if private else method(*args, **kwargs)
 
-def _call(meta, phase_estimator, caller, X, sensitive_features) -> np.ndarray:
-    method = getattr(phase_estimator, meta._base_method)
-    params = requested(meta, caller, meta._base_method, sensitive_features)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if not n_rows:  # the coins left nothing to calibrate on: legal, all noise
         return np.empty(0)
     if meta.neighboring == "replace_one":
-        return np.asarray(method(X, **params))
+        return np.asarray(call(X, **metadata))
     outputs = []
     for start in range(0, n_rows, BLOCK_ROWS):
         rows = np.minimum(np.arange(start, start + BLOCK_ROWS), n_rows - 1)
-        outputs.append(
-            np.asarray(method(safe_indexing(X, rows), **_take(params, rows)))
-        )
+        taken = {name: safe_indexing(value, rows) for name, value in metadata.items()}
+        outputs.append(np.asarray(call(safe_indexing(X, rows), **taken)))
     return np.concatenate(outputs)[:n_rows]
-
-
-def take_rows(values, rows: np.ndarray):
-    """Some rows of an array-like or DataFrame; None stays None."""
-    return None if values is None else safe_indexing(values, rows)
-
-
-def _take(params: dict, rows: np.ndarray) -> dict:
-    return {name: take_rows(value, rows) for name, value in params.items()}
 
 
 def requested(meta, caller: str, callee: str, sensitive_features) -> dict:

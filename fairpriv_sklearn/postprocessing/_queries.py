@@ -1,0 +1,205 @@
+"""What post-processing asks of private rows; proofs in the user guide.
+
+A record adds one vector of norm at most one to one row of a table, in exact integers:
+the sensitivities are those of Lemma A (`_sensitivity`). `DistinctScores` alone couples
+records, and changes by at most one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpriv_sklearn._sensitivity import counts_l1, counts_l2, rows_changed
+from fairpriv_sklearn._wall import Query, Rows
+from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _parity as parity
+
+
+@dataclass(frozen=True)
+class ScoreCounts(Query):
+    """Counts of the scores per column, group and bin."""
+
+    name = "counts"
+    theorem = "fair_regression:score_counts"
+    norm = "l1"
+
+    bounds: tuple  # one pair per column
+    n_groups: int
+    n_bins: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.bounds), self.n_groups, self.n_bins
+
+    @property
+    def n_coordinates(self) -> int:
+        return int(np.prod(self.shape))
+
+    def sensitivity(self, neighboring):
+        return counts_l1(neighboring, n_tables=len(self.bounds))
+
+    def of_block(self, block, state):
+        columns = zip(block.scores.T, self.bounds, strict=True)
+        return np.array(
+            [
+                count_scores(column, block.codes, self.n_groups, pair, self.n_bins)
+                for column, pair in columns
+            ]
+        )
+
+
+def count_scores(scores, codes, n_groups, bounds, n_bins) -> np.ndarray:
+    """Count the scores per group and bin.
+
+    A record adds one to one cell: l1-sensitivity 1 under add/remove, 2 under
+    replace-one, exactly, as the counts are integers and the bin of a score does not
+    depend on other rows.
+    """
+    cells = codes * n_bins + histogram.bin_scores(scores, bounds, n_bins)
+    counts = np.bincount(cells, minlength=n_groups * n_bins)
+    return counts.reshape(n_groups, n_bins).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class DistinctScores(Query):
+    """How many distinct scores each column has.
+
+    Taking a record away lowers a number by one or not at all, putting one in raises it
+    by one or not at all: one per column under either relation.
+    """
+
+    name = "distinct"
+    theorem = "fair_regression:distinct_scores"
+    norm = "l1"
+
+    bounds: tuple
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.bounds)
+
+    def sensitivity(self, neighboring):
+        rows_changed(neighboring)  # raises on an unknown relation
+        return len(self.bounds)
+
+    def of_rows(self, rows: Rows, state):
+        columns = zip(rows.whole().scores.T, self.bounds, strict=True)
+        numbers = [histogram.distinct_scores(column, pair) for column, pair in columns]
+        return np.array(numbers, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class MarginCounts(Query):
+    """Soft decision counts per group of two classes, from rounded margins.
+
+    State: offsets of shape (1, n_groups, 2). The margins were rounded to a public grid
+    before, row by row (`_parity.margin_bins`): column `places` is group times grid.
+    """
+
+    name = "soft_counts"
+    theorem = "dp2dp:soft_counts"
+
+    n_groups: int
+    smoothing: float
+
+    block_rows = 1 << 20
+
+    @property
+    def n_coordinates(self) -> int:
+        return 2 * self.n_groups
+
+    def sensitivity(self, neighboring):
+        return counts_l2(neighboring)
+
+    def of_block(self, block, state):
+        margins = parity.margin_grid(self.smoothing)
+        n_places = self.n_groups * len(margins)
+        counts = np.bincount(block.places, minlength=n_places)
+        counts = counts.reshape(self.n_groups, len(margins))
+        parts = parity.margin_parts(margins, state[0], self.smoothing)
+        return (counts[:, :, None] * parts).sum(axis=1)
+
+    def value(self, total, state):
+        return total[None] * parity.SUM_GRID
+
+
+@dataclass(frozen=True)
+class SoftCounts(Query):
+    """Soft decision counts per cell (group, or true class and group).
+
+    The rule shifts the probabilities ``p`` of a row by a mixture of offsets,
+    `_parity.shifted_scores`, of its own group or of estimated shares of the groups
+    (column `groups`). The soft decision is added to the row's *true* cell (column
+    `cells`), whatever those are.
+
+    State: offsets of shape (n_conditions, n_groups, n_classes).
+    """
+
+    name = "soft_counts"
+    theorem = "dp2dp:soft_counts"
+
+    n_conditions: int
+    n_groups: int
+    n_classes: int
+    smoothing: float
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_conditions * self.n_groups * self.n_classes
+
+    @property
+    def max_rows(self) -> int:
+        return 1 << 32  # parts below 2**30: sums below 2**62
+
+    def sensitivity(self, neighboring):
+        return counts_l2(neighboring)
+
+    def of_block(self, block, state):
+        n_cells = self.n_conditions * self.n_groups
+        shifted = parity.shifted_scores(block.scores, block.groups, state)
+        parts = parity.softmax_parts(shifted, self.smoothing)
+        # Integers below 2**53 in all: double precision adds them exactly.
+        return np.stack(
+            [np.bincount(block.cells, part, minlength=n_cells) for part in parts],
+            axis=1,
+        ).astype(np.int64)
+
+    def value(self, total, state):
+        shape = (self.n_conditions, self.n_groups, self.n_classes)
+        return total.reshape(shape) * parity.SUM_GRID
+
+
+@dataclass(frozen=True)
+class CellCounts(Query):
+    """Counts of rows per cell of a public table; column `cells` says which.
+
+    With `n_tables` a row has one cell in each of several tables of this shape: column
+    `cells` then has as many columns.
+    """
+
+    shape: tuple
+    name: str = "cells"
+    norm: str = "l1"
+    theorem: str = "dp2dp:cell_counts"
+    n_tables: int = 1
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_tables * int(np.prod(self.shape))
+
+    def sensitivity(self, neighboring):
+        if self.norm == "l1":
+            return counts_l1(neighboring, self.n_tables)
+        return counts_l2(neighboring, self.n_tables)
+
+    def of_block(self, block, state):
+        size = int(np.prod(self.shape))
+        cells = block.cells.reshape(block.n_rows, self.n_tables)
+        index = cells + size * np.arange(self.n_tables)
+        counts = np.bincount(index.ravel(), minlength=self.n_coordinates)
+        counts = counts.astype(np.int64)
+        if self.n_tables == 1:
+            return counts.reshape(self.shape)
+        return counts.reshape(self.n_tables, *self.shape)
