@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from fairpriv_sklearn._wall import PrivacyFilter
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import GaussianEvent, calibrate_gaussian
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source

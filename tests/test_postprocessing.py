@@ -20,6 +20,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._sensitivity import counts_l1
+from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.datasets import make_biased_regression
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
@@ -653,7 +654,8 @@ def test_each_step_without_a_ledger_is_charged():
     fitted = regressor(base, epsilon=0.5, ledger=ledger)
     fitted.fit(X, y, sensitive_features=group)
     assert fitted.privacy_.epsilon > 3.0
-    assert ledger.total().epsilon >= fitted.privacy_.epsilon * (1 - 1e-9)
+    # Composed at the larger delta of the ledger, a little below the sum of 3.5.
+    assert ledger.total().epsilon > 3.4
 
 
 class Counting(Ridge):

@@ -46,6 +46,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     ConstantRegressor,
     Model,
     Phases,
+    check_cells,
     inherit_input_tags,
     metadata_routing,
     private_rows,
@@ -802,6 +803,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         """
         codes, X, about_groups = fit_groups(self, X, sensitive_features)
         y = check_target(X, y)
+        check_cells(self, X)
         bounds, about_bounds = self._public_bounds(y.reshape(-1, 1))
         source = noise_source(self.random_state)
         model = Model("estimator", self.estimator, self.base_guarantee)

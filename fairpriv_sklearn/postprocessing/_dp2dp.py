@@ -35,6 +35,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     ConstantClassifier,
     Model,
     Phases,
+    check_cells,
     inherit_input_tags,
     metadata_routing,
     private_rows,
@@ -316,6 +317,7 @@ class DP2DPClassifier(
             )
         labels, self.classes_, about_classes = encode_labels(y, self.classes)
         check_consistent_length(X, labels)
+        check_cells(self, X)
         self._check_method()
         source = noise_source(self.random_state)
 

@@ -17,10 +17,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -28,6 +29,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._guarded import WrappedEstimatorError, guarded
 from fairpriv_sklearn._purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._rowwise import BLOCK_ROWS
@@ -325,6 +327,18 @@ class Phases:
             for model in self.models
             if model.declared == "public"
         ]
+
+
+def check_cells(meta, X) -> None:
+    """Refuse a number that is not finite, before the reserve, if the model would."""
+    if get_tags(meta).input_tags.allow_nan:
+        return
+    cells = X if hasattr(X, "dtype") else None
+    if hasattr(X, "columns") and not sparse.issparse(X):
+        cells = np.asarray(X)
+    if cells is not None and np.dtype(cells.dtype).kind == "f":
+        with domain("X"):
+            assert_all_finite(cells, input_name="X")
 
 
 def private_rows(X, **columns) -> Rows:
