@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from hashlib import blake2b, shake_256
 
 import numpy as np
@@ -26,27 +24,6 @@ GOLDEN = (5**0.5 - 1) / 2
 # Rows hashed at a time, and cells of a block: buffers that stay in the cache.
 _HASH_ROWS = 1 << 12
 _HASH_CELLS = 1 << 16
-
-_SPREAD_REPEATS: ContextVar[bool] = ContextVar("spread_repeats", default=True)
-
-
-@contextmanager
-def repeats_share_a_draw():
-    """Give identical rows one draw: each is then a function of its row alone.
-
-    Private scores need this: otherwise a removed row would move the draws, and so the
-    predictions, of all later rows that are identical to it.
-    """
-    token = _SPREAD_REPEATS.set(False)
-    try:
-        yield
-    finally:
-        _SPREAD_REPEATS.reset(token)
-
-
-def repeats_are_spread() -> bool:
-    """Whether public answers may spread identical rows at this moment."""
-    return _SPREAD_REPEATS.get()
 
 
 def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -25,7 +25,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._rowwise import repeats_are_spread, repeats_share_a_draw
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -909,11 +908,20 @@ def test_pickle_of_a_search():
     np.testing.assert_array_equal(search.classes_, [0, 1])
 
 
-def test_identical_rows_share_a_draw_while_scores_are_made():
-    assert repeats_are_spread()
-    with repeats_share_a_draw():
-        assert not repeats_are_spread()
-    assert repeats_are_spread()
+def test_a_search_refuses_answers_that_depend_on_other_rows():
+    """Breach A1: a frozen randomised repair spreads identical rows."""
+    X, y, group = fair_table(300)
+    repair = DPBarycenterTransformer(
+        bounds=(-9, 9),
+        groups=[0, 1],
+        output="randomized",
+        sensitive_features=first_sign,
+    )
+    frozen = FrozenEstimator(repair.fit(X))
+    search = DPGridSearchCV(make_pipeline(frozen, logistic()), {}, random_state=0)
+    search.set_params(param_grid={"dpwassersteinlogisticregression__C": [0.1, 1.0]})
+    with pytest.raises(ValueError, match="spreads identical rows"):
+        search.fit(X, y, sensitive_features=group)
 
 
 def test_a_capped_ledger_under_a_plain_search():

@@ -25,7 +25,8 @@ from fairpriv_sklearn._groups import (
     sensitive_positions,
     without_sensitive_columns,
 )
-from fairpriv_sklearn._rowwise import BLOCK_ROWS, repeats_share_a_draw
+from fairpriv_sklearn._purity import pure_clone, refuse_spreading
+from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sklearn import routing_enabled, safe_indexing
 from fairpriv_sklearn.accounting import GaussianEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import NoiseSource
@@ -180,6 +181,9 @@ def candidate(
     to its share. Steps that have no list of groups or classes get the `public` ones.
     """
     chosen = clone(estimator).set_params(**clone(params, safe=False))
+    # Scores on private rows: identical ones must get identical answers.
+    chosen = pure_clone(chosen)
+    refuse_spreading(chosen, "The estimator of the search")
     steps = private_steps(chosen)
     n_shares = max(1, len(_outermost(steps)))
     settings = {}
@@ -237,7 +241,7 @@ def fit_quietly(model, X, y, given) -> bool:
 
 def responses(model, methods: list[str], X, given, neighboring: str) -> dict:
     """Return what `model` says about the rows, each row on its own."""
-    with _quiet(), repeats_share_a_draw():
+    with _quiet():
         return {m: _respond(model, m, X, given, neighboring) for m in methods}
 
 
