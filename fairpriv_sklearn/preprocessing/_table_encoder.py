@@ -37,11 +37,10 @@ from fairpriv_sklearn.preprocessing._ranks import (
     universal_edges,
 )
 from fairpriv_sklearn.privacy import Fact
+from fairpriv_sklearn.privacy._with_budget import KEY_SHARE
 
 # Half of the squared Gaussian parameter finds where a column lies, half its quantiles.
 _FIRST_SHARE = 0.5
-# Of delta, for the chance that a category shows which one record alone has.
-_KEY_SHARE = 0.01
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
 _MOST_CELLS = 64
@@ -180,6 +179,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.random_state = random_state
 
     _reads_batches = True
+    _budget_kind = "encoder"
 
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
@@ -340,7 +340,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     # -- the releases ------------------------------------------------------------------
     def _open_wall(self, n_located, n_counted, *, has_keys) -> PrivacyFilter:
         """Plan at most two releases that together have the Gaussian parameter mu."""
-        delta = self.delta * (_KEY_SHARE if has_keys else 0.0)
+        delta = self.delta * (KEY_SHARE if has_keys else 0.0)
         first = len(universal_edges()) + _MOST_CELLS
         sizes = (n_located * first, n_counted * (_MOST_CELLS + 2) + 1)
         plan: list[Release] = []

@@ -6,6 +6,7 @@ from ._facts import Fact, PrivacyLeakWarning, warn_leak
 from ._guarantee import PrivacyGuarantee
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, StepPrivacy, guarantee_of, privacy_report
+from ._with_budget import with_budget
 
 __all__ = [
     "BudgetExceededError",
@@ -21,4 +22,5 @@ __all__ = [
     "privacy_report",
     "show_wrapped_errors",
     "warn_leak",
+    "with_budget",
 ]

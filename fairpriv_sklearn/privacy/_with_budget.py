@@ -1,0 +1,391 @@
+"""One budget for everything that an estimator is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PrivacyEvent,
+    PureEvent,
+    ThresholdEvent,
+    compose_epsilon,
+    gaussian_epsilon,
+)
+
+from ._guarantee import PrivacyGuarantee, own_events
+
+# Aim below the total by this much: calibrations round down, and pay for the sampler.
+_AIM = 1.0 - 3e-4
+_ENCODER_SHARE = 0.1
+_SMALLEST, _LARGEST = 1e-9, 1e4
+
+
+def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
+    r"""Set all private steps of an estimator so that together they cost one budget.
+
+    .. math:: \mu_i^2 = w_i\, \mu^2, \qquad \sum_i w_i = 1,
+
+    for steps that compose, with :math:`\mu` the largest Gaussian-DP parameter for which
+    the exact composition is at most (epsilon, delta). Steps that a random split parts,
+    such as a post-processor and the model it wraps, each get the whole.
+
+    .. rubric:: Privacy
+
+    A function of public arguments: nothing is fitted. The composition of the fitted
+    steps is at most the budget, and at least .999 of it if every step spends what it
+    may. A step that is changed afterwards costs what it was changed to, and
+    :func:`privacy_report` says so.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A pipeline or anything nested. Frozen parts stay as they are; what they cost
+        counts.
+    epsilon : float
+        Total budget. Range: (0, inf).
+    delta : float, default=1e-5
+        Range: (0, 1).
+    shares : mapping of str to float, default=None
+        Share of the squared Gaussian parameter by step, in the notation of
+        `set_params`. Steps that it does not name share the rest: a table encoder a
+        tenth, the others the same each. If it names all, they are taken relative to
+        their sum.
+
+    Returns
+    -------
+    estimator : estimator
+        A clone, not fitted, whose steps have their own epsilon and delta.
+
+    See Also
+    --------
+    privacy_report : What the fitted steps cost together.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> from fairpriv_sklearn.preprocessing import DPTableEncoder
+    >>> from fairpriv_sklearn.privacy import with_budget
+    >>> pipeline = make_pipeline(DPTableEncoder(), DPLinearRegression())
+    >>> pipeline = with_budget(pipeline, 1.0, 1e-5)
+    >>> round(pipeline[0].epsilon, 2), round(pipeline[1].epsilon, 2)
+    (0.3, 0.99)
+    """
+    chosen = clone(estimator)
+    budgets = budget_of_steps(chosen, epsilon, delta, shares)
+    settings = {}
+    for path, (step_epsilon, step_delta) in budgets.items():
+        prefix = f"{path}__" if path else ""
+        settings[f"{prefix}epsilon"] = step_epsilon
+        if step_delta:
+            settings[f"{prefix}delta"] = step_delta
+    return chosen.set_params(**settings)
+
+
+def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
+    """Return (epsilon, delta) of every private step, by its place.
+
+    A delta of 0 says that the step has none.
+    """
+    _check(epsilon, delta, shares)
+    steps = private_steps(estimator)
+    if not steps:
+        raise ValueError(
+            f"{type(estimator).__name__} has no private step with an epsilon."
+        )
+    unknown = [path for path in shares or {} if path not in steps]
+    if unknown:
+        raise ValueError(
+            f"shares names {unknown}, but the private steps are {list(steps)}."
+        )
+    relations = {getattr(s, "neighboring", "replace_one") for s in steps.values()}
+    if len(relations) > 1:
+        raise ValueError("All private steps need the same `neighboring`.")
+    tree = _tree(steps, shares or {})
+    fixed = _frozen_events(estimator)
+    leaves = _with_deltas(tree, delta)
+    scales = dict.fromkeys(leaves, 1.0)
+
+    def total(scales) -> float:
+        events = _events(tree, scales, leaves)
+        return compose_epsilon((*fixed, *events), delta)
+
+    if math.isinf(epsilon):
+        return {path: (math.inf, leaf.delta) for path, leaf in leaves.items()}
+    goal = epsilon * _AIM
+    # All steps first; then those that a random split parts from dearer ones.
+    for group in (list(leaves), *_parted(tree)):
+        factor = _largest_factor(group, scales, total, goal)
+        for path in group:
+            scales[path] *= factor
+    return {
+        path: (leaf.epsilon(scales[path] * leaf.weight), leaf.delta)
+        for path, leaf in leaves.items()
+    }
+
+
+def _largest_factor(group, scales, total, goal) -> float:
+    """Return by how much the steps of a group can be raised within the goal."""
+
+    def fits(factor) -> bool:
+        raised = {p: s * factor if p in group else s for p, s in scales.items()}
+        return total(raised) <= goal
+
+    if not fits(_SMALLEST):
+        raise ValueError(
+            "The frozen steps, or those with a declared guarantee, cost the whole "
+            "budget already: nothing is left for the others."
+        )
+    low, high = math.log(_SMALLEST), math.log(_LARGEST)
+    if fits(_LARGEST):
+        return 1.0  # they cost nothing that counts
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(math.exp(middle)) else (low, middle)
+        if high - low < 1e-6:
+            break
+    return math.exp(low)
+
+
+# --- the steps ------------------------------------------------------------------------
+
+
+def private_steps(estimator) -> dict:
+    """Return the steps that have a budget, by their place in `set_params`.
+
+    What a search or a frozen estimator holds is not looked into: a search gives its
+    candidates their budgets itself, and frozen parts are fitted.
+    """
+    owners = {"": estimator}
+    for path, value in estimator.get_params(deep=True).items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            owners[path] = value
+    closed = [
+        f"{path}__" if path else ""
+        for path, owner in owners.items()
+        if isinstance(owner, FrozenEstimator) or is_search(owner) or _is_declared(owner)
+    ]
+    return {
+        path: owner
+        for path, owner in owners.items()
+        if has_budget(owner)
+        and not any(
+            path != one.removesuffix("__") and path.startswith(one) for one in closed
+        )
+    }
+
+
+def has_budget(estimator) -> bool:
+    """Whether an estimator is private and takes an epsilon."""
+    root = type(estimator).__module__.partition(".")[0]
+    private = hasattr(estimator, "_reserve") or root == "diffprivlib"
+    return private and "epsilon" in estimator.get_params(deep=False)
+
+
+def is_search(estimator) -> bool:
+    """Whether an estimator chooses among candidates, privately."""
+    names = {"param_grid", "param_distributions"}
+    return has_budget(estimator) and bool(names & set(estimator.get_params(deep=False)))
+
+
+def _is_declared(estimator) -> bool:
+    """Whether a guarantee was declared for the estimator that this one wraps."""
+    return getattr(estimator, "base_guarantee", None) is not None
+
+
+def outermost(paths) -> list[str]:
+    """Steps that do not sit inside another one."""
+    return [p for p in paths if not any(_inside(p, other) for other in paths)]
+
+
+def _inside(path: str, outer: str) -> bool:
+    return path != outer and path.startswith(f"{outer}__" if outer else "")
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A step with its weight, the root of its share of the squared parameter."""
+
+    path: str
+    kind: str
+    weight: float
+    delta: float = 0.0
+
+    def epsilon(self, mu: float) -> float:
+        """The epsilon at which the step has this Gaussian parameter, or its like."""
+        if self.kind == "pure":
+            return mu
+        delta = self.delta * (1.0 - KEY_SHARE if self.kind == "encoder" else 1.0)
+        return gaussian_epsilon(mu, delta)
+
+    def events(self, mu: float) -> tuple[PrivacyEvent, ...]:
+        """What the accounting composes."""
+        if self.kind == "pure":
+            return (PureEvent(mu),)
+        if self.kind == "declared":
+            return (DeclaredEvent(self.epsilon(mu), self.delta),)
+        gaussian = GaussianEvent(mu, 0)
+        if self.kind == "encoder":
+            return (gaussian, ThresholdEvent(self.delta * KEY_SHARE))
+        return (gaussian,)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A step and, on other rows, the steps inside it."""
+
+    leaf: _Leaf
+    inner: tuple[_Node, ...] = ()
+    declared: tuple[PrivacyEvent, ...] | None = None
+
+
+# Of an encoder's delta, what pays for showing a category that one record alone has.
+KEY_SHARE = 0.01
+
+
+def _kind(step) -> str:
+    """How the cost of a step composes: public arguments say so."""
+    told = getattr(step, "_budget_kind", None)
+    if told is not None:
+        return told() if callable(told) else told
+    method = getattr(step, "_resolved_method", None)
+    if "delta" not in step.get_params(deep=False) or (
+        method and method() == "histogram"
+    ):
+        return "pure"
+    if is_search(step) or getattr(step, "batch_size", None) is not None:
+        return "declared"
+    return "gaussian" if hasattr(step, "_reserve") else "declared"
+
+
+def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) -> tuple:
+    """Steps side by side divide the square of `weight`; those inside get all of it."""
+    inside = [p for p in steps if outer is None or _inside(p, outer)]
+    level = outermost(inside)
+    given = {p: float(shares[p]) for p in level if p in shares}
+    others = [p for p in level if p not in shares]
+    left = 1.0 - math.fsum(given.values())
+    if others and left <= 0:
+        raise ValueError(
+            "shares of steps that compose add up to 1 or more, and leave nothing for "
+            f"{others}."
+        )
+    parts = {p: _ENCODER_SHARE if _kind(steps[p]) == "encoder" else 0 for p in others}
+    plain = [p for p in others if not parts[p]]
+    rest = 1.0 - math.fsum(parts.values())
+    for p in plain:
+        parts[p] = max(rest, _ENCODER_SHARE) / len(plain)
+    scale = math.fsum(parts.values())
+    given |= {p: left * part / scale for p, part in parts.items()}
+    sum_of_all = math.fsum(given.values())
+    if level and not sum_of_all > 0:
+        raise ValueError("shares must not all be 0.")
+    nodes = []
+    for path in level:
+        own = weight * math.sqrt(max(given[path] / sum_of_all, 1e-12))
+        step = steps[path]
+        base = getattr(step, "base_guarantee", None)
+        declared = own_events(base) if isinstance(base, PrivacyGuarantee) else None
+        frozen = isinstance(getattr(step, "estimator", None), FrozenEstimator)
+        nodes.append(
+            _Node(
+                _Leaf(path, _kind(step), own),
+                () if is_search(step) else _tree(steps, shares, path, own),
+                None if frozen else declared,
+            )
+        )
+    return tuple(nodes)
+
+
+def _with_deltas(tree, delta: float) -> dict[str, _Leaf]:
+    """The steps by place, with deltas that add up to the total."""
+    counted = [node for node in tree if _has_delta(node)]
+    leaves = {}
+    for node in tree:
+        own = delta / len(counted) if node in counted else 0.0
+        leaf = node.leaf
+        at = 0.0 if leaf.kind == "pure" else own
+        leaves[leaf.path] = _Leaf(leaf.path, leaf.kind, leaf.weight, at)
+        leaves |= _with_deltas(node.inner, own)
+    return leaves
+
+
+def _has_delta(node: _Node) -> bool:
+    return node.leaf.kind != "pure" or any(map(_has_delta, node.inner))
+
+
+def _events(tree, scales, leaves) -> tuple[PrivacyEvent, ...]:
+    events: tuple = ()
+    for node in tree:
+        leaf = leaves[node.leaf.path]
+        own = leaf.events(leaf.weight * scales[leaf.path])
+        inner = node.declared or ()
+        if node.inner:
+            inner = _events(node.inner, scales, leaves)
+        events += (MaximumEvent(own, inner),) if inner else own
+    return events
+
+
+def _parted(tree) -> list[list[str]]:
+    """Groups of steps on rows of their own, which may be raised by themselves."""
+    groups = []
+    for node in tree:
+        if node.inner:
+            groups += [
+                [node.leaf.path],
+                [leaf for one in node.inner for leaf in _paths(one)],
+            ]
+            groups += _parted(node.inner)
+    return groups
+
+
+def _paths(node: _Node) -> list[str]:
+    return [node.leaf.path, *(path for one in node.inner for path in _paths(one))]
+
+
+def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
+    """What frozen parts cost when they were fitted."""
+    from ._report import guarantee_of
+
+    owners = [estimator, *estimator.get_params(deep=True).values()]
+    frozen = [one for one in owners if isinstance(one, FrozenEstimator)]
+    public = [
+        one.estimator
+        for one in owners
+        if hasattr(one, "get_params")
+        and not isinstance(one, type)
+        and isinstance(getattr(one, "base_guarantee", None), str)
+    ]
+    events: tuple = ()
+    for one in frozen:
+        guarantee = guarantee_of(one)
+        if guarantee is not None and not any(one is other for other in public):
+            events += tuple(own_events(guarantee))
+    return events
+
+
+def _check(epsilon, delta, shares) -> None:
+    if not (
+        isinstance(epsilon, Real) and not isinstance(epsilon, bool) and epsilon > 0
+    ):
+        raise ValueError(f"epsilon must be a number in (0, inf], got {epsilon!r}.")
+    if not (isinstance(delta, Real) and 0 < delta < 1):
+        raise ValueError(f"delta must be a number in (0, 1), got {delta!r}.")
+    if shares is None:
+        return
+    if not isinstance(shares, Mapping):
+        raise ValueError("shares must map the places of steps to numbers.")
+    for path, share in shares.items():
+        if not (isinstance(share, Real) and 0 <= share < math.inf):
+            raise ValueError(
+                f"shares[{path!r}] must be a number of at least 0, got {share!r}."
+            )

@@ -1,0 +1,196 @@
+"""One budget for a pipeline, or anything nested."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import privacy_report, with_budget
+
+GROUPS = {"groups": ["a", "b"]}
+
+
+def table(n=2000):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "income": np.exp(rng.normal(10, 1, n)),
+            "work": rng.choice(["x", "y", "z"], n),
+        }
+    )
+    y = (X["age"] + rng.normal(0, 10, n) > 50).astype(int).to_numpy()
+    return X, y, rng.choice(["a", "b"], n)
+
+
+def classifier(**params):
+    return DPWassersteinLogisticRegression(
+        **{
+            "fairness_weight": 0,
+            "data_norm": 1.0,
+            "classes": [0, 1],
+            "max_iter": 5,
+            **params,
+        }
+    )
+
+
+def regressor(**params):
+    return DPLinearRegression(**{"data_norm": 1.0, "target_bounds": (0, 1), **params})
+
+
+def pipeline():
+    return make_pipeline(DPTableEncoder(), classifier())
+
+
+CASES = {
+    "one step": lambda: DPTableEncoder(),
+    "pipeline": pipeline,
+    "three steps": lambda: make_pipeline(
+        DPTableEncoder(), DPTableEncoder(), regressor()
+    ),
+    "repair": lambda: DP2DPClassifier(pipeline(), classes=[0, 1], **GROUPS),
+    "repair by gradients": lambda: DP2DPClassifier(
+        pipeline(), classes=[0, 1], method="gradient", **GROUPS
+    ),
+    "repair of a regression": lambda: DPBarycenterRegressor(
+        make_pipeline(DPTableEncoder(), regressor()), target_bounds=(0, 1), **GROUPS
+    ),
+    "perturbed output": lambda: make_pipeline(
+        DPTableEncoder(),
+        DPOutputPerturbationLogisticRegression(data_norm=1.0, classes=[0, 1]),
+    ),
+}
+
+
+def fitted(estimator):
+    X, y, groups = table()
+    grouped = "groups" in estimator.get_params(deep=False)
+    return estimator.fit(X, y, **({"sensitive_features": groups} if grouped else {}))
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_steps_together_cost_the_budget(name, epsilon, neighboring):
+    estimator = CASES[name]()
+    steps = [
+        k for k in estimator.get_params() if k.rpartition("__")[2] == "neighboring"
+    ]
+    estimator.set_params(**dict.fromkeys(steps, neighboring))
+    chosen = fitted(with_budget(estimator, epsilon, 1e-5))
+    guarantee = privacy_report(chosen).guarantee
+    assert guarantee.delta == pytest.approx(1e-5, rel=1e-9)
+    assert 0.999 * epsilon <= guarantee.epsilon_at(1e-5) <= epsilon
+
+
+def test_steps_that_a_split_parts_get_the_whole():
+    chosen = with_budget(CASES["repair by gradients"](), 1.0)
+    inner = with_budget(pipeline(), 1.0)
+    assert_allclose(chosen.epsilon, 1.0, rtol=1e-3)
+    assert_allclose(chosen.estimator[1].epsilon, inner[1].epsilon, rtol=1e-3)
+    # The exact counts of the other method cost a pure epsilon: also the whole.
+    assert_allclose(with_budget(CASES["repair"](), 1.0).epsilon, 1.0, rtol=1e-3)
+
+
+def test_shares_are_of_the_squared_parameter():
+    from fairpriv_sklearn.accounting import gaussian_mu
+
+    def squares(shares):
+        chosen = with_budget(pipeline(), 1.0, shares=shares)
+        return [gaussian_mu(s.epsilon, s.delta) ** 2 for _, s in chosen.steps]
+
+    encoder, model = squares(None)
+    assert_allclose(encoder / model, 1 / 9, rtol=1e-2)
+    encoder, model = squares({"dptableencoder": 0.3})
+    assert_allclose(encoder / model, 3 / 7, rtol=1e-2)
+    both = {"dptableencoder": 1, "dpwassersteinlogisticregression": 1}
+    encoder, model = squares(both)
+    assert_allclose(encoder, model, rtol=1e-2)
+    nested = with_budget(
+        CASES["repair"](), 1.0, shares={"estimator__dptableencoder": 0.5}
+    )
+    steps = [gaussian_mu(s.epsilon, s.delta) for _, s in nested.estimator.steps]
+    assert_allclose(*steps, rtol=1e-2)
+
+
+def test_a_clone_comes_back_and_nothing_is_fitted():
+    original = pipeline()
+    chosen = with_budget(original, 1.0)
+    assert original[0].epsilon == original[1].epsilon == 1.0
+    assert chosen is not original
+    assert not hasattr(chosen[0], "privacy_")
+    again = with_budget(clone(chosen), 1.0)
+    assert again[0].epsilon == chosen[0].epsilon
+
+
+def test_a_step_that_is_changed_costs_what_it_was_changed_to():
+    chosen = with_budget(pipeline(), 1.0)
+    chosen.set_params(dptableencoder__epsilon=3.0)
+    report = privacy_report(fitted(chosen))
+    assert report.guarantee.epsilon > 3.0
+
+
+def test_a_search_gets_the_whole():
+    search = DPGridSearchCV(classifier(), {"C": [0.1, 1.0]}, classes=[0, 1])
+    chosen = with_budget(make_pipeline(DPTableEncoder(), search), 1.0)
+    assert chosen[1].estimator.epsilon == search.estimator.epsilon
+    alone = with_budget(search, 1.0, 1e-6)
+    assert_allclose([alone.epsilon, alone.delta], [1.0, 1e-6], rtol=1e-3)
+
+
+def test_frozen_steps_stay_and_count():
+    X, y, groups = table()
+    encoder = DPTableEncoder(epsilon=0.4, delta=5e-6).fit(X)
+    chosen = with_budget(make_pipeline(FrozenEstimator(encoder), classifier()), 1.0)
+    assert chosen[0].estimator is encoder
+    guarantee = privacy_report(chosen.fit(X, y)).guarantee
+    assert 0.998 <= guarantee.epsilon_at(1e-5) <= 1.0
+    with pytest.raises(ValueError, match="nothing is left"):
+        with_budget(make_pipeline(FrozenEstimator(encoder), classifier()), 0.3)
+
+
+def test_no_noise():
+    chosen = with_budget(pipeline(), math.inf)
+    assert chosen[0].epsilon == chosen[1].epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    "epsilon, delta, shares, match",
+    [
+        (0, 1e-5, None, "epsilon"),
+        (float("nan"), 1e-5, None, "epsilon"),
+        ("1", 1e-5, None, "epsilon"),
+        (1.0, 0.0, None, "delta"),
+        (1.0, 1e-5, {"nobody": 1}, "nobody"),
+        (1.0, 1e-5, {"dptableencoder": 1.5}, "nothing"),
+        (1.0, 1e-5, {"dptableencoder": -1}, "at least 0"),
+        (1.0, 1e-5, [0.1, 0.9], "map"),
+    ],
+)
+def test_wrong_arguments(epsilon, delta, shares, match):
+    with pytest.raises(ValueError, match=match):
+        with_budget(pipeline(), epsilon, delta, shares=shares)
+
+
+def test_public_estimators_and_mixed_relations_are_refused():
+    from sklearn.linear_model import LinearRegression
+
+    with pytest.raises(ValueError, match="no private step"):
+        with_budget(LinearRegression(), 1.0)
+    mixed = make_pipeline(DPTableEncoder(neighboring="add_remove"), classifier())
+    with pytest.raises(ValueError, match="same `neighboring`"):
+        with_budget(mixed, 1.0)
