@@ -406,13 +406,13 @@ def test_a_fact_read_from_the_data_makes_the_guarantee_conditional():
     for text in (str(one), one.to_markdown(), one._repr_html_(), repr(one)):
         assert "bounds" in text and "93" not in text
         assert round_up(one.epsilon_if_public) in text or "epsilon_if_public" in text
-    assert "for readers who regard bounds as public" in str(one)
-    assert "| not covered | bounds (read from the data) |" in one.to_markdown()
+    assert "unless these are public, or hold: bounds; then (epsilon" in str(one)
+    assert "| not covered | bounds (condition) |" in one.to_markdown()
     assert one.to_dict()["conditional_on"] == ["bounds"]
     assert one.to_dict()["epsilon"] == "inf"
     held = one.if_public()
     assert held.epsilon == one.epsilon_if_public and held.conditional_on == ()
-    assert "bounds, read from the data, is public" in held.assumptions
+    assert "bounds, which was not given, is public or holds" in held.assumptions
 
 
 def test_conditions_survive_every_way_of_combining():

@@ -110,7 +110,7 @@ def test_a_scaler_uncovers_the_pipeline_and_is_named_with_the_fix():
     }
     text = report.to_markdown()
     assert str(report) == text == report._repr_markdown_()
-    assert "- **standardscaler (StandardScaler)**: Replace it by a `Function" in text
+    assert "- **standardscaler (StandardScaler)**: Leave it out and pass" in text
     assert "The covered steps cost epsilon = 1.25 at delta = 0" in text
     assert "| standardscaler | StandardScaler | uncovered | inf | - |" in text
     assert "| privatemodel | PrivateModel | private | 1.25 | 0 |" in text
@@ -124,7 +124,7 @@ def test_plain_data_is_strict_json():
     assert again["guarantee"]["epsilon"] == "inf"
     scaler, model = again["steps"]
     assert scaler["status"] == "uncovered" and scaler["guarantee"] is None
-    assert "public bounds" in scaler["fix"]
+    assert "public `bounds`" in scaler["fix"]
     assert PrivacyGuarantee.from_dict(model["guarantee"]).epsilon == 1.0
 
 
@@ -141,7 +141,9 @@ class Centred(TransformerMixin, BaseEstimator):
 
 
 class Nothing(TransformerMixin, BaseEstimator):
-    """Learns the number of columns only."""
+    """Learns the number of columns only, and says so."""
+
+    __fairpriv_row_pure__ = True
 
     def __init__(self, factor=2):
         self.factor = factor
@@ -236,15 +238,25 @@ def test_the_public_list_is_for_scikit_learns_own_classes():
     assert statuses(privacy_report(pipeline))["onehotencoder"] == "uncovered"
 
 
-def test_a_function_is_assumed_to_work_row_by_row():
+def test_a_function_of_ones_own_is_a_condition():
     pipeline = make_pipeline(FunctionTransformer(np.sqrt), PrivateModel()).fit(X)
     guarantee = privacy_report(pipeline).guarantee
     assert guarantee.epsilon == 1.0
-    assert guarantee.assumptions == (
-        "groups",
-        "functiontransformer (FunctionTransformer) works on each row on its own",
-        UNIT_OF_PRIVACY,
-    )
+    assert guarantee.assumptions == ("groups", UNIT_OF_PRIVACY)
+
+    def centred(X):
+        return X - X.mean()
+
+    pipeline = make_pipeline(FunctionTransformer(centred), PrivateModel()).fit(X)
+    report = privacy_report(pipeline)
+    condition = "functiontransformer (FunctionTransformer) works on each row on its own"
+    assert report.guarantee.conditional_on == (condition,)
+    assert report.guarantee.epsilon == math.inf
+    assert report.guarantee.epsilon_if_public == 1.0
+    assert report.steps[0].status == "conditional" and "ufunc" in report.steps[0].fix
+    centred.__fairpriv_row_pure__ = True  # a false declaration is its author's
+    declared = privacy_report(pipeline).guarantee
+    assert declared.epsilon == 1.0 and condition in declared.assumptions
 
 
 def test_nested_steps_are_named_like_parameters():
@@ -335,28 +347,4 @@ def test_guarantee_of_a_pipeline_is_that_of_its_report():
     pipeline = make_pipeline(StandardScaler(), PrivateModel()).fit(X)
     assert guarantee_of(pipeline) == privacy_report(pipeline).guarantee
     covered = make_pipeline(Nothing(), PrivateModel()).fit(X)
-    assert guarantee_of(covered) == covered[-1].privacy_
-
-
-def test_models_of_diffprivlib_are_known_by_their_module():
-    kind = type(
-        "GaussianNB",
-        (BaseEstimator,),
-        {
-            "__module__": "diffprivlib.models.naive_bayes",
-            "__init__": lambda self: None,
-            "epsilon": 0.5,
-            "random_state": None,
-            "fit": lambda self, X: self,
-        },
-    )
-    model = kind()
-    guarantee = guarantee_of(model)
-    assert guarantee.epsilon == 0.5 and guarantee.events == (PureEvent(0.5),)
-    assert guarantee.neighboring == "replace_one" and guarantee.noise_is_secure
-    assert len(guarantee.assumptions) == 3
-    kind.random_state = 0
-    assert guarantee_of(model).noise_is_secure is False
-    pipeline = make_pipeline(Nothing(), PrivateModel()).fit(X)
-    pipeline.steps.insert(0, ("nb", model))
-    assert privacy_report(pipeline).guarantee.epsilon == 1.5
+    assert guarantee_of(covered).epsilon == covered[-1].privacy_.epsilon

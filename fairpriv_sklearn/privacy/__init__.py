@@ -5,8 +5,8 @@ from fairpriv_sklearn._guarded import WrappedEstimatorError, show_wrapped_errors
 from ._facts import Fact, PrivacyLeakWarning, warn_leak
 from ._guarantee import PrivacyGuarantee
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
-from ._report import PrivacyReport, StepPrivacy, guarantee_of, privacy_report
-from ._with_budget import with_budget
+from ._report import PrivacyReport, guarantee_of, privacy_report
+from ._steps import StepPrivacy
 
 __all__ = [
     "BudgetExceededError",

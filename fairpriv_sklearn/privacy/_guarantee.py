@@ -82,7 +82,8 @@ class PrivacyGuarantee:
         Whether the noise came from the entropy of the operating system. `False` after
         a fit with `random_state`, which is reproducible and hence not private.
     conditional_on : tuple of str, default=()
-        Names of facts that were read from the data. Then `epsilon` is `inf`.
+        Names of facts that were read from the data, or of what is only supposed of a
+        step. Then `epsilon` is `inf`.
     epsilon_if_public : float, default=None
         The epsilon for a reader who regards the facts in `conditional_on` as public.
         Default: composed from `events`; `epsilon` if there is no such fact.
@@ -317,9 +318,8 @@ class PrivacyGuarantee:
             With `epsilon_if_public` as its `epsilon`, and the facts that were read from
             the data among the `assumptions`.
         """
-        facts = (
-            f"{name}, read from the data, is public" for name in self.conditional_on
-        )
+        words = "{}, which was not given, is public or holds"
+        facts = map(words.format, self.conditional_on)
         return replace(
             self,
             epsilon=self.epsilon_if_public,
@@ -486,7 +486,7 @@ class PrivacyGuarantee:
             sentences[0] += f": {self.mechanism}"
         if self.conditional_on:
             names = ", ".join(self.conditional_on)
-            sentences.append(f"Conditional on what was read from the data: {names}")
+            sentences.append(f"Conditional on: {names}")
         if self.uncovered:
             sentences.append(f"Not covered: {', '.join(self.uncovered)}")
         sentences.append(f"Assumed: {'; '.join(self.assumptions)}")
@@ -510,8 +510,8 @@ class PrivacyGuarantee:
         )
         if self.conditional_on:
             return (
-                "No differential privacy (epsilon = inf), but for readers who regard "
-                f"{', '.join(self.conditional_on)} as public {stated}"
+                "No differential privacy (epsilon = inf) unless these are public, or "
+                f"hold: {', '.join(self.conditional_on)}; then {stated}"
             )
         return stated
 
@@ -533,12 +533,11 @@ class PrivacyGuarantee:
             return []
         return [
             ("conditional on", ", ".join(self.conditional_on)),
-            ("epsilon if these are public", round_up(self.epsilon_if_public)),
+            ("epsilon if these are public or hold", round_up(self.epsilon_if_public)),
         ]
 
     def _not_covered(self) -> list[str]:
-        read = (f"{name} (read from the data)" for name in self.conditional_on)
-        return [*self.uncovered, *read]
+        return [*self.uncovered, *(f"{one} (condition)" for one in self.conditional_on)]
 
 
 _STANDING = (UNIT_OF_PRIVACY, RANDOM_SPLIT)

@@ -1,0 +1,696 @@
+"""What each step of an estimator does to privacy, fitted or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
+
+from ..accounting import DeclaredEvent, PrivacyEvent, PureEvent, compose_epsilon
+from . import _foreign
+from ._guarantee import PrivacyGuarantee, own_events
+
+# Attributes that hold the schema or the configuration of scikit-learn, not the data.
+_SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}
+_CONFIGURATION = {"_sklearn_output_config", "_metadata_request"}
+
+ROW_PURE = "__fairpriv_row_pure__"
+
+
+@dataclass(frozen=True)
+class StepPrivacy:
+    """What one step of a pipeline does to privacy.
+
+    Parameters
+    ----------
+    name : str
+        Its place, in the notation of `set_params`; empty for the whole.
+    estimator : str
+        Name of its class.
+    status : {"private", "conditional", "public", "uncovered"}
+        Private: it has a guarantee. Conditional: its privacy, or that it learnt
+        nothing, holds on a condition. Public: it learnt nothing from the data.
+    guarantee : PrivacyGuarantee or None
+        Its own guarantee, if it has one.
+    assumption : str
+        What is assumed of a public step.
+    fix : str
+        How to cover an uncovered step.
+    conditional_on : tuple of str
+        Names of what it read from the data, or is supposed to do, itself.
+    """
+
+    name: str
+    estimator: str
+    status: str
+    guarantee: PrivacyGuarantee | None = None
+    assumption: str = ""
+    fix: str = ""
+    conditional_on: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.estimator})" if self.name else self.estimator
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `json.dumps` accepts.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
+        guarantee = self.guarantee and self.guarantee.to_dict()
+        return {
+            **vars(self),
+            "guarantee": guarantee,
+            "conditional_on": list(self.conditional_on),
+        }
+
+
+@dataclass(frozen=True)
+class Found:
+    """A step with the estimator it is about."""
+
+    step: StepPrivacy
+    estimator: Any
+    frozen: bool
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether it is charged to a ledger of its own, or was in an earlier fit."""
+        return self.frozen or getattr(self.estimator, "ledger", None) is not None
+
+
+# --- steps that learn nothing ---------------------------------------------------------
+
+
+def _categories_given(step) -> bool:
+    # Rare categories are found by counting rows.
+    counted = (step.min_frequency, step.max_categories) != (None, None)
+    return not isinstance(step.categories, str) and not counted
+
+
+def _fills_constant(step) -> bool:
+    # Columns without any value are dropped, or indicated, by looking at the rows.
+    looks_at_rows = not step.keep_empty_features or step.add_indicator
+    return step.strategy == "constant" and not looks_at_rows
+
+
+# Steps of scikit-learn that may learn nothing beyond what their constructor was told:
+# the condition under which that is so, and how to reach it.
+_FROM_CONSTRUCTOR = {
+    "OneHotEncoder": (
+        _categories_given,
+        "Pass `categories=[...]`, the public list for each column, and leave "
+        "`min_frequency` and `max_categories` at None.",
+    ),
+    "OrdinalEncoder": (
+        _categories_given,
+        "Pass `categories=[...]`, the public list for each column, and leave "
+        "`min_frequency` and `max_categories` at None.",
+    ),
+    "SimpleImputer": (
+        _fills_constant,
+        'Use `strategy="constant"` with a public `fill_value`, '
+        "`keep_empty_features=True` and `add_indicator=False`.",
+    ),
+    "SplineTransformer": (
+        lambda step: not isinstance(step.knots, str),
+        "Pass `knots` as an array fixed without looking at the data.",
+    ),
+    "PolynomialFeatures": (lambda step: True, ""),
+    "RBFSampler": (
+        lambda step: step.gamma != "scale",
+        "Pass `gamma` as a number fixed without looking at the data.",
+    ),
+}
+_PUBLIC_BOUNDS = (
+    "Leave it out and pass public `bounds` to the private model, which scales by them."
+)
+_SCALERS = {"StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"}
+_FIX_BY_NAME = {
+    **dict.fromkeys(_SCALERS, _PUBLIC_BOUNDS),
+    **{name: fix for name, (_, fix) in _FROM_CONSTRUCTOR.items()},
+}
+_ANY_FIX = (
+    "Replace it by a private step, or by one that learns nothing from this data, such "
+    "as a `FunctionTransformer` around a NumPy ufunc."
+)
+_FUNCTION_FIX = (
+    "Use a NumPy ufunc, or declare that the function works on each row on its own: set "
+    f"its attribute `{ROW_PURE}` to True."
+)
+_CLASS_FIX = (
+    "Declare that it learns nothing and works on each row on its own: set the class "
+    f"attribute `{ROW_PURE}` to True."
+)
+_SEARCH_FIX = "Use `DPGridSearchCV` or `DPRandomizedSearchCV`, which select privately."
+_INSIDE_FIX = "Make what its guarantee lists as not covered private, or declare it."
+_SPREAD_FIX = (
+    "Its answers are spread over identical rows, so that one record moves those of "
+    'others: give it a pure output (`output="continuous"` or `"mean"`).'
+)
+_SPARSE_FIX = (
+    "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
+)
+_COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
+
+# Functions of each number on its own that are no ufuncs.
+_ELEMENTWISE = (np.clip, np.nan_to_num, np.round, np.around, np.real, np.imag)
+
+
+def _works_by_row(function) -> bool:
+    """Whether a function is known to work on each row on its own."""
+    if function is None or any(function is one for one in _ELEMENTWISE):
+        return True
+    name = getattr(function, "__name__", "")
+    library = any(getattr(home, name, None) is function for home in (np, special))
+    return isinstance(function, np.ufunc) and library
+
+
+def is_row_pure(estimator) -> bool:
+    """Whether every answer of a fitted estimator is a function of its row alone.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Containers and wrappers are looked into. What says nothing is taken as pure.
+
+    Returns
+    -------
+    bool
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return is_row_pure(estimator.estimator)
+    said = getattr(estimator, ROW_PURE, None)
+    if said is not None:
+        return bool(said() if callable(said) else said)
+    fitted = any(name.endswith("_") for name in getattr(estimator, "__dict__", ()))
+    inner = [step for _, step in _parts(estimator, fitted) or ()]
+    function = getattr(estimator, "func", None)
+    if isinstance(estimator, FunctionTransformer) and hasattr(function, "__self__"):
+        inner.append(function.__self__)
+    return all(is_row_pure(one) for one in inner)
+
+
+def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
+    kind = type(estimator).__name__
+    step = StepPrivacy(name, kind, "public")
+    if not _learns_nothing(estimator, fitted):
+        fix = _FIX_BY_NAME.get(kind, _ANY_FIX)
+        return replace(step, status="uncovered", fix=fix)
+    function = isinstance(estimator, FunctionTransformer)
+    if function and _works_by_row(estimator.func):
+        return step
+    if not function and _is_scikit_learns(estimator):
+        return step
+    # Somebody's own code: nothing here can see what it does to the rows.
+    declared = getattr(estimator.func if function else estimator, ROW_PURE, None)
+    what = "works on each row on its own"
+    what = what if function else f"learns nothing and {what}"
+    if declared is True:
+        return replace(step, assumption=what)
+    return replace(
+        step,
+        status="conditional",
+        fix=_FUNCTION_FIX if function else _CLASS_FIX,
+        conditional_on=(f"{step.title} {what}",),
+    )
+
+
+def _is_scikit_learns(estimator) -> bool:
+    return type(estimator).__module__.startswith("sklearn.")
+
+
+def _learns_nothing(estimator, fitted: bool) -> bool:
+    kind = type(estimator)
+    if not hasattr(estimator, "fit"):
+        return True
+    if _is_scikit_learns(estimator):
+        if kind.__name__ in _FROM_CONSTRUCTOR:
+            return _FROM_CONSTRUCTOR[kind.__name__][0](estimator)
+        if not get_tags(estimator).requires_fit:
+            return True
+    # Any attribute that is no argument counts, whatever its name: many an estimator
+    # keeps what it learnt under a leading underscore. Unfitted, scikit-learn's own
+    # estimators are known to learn, and of others nothing is known.
+    if not fitted:
+        return not _is_scikit_learns(estimator)
+    arguments = estimator.get_params(deep=False) if hasattr(kind, "get_params") else ()
+    return set(vars(estimator)) <= {*arguments, *_SCHEMA, *_CONFIGURATION}
+
+
+# --- estimators made of others --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Meta:
+    """How an estimator of scikit-learn that is made of others fits them."""
+
+    fitted: Callable  # -> list of (name, fitted estimator), each fitted on all rows
+    planned: Callable | None = None  # -> the same before the fit, if that is known
+    reads: tuple[str, ...] = ()  # what it reads from the data itself
+    refusal: Callable = lambda estimator: ""  # why it is not covered, if so
+
+
+def _numbered(estimators) -> list[tuple[str, Any]]:
+    return [(f"estimators_{i}", one) for i, one in enumerate(estimators)]
+
+
+def _kept(pairs) -> list[tuple[str, Any]]:
+    return [(name, one) for name, one in pairs if not isinstance(one, str)]
+
+
+def _fitted_voters(voting) -> list[tuple[str, Any]]:
+    names = [name for name, _ in _kept(voting.estimators)]
+    return list(zip(names, voting.estimators_, strict=True))
+
+
+def _bags(bagging) -> list[tuple[str, Any]]:
+    inner = getattr(bagging, "estimator", None)
+    return [(f"estimators_{i}", inner) for i in range(bagging.n_estimators)]
+
+
+def _bagging_refusal(bagging) -> str:
+    if not bagging.bootstrap:
+        return ""
+    return (
+        "A bootstrap sample holds a record several times: pass `bootstrap=False`, or "
+        "use a `VotingClassifier` or `VotingRegressor`."
+    )
+
+
+def _chain_refusal(chain) -> str:
+    if chain.cv is None:
+        return ""
+    return "Pass `cv=None`: the models of its folds are not accounted for."
+
+
+def _stacking_refusal(stack) -> str:
+    if stack.cv == "prefit":
+        return ""
+    return (
+        'Pass `cv="prefit"` and private models fitted elsewhere: the models of its '
+        "folds are not accounted for."
+    )
+
+
+def _stacked(stack) -> list[tuple[str, Any]]:
+    names = [name for name, _ in _kept(stack.estimators)]
+    models = [
+        (n, FrozenEstimator(m)) for n, m in zip(names, stack.estimators_, strict=True)
+    ]
+    return [*models, ("final_estimator", stack.final_estimator_)]
+
+
+_CLASSES = ("classes",)
+_METAS = {
+    "VotingRegressor": _Meta(_fitted_voters, lambda one: _kept(one.estimators)),
+    "VotingClassifier": _Meta(
+        _fitted_voters, lambda one: _kept(one.estimators), reads=_CLASSES
+    ),
+    "OneVsRestClassifier": _Meta(
+        lambda one: _numbered(one.estimators_), reads=_CLASSES
+    ),
+    "MultiOutputRegressor": _Meta(lambda one: _numbered(one.estimators_)),
+    "MultiOutputClassifier": _Meta(lambda one: _numbered(one.estimators_)),
+    "RegressorChain": _Meta(
+        lambda one: _numbered(one.estimators_), refusal=_chain_refusal
+    ),
+    "ClassifierChain": _Meta(
+        lambda one: _numbered(one.estimators_), refusal=_chain_refusal
+    ),
+    "BaggingRegressor": _Meta(
+        lambda one: _numbered(one.estimators_), _bags, refusal=_bagging_refusal
+    ),
+    "BaggingClassifier": _Meta(
+        lambda one: _numbered(one.estimators_),
+        _bags,
+        reads=_CLASSES,
+        refusal=_bagging_refusal,
+    ),
+    "StackingRegressor": _Meta(_stacked, refusal=_stacking_refusal),
+    "StackingClassifier": _Meta(_stacked, reads=_CLASSES, refusal=_stacking_refusal),
+    "TransformedTargetRegressor": _Meta(
+        lambda one: [("transformer", one.transformer_), ("regressor", one.regressor_)],
+        lambda one: [
+            ("transformer", one.transformer or FunctionTransformer(one.func)),
+            ("regressor", one.regressor),
+        ],
+    ),
+    "CalibratedClassifierCV": _Meta(
+        lambda one: [],
+        refusal=lambda one: "Its calibration is fitted without noise: leave it out.",
+    ),
+}
+
+
+def _meta_of(estimator) -> _Meta | None:
+    return (
+        _METAS.get(type(estimator).__name__) if _is_scikit_learns(estimator) else None
+    )
+
+
+def _parts(estimator, fitted: bool) -> list[tuple[str, Any]] | None:
+    """The estimators inside a container; None if it is none."""
+    if isinstance(estimator, Pipeline):
+        return estimator.steps
+    if isinstance(estimator, FeatureUnion):
+        return estimator.transformer_list
+    if isinstance(estimator, ColumnTransformer):
+        if fitted:
+            return [(name, step) for name, step, _ in estimator.transformers_]
+        inner = [(name, step) for name, step, _ in estimator.transformers]
+        return [*inner, ("remainder", estimator.remainder)]
+    meta = _meta_of(estimator)
+    if meta is None or meta.refusal(estimator):
+        return None
+    if fitted:
+        return meta.fitted(estimator)
+    return meta.planned(estimator) if meta.planned else None
+
+
+# --- containers of columns ------------------------------------------------------------
+
+
+def _column_problems(columns: ColumnTransformer, fitted: bool) -> Iterator[str]:
+    if any(callable(chosen) for _, _, chosen in columns.transformers):
+        yield _COLUMNS_FIX
+    steps = _parts(columns, fitted)
+    if columns.sparse_threshold > 0 and any(_density_varies(step) for _, step in steps):
+        yield _SPARSE_FIX
+
+
+def _density_varies(step) -> bool:
+    """Whether a step may give sparse output whose density depends on the rows."""
+    if isinstance(step, Pipeline):
+        return _density_varies(step[-1])
+    if isinstance(step, FeatureUnion):
+        return any(_density_varies(one) for _, one in step.transformer_list)
+    if isinstance(step, FrozenEstimator):
+        return _density_varies(step.estimator)
+    if type(step).__name__ == "OneHotEncoder" and step.sparse_output:
+        # Without exceptions every row has exactly one 1 for each column.
+        return not (step.drop is None and step.handle_unknown == "error")
+    if isinstance(step, FunctionTransformer):
+        return not _works_by_row(step.func)
+    return bool(getattr(step, "sparse_output", False))
+
+
+# --- the walk -------------------------------------------------------------------------
+
+
+def walk(
+    estimator,
+    name: str = "",
+    *,
+    fitted: bool = True,
+    n_features=None,
+    frozen=False,
+    before: Mapping | None = None,
+) -> Iterator[Found]:
+    """Yield the steps of an estimator, nested ones in the notation of `set_params`.
+
+    Parameters
+    ----------
+    estimator : estimator
+    name : str
+        Its place.
+    fitted : bool
+        Whether to tell what was learnt, or from the arguments what will be.
+    n_features : int or None
+        Number of columns, if known, for an estimator that is not fitted.
+    frozen : bool
+        Whether it stands inside a `FrozenEstimator`.
+    before : mapping or None
+        Place to estimator before the fit, where that is known.
+    """
+    if estimator is None or isinstance(estimator, str):  # "passthrough", "drop"
+        return
+
+    def found(step: StepPrivacy) -> Found:
+        return Found(step, estimator, frozen)
+
+    own = _own_guarantee(estimator, fitted, n_features, (before or {}).get(name))
+    if own is not None:
+        yield found(_private_step(estimator, name, own))
+        return
+    if isinstance(estimator, FrozenEstimator):
+        yield from walk(estimator.estimator, name, fitted=True, frozen=True)
+        return
+    kind = type(estimator).__name__
+    uncovered = StepPrivacy(name, kind, "uncovered")
+    if hasattr(estimator, "cv_results_") or _is_search(estimator):
+        yield found(replace(uncovered, fix=_SEARCH_FIX))
+        if hasattr(estimator, "best_estimator_"):
+            place = _place(name, "estimator")
+            yield from walk(estimator.best_estimator_, place, before=before)
+        return
+    parts = _parts(estimator, fitted)
+    if parts is None:
+        meta = _meta_of(estimator)
+        fix = "" if meta is None else meta.refusal(estimator) or _ANY_FIX
+        plain = _plain_step(estimator, name, fitted)
+        yield found(replace(uncovered, fix=fix) if fix else plain)
+        return
+    if isinstance(estimator, ColumnTransformer):
+        for fix in _column_problems(estimator, fitted):
+            yield found(replace(uncovered, fix=fix))
+    meta = _meta_of(estimator)
+    if meta is not None and meta.reads:
+        yield found(_reading_step(name, kind, meta.reads))
+    options = {"fitted": fitted, "frozen": frozen, "before": before}
+    several = [list(walk(s, _place(name, n), **options)) for n, s in parts]
+    if isinstance(estimator, Pipeline):
+        several = _with_spreading([step for _, step in parts], several)
+    for steps in several:
+        yield from steps
+
+
+def _place(outer: str, inner: str) -> str:
+    return f"{outer}__{inner}" if outer else inner
+
+
+def _is_search(estimator) -> bool:
+    return hasattr(estimator, "refit") and hasattr(estimator, "cv")
+
+
+def _reading_step(name: str, kind: str, reads: tuple[str, ...]) -> StepPrivacy:
+    step = StepPrivacy(name, kind, "conditional")
+    return replace(
+        step,
+        conditional_on=tuple(f"{what} (read by {step.title})" for what in reads),
+        fix="It reads the list of labels from the data, and takes no public one.",
+    )
+
+
+def _with_spreading(estimators: list, several: list[list[Found]]) -> list[list[Found]]:
+    """Uncover frozen steps whose answers, spread over twins, a private step is fed."""
+    for i, estimator in enumerate(estimators[:-1]):
+        later = [one for steps in several[i + 1 :] for one in steps]
+        fed = any(one.step.guarantee is not None and not one.frozen for one in later)
+        if fed and _holds_frozen(estimator) and not is_row_pure(estimator):
+            several[i] = [
+                replace(
+                    one, step=replace(one.step, status="uncovered", fix=_SPREAD_FIX)
+                )
+                for one in several[i]
+            ]
+    return several
+
+
+def _holds_frozen(estimator) -> bool:
+    if isinstance(estimator, FrozenEstimator):
+        return True
+    if isinstance(estimator, Pipeline | FeatureUnion | ColumnTransformer):
+        return any(_holds_frozen(one) for _, one in _parts(estimator, fitted=False))
+    return False
+
+
+def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
+    status, fix = "private", ""
+    if own.uncovered:
+        status, fix = "uncovered", _INSIDE_FIX
+    elif own.conditional_on:
+        names = ", ".join(own.conditional_on)
+        status, fix = "conditional", f"Pass as arguments what was read: {names}."
+    return StepPrivacy(name, type(estimator).__name__, status, own, fix=fix)
+
+
+def _own_guarantee(estimator, fitted, n_features, before) -> PrivacyGuarantee | None:
+    own = getattr(estimator, "privacy_", None)
+    if fitted and isinstance(own, PrivacyGuarantee):
+        return own
+    if _foreign.is_diffprivlibs(estimator):
+        return _foreign.diffprivlib_guarantee(estimator, before)
+    if not fitted and hasattr(estimator, "_reserve"):
+        return expected_of(estimator, n_features)
+    return None
+
+
+# --- before the fit -------------------------------------------------------------------
+
+
+def expected_of(estimator, n_features=None) -> PrivacyGuarantee:
+    """Return the guarantee that a private estimator of this library will have."""
+    own = _expected_events(estimator, n_features)
+    expected = PrivacyGuarantee.from_events(
+        own,
+        delta=getattr(estimator, "delta", 0.0),
+        neighboring=_relation_of(estimator),
+        mechanism=type(estimator).__name__,
+        noise_is_secure=estimator.random_state is None,
+    )
+    if not hasattr(estimator, "base_guarantee"):
+        return expected
+    return _with_base(expected, estimator, n_features)
+
+
+def _relation_of(estimator) -> str:
+    told = getattr(estimator, "_relation", None)
+    return estimator.neighboring if told is None else told()
+
+
+def _expected_events(estimator, n_features) -> tuple[PrivacyEvent, ...]:
+    told = getattr(estimator, "_expected_events", None)
+    events = None if told is None else told(n_features)
+    if events is not None:
+        return events
+    # Every calibration of the library stays inside the budget it is given.
+    epsilon, delta = float(estimator.epsilon), getattr(estimator, "delta", 0.0)
+    return (DeclaredEvent(epsilon, delta) if delta else PureEvent(epsilon),)
+
+
+def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee:
+    """Add the wrapped estimator: fitted on other rows, or before."""
+    declared, base = estimator.base_guarantee, estimator.estimator
+    if isinstance(declared, str):
+        return own
+    if declared is None:
+        declared = composed(walk(base, fitted=False, n_features=n_features))
+    if declared is None or declared.neighboring != own.neighboring:
+        return own.qualified(uncovered=["estimator"])
+    if isinstance(base, FrozenEstimator):
+        return own.compose(declared)
+    return own.disjoint(declared)
+
+
+def composed(steps: Iterator[Found]) -> PrivacyGuarantee | None:
+    """Compose the steps; None if no part is private."""
+    steps = [one.step for one in steps]
+    if all(step.guarantee is None for step in steps):
+        return None
+    return total_of(steps)
+
+
+def total_of(steps: list[StepPrivacy]) -> PrivacyGuarantee:
+    """Compose the steps, with what they assume, depend on and leave uncovered."""
+    private = [_with_place(step) for step in steps if step.guarantee is not None]
+    if private:
+        total = private[0].compose(*private[1:])
+    else:
+        total = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing released privately")
+    # A step whose own guarantee lists what it leaves uncovered need not be named again.
+    bare = [
+        one
+        for one in steps
+        if one.status == "uncovered"
+        and not (one.guarantee is not None and one.guarantee.uncovered)
+    ]
+    return total.qualified(
+        assumptions=[
+            f"{one.title} {one.assumption}" for one in steps if one.assumption
+        ],
+        uncovered=dict.fromkeys(step.title for step in bare),
+        conditional_on=[name for one in steps for name in one.conditional_on],
+    )
+
+
+def _with_place(step: StepPrivacy) -> PrivacyGuarantee:
+    """Return the guarantee of a step, saying where its uncovered parts are."""
+    own = step.guarantee
+    if not step.name:
+        return own
+    return replace(own, uncovered=tuple(f"{step.name}: {one}" for one in own.uncovered))
+
+
+def expected_guarantee(
+    estimator, n_features: int | None = None, *, unpaid: bool = False
+) -> PrivacyGuarantee | None:
+    """Return the guarantee that a fit of an estimator will have at most.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; pipelines and the like are looked into. Frozen parts are fitted.
+    n_features : int, default=None
+        Number of columns, if known: then the events are the very ones.
+    unpaid : bool, default=False
+        Only what no ledger of a step of its own pays for, nor an earlier fit did.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        A function of public arguments only. None if no part is private. What a fit
+        reads from the data is known after it only (`kept`).
+    """
+    steps = list(walk(estimator, fitted=False, n_features=n_features))
+    if unpaid:
+        steps = [one for one in steps if not one.is_paid]
+    return composed(iter(steps))
+
+
+def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee:
+    """Return the expected guarantee with what the fitted estimator says of itself.
+
+    Parameters
+    ----------
+    expected : PrivacyGuarantee
+        From `expected_guarantee`, before the fit.
+    estimator : estimator
+        Fitted.
+    before : estimator, default=None
+        The same before its fit.
+
+    Raises
+    ------
+    ValueError
+        If the fit cost more than expected.
+    """
+    actual = composed(walk(estimator, before=places(before)))
+    if actual is None:
+        return expected.qualified(uncovered=["estimator"])
+    delta = max(expected.delta, actual.delta)
+    most, cost = (compose_epsilon(own_events(one), delta) for one in (expected, actual))
+    if cost > most * (1 + 1e-6):
+        raise ValueError(
+            "The wrapped estimator cost more than its arguments say: its fit cannot be "
+            "covered by the budget that was reserved for it."
+        )
+    return expected.qualified(
+        assumptions=actual.assumptions,
+        uncovered=actual.uncovered,
+        conditional_on=actual.conditional_on,
+    )
+
+
+def places(estimator) -> dict[str, Any]:
+    """Map the places of the steps of an estimator that is not fitted to the steps."""
+    if estimator is None:
+        return {}
+    return {one.step.name: one.estimator for one in walk(estimator, fitted=False)}
+
+
+def surely_uncovered(estimator) -> list[str]:
+    """Name the steps that no fit can cover, whatever the data; for an early refusal."""
+    steps = (one.step for one in walk(estimator, fitted=False))
+    return [step.title for step in steps if step.status == "uncovered"]

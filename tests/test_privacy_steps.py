@@ -1,0 +1,362 @@
+"""What steps do to privacy: containers, models made of models, other libraries."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import (
+    ColumnTransformer,
+    TransformedTargetRegressor,
+    make_column_selector,
+)
+from sklearn.ensemble import (
+    BaggingRegressor,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from fairpriv_sklearn.accounting import DeclaredEvent, MaximumEvent, PureEvent
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, privacy_report
+from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
+from fairpriv_sklearn.privacy._steps import (
+    expected_guarantee,
+    is_row_pure,
+    kept,
+    surely_uncovered,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (120, 2))
+LABELS = np.arange(120) % 2
+TARGET = X[:, 0]
+CODES = np.column_stack([LABELS, 1 - LABELS]).astype(float)
+
+
+def line(**params):
+    return DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), **params)
+
+
+def classifier(**params):
+    given = {"bounds": (-1, 1), "classes": [0, 1], "fairness_weight": 0.0}
+    return DPWassersteinLogisticRegression(max_iter=2, **given | params)
+
+
+def fit(model, X=X, y=TARGET):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+# --- containers of columns ------------------------------------------------------------
+
+
+def one_hot(**params):
+    return OneHotEncoder(categories=[[0.0, 1.0]] * 2, **params)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options", "public"),
+    [
+        (one_hot(), {}, True),  # one 1 per row and column: a constant density
+        (one_hot(drop="if_binary"), {}, False),
+        (one_hot(handle_unknown="ignore"), {}, False),
+        (one_hot(drop="if_binary"), {"sparse_threshold": 0}, True),
+        (one_hot(drop="if_binary", sparse_output=False), {}, True),
+        (make_pipeline(one_hot(drop="first")), {}, False),
+        (FeatureUnion([("codes", one_hot(drop="first"))]), {}, False),
+    ],
+)
+def test_columns_are_public_unless_the_rows_choose_their_container(
+    encoder, options, public
+):
+    columns = ColumnTransformer([("codes", encoder, [0, 1])], **options)
+    model = make_pipeline(columns, classifier(bounds=(0, 1)))
+    guarantee = privacy_report(fit(model, CODES, LABELS)).guarantee
+    assert (guarantee.epsilon < math.inf) == public
+    assert bool(guarantee.uncovered) != public
+    assert bool(surely_uncovered(model)) != public
+
+
+@pytest.mark.parametrize("chosen", [lambda X: [0], make_column_selector("a")])
+def test_columns_chosen_by_a_callable_are_not_covered(chosen):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    columns = ColumnTransformer([("some", "passthrough", chosen)])
+    report = privacy_report(fit(make_pipeline(columns, line()), frame))
+    assert report.guarantee.epsilon == math.inf
+    assert "by name or position" in report.to_markdown()
+
+
+def test_a_class_of_ones_own_is_a_condition():
+    class Overwrites(TransformerMixin, BaseEstimator):
+        def __init__(self, mean=None):
+            self.mean = mean
+
+        def fit(self, X, y=None):
+            self.mean = X.mean(axis=0)
+            return self
+
+        def transform(self, X):
+            return X - self.mean
+
+    guarantee = privacy_report(fit(make_pipeline(Overwrites(), line()))).guarantee
+    assert guarantee.epsilon == math.inf
+    (condition,) = guarantee.conditional_on
+    assert "learns nothing" in condition
+
+
+# --- models made of models ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "n_fits", "read"),
+    [
+        (VotingRegressor([("a", line()), ("b", line()), ("c", "drop")]), TARGET, 2, ()),
+        (
+            VotingClassifier([("a", classifier()), ("b", classifier())]),
+            LABELS,
+            2,
+            ("classes (read by VotingClassifier)",),
+        ),
+        (
+            OneVsRestClassifier(classifier()),
+            np.arange(120) % 3,
+            3,
+            ("classes (read by OneVsRestClassifier)",),
+        ),
+        (MultiOutputRegressor(line()), X, 2, ()),
+        (RegressorChain(line()), X, 2, ()),
+        (BaggingRegressor(line(), 3, bootstrap=False), TARGET, 3, ()),
+        (TransformedTargetRegressor(line(), func=np.sin, inverse_func=np.arcsin),
+         TARGET, 1, ()),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_models_that_fit_on_the_same_rows_compose(model, y, n_fits, read):
+    report = privacy_report(fit(model, y=y))
+    one = fit(line()).privacy_
+    guarantee = report.guarantee
+    assert len(guarantee.events) == n_fits and not guarantee.uncovered
+    assert guarantee.conditional_on == read
+    assert (guarantee.epsilon == math.inf) == bool(read)
+    if not read:
+        assert guarantee.epsilon == pytest.approx(
+            one.compose(*[one] * (n_fits - 1), delta=guarantee.delta).epsilon, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (BaggingRegressor(line(), 2), TARGET),
+        (CalibratedClassifierCV(classifier(), cv=2), LABELS),
+        (StackingRegressor([("a", line())], line(), cv=2), TARGET),
+        (RegressorChain(line(), cv=2), X),
+        (TransformedTargetRegressor(line(), transformer=StandardScaler()), TARGET),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_models_that_also_fit_without_noise_are_not_covered(model, y):
+    report = privacy_report(fit(model, y=y))
+    assert report.guarantee.epsilon == math.inf and report.guarantee.uncovered
+    assert any(step.status == "uncovered" and step.fix for step in report.steps)
+
+
+def test_a_stack_of_fitted_models_pays_for_the_last():
+    stack = StackingRegressor([("a", fit(line()))], line(), cv="prefit")
+    assert len(privacy_report(fit(stack)).guarantee.events) == 2
+
+
+# --- answers that are functions of their row ------------------------------------------
+
+
+class Repair(TransformerMixin, BaseEstimator):
+    """Stands for a repair whose answers are spread over identical rows, or not."""
+
+    def __init__(self, pure=True):
+        self.pure = pure
+
+    @property
+    def __fairpriv_row_pure__(self):
+        return self.pure
+
+    def fit(self, X, y=None):
+        self.privacy_ = PrivacyGuarantee(0.5, 0.0, "replace_one", "repair")
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        FrozenEstimator,
+        lambda repair: make_pipeline(FrozenEstimator(repair)),
+        lambda repair: FeatureUnion([("repair", FrozenEstimator(repair))]),
+        lambda repair: ColumnTransformer(
+            [("repair", FrozenEstimator(repair), [0, 1])], sparse_threshold=0
+        ),
+    ],
+)
+def test_a_frozen_repair_before_a_private_step_has_to_be_pure(pure, wrap):
+    step = wrap(Repair(pure).fit(X))
+    assert is_row_pure(step) is pure
+    model = make_pipeline(step, line())
+    for guarantee in (expected_guarantee(model), privacy_report(fit(model)).guarantee):
+        assert (guarantee.epsilon < math.inf) == pure
+    alone = privacy_report(step.fit(X, TARGET)).guarantee  # it may answer the public
+    assert alone.epsilon == 0.5
+
+
+def test_a_function_around_an_impure_object_is_impure():
+    assert not is_row_pure(FunctionTransformer(Repair(False).transform))
+    assert is_row_pure(FunctionTransformer(np.sqrt))
+
+
+# --- before the fit -------------------------------------------------------------------
+
+
+def test_expected_guarantees_bound_those_of_the_fits():
+    models = [
+        line(epsilon=0.5),
+        make_pipeline(FunctionTransformer(np.sin), line()),
+        VotingRegressor([("a", line()), ("b", line(epsilon=2.0))]),
+        BaggingRegressor(line(), 2, bootstrap=False),
+        FrozenEstimator(fit(line())),
+        DPBarycenterRegressor(line(), groups=[0, 1], target_bounds=(-1, 1)),
+    ]
+    for model in models:
+        expected = expected_guarantee(model, n_features=2)
+        params = {}
+        if isinstance(model, DPBarycenterRegressor):
+            params = {"sensitive_features": LABELS}
+        fitted = clone(model).fit(X, TARGET, **params)
+        actual = privacy_report(fitted).guarantee
+        assert actual.epsilon <= expected.epsilon * (1 + 1e-9) < math.inf
+        assert kept(expected, fitted).epsilon == expected.epsilon
+
+
+def test_the_expected_cost_of_a_wrapped_model_is_the_larger_phase():
+    model = DPBarycenterRegressor(line(epsilon=0.7), epsilon=0.5, groups=[0, 1])
+    guarantee = expected_guarantee(model)
+    (event,) = guarantee.events
+    assert isinstance(event, MaximumEvent)
+    assert event.left == (PureEvent(0.5),)
+    assert guarantee.epsilon == pytest.approx(0.7)
+    frozen = FrozenEstimator(fit(line(epsilon=0.7)))
+    wrapped = DPBarycenterRegressor(frozen, epsilon=0.5, groups=[0, 1])
+    assert len(expected_guarantee(wrapped).events) == 2
+    public = DPBarycenterRegressor(frozen, epsilon=0.5, base_guarantee="public")
+    assert expected_guarantee(public).epsilon == 0.5
+    declared = PrivacyGuarantee(3.0, 0.0, "replace_one", "elsewhere")
+    stated = DPBarycenterRegressor(StandardScaler(), base_guarantee=declared)
+    assert expected_guarantee(stated).epsilon == 3.0
+    bare = DPBarycenterRegressor(StandardScaler())
+    assert expected_guarantee(bare).uncovered == ("estimator",)
+
+
+def test_nothing_private_is_expected_of_plain_models():
+    assert expected_guarantee(StandardScaler()) is None
+    assert surely_uncovered(make_pipeline(StandardScaler(), line())) == [
+        "standardscaler (StandardScaler)"
+    ]
+
+
+def test_a_fit_that_cost_more_than_expected_is_told():
+    with pytest.raises(ValueError, match="cost more than its arguments say"):
+        kept(expected_guarantee(line(epsilon=0.5)), fit(line()))
+
+
+def test_only_steps_without_a_ledger_of_their_own_are_unpaid():
+    """A4: one step's ledger paid for all."""
+    ledger = PrivacyLedger(9.0, 1e-5)
+    both = make_pipeline(Repair().fit(X), line(epsilon=0.5, ledger=ledger))
+    pipeline = make_pipeline(line(epsilon=3.0), line(epsilon=0.5, ledger=ledger))
+    unpaid = expected_guarantee(pipeline, unpaid=True)
+    assert unpaid.epsilon == pytest.approx(3.0)
+    assert expected_guarantee(pipeline).epsilon > 3.2
+    frozen = make_pipeline(FrozenEstimator(both[0]), line(epsilon=2.0))
+    assert expected_guarantee(frozen, unpaid=True).epsilon == pytest.approx(2.0)
+    paid = make_pipeline(line(ledger=ledger))
+    assert expected_guarantee(paid, unpaid=True) is None
+    assert isinstance(expected_guarantee(paid).events[0], DeclaredEvent)
+
+
+# --- other libraries ------------------------------------------------------------------
+
+
+def foreign(name, **attributes):
+    """Stand in for a model of diffprivlib, which scikit-learn 1.9 cannot import."""
+    body = {
+        "__module__": "diffprivlib.models.forest",
+        "__init__": lambda self: None,
+        "epsilon": 0.5,
+        "random_state": None,
+        "fit": lambda self, X, y=None: self,
+        "__sklearn_is_fitted__": lambda self: True,
+        **attributes,
+    }
+    return type(name, (BaseEstimator,), body)()
+
+
+GIVEN = {"bounds": (0, 1), "classes": [0, 1]}
+
+
+@pytest.mark.parametrize("name", ["DecisionTreeClassifier", "RandomForestClassifier"])
+def test_trees_of_diffprivlib_cost_twice_for_one_replaced_record(name):
+    """A2: leaf counts 10/10 and 9/11 differ in two counts."""
+    guarantee = diffprivlib_guarantee(foreign(name, **GIVEN))
+    assert guarantee.epsilon == 1.0 and guarantee.neighboring == "replace_one"
+    assert guarantee.noise_is_secure
+    assert not diffprivlib_guarantee(
+        foreign(name, **GIVEN, random_state=0)
+    ).noise_is_secure
+    read = diffprivlib_guarantee(foreign(name, **GIVEN | {"classes": None}))
+    assert read.conditional_on == (f"classes of diffprivlib's {name}",)
+    assert read.epsilon == math.inf and read.epsilon_if_public == 1.0
+    warm = diffprivlib_guarantee(foreign(name, **GIVEN, warm_start=True))
+    assert warm.epsilon == math.inf
+
+
+def test_a_fitted_tree_does_not_tell_what_was_given():
+    fitted = foreign("DecisionTreeClassifier", **GIVEN, classes_=np.array([0, 1]))
+    before = foreign("DecisionTreeClassifier", **GIVEN)
+    assert privacy_report(fitted).guarantee.epsilon == math.inf
+    assert privacy_report(fitted, before=before).guarantee.epsilon == 1.0
+    assert expected_guarantee(before).epsilon == 1.0
+    assert kept(expected_guarantee(before), fitted, before).epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["GaussianNB", "LogisticRegression", "LinearRegression", "KMeans", "PCA"]
+)
+def test_other_models_of_diffprivlib_are_not_covered(name):
+    guarantee = diffprivlib_guarantee(foreign(name, **GIVEN))
+    assert guarantee.epsilon == math.inf and name in guarantee.uncovered[0]
+
+
+def test_leaf_counts_of_a_real_tree():
+    """Twice the printed epsilon is needed, and enough, on the counts of the breach."""
+    models = pytest.importorskip("diffprivlib.models", exc_type=ImportError)
+    before = models.DecisionTreeClassifier(max_depth=1, epsilon=1.0, **GIVEN)
+    X, y = np.full((20, 1), 0.5), np.r_[np.zeros(10), np.ones(10)].astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = clone(before).fit(X, y)
+    assert privacy_report(fitted, before=before).guarantee.epsilon == 2.0
