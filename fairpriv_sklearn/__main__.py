@@ -30,7 +30,8 @@ examples:
   python -m fairpriv_sklearn people.csv --target salary --sensitive sex --epsilon 1
   python -m fairpriv_sklearn people.csv --write-codebook people.json
   python -m fairpriv_sklearn people.csv --target hired --sensitive sex race \\
-      --codebook people.json --out report
+      --codebook people.json --out report --save model.skops
+  python -m fairpriv_sklearn predict model.skops new.csv --out predictions.csv
 
 epsilon says how much one person's record may change what anybody can learn from the
 model: 1 is a common choice, 0.1 is strict, above 10 promises little. Kinds, groups,
@@ -115,6 +116,17 @@ def parser() -> argparse.ArgumentParser:
         help="missing is a value of its own (default), leave out rows with missing "
         "values, or stop at them",
     )
+    add_reading(parser)
+    add("--save", metavar="FILE.skops", help="write the private and fair model")
+    add("--out", default="fairpriv-report", help="folder of the report")
+    add("--force", action="store_true", help="replace files that are there already")
+    add("--seed", type=int, help="reproducible, and hence not private: for study only")
+    return parser
+
+
+def add_reading(parser) -> None:
+    """The arguments that say how a file is written."""
+    add = parser.add_argument
     add(
         "--separator",
         metavar="CHARACTER",
@@ -129,10 +141,6 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--encoding", help="of a text file (default: found out)")
     add("--sheet", help="of an Excel file (default: the first one with rows)")
-    add("--out", default="fairpriv-report", help="folder of the report")
-    add("--force", action="store_true", help="replace files that are there already")
-    add("--seed", type=int, help="reproducible, and hence not private: for study only")
-    return parser
 
 
 def parse(argv=None) -> argparse.Namespace:
@@ -168,8 +176,10 @@ def main(argv=None) -> int:
     """Run the command line; the exit status is 2 if the input cannot be used."""
     lenient()
     try:
-        args = parse(argv)
-        return run(args)
+        argv = sys.argv[1:] if argv is None else list(argv)
+        if argv[:1] == ["predict"]:
+            return predict(argv[1:])
+        return run(parse(argv))
     except InputError as error:
         print(f"fairpriv_sklearn: error: {printable(error, 600)}", file=sys.stderr)
         return 2
@@ -196,18 +206,24 @@ def run(args) -> int:
     if args.write_codebook:
         return write_codebook(args)
     from fairpriv_sklearn._cli.report import check_folder, terminal, write_report
+    from fairpriv_sklearn._cli.saved import save_model
     from fairpriv_sklearn._cli.study import run_study
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 
     if not args.force:
         check_folder(args.out)
+    if args.save:
+        new_file(args.save, args.force)
     if args.data:
         table = load_table(args)
         title = f"{table.target} by {table.sensitive_name}"
     else:
         table, title = simulated_table(args.seed), "simulated people"
     study = run_study(table, args, title, say=_say)
-    written = write_report(study, args.out)
+    written = write_report(study, args.out, saved=bool(args.save))
+    if args.save:
+        save_model(study, args.save)
+        written.append(args.save)
     print()
     print(terminal(study))
     print()
@@ -215,6 +231,25 @@ def run(args) -> int:
         print("No picture: install matplotlib to get one.")
     print(f"Written: {', '.join(str(path) for path in written)}")
     return 0
+
+
+def predict(argv) -> int:
+    """Predictions for new rows by a saved model."""
+    from fairpriv_sklearn._cli.saved import run_predict
+
+    rules = argparse.ArgumentParser(
+        prog="python -m fairpriv_sklearn predict",
+        description="Add a column of predictions to a table, by a model that --save "
+        "has written. Costs no budget, whatever the number of rows.",
+    )
+    rules.add_argument("model", metavar="MODEL.skops")
+    rules.add_argument("data", metavar="DATA", help="table with the model's columns")
+    rules.add_argument("--out", default="predictions.csv", help="file to write")
+    add_reading(rules)
+    rules.add_argument("--force", action="store_true", help="replace the file --out")
+    args = rules.parse_args(argv)
+    new_file(args.out, args.force)
+    return run_predict(args)
 
 
 def write_codebook(args) -> int:
@@ -250,11 +285,9 @@ def write_codebook(args) -> int:
 
 def new_file(path: str, force: bool) -> str:
     """The path, if nothing is overwritten by writing to it."""
-    try:
-        there = os.path.exists(path)
-    except ValueError:
-        raise InputError(f"{path!r} is not a path.") from None
-    if there and not (force and os.path.isfile(path)):
+    if not path or "\0" in path:
+        raise InputError(f"{path!r} is not a path.")
+    if os.path.exists(path) and not (force and os.path.isfile(path)):
         raise InputError(f"{path!r} is there already; name another file, or --force.")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise InputError(f"There is no folder for {path!r}.")

@@ -125,7 +125,7 @@ def test_text_with_many_values_is_left_out(tmp_path):
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
     assert run(tmp_path, str(path), *base) == 0
     assert report(tmp_path)["left_out"] == [
-        "the column name, text with more than 64 values"
+        "the column 'name' (text with more than 64 values)"
     ]
     assert "the kind of name" in report(tmp_path)["conditional_on"]
 
@@ -398,3 +398,235 @@ def test_a_gap_makes_no_other_column(tmp_path):
         statements.append([m["guarantee"] for m in report(tmp_path)["models"]])
         assert report(tmp_path)["conditional_on"] == []
     assert statements[0] == statements[1]
+
+
+# --------------------------------------------------------- several groups, saved models
+@pytest.fixture
+def staff(tmp_path):
+    """A table with money, dates and gaps, and new rows of the same kind."""
+    rng = np.random.default_rng(1)
+    lines = ["age,town,joined,sex,race,salary,hired"]
+    for i in range(1200):
+        sex, race = rng.choice(["f", "m"]), rng.choice(["a", "b"])
+        age, town = rng.integers(18, 75), rng.choice(["north", "south", ""])
+        pay = 20_000 + 400 * age + 8000 * (sex == "m") + rng.normal(0, 3000)
+        lines.append(
+            f"{age if i % 11 else ''},{town},{1 + i % 28}/{1 + i % 12}/2015,{sex},"
+            f'{race},"${pay:,.0f}",{"yes" if pay > 40_000 else "no"}'
+        )
+    path, new = tmp_path / "staff.csv", tmp_path / "new.csv"
+    path.write_text("\n".join(lines) + "\n")
+    rows = [line.split(',"')[0] for line in lines[1:9]]
+    new.write_text("\n".join(["age,town,joined,sex,race", *rows]) + "\n")
+    return str(path), str(new)
+
+
+@pytest.mark.parametrize("target", ["salary", "hired"])
+def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
+    pytest.importorskip("skops")
+    path, new = staff
+    model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    other = {"salary": "hired", "hired": "salary"}[target]
+    arguments = [path, "--target", target, "--sensitive", "sex", "--drop", other]
+    assert run(tmp_path, *arguments, "--save", model) == 0
+    assert (
+        report(tmp_path)["task"]
+        == {
+            "salary": "regression",
+            "hired": "classification",
+        }[target]
+    )
+    assert "the saved model" in report(tmp_path)["releasable"]
+    assert main(["predict", model, new, "--out", out]) == 0
+    assert "8 predictions" in capsys.readouterr().out
+    header, *lines = Path(out).read_text().splitlines()
+    assert header == f"age,town,joined,sex,race,predicted {target}"
+    values = [line.rsplit(",", 1)[1] for line in lines]
+    if target == "salary":
+        assert all(20_000 < float(v) < 70_000 for v in values)
+    else:
+        assert set(values) <= {"yes", "no"}
+    # rows one at a time, in another order: the same predictions
+    reversed_rows = tmp_path / "reversed.csv"
+    header, *rows = Path(new).read_text().splitlines()
+    reversed_rows.write_text("\n".join([header, *rows[::-1]]) + "\n")
+    assert main(["predict", model, str(reversed_rows), "--out", out, "--force"]) == 0
+    again = [x.rsplit(",", 1)[1] for x in Path(out).read_text().splitlines()[1:]]
+    assert again[::-1] == values
+
+
+def test_predict_gets_one_sentence_for_what_it_cannot_use(staff, tmp_path, capsys):
+    skops = pytest.importorskip("skops.io")
+    path, new = staff
+    model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    base = ["--target", "salary", "--sensitive", "sex", "--drop", "hired"]
+    assert run(tmp_path, path, *base, "--save", model) == 0
+    # nothing is overwritten
+    assert run(tmp_path, path, *base, "--save", model) == 2
+    assert "--force" in capsys.readouterr().err
+    (tmp_path / "no.skops").write_bytes(b"nothing")
+    (tmp_path / "other.skops").write_bytes(skops.dumps({"format": "another"}))
+    (tmp_path / "few.csv").write_text("age,sex\n1,f\n")
+    (tmp_path / "there.csv").write_text("mine")
+    for arguments, says in (
+        (["nowhere.skops", new], "cannot be read"),
+        (["no.skops", new], "is not a model"),
+        (["other.skops", new], "is not a model"),
+        (["m.skops", "nowhere.csv"], "no file"),
+        (["m.skops", "few.csv"], "no column 'town'"),
+        (["m.skops", new, "--out", str(tmp_path / "there.csv")], "there already"),
+    ):
+        arguments = [str(tmp_path / a) if "." in a else a for a in arguments]
+        if "--out" not in arguments:
+            arguments += ["--out", out]
+        assert main(["predict", *arguments]) == 2
+        error = capsys.readouterr().err.strip()
+        assert says in error and "\n" not in error
+    assert (tmp_path / "there.csv").read_text() == "mine"
+    # an unknown group, a gap and nonsense in a cell still get a prediction
+    strange = tmp_path / "strange.csv"
+    strange.write_text("age,town,joined,sex,race\nold,west,never,x,a\n")
+    assert main(["predict", model, str(strange), "--out", out]) == 0
+    said = capsys.readouterr().out
+    assert "a group that the model does not know" in said and "age" in said
+
+
+def test_several_sensitive_columns_and_equalized_odds(staff, tmp_path, capsys):
+    path, _ = staff
+    arguments = [path, "--target", "hired", "--drop", "salary", "--constraint"]
+    arguments += ["equalized_odds", "--sensitive", "sex", "race"]
+    assert run(tmp_path, *arguments) == 0
+    data = report(tmp_path)
+    assert data["groups"] == ["f / a", "f / b", "m / a", "m / b"]
+    assert data["gap"] == "odds gap"
+    assert sum(data["group_sizes"].values()) == data["n_train"]
+    out = capsys.readouterr().out
+    assert "for the data holder only, as are the group" in out
+    assert "constant" in out
+
+
+def test_network_as_base_model(staff, tmp_path):
+    path, _ = staff
+    arguments = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]
+    assert run(tmp_path, *arguments, "--base-model", "network") == 0
+    assert report(tmp_path)["models"][2]["epsilon"] <= 1
+
+
+def test_codebook_to_fill_in(staff, tmp_path, capsys):
+    path, _ = staff
+    book = tmp_path / "book.json"
+    arguments = [path, "--write-codebook", str(book), "--target", "salary"]
+    assert main([*arguments, "--sensitive", "sex"]) == 0
+    template = json.loads(book.read_text())
+    assert template["salary"] == {"kind": None, "role": "target"}
+    assert list(template) == "age town joined sex race salary hired".split()
+    # nothing of the cells shows, and nothing is overwritten
+    assert "north" not in book.read_text()
+    assert main([*arguments, "--sensitive", "sex"]) == 2
+    # filled in, it names target and groups, and nothing is conditional
+    template |= {
+        "age": [18, 90],
+        "town": ["north", "south"],
+        "joined": {"kind": "date", "range": ["2010-01-01", "2020-12-31"]},
+        "sex": {"kind": "category", "categories": ["f", "m"], "role": "group"},
+        "race": "left out",
+        "salary": {"kind": "number", "range": [0, 100_000], "role": "target"},
+        "hired": "left out",
+    }
+    book.write_text(json.dumps(template))
+    again = [path, "--codebook", str(book), "--dates", "day-first"]
+    assert run(tmp_path, *again) == 0
+    data = report(tmp_path)
+    assert data["conditional_on"] == [] and data["task"] == "regression"
+    assert "by the codebook" in data["left_out"][0]
+
+
+# --------------------------------------------------------------------- plain sentences
+def test_sentences_about_numbers_that_promise_little(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    rows = [f"{i % 37},{'fm'[i % 2]},{i % 60}" for i in range(200)]
+    path.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--bounds"]
+    arguments += ["10", "40", "--epsilon", "50", "--delta", "0.01"]
+    assert run(tmp_path, *arguments) == 0
+    said = capsys.readouterr().err
+    for words in (
+        "delta = 0.01 is not below 1 / n",
+        "epsilon = 50 promises little",
+        "lie outside the bounds",
+    ):
+        assert words in " ".join(said.split())
+    assert run(tmp_path, *arguments, "--epsilon", "0.05") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "The groups are small for this budget" in said
+    # said before the first model is fitted
+    assert said.index("small for this budget") < said.index("[1/3]")
+
+
+def test_a_model_with_one_class_is_called_so(tmp_path, capsys):
+    path = tmp_path / "rare.csv"
+    rows = [
+        f"{i % 37},{'fm'[i % 2]},{'yes' if i % 40 == 0 else 'no'}" for i in range(800)
+    ]
+    path.write_text("\n".join(["age,sex,ill", *rows]) + "\n")
+    assert run(tmp_path, str(path), "--target", "ill", "--sensitive", "sex") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "predicts one class for everybody" in out
+
+
+@pytest.mark.parametrize("label", ["$x^$", "a|b", "<b>", "_x", "`c`", "\x1b[31m"])
+@pytest.mark.parametrize("where", ["groups", "classes", "target"])
+def test_labels_with_markup_break_nothing(tmp_path, label, where):
+    path = tmp_path / "markup.csv"
+    group = [label if where == "groups" else "f", "m"]
+    name = label if where == "target" else "pay"
+    cls = [label if where == "classes" else "u", "v"]
+    rows = [f"{i % 37},{group[i % 2]},{cls[i % 3 % 2]}" for i in range(300)]
+    path.write_text("\n".join([f"age,sex,{name}", *rows]) + "\n")
+    assert run(tmp_path, str(path), "--target", name, "--sensitive", "sex") == 0
+    assert (tmp_path / "out" / "report.png").stat().st_size > 5000
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "<b>" not in text and "\x1b" not in text
+    for line in text.splitlines():
+        if line.startswith("| a"):
+            assert line.replace("\\|", "").count("|") == 3
+
+
+def test_reports_of_others_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.md").write_text("mine")
+    assert run(tmp_path) == 2
+    assert "is no report of this program" in capsys.readouterr().err
+    assert (tmp_path / "out" / "report.md").read_text() == "mine"
+
+
+# --------------------------------------------------------------------------- real files
+def script(name):
+    """A script of examples/benchmarks as a module."""
+    import importlib.util
+
+    path = Path(__file__).parents[1] / "examples" / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_real_world_files(tmp_path):
+    pytest.importorskip("openpyxl")
+    pytest.importorskip("pyarrow")
+    found = list(script("read_variants").outcomes(tmp_path))
+    good = [outcome for right, _, outcome in found if right]
+    assert len(good) >= 60 and set(good) == {"right"}
+    rest = [outcome for right, _, outcome in found if not right]
+    assert all(outcome.startswith("sentence: ") for outcome in rest)
+
+
+def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):
+    pytest.importorskip("openpyxl")
+    malformed = script("malformed_inputs")
+    for number, (files, arguments) in enumerate(malformed.inputs(64, seed=1)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        what = malformed.outcome(main, files, arguments, folder)
+        assert what in ("result", "sentence"), (arguments, what)

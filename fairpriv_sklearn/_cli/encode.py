@@ -76,10 +76,14 @@ def _complete(p: Parsed) -> Column:
         low, high = float(filled.min()), float(filled.max())
         if not high > low:
             high = low + max(1.0, abs(low))
-        return Column("number", range=(low, high))  # dates are numbers by now
+        if p.column.kind == "date":
+            return Column("date", range=(_iso(math.floor(low)), _iso(math.ceil(high))))
+        return Column("number", range=(low, high))
     if not p.is_number and p.column.categories is None:
         found = sorted({v for v in p.values if v is not None})
         return Column("category", categories=tuple(found))
-    if p.column.kind == "date":
-        return Column("number", range=p.column.bounds)
     return p.column
+
+
+def _iso(days: int) -> str:
+    return str(np.datetime64(days, "D"))

@@ -48,6 +48,7 @@ def regression(table: Table, encoder: Encoder, args) -> tuple[Measures, dict]:
         target_bounds=table.bounds,
         fairness_tolerance=args.fairness_tolerance,
         groups=table.groups,
+        handle_unknown="pooled",
         random_state=args.seed,
     )
     return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
@@ -82,6 +83,7 @@ def classification(table: Table, encoder: Encoder, args) -> tuple[Measures, dict
         constraint=args.constraint,
         classes=table.classes,
         groups=table.groups,
+        handle_unknown="pooled",
         random_state=args.seed,
     )
     plain = LogisticRegression(max_iter=1000)

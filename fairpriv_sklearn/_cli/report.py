@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,15 +48,9 @@ def terminal(study: Study) -> str:
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
     lines += [f"! {text}" for text in map(_line, study.warnings[study.n_before :])]
-    lines += ["", _line(str(study.guarantee), most=1500)]
+    lines += ["", _line(brief(study.guarantee), most=1500)]
     if table.from_data:
-        facts = _shortened(table.from_data)
-        lines.append(
-            "Conditional on facts read from the data, which are not covered: "
-            f"{facts}. To whom they are public, epsilon = "
-            f"{_rounded(study.results[-1].epsilon)}; --codebook, --groups, --bounds "
-            "and --task name them."
-        )
+        lines.append("--codebook, --groups, --bounds and --task make facts public.")
     return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
 
 
@@ -72,11 +67,21 @@ def _line(text: str, most: int = 400) -> str:
     return printable(text, most)
 
 
-def _shortened(facts: list[str], most: int = 4) -> str:
-    facts = list(map(printable, facts))
-    if len(facts) <= most:
-        return ", ".join(facts)
-    return f"{', '.join(facts[:most])} and {len(facts) - most} more (see report.md)"
+def brief(guarantee, most: int = 4) -> str:
+    """The statement, with the first few of the facts it is conditional on."""
+    facts = list(map(printable, guarantee.conditional_on))
+    if not facts:
+        return str(guarantee)
+    if len(facts) > most:
+        facts = [*facts[:most], f"{len(facts) - most} more (see report.md)"]
+    if_public = replace(
+        guarantee, conditional_on=(), epsilon=guarantee.epsilon_if_public
+    )
+    return (
+        "Conditional on facts read from the data, which are not covered (for anybody "
+        f"else epsilon is infinite): {', '.join(facts)}. If these are public: "
+        f"{if_public}"
+    )
 
 
 def epsilon_text(result: Result) -> str:
@@ -104,6 +109,8 @@ def check_folder(out: str) -> Path:
         there = [name for name in REPORTS if (folder / name).exists()]
     except (OSError, ValueError):
         is_file = True
+    if not out or "\0" in out:
+        raise InputError(f"--out {out!r} is not the name of a folder.")
     if is_file:
         raise InputError(f"--out {out!r} is a file; name a folder.")
     if there and not _is_ours(folder / "report.json"):
@@ -121,7 +128,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def write_report(study: Study, out: str) -> list[Path]:
+def write_report(study: Study, out: str, saved: bool = False) -> list[Path]:
     """Write `report.md`, `report.json` and, if it can be drawn, `report.png`."""
     folder = Path(out)
     try:
@@ -132,7 +139,10 @@ def write_report(study: Study, out: str) -> list[Path]:
         if picture:
             written.append(picture)
         _write(folder / "report.md", markdown(study, picture))
-        _write(folder / "report.json", json.dumps(plain_data(study), indent=2) + "\n")
+        _write(
+            folder / "report.json",
+            json.dumps(plain_data(study, saved), indent=2) + "\n",
+        )
     except OSError as error:
         raise InputError(
             f"The report cannot be written to {out!r}: {error.strerror}; name another "
@@ -230,7 +240,7 @@ def markdown(study: Study, picture: Path | None) -> str:
     return "\n".join(lines)
 
 
-def plain_data(study: Study) -> dict:
+def plain_data(study: Study, saved: bool = False) -> dict:
     """The report as plain data; what is not private is labelled, figure by figure."""
     return {
         "fairpriv_sklearn": fairpriv_sklearn.__version__,
@@ -238,7 +248,7 @@ def plain_data(study: Study) -> dict:
         "task": study.table.task,
         "version": fairpriv_sklearn.__version__,
         "private": False,
-        "releasable": ["models[].guarantee"],
+        "releasable": ["models[].guarantee", *(["the saved model"] if saved else [])],
         "not_private": {
             "why": NOT_PRIVATE,
             "what": [

@@ -144,8 +144,7 @@ def _measured(name, measures, table, y, y_pred, labels, model=None) -> Result:
     guarantee = getattr(model, "privacy_", None)
     if guarantee is None:
         return Result(name, error, gap, None, n_predicted)
-    if_public = getattr(guarantee, "epsilon_if_public", None)
-    epsilon = guarantee.epsilon if if_public is None else if_public
+    epsilon = guarantee.epsilon_if_public
     guarantee = statement(guarantee, table)
     return Result(name, error, gap, guarantee, n_predicted, epsilon)
 
@@ -180,9 +179,6 @@ def statement(guarantee: PrivacyGuarantee, table: Table) -> PrivacyGuarantee:
     )
     if not table.from_data:
         return guarantee
-    if not hasattr(guarantee, "qualified"):
-        uncovered = (*guarantee.uncovered, *table.from_data)
-        return replace(guarantee, epsilon=math.inf, uncovered=uncovered)
     return guarantee.qualified(conditional_on=table.from_data)
 
 

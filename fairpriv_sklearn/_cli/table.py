@@ -318,7 +318,12 @@ def _check_loss(target: Parsed, rows, lost, before):
 # ------------------------------------------------------------------------------ groups
 def _labels(sensitive, parsed) -> np.ndarray:
     """One text per row: the group, or the intersection of several."""
-    columns = [_texts(parsed[name]) for name in sensitive]
+    return join_labels([parsed[name] for name in sensitive])
+
+
+def join_labels(sensitive: list[Parsed]) -> np.ndarray:
+    """One text per row, of one or several columns."""
+    columns = list(map(_texts, sensitive))
     if len(columns) == 1:
         return columns[0]
     joined = [" / ".join(row) for row in zip(*columns, strict=True)]
@@ -476,4 +481,4 @@ def _odd_note(p: Parsed) -> str:
 
 def _columns_note(names, why) -> str:
     what = "the column" if len(names) == 1 else "the columns"
-    return f"{what} {', '.join(names)}, {why}"
+    return f"{what} {', '.join(map(repr, names))} ({why})"
