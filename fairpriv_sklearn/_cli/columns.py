@@ -68,13 +68,17 @@ class Writing:
         return self.decimal or ("." if self.separator in (None, ",") else None)
 
 
-def parse_columns(raw: Raw, codebook, names, writing: Writing) -> dict[str, Parsed]:
-    """Parse the named columns of a table."""
+def parse_columns(
+    raw: Raw, codebook, names, writing: Writing, strict=True
+) -> dict[str, Parsed]:
+    """Parse the named columns of a table; strict: one of no number is an error."""
     mark = writing.decimal or _decimal_mark(raw, codebook)
     columns = {}
     for name in names:
         column = _known(raw, codebook, name)
         columns[name] = _parse(name, raw.columns[name], column, writing, mark)
+        if strict:
+            _check_some(columns[name])
     return columns
 
 
@@ -116,16 +120,19 @@ def _parse(name, cells, column: Column, writing: Writing, mark) -> Parsed:
         values = _converted(cells, _to_day, _order(cells, writing))
     else:
         values = _converted(cells, _to_any_number, writing.public_decimal or mark)
-    n_odd = _n_odd(cells, values)
-    if n_odd and n_odd == sum(c is not None for c in cells):
-        what = "numeric" if column.kind == "number" else "a column of dates"
-        raise InputError(
-            f"The column {name!r} is not {what}: no cell of it is a {column.kind}; "
-            "correct the codebook or the command line."
-        )
     if column.integer:
         values = np.round(values)
-    return Parsed(name, column, values, True, n_odd)
+    return Parsed(name, column, values, True, _n_odd(cells, values))
+
+
+def _check_some(p: Parsed):
+    """Numbers and dates that are declared must be there."""
+    if p.declared and p.n_odd and p.is_number and p.gaps.all():
+        what = "numeric" if p.column.kind == "number" else "a column of dates"
+        raise InputError(
+            f"The column {p.name!r} is not {what}: no cell of it is a {p.column.kind}; "
+            "correct the codebook or the command line."
+        )
 
 
 def _category(name, cells, column: Column) -> Parsed:

@@ -82,7 +82,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
             )
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
-    parsed = parse_columns(raw, known, list(known), writing)
+    parsed = parse_columns(raw, known, list(known), writing, strict=False)
     encoder = Encoder(codebook, tuple(content["gaps"]), content["row_norm"])
     X = encoder.encode(parsed)
     labels = join_labels([parsed[name] for name in sensitive])

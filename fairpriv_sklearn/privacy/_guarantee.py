@@ -630,9 +630,12 @@ def round_up(value: float, digits: int = 4) -> str:
 def markdown_table(header: list[str], rows: Iterable[Iterable[str]]) -> str:
     """Return a Markdown table whose cells cannot break it."""
 
+    def safe(cell) -> str:
+        text = escape(str(cell), quote=False).replace("|", "\\|")
+        return "".join(c if c.isprintable() else " " for c in text)
+
     def line(cells):
-        safe = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells)
-        return f"| {' | '.join(safe)} |"
+        return f"| {' | '.join(map(safe, cells))} |"
 
     rule = "|" + " --- |" * len(header)
     return "\n".join([line(header), rule, *map(line, rows)]) + "\n"
