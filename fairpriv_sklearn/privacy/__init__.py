@@ -7,6 +7,7 @@ from ._guarantee import PrivacyGuarantee
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
 from ._report import PrivacyReport, guarantee_of, privacy_report
 from ._steps import StepPrivacy
+from ._with_budget import with_budget
 
 __all__ = [
     "BudgetExceededError",
