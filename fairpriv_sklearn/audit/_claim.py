@@ -1,0 +1,133 @@
+"""What an estimator claims, as something that can be refuted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+from ..accounting import gaussian_epsilon
+from ..privacy import PrivacyGuarantee, privacy_report
+from ._tables import RELATIONS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its source.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Where the claim is stated.
+    neighboring : str
+        Which tables are neighbours.
+    mu : float or None
+        If the claim is one of Gaussian differential privacy.
+    guarantee : PrivacyGuarantee or None
+        If it is one.
+    own : bool
+        Whether it is the `privacy_` of the estimator and not an argument.
+    """
+
+    epsilon: float
+    delta: float
+    neighboring: str
+    mu: float | None = None
+    guarantee: PrivacyGuarantee | None = None
+    own: bool = False
+
+    def __str__(self) -> str:
+        if self.mu is not None:
+            return f"{self.mu:.4g}-Gaussian DP, {self.neighboring}"
+        return f"(epsilon = {self.epsilon:.4g}, delta = {self.delta:.3g})-DP, " + (
+            self.neighboring
+        )
+
+
+def claim_of(claim, fitted, neighboring) -> Claim:
+    """Return the claim that was stated, or that the fitted estimator makes.
+
+    Parameters
+    ----------
+    claim : PrivacyGuarantee, float, tuple, mapping or None
+    fitted : estimator
+    neighboring : str or None
+
+    Returns
+    -------
+    Claim
+    """
+    relation = neighboring or getattr(fitted, "neighboring", None) or "replace_one"
+    if relation not in (*RELATIONS, "replace_one_in_group"):
+        raise ValueError(
+            f"neighboring must be one of {list(RELATIONS)}, got {relation!r}."
+        )
+    own = claim is None
+    if own:
+        claim = _own_claim(fitted)
+    if isinstance(claim, PrivacyGuarantee):
+        return _of_guarantee(claim, neighboring or claim.neighboring, own)
+    if isinstance(claim, Mapping):
+        unknown = set(claim) - {"epsilon", "delta", "mu"}
+        if unknown or not claim:
+            raise ValueError('claim must have the keys "epsilon", "delta" or "mu".')
+        if "mu" in claim:
+            mu = _number("mu", claim["mu"])
+            delta = _number("delta", claim.get("delta", 1e-5), 1.0)
+            return Claim(gaussian_epsilon(mu, delta), delta, relation, mu)
+        claim = (claim["epsilon"], claim.get("delta", 0.0))
+    if isinstance(claim, Real):
+        claim = (claim, 0.0)
+    if not isinstance(claim, tuple | list) or len(claim) != 2:
+        raise ValueError(
+            "claim must be epsilon, (epsilon, delta), {'mu': ...} or a "
+            "PrivacyGuarantee."
+        )
+    epsilon = _number("epsilon", claim[0])
+    return Claim(epsilon, _number("delta", claim[1], 1.0), relation, own=False)
+
+
+def _own_claim(fitted):
+    own = getattr(fitted, "privacy_", None)
+    if isinstance(own, PrivacyGuarantee):
+        return own
+    if hasattr(fitted, "steps") or type(fitted).__module__.startswith("diffprivlib"):
+        return privacy_report(fitted).guarantee
+    if isinstance(own, Mapping):
+        return {k: own[k] for k in ("epsilon", "delta", "mu") if k in own}
+    for name in ("epsilon", "epsilon_"):
+        epsilon = getattr(fitted, name, None)
+        if isinstance(epsilon, Real):
+            delta = getattr(fitted, name.replace("epsilon", "delta"), 0.0)
+            return (epsilon, delta if isinstance(delta, Real) else 0.0)
+    try:
+        return privacy_report(fitted).guarantee
+    except Exception:
+        raise ValueError(
+            "The estimator states no guarantee: pass claim=(epsilon, delta)."
+        ) from None
+
+
+def _of_guarantee(guarantee, relation, own) -> Claim:
+    parts = guarantee.parts
+    kinds = {part[0] for part in parts}
+    mu = None
+    if kinds == {"gaussian"} and guarantee.delta > 0:
+        # A claim of Gaussian DP says more than one pair does; the sampler's error is
+        # beyond what runs can see.
+        mu = math.sqrt(math.fsum(part[1] ** 2 for part in parts))
+    epsilon = guarantee.epsilon
+    if mu is not None and not 0 < mu < math.inf:
+        mu = None
+    return Claim(epsilon, guarantee.delta, relation, mu, guarantee, own)
+
+
+def _number(name, value, largest=math.inf) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"The claim's {name} must be a number, got {value!r}.")
+    if not 0 <= value <= largest:
+        raise ValueError(
+            f"The claim's {name} must be in [0, {largest}], got {value!r}."
+        )
+    return float(value)

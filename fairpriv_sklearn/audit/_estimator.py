@@ -1,0 +1,865 @@
+"""The auditor: neighbours of its own making, replay, and bets on real outputs."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from ..accounting import compose_epsilon, gaussian_epsilon
+from ..privacy import PrivacyGuarantee
+from ._bounds import EpsilonBound, MuBound, check_confidence
+from ._claim import Claim, claim_of
+from ._outcome import Outcome, leaf_differences, leaves_of, run
+from ._replay import (
+    Finding,
+    additive_noise,
+    compare,
+    loss_epsilon,
+    observed,
+    quoted,
+    realised_events,
+    refused,
+    spent_events,
+)
+from ._tables import Neighbours, Table, as_table, neighbours
+from ._tape import Tape
+
+_SLACK = 1e-6
+_MAX_FITS = 60_000
+_TRAINING = 48  # fits on each table from which the statistics are chosen
+# Pairs that are audited by their outputs, and fits to each table, round by round.
+_ROUNDS = [(6, 256), (3, 1024), (1, 10**9)]
+_MEMORY = 4096  # outcomes of each table that statistics are chosen from
+_SEEDS = 5  # fits on each table to recognise additive noise, and what coins hide
+_COORDINATES = 8  # numbers that a statistic adds up
+
+
+@dataclass
+class AuditReport:
+    """What an audit saw, from `audit_estimator`.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of its class.
+    claim : str
+        What was audited.
+    claimed_epsilon, claimed_delta : float
+        The claim as numbers.
+    violated : bool
+        Whether the claim is refuted: by an exact difference, or by a lower bound above
+        it, corrected for all that was tried.
+    conclusive : bool
+        Violated; or all pairs were replayed; or the bound reached half of what was
+        claimed, so that a mistake of a factor two would have shown.
+    epsilon_lower : float
+        Largest lower bound on epsilon at the claim's delta.
+    confidence : float
+        With which `epsilon_lower` holds, for all that was tried together.
+    findings : list of Finding
+        What was seen. Those with `violates` refute the claim.
+    bounds : dict
+        Name of the pair to the lower bound reached on it.
+    n_fits : int
+        Fits that were made.
+    n_pairs : int
+        Pairs of tables that were tried.
+    seconds : float
+        Time that it took.
+    worst : Neighbours or None
+        The pair behind the largest bound, or behind the first violation.
+    """
+
+    estimator: str
+    claim: str
+    claimed_epsilon: float
+    claimed_delta: float
+    violated: bool = False
+    conclusive: bool = False
+    epsilon_lower: float = 0.0
+    confidence: float = 0.999
+    findings: list[Finding] = field(default_factory=list)
+    bounds: dict[str, float] = field(default_factory=dict)
+    n_fits: int = 0
+    n_pairs: int = 0
+    seconds: float = 0.0
+    worst: Neighbours | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `json.dumps` accepts, without any table.
+
+        Returns
+        -------
+        dict
+            The fields by name; infinity is the string "inf".
+        """
+        plain = {**vars(self), "worst": self.worst and self.worst.name}
+        plain["findings"] = [finding.to_dict() for finding in self.findings]
+        plain["bounds"] = {name: _plain(bound) for name, bound in self.bounds.items()}
+        return {name: _plain(value) for name, value in plain.items()}
+
+    def __str__(self) -> str:
+        verdict = "VIOLATED" if self.violated else "not violated"
+        if not self.conclusive:
+            verdict += ", not conclusive"
+        lines = [
+            f"{self.estimator}: {self.claim}: {verdict}.",
+            f"epsilon >= {self.epsilon_lower:.4g} at delta = {self.claimed_delta:.3g} "
+            f"with confidence {self.confidence:.4g}; {self.n_fits} fits to "
+            f"{self.n_pairs} pairs of tables in {self.seconds:.1f} s.",
+        ]
+        lines += [
+            f"- {'VIOLATION' if f.violates else 'note'} ({f.kind}; {f.pair}): {f.text}"
+            for f in self.findings
+        ]
+        return "\n".join(lines)
+
+
+def audit_estimator(
+    estimator,
+    X,
+    y=None,
+    *,
+    sensitive_features=None,
+    claim=None,
+    neighboring=None,
+    pairs=None,
+    confidence=0.999,
+    max_seconds=60,
+    max_fits=None,
+    random_state=None,
+):
+    r"""Try to refute the privacy guarantee of an estimator.
+
+    Neighbouring tables are made from the one that is given (`neighbours`). Where noise
+    comes from the mechanisms of this library or of diffprivlib, one pair of fits is
+    replayed: the second is fed the noisy values of the first, and nothing else may
+    differ. Where noise is drawn from NumPy and added, it is recognised and the loss is
+    computed. Everything else is a black box: bets on the outputs of repeated fits give
+    a lower bound,
+
+    .. math:: P(S) \le e^\epsilon P'(S) + \delta \quad \text{for all events } S .
+
+    .. rubric:: Privacy
+
+    Reads exact private values and fits many times: for audits by the holder of the
+    data, or on simulated data. `findings` hold no cell of a table.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted; cloned for every fit. A `Pipeline` is one too. A seed that was passed
+        to it is replaced by a fresh one for every fit; one that it sets itself is not.
+    X : array-like of shape (n_samples, n_features)
+        Features, numbers.
+    y : array-like of shape (n_samples,) or None, default=None
+        Target.
+    sensitive_features : array-like of shape (n_samples,) or None, default=None
+        Handed to `fit` if given.
+    claim : float, tuple, mapping, PrivacyGuarantee or None, default=None
+        Epsilon, (epsilon, delta), ``{"mu": mu}`` or a guarantee. None: `privacy_` of
+        the fitted estimator, or its `epsilon` and `delta`.
+    neighboring : {"replace_one", "add_remove"} or None, default=None
+        Which tables are neighbours. None: what the claim or the estimator says.
+    pairs : list of Neighbours, or of pairs of tables, or None, default=None
+        Instead of those of `neighbours`.
+    confidence : float, default=0.999
+        Of the lower bound, for all that is tried together. Range: (0, 1).
+    max_seconds : float, default=60
+        When to stop.
+    max_fits : int or None, default=None
+        How many fits to make at most. None: 60,000.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the audit's own choices, and not the noise of the estimator.
+
+    Returns
+    -------
+    AuditReport
+        With `violated`, `conclusive`, `epsilon_lower`, `findings`.
+
+    Raises
+    ------
+    ValueError
+        If the estimator cannot be fitted to the table, or claims nothing.
+
+    See Also
+    --------
+    replay : White box only, for pairs of one's own.
+
+    Notes
+    -----
+    That nothing is found proves nothing: an audit can refute a claim, not prove it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.base import BaseEstimator
+    >>> from fairpriv_sklearn.audit import audit_estimator
+    >>> class NoisyMean(BaseEstimator):
+    ...     def fit(self, X, y=None):
+    ...         noise = np.random.default_rng().laplace(scale=1 / len(X))
+    ...         self.mean_ = X.mean() + noise  # forgot to clip
+    ...         return self
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> report = audit_estimator(NoisyMean(), X, claim=1.0)
+    >>> report.violated, [finding.kind for finding in report.findings]
+    (True, ['floating_point', 'loss'])
+    """
+    audit = _Audit(
+        estimator,
+        Table(X, y, sensitive_features),
+        confidence=check_confidence(confidence),
+        max_seconds=float(max_seconds),
+        max_fits=_MAX_FITS if max_fits is None else int(max_fits),
+        random_state=check_random_state(random_state),
+    )
+    state = np.random.get_state()
+    try:
+        return audit.run(claim, neighboring, pairs)
+    finally:
+        np.random.set_state(state)
+
+
+class _Audit:
+    """One audit: what was tried so far."""
+
+    def __init__(
+        self, estimator, table, *, confidence, max_seconds, max_fits, random_state
+    ):
+        self.prototype = estimator
+        self.table = table
+        self.confidence = confidence
+        self.max_fits = max_fits
+        self.start = time.monotonic()
+        self.deadline = self.start + max_seconds
+        self.rng = random_state
+        self.seeds = _given_seeds(estimator)
+
+    def run(self, claim, neighboring, pairs) -> AuditReport:
+        fitted = self._first_fit()
+        self.claim = claim_of(claim, fitted, neighboring)
+        self.report = AuditReport(
+            type(self.prototype).__name__,
+            str(self.claim),
+            self.claim.epsilon,
+            self.claim.delta,
+            confidence=self.confidence,
+            n_fits=1,
+        )
+        self._notes(fitted)
+        if self.claim.epsilon == math.inf:
+            self._note("the claim is infinite: there is nothing to refute")
+            return self._done()
+        pairs = self._pairs(pairs)
+        suspects = self._look(pairs)
+        if not self.report.violated:
+            self._refits(pairs)
+        if not self.report.violated:
+            self._bet(suspects)
+        return self._done()
+
+    # --- fits -------------------------------------------------------------------------
+
+    def make(self):
+        """A fresh estimator; seeds that were passed to it are drawn anew."""
+        try:
+            estimator = clone(self.prototype)
+        except TypeError:
+            estimator = copy.deepcopy(self.prototype)
+        if self.seeds:
+            fresh = {name: int(self.rng.randint(2**31 - 1)) for name in self.seeds}
+            estimator.set_params(**fresh)
+        return estimator
+
+    def _first_fit(self):
+        estimator = self.make()
+        outcome = run(estimator, self.table)
+        if outcome.exception is not None:
+            raise ValueError(
+                "The estimator could not be fitted to the table that was given: "
+                f"{type(outcome.exception).__name__}."
+            ) from outcome.exception
+        return estimator
+
+    def _observed(self, table, seed, tape=None) -> Outcome:
+        self.report.n_fits += 1
+        state = self.rng.get_state()  # seeds that are drawn anew: the same in both
+        self.rng.seed(seed)
+        try:
+            estimator = self.make()
+        finally:
+            self.rng.set_state(state)
+        return observed(lambda: estimator, table, seed, tape)
+
+    def _out_of_time(self, share=1.0) -> bool:
+        limit = self.start + share * (self.deadline - self.start)
+        return time.monotonic() > limit or self.report.n_fits >= self.max_fits
+
+    # --- what is tried ----------------------------------------------------------------
+
+    def _pairs(self, pairs) -> list[Neighbours]:
+        if pairs is None:
+            relation = self.claim.neighboring
+            if relation == "replace_one_in_group":
+                made = neighbours(
+                    self.table.X,
+                    self.table.y,
+                    sensitive_features=self.table.sensitive_features,
+                )
+                return [p for p in made if _same_groups(p)]
+            return neighbours(
+                self.table.X,
+                self.table.y,
+                sensitive_features=self.table.sensitive_features,
+                neighboring=relation,
+            )
+        return [
+            pair
+            if isinstance(pair, Neighbours)
+            else Neighbours(f"pair {i}", *map(as_table, pair))
+            for i, pair in enumerate(pairs, 1)
+        ]
+
+    def _look(self, pairs) -> list[tuple[float, Neighbours]]:
+        """One pair of fits for each pair of tables; those worth more, with a score."""
+        suspects, replayed = [], 0
+        for pair in pairs:
+            if self._out_of_time(0.6) or self.report.violated:
+                break
+            self.report.n_pairs += 1
+            first = self._observed(pair.first, 1)
+            second = self._observed(pair.second, 1, Tape(replay=first.tape))
+            if refused(pair, first, second):
+                self._add(quoted(first, second, pair, self.claim.own), pair)
+                continue
+            if _is_white(first, second, self.claim):
+                replayed += 1
+                self._replayed(pair, first, second)
+            else:
+                score = self._score(pair, first, second)
+                if score > 0:
+                    suspects.append((score, pair))
+        self.report.conclusive = replayed == len(pairs)
+        suspects.sort(key=lambda one: -one[0])
+        return suspects
+
+    def _replayed(self, pair, first, second):
+        strict = self.claim.own
+        self._add(compare(pair, first, second, strict=strict)[0], pair)
+        if self.report.violated:
+            return
+        if first.tape.own_coins or first.tape.other_randomness:
+            return  # the loss of one outcome of the coins is not that of the fit
+        self._lower(
+            pair, loss_epsilon(realised_events(first, second), self.claim.delta)
+        )
+        spent = compose_epsilon(spent_events(first), self.claim.delta)
+        # A guarantee states what it composes to; a claim by hand may be rounded.
+        slack = 1e-9 if self.claim.own else 1e-3
+        if spent > self.claim.epsilon * (1 + slack):
+            text = (
+                f"the releases cost epsilon = {spent:.7g} together, more than claimed"
+            )
+            self._add([Finding("overspent", pair.name, text, True)], pair)
+
+    def _score(self, pair, first, second) -> float:
+        """How far the outputs of a pair are apart, in the noise; exact if additive."""
+        sides = [[first], [second]]
+        for seed in range(2, _SEEDS + 1):
+            for side, table in zip(sides, (pair.first, pair.second), strict=True):
+                side.append(self._observed(table, seed))
+        additive = additive_noise(*sides)
+        if additive is not None:
+            self._floating(pair)
+            self._lower(pair, additive.epsilon(self.claim.delta, self.claim.epsilon))
+        return _apart(*sides)
+
+    def _floating(self, pair):
+        if not any(f.kind == "floating_point" for f in self.report.findings):
+            text = (
+                "floating-point noise is added to a floating-point number: which "
+                "numbers can come out depends on the private one (Mironov, 2012)"
+            )
+            self._add([Finding("floating_point", pair.name, text, False)], pair)
+
+    def _lower(self, pair, epsilon):
+        """Take in an exact loss."""
+        self._bound(pair, epsilon)
+        if epsilon > self.claim.epsilon * (1 + _SLACK):
+            text = (
+                f"the exact outputs and the noise that was drawn give epsilon >= "
+                f"{epsilon:.4g}"
+            )
+            self._add([Finding("loss", pair.name, text, True)], pair)
+
+    def _refits(self, pairs):
+        """What survives of an earlier fit, and of one that was interrupted."""
+        if not pairs or self._out_of_time(0.7):
+            return
+        pair = pairs[0]
+        fresh = self._observed(pair.second, 3)
+        if fresh.error or _unrepeatable(fresh, self._observed(pair.second, 3)):
+            return
+        for params in [{}, *_alternatives(self.prototype)]:
+            if self._out_of_time(0.75):
+                return
+            self._refit(pair, fresh, params)
+        self._interrupted(pair, fresh)
+
+    def _refit(self, pair, fresh, params):
+        model = self._fitted_before(pair.first, params)
+        if model is None:
+            return
+        outcome = observed(lambda: model, pair.second, 3)
+        self.report.n_fits += 2
+        for text in leaf_differences(fresh.leaves, outcome.leaves)[:3]:
+            told = f" after {params}" if params else ""
+            text = f"{text} is not that of a first fit: an earlier one{told} survives"
+            self._add([Finding("refit", pair.name, text, True)], pair)
+
+    def _fitted_before(self, table, params):
+        state = self.rng.get_state()
+        self.rng.seed(3)
+        try:
+            model = self.make()
+        finally:
+            self.rng.set_state(state)
+        before = {name: getattr(model, name) for name in params}
+        try:
+            model.set_params(**params)
+            outcome = observed(lambda: model, table, 4)
+            model.set_params(**before)
+        except Exception:
+            return None
+        return None if outcome.error else model
+
+    def _interrupted(self, pair, fresh):
+        """A second fit that is interrupted must not state a guarantee for the first."""
+        if not self.claim.own or not hasattr(fresh.model, "privacy_"):
+            return
+        epsilon = getattr(self.prototype, "epsilon", None)
+        other = {"epsilon": 2 * epsilon} if isinstance(epsilon, float | int) else {}
+        n_events = len(fresh.tape.releases) + len(fresh.tape.draws)
+        for at in dict.fromkeys([0, n_events - 1]):
+            if n_events < 1 or at < 0:
+                return
+            for earlier in (False, True):
+                model = (
+                    self._fitted_before(pair.first, other) if earlier else self.make()
+                )
+                if model is None:
+                    return
+                before = leaves_of(model)
+                self.report.n_fits += 1
+                try:
+                    observed(lambda m=model: m, pair.second, 3, Tape(interrupt_at=at))
+                except KeyboardInterrupt:
+                    pass
+                self._judge_interrupted(pair, model, before)
+
+    def _judge_interrupted(self, pair, model, before):
+        if not isinstance(getattr(model, "privacy_", None), PrivacyGuarantee):
+            return
+        after = leaves_of(model)
+        arguments = _argument_paths(model)
+        told = [d for d in leaf_differences(before, after) if ".privacy_" in d]
+        if not told:
+            return
+        kept = [
+            path
+            for path in after
+            if not path.startswith((".privacy_", *arguments)) and path
+        ]
+        learnt = [path for path in kept if path not in before]
+        if not learnt:
+            text = "an interrupted fit states a guarantee for what it did not release"
+            self._add([Finding("interrupted", pair.name, text, True)], pair)
+
+    # --- black box --------------------------------------------------------------------
+
+    def _bet(self, suspects):
+        """Bet on the outputs of the pairs that are farthest apart, in a knock-out."""
+        contests = [_Contest(pair, self.claim) for _, pair in suspects[: _ROUNDS[0][0]]]
+        n_tests = sum(2 * n for n, _ in _ROUNDS) * len(_tests(self.claim))
+        confidence = 1 - (1 - self.confidence) / n_tests
+        for contest in contests:
+            contest.train(*self._runs(contest.pair, _TRAINING))
+        for n_contests, n_runs in _ROUNDS:
+            contests.sort(key=lambda one: -one.promise)
+            contests = [one for one in contests[:n_contests] if one.learn(confidence)]
+            for contest in contests:
+                self._play(contest, n_runs)
+                if self.report.violated or self._out_of_time():
+                    break
+        best = max(self.report.bounds.values(), default=0.0)
+        self.report.conclusive |= best >= self.claim.epsilon / 2
+
+    def _play(self, contest, n_runs):
+        size, done = 64, 0
+        while done < n_runs and not self._out_of_time():
+            contest.play(*self._runs(contest.pair, size))
+            self._judge(contest)
+            done += size
+            if self.report.violated or (done >= 4000 and contest.promise < 0.2):
+                return
+            size = min(2 * size, 1024)
+
+    def _runs(self, pair, n) -> tuple[list, list]:
+        sides = [], []
+        for _ in range(n):
+            if self._out_of_time():
+                break
+            for side, table in zip(sides, (pair.first, pair.second), strict=True):
+                self.report.n_fits += 1
+                side.append(_Light(run(self.make(), table)))
+        return sides
+
+    def _judge(self, contest):
+        for (kind, level, delta), bound in contest.bounds:
+            value = bound.value
+            if kind == "mu":
+                self._bound(contest.pair, gaussian_epsilon(value, self.claim.delta))
+            elif delta == self.claim.delta:
+                self._bound(contest.pair, value)
+            if value > level * (1 + _SLACK):
+                name = "mu" if kind == "mu" else f"epsilon at delta = {delta:.3g}"
+                text = (
+                    f"{name} >= {value:.4g} from {bound.n_runs} fits to each table, "
+                    f"above {level:.4g}"
+                )
+                finding = Finding("bound", contest.pair.name, text, True)
+                return self._add([finding], contest.pair)
+
+    # --- report -----------------------------------------------------------------------
+
+    def _bound(self, pair, epsilon):
+        self.report.bounds[pair.name] = max(
+            epsilon, self.report.bounds.get(pair.name, 0.0)
+        )
+        if epsilon > self.report.epsilon_lower:
+            self.report.epsilon_lower = float(epsilon)
+            if not self.report.violated:
+                self.report.worst = pair
+
+    def _add(self, findings, pair):
+        for finding in findings:
+            self.report.findings.append(finding)
+            if finding.violates and not self.report.violated:
+                self.report.violated = True
+                self.report.worst = pair
+            if finding.violates and finding.kind in ("sensitivity", "leak", "refit"):
+                # Not a matter of chance: outputs tell the tables apart for certain,
+                # or no statement about them is left.
+                self.report.epsilon_lower = max(
+                    self.report.epsilon_lower, self.claim.epsilon
+                )
+
+    def _note(self, text):
+        self.report.findings.append(Finding("note", "all", text, False))
+
+    def _notes(self, fitted):
+        if self.seeds:
+            self._note(
+                f"{', '.join(self.seeds)} fixes the noise: the release is not private "
+                "for anybody who knows the seed; audited with fresh seeds"
+            )
+
+    def _done(self) -> AuditReport:
+        self.report.seconds = time.monotonic() - self.start
+        self.report.conclusive |= self.report.violated
+        return self.report
+
+
+# --- what kind of estimator it is -----------------------------------------------------
+
+
+def _given_seeds(estimator) -> list[str]:
+    """Seeds that were passed as arguments, unlike those that are defaults."""
+    if not hasattr(estimator, "get_params"):
+        return []
+    found = []
+    for name, value in estimator.get_params(deep=True).items():
+        if name.rpartition("__")[2] != "random_state" or value is None:
+            continue
+        owner = estimator
+        for step in name.split("__")[:-1]:
+            owner = owner.get_params(deep=False).get(step, owner)
+        default = inspect.signature(type(owner).__init__).parameters.get("random_state")
+        if default is None or default.default is None:
+            found.append(name)
+    return found
+
+
+def _is_white(first: Outcome, second: Outcome, claim: Claim) -> bool:
+    """Whether all randomness comes from mechanisms whose values were replayed."""
+    tapes = first.tape, second.tape
+    if any(tape.draws for tape in tapes):
+        return False
+    others = [tape.other_randomness for tape in tapes]
+    if others[0] != others[1] or (others[0] and claim.neighboring != "replace_one"):
+        return False
+    if any(tape.releases for tape in tapes):
+        return True
+    # Nothing released, no randomness: an error, or a model without noise.
+    return claim.own and bool(first.error or second.error) and not others[0]
+
+
+def _same_groups(pair: Neighbours) -> bool:
+    a, b = pair.first.sensitive_features, pair.second.sensitive_features
+    return a is None or np.array_equal(a, b)
+
+
+def _unrepeatable(first: Outcome, second: Outcome) -> bool:
+    return bool(leaf_differences(first.leaves, second.leaves))
+
+
+def _alternatives(estimator) -> list[dict]:
+    """Other values of arguments that take one of a list of words."""
+    constraints = getattr(type(estimator), "_parameter_constraints", {})
+    found = []
+    for name, options in constraints.items():
+        words = [o for option in options for o in getattr(option, "options", ())]
+        now = getattr(estimator, name, None)
+        if name in ("neighboring", "criterion") or now not in words:
+            continue
+        found += [{name: word} for word in words if word != now]
+    return found[:6]
+
+
+def _argument_paths(model) -> tuple[str, ...]:
+    names = model.get_params(deep=False) if hasattr(model, "get_params") else ()
+    return tuple(f".{name}" for name in names)
+
+
+# --- statistics of outputs ------------------------------------------------------------
+
+
+class _Light:
+    """The numbers and the structure of an outcome, without its model."""
+
+    def __init__(self, outcome):
+        self._numbers = outcome.numbers()
+        self._signature = hash(outcome.signature())
+
+    def numbers(self):
+        return self._numbers
+
+    def signature(self):
+        return self._signature
+
+
+class _Contest:
+    """A pair of tables, what its outputs were so far, and the bets on the next."""
+
+    def __init__(self, pair, claim):
+        self.pair = pair
+        self.claim = claim
+        self.runs = [], []
+        self.bounds: list = []
+        self._statistics: list = []
+        self._promises = [0.0]
+
+    @property
+    def promise(self) -> float:
+        """How much of the claim the best bound has reached."""
+        return self._promises[-1]
+
+    def train(self, first, second):
+        """Take in outcomes without a bet on them."""
+        for side, new in zip(self.runs, (first, second), strict=True):
+            side.extend(new)
+            del side[:-_MEMORY]
+
+    def learn(self, confidence) -> bool:
+        """Choose statistics from all outcomes so far; False if there are too few."""
+        first, second = self.runs
+        if min(len(first), len(second)) < 8:
+            return False
+        self._statistics = _statistics(first, second)
+        scores = [(s(first), s(second)) for s in self._statistics]
+        self.bounds = []
+        self._scored = []
+        for statistic, past in zip(self._statistics, scores, strict=True):
+            for test in _tests(self.claim):
+                bound = _new_bound(test, confidence).learn(*past)
+                self.bounds.append((test, bound))
+                self._scored.append((statistic, bound))
+        return True
+
+    def play(self, first, second):
+        """Bet on fresh outcomes, then remember them."""
+        n = min(len(first), len(second))
+        if n == 0:
+            return
+        scores = {id(s): (s(first[:n]), s(second[:n])) for s in self._statistics}
+        for statistic, bound in self._scored:
+            bound.update(*scores[id(statistic)])
+        self.train(first[:n], second[:n])
+        shares = [bound.value / level for (_, level, _), bound in self.bounds if level]
+        self._promises.append(max(shares, default=0.0))
+
+
+def _tests(claim: Claim) -> list[tuple[str, float, float]]:
+    """Lines of the claim to be refuted: (kind, level, delta)."""
+    if claim.mu is not None:
+        return [("mu", claim.mu, claim.delta)]
+    tests = [("epsilon", claim.epsilon, claim.delta)]
+    if claim.guarantee is not None and claim.delta > 0 and claim.guarantee.parts:
+        half = claim.epsilon / 2
+        tests.append(("epsilon", half, claim.guarantee.delta_at(half)))
+    return [test for test in tests if test[2] < 1]
+
+
+def _new_bound(test, confidence):
+    kind, _, delta = test
+    if kind == "mu":
+        return MuBound(confidence=confidence)
+    return EpsilonBound(delta=delta, confidence=confidence)
+
+
+def _apart(first: list[Outcome], second: list[Outcome]) -> float:
+    """Distance of the outputs with the same seeds, over their spread over seeds."""
+    if [o.signature() for o in first] != [o.signature() for o in second]:
+        return 1e6
+    if len({len(o.numbers()) for o in (*first, *second)}) > 1:
+        return 1e6
+    A, B = (np.array([o.numbers() for o in side]) for side in (first, second))
+    if not A.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        spread = np.fmax(A.std(axis=0), B.std(axis=0))
+        moved = np.abs(B - A).mean(axis=0)
+        share = np.where(moved > 0, moved / np.fmax(spread, 1e-12 * moved), 0.0)
+        share = np.where(np.isfinite(share), share, 1e6)
+        return float(np.sqrt(np.sum(np.minimum(share, 1e6) ** 2)))
+
+
+class _Structure:
+    """How much more often a structure, text or error came from the one table."""
+
+    def __init__(self, first, second):
+        self.counts: dict = {}
+        for i, side in enumerate((first, second)):
+            for outcome in side:
+                self.counts.setdefault(outcome.signature(), [0, 0])[i] += 1
+
+    @property
+    def tells(self) -> bool:
+        return any(abs(a - b) > 3 for a, b in self.counts.values())
+
+    def __call__(self, runs):
+        table = {
+            key: math.log((b + 0.5) / (a + 0.5)) for key, (a, b) in self.counts.items()
+        }
+        return np.array([table.get(outcome.signature(), 0.0) for outcome in runs])
+
+
+class _Numbers:
+    """A sum over some numbers of the output: linear, or of log likelihood ratios."""
+
+    def __init__(self, first, second, *, linear):
+        self.linear = linear
+        lengths = [len(o.numbers()) for o in (*first, *second)]
+        self.length = max(set(lengths), key=lengths.count)
+        A, B = self._matrix(first), self._matrix(second)
+        pooled = np.concatenate([A, B])
+        with np.errstate(all="ignore"):
+            spread = np.sqrt((A.var(axis=0) + B.var(axis=0)) / 2)
+            shift = np.median(B, axis=0) - np.median(A, axis=0)
+            level = np.abs(pooled).max(axis=0)
+            share = np.where(shift == 0, 0.0, shift / np.fmax(spread, 1e-9 * level))
+            share = np.nan_to_num(share, nan=0.0, posinf=1e6, neginf=-1e6)
+        unlike = np.abs(np.log((spread_of(A) + 1e-300) / (spread_of(B) + 1e-300)))
+        strength = np.maximum(np.abs(share), np.nan_to_num(unlike, posinf=1e3) / 2)
+        self.chosen = _unequal_columns(pooled, np.argsort(-strength))[:_COORDINATES]
+        with np.errstate(all="ignore"):
+            self.weights = np.nan_to_num(
+                share / np.fmax(spread, 1e-9 * level), posinf=1e6, neginf=-1e6
+            )[self.chosen]
+        self.middle = np.median(pooled[:, self.chosen], axis=0)
+        self.tables = [
+            self._ratios(A[:, i], B[:, i], pooled[:, i]) for i in self.chosen
+        ]
+
+    def _matrix(self, runs):
+        rows = [o.numbers() for o in runs]
+        out = np.full((len(runs), self.length), np.inf)
+        for i, row in enumerate(rows):
+            if len(row) == self.length:
+                out[i] = np.clip(row, -1e300, 1e300)
+        return np.minimum(out, 1e300)
+
+    @staticmethod
+    def _ratios(a, b, pooled):
+        values = np.unique(pooled)
+        n_bins = int(np.clip(len(pooled) / 50, 8, 24))
+        if len(values) > n_bins:
+            inner = np.linspace(0, 1, n_bins + 1)[1:-1]
+            values = np.unique(np.quantile(pooled, inner))
+        edges = (values[1:] + values[:-1]) / 2
+        counts = [
+            np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1)
+            for side in (a, b)
+        ]
+        return edges, np.log((counts[1] + 1.0) / (counts[0] + 1.0))
+
+    def __call__(self, runs):
+        X = self._matrix(runs)[:, self.chosen]
+        if self.linear:
+            with np.errstate(all="ignore"):
+                scores = (X - self.middle) @ self.weights
+            return np.nan_to_num(scores, nan=0.0, posinf=1e300, neginf=-1e300)
+        total = np.zeros(len(X))
+        for column, (edges, ratios) in zip(X.T, self.tables, strict=True):
+            total += ratios[np.searchsorted(edges, column)]
+        return total
+
+
+def spread_of(A) -> np.ndarray:
+    """Half the distance of the quartiles, column by column."""
+    with np.errstate(all="ignore"):
+        return np.subtract(*np.quantile(A, [0.75, 0.25], axis=0)) / 2
+
+
+def _unequal_columns(pooled, order) -> np.ndarray:
+    """The columns in this order, without repetitions of the same numbers."""
+    seen, kept = set(), []
+    for i in order[: 8 * _COORDINATES]:
+        column = pooled[:, i]
+        with np.errstate(all="ignore"):
+            scale = np.ptp(column)
+            normed = (column - column[0]) / scale if scale > 0 else column
+        if scale == 0:
+            continue
+        key = np.abs(np.nan_to_num(normed)).round(9).tobytes()
+        if key not in seen:
+            seen.add(key)
+            kept.append(i)
+    return np.array(kept, dtype=int)
+
+
+def _statistics(first, second) -> list:
+    """What to look at: one statistic of the structure if it tells, two of numbers."""
+    structure = _Structure(first, second)
+    if structure.tells:
+        return [structure, _Numbers(first, second, linear=False)]
+    return [
+        _Numbers(first, second, linear=True),
+        _Numbers(first, second, linear=False),
+    ]
+
+
+def _plain(value):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

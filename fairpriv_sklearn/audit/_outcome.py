@@ -1,0 +1,278 @@
+"""Everything that comes out of a fit, as leaves that can be compared and measured."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import pickle
+import types
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+_MAX_DEPTH = 14
+_SKIPPED = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+# What a fit may know of its own randomness, and where it writes what it spent.
+_NOT_RELEASED = {"ledger", "random_state", "_draft_of"}
+
+
+@dataclass
+class Outcome:
+    """What one fit gave.
+
+    Parameters
+    ----------
+    model : object
+        The estimator after `fit`, also after one that raised.
+    error : str
+        Class and text of the exception and of its causes; empty without one.
+    texts : tuple of str
+        Warnings, log records, what was printed.
+    tape : object
+        What a recorder saw.
+    """
+
+    model: Any
+    error: str = ""
+    texts: tuple[str, ...] = ()
+    tape: Any = None
+    exception: BaseException | None = None
+    _leaves: dict = field(default=None, repr=False)
+
+    @property
+    def leaves(self) -> dict:
+        """Path to leaf of all attributes."""
+        if self._leaves is None:
+            self._leaves = leaves_of(self.model)
+        return self._leaves
+
+    def numbers(self) -> np.ndarray:
+        """All numeric leaves in one vector; NaN reads as infinity."""
+        arrays = [v.ravel() for v in self.leaves.values() if isinstance(v, np.ndarray)]
+        if not arrays:
+            return np.empty(0)
+        with np.errstate(all="ignore"):
+            vector = np.concatenate([a.astype(np.float64) for a in arrays])
+        return np.where(np.isnan(vector), np.inf, vector)
+
+    def signature(self) -> tuple:
+        """All that is not a number: names, types, shapes, texts, errors."""
+        shape = tuple(
+            (path, leaf.dtype.str, leaf.shape)
+            if isinstance(leaf, np.ndarray)
+            # A Python number may be whole by chance: its value is among the numbers.
+            else (path, leaf)
+            for path, leaf in self.leaves.items()
+        )
+        return shape, self.error, self.texts
+
+
+def run(estimator, table, tape=None) -> Outcome:
+    """Fit an estimator and catch everything that comes out.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted; it is fitted itself, and not a clone.
+    table : Table
+    tape : object, default=None
+        Kept in the outcome.
+
+    Returns
+    -------
+    Outcome
+    """
+    error, exception = "", None
+    printed, records = io.StringIO(), []
+    handler = _Handler(records)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            warnings.simplefilter("always")
+            try:
+                table.fit(estimator)
+            except Exception as raised:
+                error, exception = _error_text(raised), raised
+    finally:
+        root.removeHandler(handler)
+    texts = [f"{one.category.__name__}: {one.message}" for one in caught]
+    texts += records
+    if printed.getvalue():
+        texts.append(printed.getvalue())
+    return Outcome(estimator, error, tuple(texts), tape, exception)
+
+
+class _Handler(logging.Handler):
+    def __init__(self, records):
+        super().__init__()
+        self.records = records
+
+    def emit(self, record):
+        self.records.append(f"log: {record.getMessage()}")
+
+
+def _error_text(error) -> str:
+    parts, seen = [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        parts.append(f"{type(error).__name__}: {error}")
+        hidden = error.__suppress_context__
+        error = error.__cause__ or (None if hidden else error.__context__)
+    return " <- ".join(parts)
+
+
+def leaves_of(value) -> dict:
+    """Flatten an object: path to numeric array, or to a hashable text.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    dict
+        Numbers as arrays, everything else as text.
+    """
+    found: dict[str, Any] = {}
+    _walk(value, "", found, {}, 0)
+    return found
+
+
+def _walk(value, path, found, seen, depth):
+    if isinstance(value, bool | np.bool_ | type(None) | str | bytes):
+        found[path] = f"{type(value).__name__} {value!r}"
+    elif isinstance(value, int | float | complex | np.number):
+        found[path] = np.asarray(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        found[path] = value
+    elif isinstance(value, np.ndarray) and value.dtype.names is None:
+        found[path] = f"array {value.dtype} {value.shape}"
+        if value.dtype.kind in "OUS":
+            for i, item in enumerate(value.ravel().tolist()):
+                _walk(item, f"{path}[{i}]", found, seen, depth + 1)
+    elif isinstance(value, _SKIPPED) or isinstance(
+        value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType
+    ):
+        found[path] = getattr(value, "__qualname__", type(value).__qualname__)
+    elif depth > _MAX_DEPTH or id(value) in seen:
+        found[path] = "seen before"
+    else:
+        seen[id(value)] = value  # kept alive: an id is used again otherwise
+        _walk_inside(value, path, found, seen, depth)
+
+
+def _walk_inside(value, path, found, seen, depth):
+    def walk(name, item):
+        _walk(item, f"{path}{name}", found, seen, depth + 1)
+
+    if sparse.issparse(value):
+        found[path] = f"{type(value).__name__} {value.shape}"
+        coo = value.tocoo()
+        walk(".data", coo.data)
+        walk(".coords", np.stack([coo.row, coo.col]))
+    elif isinstance(value, dict):
+        found[path] = f"{type(value).__name__} of {len(value)}"
+        for key, item in value.items():
+            walk(f"[{key!r}]", item)
+    elif isinstance(value, list | tuple):
+        found[path] = f"{type(value).__name__} of {len(value)}"
+        for i, item in enumerate(value):
+            walk(f"[{i}]", item)
+    elif isinstance(value, set | frozenset):
+        found[path] = f"set {sorted(map(repr, value))}"
+    elif hasattr(value, "iloc"):
+        found[path] = f"{type(value).__name__} {value.shape}"
+        walk(".values", value.to_numpy())
+    elif callable(getattr(value, "__array__", None)):
+        walk(".array", np.asarray(value))
+    else:
+        found[path] = type(value).__qualname__
+        for name, item in _attributes(value).items():
+            walk(f".{name}", item)
+
+
+def _attributes(value) -> dict:
+    attributes = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        for name in getattr(kind, "__slots__", ()):
+            if isinstance(name, str) and hasattr(value, name):
+                attributes.setdefault(name, getattr(value, name))
+    return {k: v for k, v in attributes.items() if k not in _NOT_RELEASED}
+
+
+def differences(first: Outcome, second: Outcome) -> list[str]:
+    """Say where two outcomes differ, bit by bit; empty if nowhere.
+
+    Parameters
+    ----------
+    first, second : Outcome
+
+    Returns
+    -------
+    list of str
+        One line for each attribute or text; no values.
+    """
+    found = []
+    if first.error != second.error:
+        kinds = [one.error.partition(":")[0] or "nothing" for one in (first, second)]
+        found.append(f"exception: {kinds[0]} against {kinds[1]}")
+    if first.texts != second.texts:
+        found.append(f"warnings or output: {len(first.texts)} or {len(second.texts)}")
+    return found + leaf_differences(first.leaves, second.leaves)
+
+
+def leaf_differences(first: dict, second: dict) -> list[str]:
+    """Say which leaves differ.
+
+    Parameters
+    ----------
+    first, second : dict
+        From `leaves_of`.
+
+    Returns
+    -------
+    list of str
+    """
+    found = []
+    for path in dict.fromkeys([*first, *second]):
+        if path not in first or path not in second:
+            found.append(f"attribute {path}: there in one only")
+        elif not _same(first[path], second[path]):
+            found.append(f"attribute {path}")
+    return found
+
+
+def _same(a, b) -> bool:
+    if isinstance(a, np.ndarray) != isinstance(b, np.ndarray):
+        return False
+    if not isinstance(a, np.ndarray):
+        return a == b
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a.tobytes() == b.tobytes()
+
+
+def pickled(model) -> dict:
+    """Leaves of an object after a journey through pickle; a text if it has none.
+
+    Parameters
+    ----------
+    model : object
+
+    Returns
+    -------
+    dict
+    """
+    try:
+        return leaves_of(pickle.loads(pickle.dumps(model)))
+    except Exception as error:
+        return {"": f"not pickled: {type(error).__name__}"}

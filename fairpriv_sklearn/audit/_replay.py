@@ -1,0 +1,512 @@
+"""One pair of fits: what else than the released values tells neighbours apart?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..accounting import gaussian_epsilon
+from ._outcome import Outcome, differences, leaf_differences, pickled, run
+from ._tables import CANARY, Neighbours, as_table
+from ._tape import Tape, fixed_randomness, taped
+
+_SLACK = 1e-9
+_MAX_CELLS = 4_000_000
+_MONTE_CARLO = 200_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that an audit saw.
+
+    Parameters
+    ----------
+    kind : str
+        ``"sensitivity"``, ``"loss"``, ``"leak"``, ``"overspent"``, ``"bound"``,
+        ``"refit"``, ``"interrupted"``, ``"message"``, ``"floating_point"`` or
+        ``"note"``.
+    pair : str
+        Name of the pair of tables.
+    text : str
+        One sentence; it holds no cell of a table.
+    violates : bool
+        Whether it refutes the claim.
+    """
+
+    kind: str
+    pair: str
+    text: str
+    violates: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `json.dumps` accepts.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
+        return dict(vars(self))
+
+
+@dataclass
+class ReplayReport:
+    """What a replay saw, from `replay`.
+
+    Parameters
+    ----------
+    findings : list of Finding
+        Empty if nothing but the released values differs, and those by no more than
+        their mechanisms were told.
+    ratios : dict
+        Name of the pair to the largest change of a released value over its claimed
+        sensitivity; NaN without a release.
+    n_pairs : int
+        Pairs replayed.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    ratios: dict[str, float] = field(default_factory=dict)
+    n_pairs: int = 0
+
+    @property
+    def violated(self) -> bool:
+        """Whether a finding refutes the claim."""
+        return any(finding.violates for finding in self.findings)
+
+    @property
+    def largest_ratio(self) -> float:
+        """Largest change over claimed sensitivity of all pairs."""
+        return max(
+            (r for r in self.ratios.values() if not math.isnan(r)), default=math.nan
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that `json.dumps` accepts.
+
+        Returns
+        -------
+        dict
+            The fields by name.
+        """
+        ratios = {k: None if math.isnan(v) else v for k, v in self.ratios.items()}
+        return {
+            "violated": self.violated,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "ratios": ratios,
+            "n_pairs": self.n_pairs,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.n_pairs} pairs replayed; largest change over claimed sensitivity "
+            f"{self.largest_ratio:.4g}; {'VIOLATED' if self.violated else 'nothing'} "
+            "found."
+        ]
+        return "\n".join(lines + [f"- {f.pair}: {f.text}" for f in self.findings])
+
+
+def replay(estimator, tables, neighbours=None, *, random_state=0):
+    """Fit on neighbouring tables with the same released values, and compare.
+
+    The exact values of all releases of the first fit are recorded, and its noisy values
+    are released again in the second. Then nothing may differ in what comes out, bit by
+    bit: attributes to their depth, pickles, warnings, errors, output; and the exact
+    values may differ by what their mechanisms were told. One pair convicts.
+
+    .. rubric:: Privacy
+
+    Reads exact private values: for audits by the holder of the data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned for every fit. Its noise has to come from this library's mechanisms or
+        from diffprivlib's; others are audited by `audit_estimator` from outside.
+    tables : list of Neighbours, or list of tables
+        From `audit.neighbours`, or tables as tuples (X, y, sensitive_features).
+    neighbours : list of tables or None, default=None
+        One neighbour for each of `tables`; None if `tables` are pairs already.
+    random_state : int, default=0
+        Seed of all randomness, the same in both fits.
+
+    Returns
+    -------
+    ReplayReport
+        With `violated`, `findings`, `ratios`.
+
+    See Also
+    --------
+    audit_estimator : Searches for neighbours, and audits black boxes too.
+
+    References
+    ----------
+    .. [1] T. Cebere, D. Erb, D. Desfontaines, A. Bellet, J. Fitzsimons, "Privacy in
+       Theory, Bugs in Practice: Grey-Box Auditing of Differential Privacy Libraries",
+       PETS, 2026.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpriv_sklearn import audit
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> X = np.linspace(-1, 1, 40).reshape(20, 2)
+    >>> model = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> audit.replay(model, audit.neighbours(X, X[:, 0])[:5]).violated
+    False
+    """
+    report = ReplayReport()
+    for pair in _as_pairs(tables, neighbours):
+        first, second = replayed(estimator, pair, random_state)
+        findings, ratio = compare(pair, first, second)
+        report.findings += findings
+        report.ratios[pair.name] = ratio
+        report.n_pairs += 1
+    return report
+
+
+def _as_pairs(tables, neighbours) -> list[Neighbours]:
+    if neighbours is None:
+        pairs = [tables] if isinstance(tables, Neighbours) else list(tables)
+        if not all(isinstance(pair, Neighbours) for pair in pairs):
+            raise ValueError(
+                "tables must be pairs of audit.neighbours, or pass theirs."
+            )
+        return pairs
+    if not isinstance(tables, list) or not isinstance(neighbours, list):
+        tables, neighbours = [tables], [neighbours]
+    if len(tables) != len(neighbours):
+        raise ValueError("tables and neighbours must be equally many.")
+    both = zip(tables, neighbours, strict=True)
+    return [
+        Neighbours(f"pair {i}", as_table(a), as_table(b))
+        for i, (a, b) in enumerate(both, 1)
+    ]
+
+
+def observed(make, table, seed: int, tape: Tape | None = None) -> Outcome:
+    """Fit a fresh estimator with fixed randomness under a tape.
+
+    Parameters
+    ----------
+    make : callable
+        Returns an unfitted estimator.
+    table : Table
+    seed : int
+    tape : Tape, default=None
+
+    Returns
+    -------
+    Outcome
+    """
+    tape = tape or Tape()
+    estimator = make()
+    with fixed_randomness(seed), taped(tape, estimator):
+        return run(estimator, table, tape)
+
+
+def replayed(estimator, pair: Neighbours, seed: int) -> tuple[Outcome, Outcome]:
+    """Return the outcomes on both tables, the second with the values of the first."""
+
+    def make():
+        return clone(estimator)
+
+    first = observed(make, pair.first, seed)
+    second = observed(make, pair.second, seed, Tape(replay=first.tape))
+    return first, second
+
+
+def compare(
+    pair: Neighbours, first: Outcome, second: Outcome, *, strict: bool = True
+) -> tuple[list[Finding], float]:
+    """Return what tells two replayed fits apart, and the largest ratio of a change.
+
+    Parameters
+    ----------
+    pair : Neighbours
+    first, second : Outcome
+    strict : bool, default=True
+        Whether errors and warnings on hostile tables refute the claim.
+
+    Returns
+    -------
+    findings : list of Finding
+    ratio : float
+    """
+    if refused(pair, first, second):
+        return quoted(first, second, pair, strict), math.nan
+    findings, ratio = [], math.nan
+    a, b = first.tape.releases, second.tape.releases
+    if [_asked(r) for r in a] != [_asked(r) for r in b]:
+        text = f"the releases differ in number or kind: {len(a)} against {len(b)}"
+        findings.append(Finding("leak", pair.name, text, True))
+    for i, (one, other) in enumerate(zip(a, b, strict=False)):
+        if one.exact.shape != other.exact.shape:
+            continue
+        ratio = float(np.fmax(ratio, _ratio(one, other)))
+        if _ratio(one, other) > 1 + _SLACK:
+            text = (
+                f"release {i} changed by {_ratio(one, other):.6g} times the "
+                "sensitivity that its mechanism was told"
+            )
+            findings.append(Finding("sensitivity", pair.name, text, True))
+            break  # what follows is computed from it
+    different = differences(first, second)
+    if not different and not first.error:
+        different = leaf_differences(pickled(first.model), pickled(second.model))
+        different = [f"pickle: {text}" for text in different]
+    for text in different[:8]:
+        text_only = text.startswith(("warnings", "exception"))
+        violates = strict or not (pair.hostile and text_only)
+        text = f"{text} tells the tables apart, noise and all"
+        findings.append(Finding("leak", pair.name, text, violates))
+    return findings, ratio
+
+
+def refused(pair: Neighbours, first: Outcome, second: Outcome) -> bool:
+    """Whether a table is refused as outside the domain: it holds text."""
+    has_text = pair.hostile and pair.name.endswith("text")
+    return has_text and bool(first.error or second.error)
+
+
+def quoted(first: Outcome, second: Outcome, pair: Neighbours, strict: bool):
+    """Return a finding if an error or a warning quotes the cell of text."""
+    texts = [first.error, second.error, *first.texts, *second.texts]
+    if not any(CANARY in text for text in texts):
+        return []
+    text = "an error message quotes the content of a cell"
+    return [Finding("message", pair.name, text, strict)]
+
+
+def _asked(release) -> tuple:
+    sensitivity = (release.sensitivity, release.parameter)
+    return release.kind, release.exact.shape, *sensitivity
+
+
+def _ratio(one, other) -> float:
+    """Change of the exact value over the sensitivity that the mechanism was told."""
+    if one.exact.tobytes() == other.exact.tobytes():
+        return 0.0
+    with np.errstate(all="ignore"):
+        change = np.ravel(other.exact - one.exact)
+        if one.kind == "gaussian":
+            size = float(np.linalg.norm(change))
+        elif one.kind == "pure":
+            size = float(np.abs(change).sum())
+        else:
+            # A choice by monotonic utilities needs them all to rise, or all to fall.
+            size = float(np.abs(change).max())
+            if one.monotonic and change.min() < 0 < change.max():
+                size *= 2
+    if math.isnan(size):
+        return math.inf
+    return size / one.sensitivity if one.sensitivity else math.inf
+
+
+# --- what a pair of fits proves about the loss ----------------------------------------
+
+
+def realised_events(first: Outcome, second: Outcome) -> list[tuple]:
+    """Events that the releases amount to for this pair: mu or epsilon times the ratio.
+
+    Parameters
+    ----------
+    first, second : Outcome
+        Replayed, without any other randomness than the mechanisms'.
+
+    Returns
+    -------
+    list of tuple
+        As `accounting` composes them.
+    """
+    events = []
+    pairs = zip(first.tape.releases, second.tape.releases, strict=False)
+    for one, other in pairs:
+        if one.exact.shape != other.exact.shape:
+            continue
+        ratio = _ratio(one, other)
+        if ratio == 0 or one.parameter in (0.0, math.inf):
+            continue
+        kind = "gaussian" if one.kind == "gaussian" else "pure"
+        loss = one.parameter * ratio
+        if loss > 1e4:
+            loss = math.inf
+        events.append(("gaussian", loss, 0) if kind == "gaussian" else ("pure", loss))
+    return events
+
+
+def spent_events(outcome: Outcome) -> list[tuple]:
+    """Events that the releases of a fit amount to, at the sensitivities they state."""
+    return [
+        ("gaussian", one.parameter, one.exact.size)
+        if one.kind == "gaussian"
+        else ("pure", one.parameter)
+        for one in outcome.tape.releases
+    ]
+
+
+def loss_epsilon(events: Sequence[tuple], delta: float) -> float:
+    """Return the epsilon of events at a delta; exact if they are of one family.
+
+    Parameters
+    ----------
+    events : list of tuple
+    delta : float
+
+    Returns
+    -------
+    float
+        A lower bound on what these releases cost together.
+    """
+    if not events:
+        return 0.0
+    pure = math.fsum(e[1] for e in events if e[0] == "pure")
+    mu = math.sqrt(math.fsum(e[1] ** 2 for e in events if e[0] == "gaussian"))
+    lowest = gaussian_epsilon(mu, delta) if mu else 0.0
+    if delta == 0.0:
+        return math.inf if mu else pure
+    if pure == math.inf:
+        return math.inf
+    # One Laplace release of loss e: delta(eps) = 1 - exp((eps - e) / 2)
+    largest = max((e[1] for e in events if e[0] == "pure"), default=0.0)
+    return max(lowest, largest + 2 * math.log1p(-delta), 0.0)
+
+
+@dataclass(frozen=True)
+class AdditiveNoise:
+    """Outputs found to be a number plus scaled noise of a known family, one by one.
+
+    Parameters
+    ----------
+    families : list of str
+        Of each output: "gaussian" or "laplace".
+    shift : ndarray
+        How far the number moves between the tables.
+    scale, other_scale : ndarray
+        Of the noise on the one table and on the other.
+    """
+
+    families: list
+    shift: np.ndarray
+    scale: np.ndarray
+    other_scale: np.ndarray
+
+    def epsilon(self, delta: float, claimed: float) -> float:
+        """Return a lower bound on epsilon at a delta.
+
+        Parameters
+        ----------
+        delta : float
+        claimed : float
+            Where a simulation, if there has to be one, looks first.
+
+        Returns
+        -------
+        float
+        """
+        with np.errstate(all="ignore"):
+            same = np.abs(self.other_scale / self.scale - 1) < 1e-6
+            ratio = np.abs(self.shift) / self.scale
+        gaussian = np.array([family == "gaussian" for family in self.families])
+        best = 0.0
+        if same[gaussian].any() and delta > 0:
+            mu = float(np.linalg.norm(ratio[gaussian & same]))
+            best = gaussian_epsilon(min(mu, 1e3), delta)
+        if same[~gaussian].any() and delta == 0:
+            best = max(best, float(ratio[~gaussian & same].sum()))
+        if delta == 0:
+            unequal = (~same).any() or (ratio[gaussian] > 1e-9).any()
+            return math.inf if unequal else best
+        if (~same).any() or (~gaussian).any():
+            best = max(best, self._simulated(delta, claimed))
+        return best
+
+    def _simulated(self, delta: float, claimed: float) -> float:
+        """Epsilon refuted by the exact losses of simulated outputs."""
+        rng = np.random.default_rng(0)
+        with np.errstate(all="ignore"):
+            size = np.abs(self.shift / self.scale)
+            size += np.abs(np.log(self.other_scale / self.scale))
+        chosen = np.argsort(-size)[:40]
+        best = 0.0
+        for back in (False, True):
+            loss = np.zeros(_MONTE_CARLO)
+            for i in chosen:
+                b, c = self.scale[i], self.other_scale[i]
+                b, c = (c, b) if back else (b, c)
+                if self.families[i] == "gaussian":
+                    z = rng.normal(size=_MONTE_CARLO)
+                    other = (b * z - self.shift[i]) / c
+                    loss += np.log(c / b) + (other**2 - z**2) / 2
+                else:
+                    z = rng.laplace(size=_MONTE_CARLO)
+                    other = np.abs(b * z - self.shift[i]) / c
+                    loss += np.log(c / b) + other - np.abs(z)
+            for epsilon in claimed * np.array([1.0, 1.02, 1.1, 1.3, 1.6, 2, 3, 5]):
+                gain = -np.expm1(np.minimum(epsilon - loss, 0.0))
+                sure = gain.mean() - 6 * gain.std() / math.sqrt(_MONTE_CARLO)
+                if sure > delta:
+                    best = max(best, float(epsilon) * (1 + 1e-6))
+        return best
+
+
+def additive_noise(first: list[Outcome], second: list[Outcome]) -> AdditiveNoise | None:
+    """Recognise outputs that are a private number plus scaled noise from NumPy.
+
+    Parameters
+    ----------
+    first, second : list of Outcome
+        Of at least three fits on each table, with the same seeds.
+
+    Returns
+    -------
+    AdditiveNoise or None
+        None if the draws do not determine the outputs in this way.
+    """
+    every = [*first, *second]
+    shapes = {tuple((f, len(z)) for f, z in one.tape.draws) for one in every}
+    if len(shapes) != 1 or any(one.tape.other_randomness for one in every):
+        return None
+    if any(one.error or one.tape.releases for one in every):
+        return None
+    if len({len(one.numbers()) for one in every}) != 1 or not first[0].tape.draws:
+        return None
+    families = np.repeat(
+        [family for family, _ in first[0].tape.draws],
+        [len(z) for _, z in first[0].tape.draws],
+    )
+    Z = np.array([np.concatenate([z for _, z in o.tape.draws]) for o in first])
+    A, B = (np.array([one.numbers() for one in side]) for side in (first, second))
+    if A.shape[1] * Z.shape[1] * len(A) > _MAX_CELLS:
+        return None
+    slope, other = _slopes(A, Z), _slopes(B, Z)
+    both = (slope != 0) & (other != 0)
+    rows = []
+    for j in np.flatnonzero(both.any(axis=0)):
+        i = int(np.flatnonzero(both[:, j])[0])
+        rows.append((i, j))
+    if not rows:
+        return None
+    i, j = np.array(rows).T
+    b, c = slope[i, j], other[i, j]
+    # a' - a, with outputs a + b z and a' + c z
+    shift = (B[:, i] - c * Z[:, j]).mean(axis=0) - (A[:, i] - b * Z[:, j]).mean(axis=0)
+    size = 1e-9 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
+    shift = np.where(np.abs(shift) <= size, 0.0, shift)
+    return AdditiveNoise(list(families[j]), shift, np.abs(b), np.abs(c))
+
+
+def _slopes(outputs, z) -> np.ndarray:
+    """Slope of output i in draw j where it is affine in that draw alone, else 0."""
+    with np.errstate(all="ignore"):
+        rise = (outputs[1:] - outputs[0])[:, :, None]  # (n_runs - 1, n_outputs, 1)
+        slopes = rise / (z[1:] - z[0])[:, None, :]
+        middle = slopes.mean(axis=0)
+        spread = np.abs(slopes - middle).max(axis=0)
+        exact = np.isfinite(middle) & (spread <= 1e-7 * np.abs(middle))
+    return np.where(exact, middle, 0.0)

@@ -1,0 +1,322 @@
+"""Recorders: what the mechanisms and the random generators did during a fit.
+
+Inside `fixed_randomness` every source of randomness of the process starts from one
+seed, so that two fits differ by their tables only. A `Tape` sees the releases of this
+library's mechanisms, of diffprivlib's, and the draws of NumPy's generators, and can
+feed released values of one fit into another.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+
+from ..mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, NoiseSource
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """One release of a mechanism.
+
+    Parameters
+    ----------
+    kind : {"gaussian", "pure", "choice"}
+        Family of the mechanism; a choice is made by utilities.
+    exact : ndarray
+        The private value.
+    released : object
+        What came out.
+    sensitivity, parameter : float
+        What the mechanism was told: the sensitivity, and mu or epsilon.
+    monotonic : bool, default=False
+        Of a choice: whether a record can only raise utilities.
+    delta : float, default=0.0
+        Of a mechanism that states (epsilon, delta).
+    """
+
+    kind: str
+    exact: np.ndarray
+    released: object
+    sensitivity: float
+    parameter: float
+    monotonic: bool = False
+    delta: float = 0.0
+
+
+class Tape:
+    """A recorder, and the values that it feeds back in.
+
+    Parameters
+    ----------
+    replay : Tape or None, default=None
+        Tape of an earlier fit, whose released values are released again.
+    interrupt_at : int or None, default=None
+        Number of the release or draw before which the fit is interrupted.
+    """
+
+    def __init__(self, replay=None, interrupt_at=None):
+        self.releases: list[Released] = []
+        self.draws: list[tuple[str, np.ndarray]] = []  # family, standardised values
+        self.other_randomness: list[str] = []
+        self.own_coins = False
+        self._replay = replay
+        self._interrupt_at = interrupt_at
+        self._inside = False
+
+    def add(self, release: Released):
+        """Write a release down; return the value to be released."""
+        self.stop_here()
+        position = len(self.releases)
+        self.releases.append(release)
+        if self._replay is None or position >= len(self._replay.releases):
+            return release.released
+        earlier = self._replay.releases[position]
+        if earlier.exact.shape != release.exact.shape or earlier.kind != release.kind:
+            return release.released
+        return earlier.released
+
+    def stop_here(self):
+        """Interrupt the fit if it has come as far as it may."""
+        if self._interrupt_at is not None:
+            if len(self.releases) + len(self.draws) >= self._interrupt_at:
+                raise KeyboardInterrupt
+
+
+@contextmanager
+def fixed_randomness(seed: int):
+    """Start every source of randomness in this process from `seed`.
+
+    Parameters
+    ----------
+    seed : int
+    """
+    words = random.Random(seed)
+    states = np.random.get_state(), random.getstate()
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    try:
+        with patch.object(os, "urandom", words.randbytes), ExitStack() as stack:
+            # SystemRandom, and with it secrets and NumPy's fresh seeds.
+            if hasattr(random, "_urandom"):
+                stack.enter_context(patch.object(random, "_urandom", words.randbytes))
+            yield
+    finally:
+        np.random.set_state(states[0])
+        random.setstate(states[1])
+
+
+@contextmanager
+def taped(tape: Tape, estimator=None):
+    """Let `tape` see the releases and draws of a fit.
+
+    Parameters
+    ----------
+    tape : Tape
+    estimator : object, default=None
+        NumPy's generators are looked for in the module of its class as well.
+    """
+    with ExitStack() as stack:
+        for cls in (GaussianMechanism, DiscreteLaplaceMechanism):
+            stack.enter_context(patch.object(cls, "release", _spy(tape, cls.release)))
+        for name in ("uniform", "key", "choice", "bernoulli", "integers"):
+            spy = _coin_spy(tape, getattr(NoiseSource, name))
+            stack.enter_context(patch.object(NoiseSource, name, spy))
+        for cls in _diffprivlib_mechanisms():
+            spy = _foreign_spy(tape, cls.randomise)
+            stack.enter_context(patch.object(cls, "randomise", spy))
+        _tap_numpy(stack, tape, estimator)
+        yield tape
+
+
+def _spy(tape: Tape, release: Callable):
+    def taped_release(mechanism, value, source):
+        gaussian = isinstance(mechanism, GaussianMechanism)
+        tape.stop_here()
+        released = release(mechanism, value, source)
+        return tape.add(
+            Released(
+                "gaussian" if gaussian else "pure",
+                np.array(value, dtype=np.float64),
+                released,
+                float(mechanism.sensitivity),
+                mechanism.mu if gaussian else mechanism.epsilon_spent,
+            )
+        )
+
+    return taped_release
+
+
+def _coin_spy(tape: Tape, draw: Callable):
+    def taped_draw(source, *args, **kwargs):
+        tape.own_coins = True
+        return draw(source, *args, **kwargs)
+
+    return taped_draw
+
+
+# --- diffprivlib ----------------------------------------------------------------------
+
+_ADDITIVE = ("Laplace", "Geometric", "Gaussian", "Snapping", "Staircase")
+
+
+def _diffprivlib_mechanisms() -> list[type]:
+    """Mechanisms of diffprivlib that are in use: classes with a method of their own."""
+    module = sys.modules.get("diffprivlib.mechanisms")
+    if module is None:
+        return []
+    classes = [
+        cls
+        for name in ("base", "laplace", "geometric", "gaussian", "exponential")
+        for cls in vars(
+            sys.modules.get(f"diffprivlib.mechanisms.{name}", object)
+        ).values()
+        if isinstance(cls, type) and "randomise" in vars(cls)
+    ]
+    return [cls for cls in dict.fromkeys(classes) if not cls.__abstractmethods__]
+
+
+def _foreign_spy(tape: Tape, randomise: Callable):
+    def taped_randomise(mechanism, *value):
+        if tape._inside:  # a mechanism that calls its parent's method
+            return randomise(mechanism, *value)
+        tape.stop_here()
+        tape._inside = True
+        try:
+            released = randomise(mechanism, *value)
+        finally:
+            tape._inside = False
+        return tape.add(_foreign_release(mechanism, value, released))
+
+    return taped_randomise
+
+
+def _foreign_release(mechanism, value, released) -> Released:
+    utility = getattr(mechanism, "utility", None)
+    kind = "choice"
+    if utility is None:
+        kind = "gaussian" if "Gaussian" in type(mechanism).__name__ else "pure"
+    exact = np.atleast_1d(np.asarray(value[0] if value else utility, dtype=np.float64))
+    epsilon, delta = float(mechanism.epsilon), float(mechanism.delta)
+    if kind == "gaussian":
+        from ..accounting import gaussian_mu
+
+        epsilon, delta = gaussian_mu(epsilon, delta), 0.0
+    return Released(
+        kind,
+        exact,
+        released,
+        float(mechanism.sensitivity),
+        epsilon,
+        bool(getattr(mechanism, "monotonic", False)),
+        delta,
+    )
+
+
+# --- NumPy ----------------------------------------------------------------------------
+
+_FAMILIES = {"normal": "gaussian", "laplace": "laplace"}
+_OTHER = [
+    "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f",
+    "gamma", "geometric", "gumbel", "hypergeometric", "integers", "logistic",
+    "lognormal", "logseries", "multinomial", "multivariate_normal", "noncentral_f",
+    "negative_binomial", "noncentral_chisquare", "pareto", "permutation", "permuted",
+    "poisson", "power", "rand", "randint", "random", "random_integers",
+    "random_sample", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential",
+    "standard_gamma", "standard_t", "tomaxint", "triangular", "uniform", "vonmises",
+    "wald", "weibull", "zipf",
+]  # fmt: skip
+
+
+def _tap_numpy(stack: ExitStack, tape: Tape, estimator):
+    generator = _tapped(np.random.Generator, tape)
+    legacy = _tapped(np.random.RandomState, tape)
+    default_rng = np.random.default_rng
+
+    def tapped_default_rng(seed=None):
+        if isinstance(seed, np.random.Generator | np.random.RandomState):
+            return generator(
+                seed.bit_generator
+                if hasattr(seed, "bit_generator")
+                else seed._bit_generator
+            )
+        return generator(default_rng(seed).bit_generator)
+
+    shared = legacy(np.random.mtrand._rand._bit_generator)
+    new = {
+        id(np.random.default_rng): tapped_default_rng,
+        id(np.random.RandomState): legacy,
+        id(np.random.mtrand._rand): shared,
+    }
+    for name in ("normal", "laplace", "standard_normal", "randn", *_OTHER):
+        function = getattr(np.random, name, None)
+        if getattr(function, "__self__", None) is np.random.mtrand._rand:
+            new[id(function)] = getattr(shared, name)
+            stack.enter_context(patch.object(np.random, name, getattr(shared, name)))
+    stack.enter_context(patch.object(np.random, "default_rng", tapped_default_rng))
+    stack.enter_context(patch.object(np.random, "RandomState", legacy))
+    stack.enter_context(patch.object(np.random.mtrand, "_rand", shared))
+    # Names that the module of the estimator has imported.
+    module = sys.modules.get(type(estimator).__module__)
+    for name, value in list(vars(module).items()) if module else ():
+        if id(value) in new:
+            stack.enter_context(patch.object(module, name, new[id(value)]))
+
+
+class _SameInstances(type):
+    """Instances of the original class pass for instances of the tapped one."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls.__mro__[1])
+
+
+def _tapped(base: type, tape: Tape) -> type:
+    """A subclass of a generator of NumPy that writes its draws down."""
+
+    def location_scale(name):
+        original = getattr(base, name)
+
+        def draw(self, loc=0.0, scale=1.0, size=None):
+            if tape._inside:
+                return original(self, loc, scale, size)
+            tape.stop_here()
+            value = original(self, loc, scale, size)
+            with np.errstate(all="ignore"):
+                z = (np.asarray(value) - loc) / scale
+            tape.draws.append((_FAMILIES[name], np.ravel(z)))
+            return value
+
+        return draw
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        value = base.standard_normal(self, size, *args, **kwargs)
+        if not tape._inside:
+            tape.stop_here()
+            tape.draws.append(("gaussian", np.ravel(np.array(value))))
+        return value
+
+    def randn(self, *shape):
+        return standard_normal(self, shape or None)
+
+    def other(name):
+        original = getattr(base, name)
+
+        def draw(self, *args, **kwargs):
+            if not tape._inside:
+                tape.other_randomness.append(name)
+            return original(self, *args, **kwargs)
+
+        return draw
+
+    body = {name: location_scale(name) for name in _FAMILIES}
+    body |= {name: other(name) for name in _OTHER if hasattr(base, name)}
+    body["standard_normal"] = standard_normal
+    if hasattr(base, "randn"):
+        body["randn"] = randn
+    return _SameInstances(base.__name__, (base,), body)
