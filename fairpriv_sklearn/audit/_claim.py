@@ -110,13 +110,13 @@ def _own_claim(fitted):
 
 
 def _of_guarantee(guarantee, relation, own) -> Claim:
-    parts = guarantee.parts
-    kinds = {part[0] for part in parts}
+    events = guarantee.events
+    kinds = {event.kind for event in events}
     mu = None
     if kinds == {"gaussian"} and guarantee.delta > 0:
         # A claim of Gaussian DP says more than one pair does; the sampler's error is
         # beyond what runs can see.
-        mu = math.sqrt(math.fsum(part[1] ** 2 for part in parts))
+        mu = math.sqrt(math.fsum(event.mu**2 for event in events))
     epsilon = guarantee.epsilon
     if mu is not None and not 0 < mu < math.inf:
         mu = None

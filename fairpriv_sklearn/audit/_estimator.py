@@ -712,7 +712,7 @@ def _tests(claim: Claim) -> list[tuple[str, float, float]]:
     if claim.mu is not None:
         return [("mu", claim.mu, claim.delta)]
     tests = [("epsilon", claim.epsilon, claim.delta)]
-    if claim.guarantee is not None and claim.delta > 0 and claim.guarantee.parts:
+    if claim.guarantee is not None and claim.delta > 0 and claim.guarantee.events:
         half = claim.epsilon / 2
         tests.append(("epsilon", half, claim.guarantee.delta_at(half)))
     return [test for test in tests if test[2] < 1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..accounting import gaussian_epsilon
+from ..accounting import GaussianEvent, PrivacyEvent, PureEvent, gaussian_epsilon
 from ._outcome import Outcome, differences, leaf_differences, pickled, run
 from ._tables import CANARY, Neighbours, as_table
 from ._tape import Tape, fixed_randomness, taped
@@ -269,9 +269,8 @@ def compare(
 
 
 def refused(pair: Neighbours, first: Outcome, second: Outcome) -> bool:
-    """Whether a table is refused as outside the domain: it holds text."""
-    has_text = pair.hostile and pair.name.endswith("text")
-    return has_text and bool(first.error or second.error)
+    """Whether a table is refused as outside the domain."""
+    return pair.outside and bool(first.error or second.error)
 
 
 def quoted(first: Outcome, second: Outcome, pair: Neighbours, strict: bool):
@@ -311,7 +310,7 @@ def _ratio(one, other) -> float:
 # --- what a pair of fits proves about the loss ----------------------------------------
 
 
-def realised_events(first: Outcome, second: Outcome) -> list[tuple]:
+def realised_events(first: Outcome, second: Outcome) -> list[PrivacyEvent]:
     """Events that the releases amount to for this pair: mu or epsilon times the ratio.
 
     Parameters
@@ -321,8 +320,7 @@ def realised_events(first: Outcome, second: Outcome) -> list[tuple]:
 
     Returns
     -------
-    list of tuple
-        As `accounting` composes them.
+    list of PrivacyEvent
     """
     events = []
     pairs = zip(first.tape.releases, second.tape.releases, strict=False)
@@ -336,26 +334,26 @@ def realised_events(first: Outcome, second: Outcome) -> list[tuple]:
         loss = one.parameter * ratio
         if loss > 1e4:
             loss = math.inf
-        events.append(("gaussian", loss, 0) if kind == "gaussian" else ("pure", loss))
+        events.append(GaussianEvent(loss) if kind == "gaussian" else PureEvent(loss))
     return events
 
 
-def spent_events(outcome: Outcome) -> list[tuple]:
+def spent_events(outcome: Outcome) -> list[PrivacyEvent]:
     """Events that the releases of a fit amount to, at the sensitivities they state."""
     return [
-        ("gaussian", one.parameter, one.exact.size)
+        GaussianEvent(one.parameter, one.exact.size)
         if one.kind == "gaussian"
-        else ("pure", one.parameter)
+        else PureEvent(one.parameter)
         for one in outcome.tape.releases
     ]
 
 
-def loss_epsilon(events: Sequence[tuple], delta: float) -> float:
+def loss_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
     """Return the epsilon of events at a delta; exact if they are of one family.
 
     Parameters
     ----------
-    events : list of tuple
+    events : list of PrivacyEvent
     delta : float
 
     Returns
@@ -365,15 +363,16 @@ def loss_epsilon(events: Sequence[tuple], delta: float) -> float:
     """
     if not events:
         return 0.0
-    pure = math.fsum(e[1] for e in events if e[0] == "pure")
-    mu = math.sqrt(math.fsum(e[1] ** 2 for e in events if e[0] == "gaussian"))
+    losses = [event.epsilon for event in events if event.kind == "pure"]
+    pure = math.fsum(losses)
+    mu = math.sqrt(math.fsum(e.mu**2 for e in events if e.kind == "gaussian"))
     lowest = gaussian_epsilon(mu, delta) if mu else 0.0
     if delta == 0.0:
         return math.inf if mu else pure
     if pure == math.inf:
         return math.inf
     # One Laplace release of loss e: delta(eps) = 1 - exp((eps - e) / 2)
-    largest = max((e[1] for e in events if e[0] == "pure"), default=0.0)
+    largest = max(losses, default=0.0)
     return max(lowest, largest + 2 * math.log1p(-delta), 0.0)
 
 

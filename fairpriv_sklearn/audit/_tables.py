@@ -85,13 +85,17 @@ class Neighbours:
         The tables.
     hostile : bool, default=False
         Whether they hold what an ordinary table does not: cells beyond all bounds,
-        text, unusual types. An estimator may refuse them; it may not tell them apart.
+        text, unusual types.
+    outside : bool, default=False
+        Whether one of them is outside the domain of a guarantee, by a cell of text or
+        one that is not finite. It may be refused, in words that do not quote it.
     """
 
     name: str
     first: Table
     second: Table
     hostile: bool = False
+    outside: bool = False
 
 
 def as_table(table) -> Table:
@@ -240,14 +244,12 @@ def _hostile(table: Table, low: Table, high: Table) -> Iterator[Neighbours]:
     }
     for name, convert in layouts.items():
         yield _converted(pair(name, table, low, high), convert)
-    yield _converted(
-        pair("sparse, duplicate entries that overflow", table, low, huge), _duplicated
-    )
-    text = _converted(
-        pair("a cell of text", table, low, high), layouts["object features"]
-    )
+    overflow = pair("sparse, duplicate entries that overflow", table, low, huge)
+    yield replace(_converted(overflow, _duplicated), outside=True)
+    text = pair("a cell of text", table, low, high)
+    text = _converted(text, layouts["object features"])
     text.second.X[-1, -1] = CANARY
-    yield text
+    yield replace(text, outside=True)
 
 
 def _duplicated(one: Table):

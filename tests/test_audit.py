@@ -1,0 +1,466 @@
+"""The auditor: bounds that hold, mistakes that are found, twins that are not blamed."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from _mistakes import CASES, EPSILON, table
+from scipy import stats
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from fairpriv_sklearn import audit
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PureEvent,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+from fairpriv_sklearn.audit import (
+    EpsilonBound,
+    MuBound,
+    audit_estimator,
+    epsilon_lower_bound,
+    gaussian_mu_lower_bound,
+    mu_lower_bound,
+    replay,
+)
+from fairpriv_sklearn.audit._bounds import Event, log_wealth
+from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
+from fairpriv_sklearn.audit._replay import AdditiveNoise, loss_epsilon
+from fairpriv_sklearn.audit._tables import CANARY, Table
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.privacy import PrivacyGuarantee
+
+QUICK = {"max_fits": 4000, "random_state": 0}
+
+
+# --- bounds ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bound", "draw", "shift", "truth"),
+    [
+        (epsilon_lower_bound, "laplace", 0.0, 0.0),
+        (epsilon_lower_bound, "laplace", 1.0, 1.0),
+        (mu_lower_bound, "normal", 0.0, 0.0),
+        (mu_lower_bound, "normal", 1.0, 1.0),
+        (gaussian_mu_lower_bound, "normal", 1.0, 1.0),
+    ],
+)
+def test_bounds_rarely_lie_above_the_truth(bound, draw, shift, truth):
+    rng = np.random.default_rng(0)
+    n, alpha = 300, 0.1
+    wrong = 0
+    for _ in range(n):
+        a, b = getattr(rng, draw)(size=(2, 200))
+        wrong += bound(a + shift, b, confidence=1 - alpha) > truth + 1e-9
+    assert wrong <= stats.binom.isf(1e-4, n, alpha)
+
+
+def test_wealth_is_a_supermartingale_on_the_edge_of_the_claim():
+    # Exact expectation over the four outcomes where P(x) = e^eps P(y) + delta.
+    epsilon, delta, q = 0.7, 0.01, 0.2
+    p = math.exp(epsilon) * q + delta
+    probabilities = [(1 - p) * (1 - q), (1 - p) * q, p * (1 - q), p * q]
+    expected = 0.0
+    for outcome, probability in enumerate(probabilities):
+        event = Event(0, 1, 0.0, (0.6, 0.15))
+        event.counts = np.bincount([outcome], minlength=4)
+        expected += probability * math.exp(log_wealth([(event, epsilon, delta)]))
+    assert expected == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("bound", [epsilon_lower_bound, mu_lower_bound])
+def test_a_factor_of_root_two_is_seen(bound):
+    rng = np.random.default_rng(1)
+    draw = rng.laplace if bound is epsilon_lower_bound else rng.normal
+    seen = [
+        bound(math.sqrt(2) + draw(size=2000), draw(size=2000), confidence=0.999) > 1
+        for _ in range(20)
+    ]
+    assert sum(seen) >= 16  # power above .9: fewer with probability .04
+
+
+def test_a_bound_may_be_fed_in_pieces_and_looked_at():
+    rng = np.random.default_rng(0)
+    a, b = 1 + rng.laplace(size=1000), rng.laplace(size=1000)
+    pieces = EpsilonBound()
+    for i in range(0, 1000, 7):
+        pieces.update(a[i : i + 7], b[i : i + 7])
+    assert pieces.value == EpsilonBound().update(a, b).value
+    assert pieces.n_runs == 1000
+
+
+def test_certain_events_and_ties():
+    assert epsilon_lower_bound(np.ones(200), np.zeros(200)) > 2.5
+    assert epsilon_lower_bound(np.ones(200), np.ones(200)) == 0.0
+    assert mu_lower_bound(np.full(100, np.inf), np.zeros(100)) > 2
+
+
+def test_delta_is_taken_off():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(4000) < 0.05, np.zeros(4000)
+    assert epsilon_lower_bound(a, b) > 1
+    assert epsilon_lower_bound(a, b, delta=0.06) == 0.0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [([1.0], [1.0, 2.0]), (["a"], [1.0]), ([np.nan], [1.0]), ([[1.0]], [[1.0]])],
+)
+def test_bounds_name_a_wrong_argument(arguments):
+    with pytest.raises(ValueError, match="scores"):
+        epsilon_lower_bound(*arguments)
+    with pytest.raises(ValueError, match="confidence"):
+        MuBound(confidence=1.0)
+    with pytest.raises(ValueError, match="delta"):
+        EpsilonBound(delta=1.0)
+
+
+# --- exact losses ---------------------------------------------------------------------
+
+
+def test_losses_of_additive_noise_against_closed_forms():
+    one = np.ones(1)
+    gauss = AdditiveNoise(["gaussian"], 0.5 * one, one, one)
+    assert gauss.epsilon(1e-5, 1.0) == pytest.approx(gaussian_epsilon(0.5, 1e-5))
+    assert gauss.epsilon(0.0, 1.0) == math.inf
+    laplace = AdditiveNoise(
+        ["laplace"] * 3, np.array([1.0, 0.5, 0.0]), *[2 * np.ones(3)] * 2
+    )
+    assert laplace.epsilon(0.0, 1.0) == pytest.approx(0.75)
+    # delta(eps) of one Laplace release of loss 2 is 1 - exp((eps - 2) / 2)
+    shifted = AdditiveNoise(["laplace"], 2 * one, one, one)
+    delta = 1 - math.exp((1.0 - 2) / 2)
+    assert shifted.epsilon(delta * 1.05, 1.0) == 0.0
+    assert shifted.epsilon(delta * 0.95, 1.0) >= 1.0
+
+
+def test_scales_that_depend_on_the_data_are_simulated():
+    # Densities N(0, 1) against N(0, 1/4): the mass where one is e times the other
+    unequal = AdditiveNoise(["gaussian"], np.zeros(1), np.ones(1), np.full(1, 0.5))
+    x = np.linspace(-8, 8, 400_001)
+    p, q = stats.norm.pdf(x), stats.norm.pdf(x, scale=0.5)
+    delta = np.trapezoid(np.maximum(p - math.e * q, 0), x)
+    assert unequal.epsilon(0.95 * delta, 1.0) >= 1.0
+    assert unequal.epsilon(1.05 * delta, 1.0) == 0.0
+
+
+def test_loss_of_events():
+    assert loss_epsilon([PureEvent(0.5), PureEvent(1.0)], 0.0) == 1.5
+    gaussians = [GaussianEvent(0.3), GaussianEvent(0.4)]
+    assert loss_epsilon(gaussians, 1e-5) == pytest.approx(gaussian_epsilon(0.5, 1e-5))
+    assert loss_epsilon([], 1e-5) == 0.0
+
+
+# --- leaves ---------------------------------------------------------------------------
+
+
+class Thing:
+    def __init__(self, **attributes):
+        self.__dict__ = attributes
+
+
+def test_leaves_see_to_the_bottom():
+    one = Thing(a={"x": [np.arange(3), ("t", 1.0)]}, b=Thing(c={1, 2}))
+    other = Thing(a={"x": [np.arange(3), ("t", 1.0)]}, b=Thing(c={1, 3}))
+    assert leaf_differences(leaves_of(one), leaves_of(one)) == []
+    assert leaf_differences(leaves_of(one), leaves_of(other)) == ["attribute .b.c"]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(0.0, -0.0), (1, 1.0), (np.float32(1), np.float64(1)), ([1], [1, 1]), ("a", b"a")],
+)
+def test_leaves_differ_bit_by_bit(pair):
+    first, second = (leaves_of(Thing(a=value)) for value in pair)
+    assert leaf_differences(first, second)
+
+
+def test_leaves_end():
+    knot = Thing()
+    knot.self = knot
+    assert leaves_of(knot)[".self"] == "seen before"
+
+
+# --- neighbours -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_neighbours_are_neighbours(relation):
+    X, y = table()
+    pairs = audit.neighbours(X, y, sensitive_features=y, neighboring=relation)
+    assert len({pair.name for pair in pairs}) == len(pairs) > 25
+    for pair in pairs:
+        one, other = pair.first, pair.second
+        assert one.n_rows - other.n_rows == (relation == "add_remove")
+        if pair.name.startswith(("object", "a cell of text", "sparse")):
+            continue
+        n = one.n_rows - 1  # they differ in their last row only
+        for name in ("X", "y", "sensitive_features"):
+            a, b = getattr(one, name), getattr(other, name)
+            assert np.array_equal(a[:n], b[:n])
+            assert a.dtype == b.dtype
+        if relation == "replace_one":
+            assert (
+                any(
+                    a[n:].tobytes() != b[n:].tobytes()
+                    for a, b in ((one.X, other.X), (one.y, other.y))
+                )
+                or pair.name == "group only"
+            )
+
+
+def test_the_tables_that_are_given_are_left_alone():
+    X, y = table()
+    before = X.copy()
+    audit.neighbours(X, y)
+    assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("X", [[["a"]], [1.0], np.empty((0, 2))])
+def test_neighbours_name_a_wrong_argument(X):
+    with pytest.raises(ValueError, match="X must"):
+        audit.neighbours(X)
+
+
+# --- ten classic mistakes -------------------------------------------------------------
+
+# Statistical ones need thousands of fits; a script runs all of them on twenty seeds.
+SLOW = {"OneSplitTwice"}
+
+
+@pytest.mark.parametrize(
+    ("model", "claim", "relation"),
+    [case for case in CASES if case[0].__name__ not in SLOW],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_classic_mistake_is_convicted(model, claim, relation):
+    report = audit_estimator(
+        model(), *table(3), claim=claim, neighboring=relation, **QUICK
+    )
+    assert report.violated and report.conclusive
+    assert report.epsilon_lower > EPSILON
+    assert any(finding.violates for finding in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("model", "claim", "relation"),
+    CASES,
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_its_corrected_twin_is_not(model, claim, relation):
+    report = audit_estimator(
+        model(right=True), *table(4), claim=claim, neighboring=relation, **QUICK
+    )
+    assert not report.violated, str(report)
+    assert report.epsilon_lower <= EPSILON * (1 + 1e-9)
+
+
+def test_a_seed_that_is_passed_is_noted_and_one_that_is_built_in_convicts():
+    model = CASES[-1][0](right=True, random_state=0)
+    report = audit_estimator(model, *table(), claim=1.0, **QUICK)
+    assert not report.violated
+    assert any("random_state fixes" in finding.text for finding in report.findings)
+
+    class SeededByDefault(CASES[-1][0]):
+        def __init__(self, right=True, epsilon=1.0, random_state=0):
+            super().__init__(right, epsilon, random_state)
+
+    assert audit_estimator(SeededByDefault(), *table(), claim=1.0, **QUICK).violated
+
+
+# --- claims ---------------------------------------------------------------------------
+
+
+class HonestSum(BaseEstimator):
+    """A Gaussian sum with a guarantee of its own."""
+
+    def __init__(self, mu=0.5, times=1):
+        self.mu = mu
+        self.times = times
+
+    def fit(self, X, y=None):
+        total = np.clip(X[:, 0], 0, 1).sum()
+        rng = np.random.default_rng()
+        noise = rng.normal(0, 1 / (self.times * self.mu))
+        self.sum_ = total + noise
+        self.privacy_ = PrivacyGuarantee.from_events(
+            [GaussianEvent(self.mu, 1)],
+            delta=1e-5,
+            neighboring="replace_one",
+            mechanism="a sum",
+        )
+        return self
+
+
+def test_the_guarantee_of_the_estimator_is_the_claim():
+    report = audit_estimator(HonestSum(), *table(), **QUICK)
+    assert "0.5-Gaussian DP" in report.claim and not report.violated
+    assert audit_estimator(HonestSum(times=1.01), *table(), **QUICK).violated
+
+
+@pytest.mark.parametrize(
+    ("claim", "violated"),
+    [
+        ({"mu": 0.5}, False),
+        ({"mu": 0.45}, True),
+        ((gaussian_epsilon(0.5, 1e-5) * 1.001, 1e-5), False),
+        ((gaussian_epsilon(0.45, 1e-5), 1e-5), True),
+        ({"epsilon": 1.0, "delta": gaussian_delta(0.5, 1.0) * 1.01}, False),
+        (5.0, True),  # no Gaussian release is purely private
+        (math.inf, False),
+    ],
+)
+def test_claims_by_hand(claim, violated):
+    report = audit_estimator(HonestSum(), *table(), claim=claim, **QUICK)
+    assert report.violated == violated
+
+
+@pytest.mark.parametrize("claim", ["1", (1, 2, 3), {"eps": 1}, -1.0, (1.0, 2.0), {}])
+def test_a_wrong_claim_is_named(claim):
+    with pytest.raises(ValueError, match="claim"):
+        audit_estimator(HonestSum(), *table(), claim=claim)
+
+
+def test_an_estimator_that_claims_nothing_or_cannot_be_fitted():
+    class Silent(BaseEstimator):
+        def fit(self, X, y=None):
+            self.mean_ = X.mean()
+            return self
+
+    with pytest.raises(ValueError, match="claim"):
+        audit_estimator(Silent(), *table())
+    with pytest.raises(ValueError, match="could not be fitted"):
+        audit_estimator(DPLinearRegression(alpha=-1), *table())
+
+
+# --- this library's mechanisms and estimators -----------------------------------------
+
+
+class OnMechanisms(BaseEstimator):
+    """A sum through a mechanism of this library; each flaw is one argument."""
+
+    def __init__(self, sensitivity=1.0, times=1, leak=False):
+        self.sensitivity = sensitivity
+        self.times = times
+        self.leak = leak
+
+    def fit(self, X, y=None):
+        x = np.clip(X[:, 0], 0, 1)
+        mechanism = GaussianMechanism(
+            self.sensitivity, gaussian_mu(1.0, 1e-5) * 0.999, 1
+        )
+        source = noise_source()
+        self.sums_ = [
+            mechanism.release(np.array([x.sum()]), source)[0] for _ in range(self.times)
+        ]
+        if self.leak:
+            self.n_high_ = int((x > 0.5).sum())
+        return self
+
+
+@pytest.mark.parametrize(
+    ("flaw", "kind"),
+    [
+        ({"sensitivity": 0.9}, "sensitivity"),
+        ({"times": 2}, "loss"),
+        ({"leak": True}, "leak"),
+    ],
+)
+def test_replay_convicts_with_one_pair(flaw, kind):
+    claim = (1.0, 1e-5)
+    report = audit_estimator(OnMechanisms(**flaw), *table(), claim=claim, **QUICK)
+    assert report.violated
+    assert kind in {finding.kind for finding in report.findings}
+    assert report.n_fits < 10
+    assert not audit_estimator(OnMechanisms(), *table(), claim=claim, **QUICK).violated
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)),
+        DPWassersteinLogisticRegression(
+            bounds=(0, 1), classes=[0, 1], fairness_weight=0.0, max_iter=5
+        ),
+    ],
+    ids=lambda model: (
+        type(model).__name__ if isinstance(model, BaseEstimator) else None
+    ),
+)
+def test_estimators_of_this_library_pass(model, relation):
+    model.set_params(neighboring=relation)
+    report = audit_estimator(model, *table(n=40), random_state=0)
+    assert not report.violated, str(report)
+    assert report.conclusive
+    assert 0.3 < report.epsilon_lower / report.claimed_epsilon <= 1
+
+
+def test_a_pipeline():
+    good = make_pipeline(
+        FunctionTransformer(np.negative),
+        DPLinearRegression(bounds=(-1, 0), target_bounds=(0, 1)),
+    )
+    X, y = table(n=40)
+    report = audit_estimator(good, X, y, claim=(1.0, 1e-5), random_state=0)
+    assert not report.violated, str(report)
+
+    def centred(X):
+        return X - X.mean(axis=0)
+
+    bad = make_pipeline(
+        FunctionTransformer(centred),
+        DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1)),
+    )
+    report = audit_estimator(bad, X, y, claim=(1.0, 1e-5), random_state=0)
+    assert report.violated
+
+
+def test_replay_of_own_pairs():
+    X, y = table(n=30)
+    other = X.copy()
+    other[3] = 1 - other[3]
+    model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
+    report = replay(model, [(X, y)], [(other, y)])
+    assert not report.violated and 0 < report.largest_ratio <= 1
+    assert report.n_pairs == 1
+    json.dumps(report.to_dict())
+    assert "1 pairs replayed" in str(report)
+    with pytest.raises(ValueError, match="equally many"):
+        replay(model, [(X, y)], [])
+    with pytest.raises(ValueError, match="pairs"):
+        replay(model, [(X, y)])
+
+
+# --- report ---------------------------------------------------------------------------
+
+
+def test_a_report_is_plain_and_holds_no_cell():
+    X, y = table()
+    X[0, 0] = 0.123456789
+    report = audit_estimator(CASES[-1][0](), X, y, claim=1.0, **QUICK)
+    text = json.dumps(report.to_dict()) + str(report)
+    assert "VIOLATED" in text and "0.1234" not in text and CANARY not in text
+    assert report.worst is not None and isinstance(report.worst.first, Table)
+
+
+def test_limits_are_kept():
+    model, claim, relation = CASES[0]
+    report = audit_estimator(
+        model(right=True), *table(), claim=claim, neighboring=relation, max_fits=100
+    )
+    assert report.n_fits <= 101
+    report = audit_estimator(
+        model(right=True), *table(), claim=claim, neighboring=relation, max_seconds=0.5
+    )
+    assert report.seconds < 3
