@@ -39,7 +39,7 @@ from fairpriv_sklearn.linear_model import (
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
-QUICK = {"max_fits": 4000, "random_state": 0}
+QUICK = {"max_fits": 3000, "random_state": 0}
 
 
 # --- bounds ---------------------------------------------------------------------------
@@ -57,7 +57,7 @@ QUICK = {"max_fits": 4000, "random_state": 0}
 )
 def test_bounds_rarely_lie_above_the_truth(bound, draw, shift, truth):
     rng = np.random.default_rng(0)
-    n, alpha = 300, 0.1
+    n, alpha = 120, 0.1
     wrong = 0
     for _ in range(n):
         a, b = getattr(rng, draw)(size=(2, 200))
@@ -215,7 +215,7 @@ def test_neighbours_are_neighbours(relation):
                     a[n:].tobytes() != b[n:].tobytes()
                     for a, b in ((one.X, other.X), (one.y, other.y))
                 )
-                or pair.name == "group only"
+                or "group" in pair.name
             )
 
 

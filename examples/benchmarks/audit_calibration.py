@@ -12,6 +12,7 @@ import importlib.util
 import platform
 import sys
 import time
+from importlib.metadata import version
 
 import numpy as np
 import scipy
@@ -114,20 +115,14 @@ def peer():
         gdp += values[-1] > 0
         clopper += auditor.epsilon_clopper_pearson(0.05, delta=1e-5) > 0
         ours += epsilon_lower_bound(a, b, delta=1e-5) > 0
-    from importlib.metadata import version
-
-    peer_name = f"jax-privacy {version('jax-privacy')}"
-    print(
-        f"  {peer_name} epsilon_from_gdp      {gdp:>3} of 40, median {np.median(values):.2f}"
-    )
-    print(f"  {peer_name} epsilon_clopper_pearson {clopper:>2} of 40")
-    print(f"  epsilon_lower_bound                     {ours:>3} of 40")
+    name, median = f"jax-privacy {version('jax-privacy')}", np.median(values)
+    print(f"  {name} epsilon_from_gdp        {gdp:>3}, median bound {median:.3f}")
+    print(f"  {name} epsilon_clopper_pearson {clopper:>3}")
+    print(f"  epsilon_lower_bound, here                 {ours:>3}")
 
 
 def power(n=200):
-    print(
-        "\nPower at confidence 0.999 against a claim too small by sqrt(2), truth sqrt(2)"
-    )
+    print("\nPower at confidence 0.999 against a claim of 1 where sqrt(2) is true")
     global M
     cases = [
         ("epsilon, Laplace", epsilon_lower_bound, laplace, (1000, 2000, 4000)),

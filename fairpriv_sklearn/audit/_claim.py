@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from ..accounting import gaussian_epsilon
-from ..privacy import PrivacyGuarantee, privacy_report
+from ..privacy import PrivacyGuarantee, guarantee_of, privacy_report
 from ._tables import RELATIONS
 
 
@@ -101,12 +101,12 @@ def _own_claim(fitted):
         if isinstance(epsilon, Real):
             delta = getattr(fitted, name.replace("epsilon", "delta"), 0.0)
             return (epsilon, delta if isinstance(delta, Real) else 0.0)
-    try:
-        return privacy_report(fitted).guarantee
-    except Exception:
+    guarantee = guarantee_of(fitted)
+    if guarantee is None:
         raise ValueError(
             "The estimator states no guarantee: pass claim=(epsilon, delta)."
-        ) from None
+        )
+    return guarantee
 
 
 def _of_guarantee(guarantee, relation, own) -> Claim:

@@ -91,7 +91,7 @@ class AuditReport:
     n_fits: int = 0
     n_pairs: int = 0
     seconds: float = 0.0
-    worst: Neighbours | None = None
+    worst: Neighbours | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `json.dumps` accepts, without any table.
@@ -339,6 +339,7 @@ class _Audit:
             second = self._observed(pair.second, 1, Tape(replay=first.tape))
             if refused(pair, first, second):
                 self._add(quoted(first, second, pair, self.claim.own), pair)
+                replayed += 1
                 continue
             if _is_white(first, second, self.claim):
                 replayed += 1

@@ -14,7 +14,7 @@ _HUGE = 1.7e308
 RELATIONS = ("replace_one", "add_remove")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """What a `fit` is given.
 
@@ -73,7 +73,7 @@ class Table:
         return self.X, self.y, self.sensitive_features
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbours:
     """Two neighbouring tables.
 

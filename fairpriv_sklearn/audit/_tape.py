@@ -68,7 +68,7 @@ class Tape:
         self.draws: list[tuple[str, np.ndarray]] = []  # family, standardised values
         self.other_randomness: list[str] = []
         self.own_coins = False
-        self.wrapped: list[dict | None] = []  # what foreign models learnt
+        self.wrapped: list[tuple | None] = []  # what foreign models learnt
         self._replay = replay
         self._interrupt_at = interrupt_at
         self._inside = False
@@ -178,13 +178,16 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
         position, n_releases = len(tape.wrapped), len(tape.releases)
         earlier = tape._replay.wrapped if tape._replay is not None else []
         if position < len(earlier) and earlier[position] is not None:
-            call.__self__.__dict__ = copy.deepcopy(earlier[position])
+            # The rows of a phase may have been too few for the model itself.
+            call.__self__.__class__, state = earlier[position]
+            call.__self__.__dict__ = copy.deepcopy(state)
             tape.wrapped.append(earlier[position])
             return call.__self__
         tape.wrapped.append(None)
         fitted = guarded(call, *args, **kwargs)
         if len(tape.releases) == n_releases:
-            tape.wrapped[position] = copy.deepcopy(vars(call.__self__))
+            state = copy.deepcopy(vars(call.__self__))
+            tape.wrapped[position] = type(call.__self__), state
         return fitted
 
     return taped_guarded
