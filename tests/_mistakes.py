@@ -165,3 +165,14 @@ def table(seed=0, n=100):
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 3))
     return X, (X[:, 0] + 0.2 * rng.normal(size=n) > 0.5).astype(int)
+
+
+def leaking():
+    """A factory for the command line."""
+    X, y = table()
+    return {"estimator": PrivateAttribute(), "X": X, "y": y, "claim": EPSILON}
+
+
+def noisy_mean():
+    """A factory for the command line, with a claim of its own."""
+    return WrongRelation(right=True)

@@ -464,3 +464,38 @@ def test_limits_are_kept():
         model(right=True), *table(), claim=claim, neighboring=relation, max_seconds=0.5
     )
     assert report.seconds < 3
+
+
+def test_a_display_shows_the_claim_and_the_worst():
+    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+
+    report = audit_estimator(CASES[-1][0](), *table(), claim=1.0, **QUICK)
+    display = audit.AuditDisplay.from_report(report)
+    assert display.largest in display.violated
+    assert display.ax_.get_xlabel().startswith("lower bound")
+    plt.close(display.figure_)
+
+
+# --- command line ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factory", "code"),
+    [
+        ("_mistakes:leaking", 1),
+        ("_mistakes:noisy_mean", 0),
+        ("_mistakes:missing", 2),
+        ("_mistakes", 2),
+        ("no_such_module:f", 2),
+    ],
+)
+def test_exit_codes(factory, code, capsys):
+    from fairpriv_sklearn.audit.__main__ import main
+
+    assert main([factory, "--max-fits", "1500", "--json"]) == code
+    printed = capsys.readouterr()
+    if code < 2:
+        assert json.loads(printed.out)["violated"] == bool(code)
+    else:
+        assert "could not run" in printed.err

@@ -7,11 +7,13 @@ from ._bounds import (
     gaussian_mu_lower_bound,
     mu_lower_bound,
 )
+from ._display import AuditDisplay
 from ._estimator import AuditReport, audit_estimator
 from ._replay import Finding, ReplayReport, replay
 from ._tables import Neighbours, Table, neighbours
 
 __all__ = [
+    "AuditDisplay",
     "AuditReport",
     "EpsilonBound",
     "Finding",

@@ -1,0 +1,104 @@
+"""Lower bounds of an audit beside the claim."""
+
+from __future__ import annotations
+
+import math
+
+from ..inspection._style import footnote, new_axes
+
+_SHOWN = 12
+
+
+class AuditDisplay:
+    """Lower bounds on epsilon, pair by pair, beside what was claimed.
+
+    Parameters
+    ----------
+    bounds : dict
+        Name of a pair of tables to the lower bound on epsilon.
+    claimed : float
+        The claim.
+    title : str, default=""
+        Name of the estimator.
+    violated : tuple of str, default=()
+        Names of the pairs whose findings refute the claim.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.audit import AuditDisplay
+    >>> AuditDisplay(bounds={"twins": 0.4, "one row": 0.9}, claimed=1.0).largest
+    'one row'
+    """
+
+    def __init__(self, *, bounds, claimed, title="", violated=()):
+        self.bounds = dict(bounds)
+        self.claimed = claimed
+        self.title = title
+        self.violated = tuple(violated)
+
+    @property
+    def largest(self):
+        """Name of the pair with the largest bound."""
+        return max(self.bounds, key=self.bounds.get, default=None)
+
+    @classmethod
+    def from_report(cls, report, *, ax=None):
+        """Draw an audit report.
+
+        Parameters
+        ----------
+        report : AuditReport
+            From `audit_estimator`.
+        ax : Axes or None, default=None
+            None: a new figure.
+
+        Returns
+        -------
+        display : AuditDisplay
+            Drawn.
+        """
+        violated = dict.fromkeys(f.pair for f in report.findings if f.violates)
+        bounds = {name: math.inf for name in violated} | report.bounds
+        display = cls(
+            bounds=bounds,
+            claimed=report.claimed_epsilon,
+            title=report.estimator,
+            violated=violated,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, *, ax=None):
+        """Draw a bar for each pair and a line at the claim.
+
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            None: a new figure.
+
+        Returns
+        -------
+        display : AuditDisplay
+            Drawn.
+        """
+        (self.ax_,), self.figure_ = new_axes(ax)
+        shown = sorted(self.bounds.items(), key=lambda one: one[1])[-_SHOWN:]
+        right = 1.5 * self.claimed if math.isfinite(self.claimed) else 1.0
+        for i, (name, bound) in enumerate(shown):
+            refuted = name in self.violated or bound > self.claimed * (1 + 1e-6)
+            color = "#D55E00" if refuted else "#0072B2"
+            self.ax_.barh(i, min(bound, right), color=color, height=0.7)
+        self.ax_.set_yticks(range(len(shown)), [name[:40] for name, _ in shown])
+        if math.isfinite(self.claimed):
+            self.ax_.axvline(self.claimed, color="black", linestyle="--")
+        self.ax_.set(
+            xlim=(0, right),
+            xlabel="lower bound on epsilon (dashed: claimed)",
+            title=self.title,
+        )
+        footnote(self.ax_, "Orange: refutes the claim. Not private.")
+        return self
