@@ -621,7 +621,7 @@ def test_scaler_fitted_on_the_data_leaves_the_whole_uncovered():
     base = make_pipeline(StandardScaler(), private_linear())
     receipt = regressor(base).fit(X, y, sensitive_features=group).privacy_
     assert receipt.epsilon == np.inf
-    assert receipt.uncovered == ("estimator",)
+    assert any("scaler" in step for step in receipt.uncovered)
 
 
 def test_relations_do_not_mix():

@@ -5,5 +5,11 @@ from fairpriv_sklearn.postprocessing._barycenter import (
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.postprocessing._dp2dp import DP2DPClassifier
+from fairpriv_sklearn.postprocessing._phases import RepairWarning
 
-__all__ = ["DP2DPClassifier", "DPBarycenterRegressor", "DPBarycenterTransformer"]
+__all__ = [
+    "DP2DPClassifier",
+    "DPBarycenterRegressor",
+    "DPBarycenterTransformer",
+    "RepairWarning",
+]

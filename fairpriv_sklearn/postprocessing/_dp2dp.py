@@ -6,6 +6,7 @@ The estimator is glue; the rules and what is released are in `_parity`.
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 
@@ -16,7 +17,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
-from fairpriv_sklearn._groups import AttributeAwareMixin, fit_groups, predict_groups
+from fairpriv_sklearn._groups import (
+    AttributeAwareMixin,
+    blind_X,
+    fit_groups,
+    predict_groups,
+)
 from fairpriv_sklearn._purity import RowPureMixin
 from fairpriv_sklearn._rowwise import row_uniforms
 from fairpriv_sklearn._sklearn import (
@@ -28,19 +34,27 @@ from fairpriv_sklearn._sklearn import (
 from fairpriv_sklearn._wall import Release
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._phases import (
+    BLIND_CONSTRAINTS,
     PHASE_CONSTRAINTS,
     ConstantClassifier,
     Model,
     Phases,
+    RepairWarning,
     check_cells,
+    check_not_blind,
+    check_sizes,
+    default_group_estimator,
+    group_labels,
     inherit_input_tags,
     metadata_routing,
     private_rows,
     requested,
     score_rows,
+    without_groups,
 )
 from fairpriv_sklearn.postprocessing._queries import (
     CellCounts,
@@ -50,6 +64,19 @@ from fairpriv_sklearn.postprocessing._queries import (
 
 # How far the sum of a row's probabilities may be from one: single precision passes.
 SUM_TOLERANCE = 1e-3
+
+STOOD_BACK = {
+    "none": (
+        "The blind repair stood back: by its noisy certificate the groups would not "
+        "differ less with it than without. A stronger group_estimator, more rows or a "
+        "larger epsilon may help."
+    ),
+    "constant": (
+        "The blind repair stood back: by its noisy certificate a constant decision "
+        "errs less, so one is made for everybody. Here X tells the outcome and the "
+        "group by the same means, and parity costs more than it is worth."
+    ),
+}
 
 
 def _has_histogram(estimator) -> bool:
@@ -138,6 +165,22 @@ class DP2DPClassifier(
         What fitting the wrapped classifier costs. None reads it from our estimators and
         from diffprivlib's; "public" says that it saw no data under protection, so it
         has to come fitted, in a `FrozenEstimator`.
+    blind : bool, default=False
+        Whether prediction does without the group: the rule then reads an estimate of it
+        off `X`, and `predict` takes no sensitive features. `fit` needs them as before.
+    group_estimator : classifier or None, default=None
+        Blind only: estimates the group from the columns that the classifier sees; a
+        public one comes in a `FrozenEstimator`. None fits a private one: the wrapped
+        classifier with the groups as its classes if it is private and takes `classes`,
+        a `DPWassersteinLogisticRegression` without penalty otherwise.
+    group_guarantee : PrivacyGuarantee, "public" or None, default=None
+        What fitting `group_estimator` costs, as `base_guarantee` for the classifier.
+    group_size : float, default=0.25
+        Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
+        and `calibration_size` leave fits the classifier.
+    reach_size : float, default=0.0
+        Blind only: share of the calibration's budget that `reach` may read.
+        Range: [0, 0.9].
     classes : array-like of shape (n_classes,), default=None
         Public list of labels. None takes it from the data, with a warning.
     handle_unknown : {"error", "pooled"}, default="error"
@@ -175,6 +218,16 @@ class DP2DPClassifier(
         The noisy counts of "histogram"; one condition, or one for each true class.
     n_iter_ : int
         Number of releases.
+    group_estimator_ : classifier
+        Blind only: the fitted model of the group.
+    group_strength_ : float
+        Blind only: what it tells about the groups, from 0 (nothing) to 1 (all), by the
+        noisy counts.
+    repair_ : {"repaired", "none", "constant"}
+        Blind only: whether the repair is used, or stood back because a noisy
+        certificate says that it does not help.
+    parity_interval_ : tuple of float
+        Blind only: private 95 % interval of the disparity that was reached.
     groups_ : ndarray of shape (n_groups,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -246,6 +299,11 @@ class DP2DPClassifier(
         n_bins="auto",
         calibration_size=0.25,
         base_guarantee=None,
+        blind=False,
+        group_estimator=None,
+        group_guarantee=None,
+        group_size=0.25,
+        reach_size=0.0,
         classes=None,
         handle_unknown="error",
         neighboring="replace_one",
@@ -266,6 +324,11 @@ class DP2DPClassifier(
         self.n_bins = n_bins
         self.calibration_size = calibration_size
         self.base_guarantee = base_guarantee
+        self.blind = blind
+        self.group_estimator = group_estimator
+        self.group_guarantee = group_guarantee
+        self.group_size = group_size
+        self.reach_size = reach_size
         self.classes = classes
         self.handle_unknown = handle_unknown
         self.neighboring = neighboring
@@ -278,6 +341,7 @@ class DP2DPClassifier(
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         **PHASE_CONSTRAINTS,
+        **BLIND_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict_proba"])],
         "fairness_tolerance": [Interval(Real, 0, 1, closed="both")],
         "constraint": [
@@ -310,6 +374,7 @@ class DP2DPClassifier(
         -------
         self : DP2DPClassifier
         """
+        self._check_blind()
         codes, X, about_groups = fit_groups(self, X, sensitive_features)
         if y is None:
             raise ValueError(
@@ -322,10 +387,16 @@ class DP2DPClassifier(
         source = noise_source(self.random_state)
 
         model = Model("estimator", self.estimator, self.base_guarantee)
+        models = [model]
+        if self.blind:
+            given = self.group_estimator
+            if given is None:
+                given = default_group_estimator(self, X.shape[1])
+            models += [Model("group_estimator", given, self.group_guarantee)]
         own, delta = self._plan()
         phases = Phases(
             self,
-            [model],
+            models,
             own,
             mechanism=self._what_is_released(),
             facts=(about_groups, about_classes),
@@ -339,20 +410,27 @@ class DP2DPClassifier(
             y=self.classes_[labels],
             labels=labels,
             codes=codes,
+            group=group_labels(self)[codes],
             **{f"fit_{name}": value for name, value in asked.items()},
             **{f"score_{name}": value for name, value in scored_with.items()},
         )
         wall, rows = phases.fit(
             rows,
-            {"estimator": "y"},
-            {"estimator": ConstantClassifier(self.classes_)},
+            {"estimator": "y", "group_estimator": "group"},
+            {
+                "estimator": ConstantClassifier(self.classes_),
+                "group_estimator": ConstantClassifier(group_labels(self)),
+            },
             {"estimator": {name: f"fit_{name}" for name in asked}},
         )
         block = rows.whole()
         metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
         scores = self._probabilities(model.fitted, block.X, metadata, private=True)
-
-        self._calibrate(wall, rows, block, scores, source)
+        if self.blind:
+            self.group_estimator_ = models[1].fitted
+            self._calibrate_blind(wall, rows, block, scores)
+        else:
+            self._calibrate(wall, rows, block, scores, source)
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self
@@ -462,6 +540,8 @@ class DP2DPClassifier(
     # --- the release -----------------------------------------------------------------
 
     def _resolved_method(self) -> str:
+        if self.blind:
+            return "gradient"
         if self.method != "auto":
             return self.method
         return "gradient" if self.constraint == "demographic_parity" else "histogram"
@@ -503,6 +583,8 @@ class DP2DPClassifier(
     def _plan(self) -> tuple[list[Release], float]:
         """What the calibration releases, and the delta it needs: public numbers."""
         n_coordinates = int(np.prod(self._table_shape()))
+        if self.blind:
+            return self._blind_plan(n_coordinates), self.delta
         if self._resolved_method() == "histogram":
             return [Release("cells", "pure", self.epsilon, n_coordinates)], 0.0
         n_draws = self.max_iter * n_coordinates
@@ -561,6 +643,159 @@ class DP2DPClassifier(
         self.n_iter_ = self.max_iter
         self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
 
+    def _blind_plan(self, n_coordinates: int) -> list[Release]:
+        """Recalibration, steps and certificate share the squared Gaussian budget."""
+        n_groups, n_classes = len(self.groups_), len(self.classes_)
+        most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
+        sizes = {
+            "recalibration": n_groups * most,
+            "certificate": 2 * n_groups * n_classes**2,
+        }
+        if self.reach_size > 0:
+            sizes["reach"] = blind.REACH_STEPS * n_groups * n_classes**2
+        n_draws = self.max_iter * n_coordinates + sum(sizes.values())
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
+        steps = (1 - fixed) * (1 - self.reach_size)
+        shares = {
+            "recalibration": blind.RECALIBRATION_SHARE,
+            "certificate": blind.CERTIFICATE_SHARE,
+            "reach": (1 - fixed) * self.reach_size,
+        }
+        lines = [
+            Release(name, "gaussian", mu * shares[name] ** 0.5, size)
+            for name, size in sizes.items()
+        ]
+        mu_step = mu * (steps / self.max_iter) ** 0.5
+        step = Release(
+            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
+        )
+        return [step, *lines]
+
+    def _calibrate_blind(self, wall, rows, block, scores) -> None:
+        """Recalibrate the group model, find the offsets, certify, maybe stand back."""
+        shape = self._table_shape()
+        n_groups, n_classes = shape[1], shape[2]
+        shares = self._group_shares(block.X, private=True)
+        n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)
+        query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
+        regions = parity.score_bins(shares, blind.RECALIBRATION_BINS)
+        table = wall.release(
+            query, rows.with_columns(cells=block.codes * n_regions + regions)
+        )
+        self._recalibration = blind.recalibrate(table, wall.scale(query))
+        self.group_strength_ = self._recalibration.strength
+        groups = self._recalibration(shares)
+
+        cells = block.codes
+        if shape[0] > 1:
+            cells = block.labels * n_groups + block.codes
+        query = SoftCounts(*shape, self.smoothing)
+        scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
+        faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
+        offsets, _ = parity.fit_offsets(
+            lambda offsets: wall.release(query, scored, offsets),
+            steered=self._steered(),
+            n_groups=n_groups,
+            noise_scale=wall.scale(query),
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate * faster,
+            tolerance=self.fairness_tolerance,
+            largest=1 + self.learning_rate * faster / 2,
+        )
+        self.n_iter_ = self.max_iter
+
+        def cells_of(*rules):
+            truth = block.codes * n_classes + block.labels
+            chosen = [
+                parity.shifted_scores(scores, groups, rule).argmax(axis=0)
+                for rule in rules
+            ]
+            cells = [truth * n_classes + decision for decision in chosen]
+            return rows.with_columns(cells=np.column_stack(cells))
+
+        table_shape = (n_groups, n_classes, n_classes)
+        query = CellCounts(table_shape, name="certificate", norm="l2", n_tables=2)
+        tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
+        rates = None if shape[0] == 1 else self._rates()
+        scale = wall.scale(query)
+        repaired, plain = (blind.measure(table, rates, scale) for table in tables)
+        of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
+        self._constant = int(of_classes.argmax())
+        constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
+        self.repair_ = blind.stand_back(repaired, plain, constant_error)
+        self.parity_interval_ = {
+            "repaired": repaired.interval,
+            "none": plain.interval,
+            "constant": (0.0, 0.0),
+        }[self.repair_]
+        if self.repair_ != "repaired":
+            warnings.warn(STOOD_BACK[self.repair_], RepairWarning, stacklevel=4)
+            offsets = np.zeros_like(offsets)
+        self._measured = None
+        if self.reach_size > 0:
+            weights = np.linspace(0, 1, blind.REACH_STEPS)
+            query = CellCounts(
+                table_shape, name="reach", norm="l2", n_tables=blind.REACH_STEPS
+            )
+            tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
+            scale = wall.scale(query)
+            self._measured = [blind.measure(table, rates, scale) for table in tables]
+        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
+
+    def reach(self, fairness_tolerances: Iterable[float]) -> blind.Reach:
+        """Tell what parity costs where the group is not known at prediction.
+
+        Weaker repairs, from none to the one that was fitted, were measured by counts
+        that `reach_size` paid for in `fit`; reading them is free.
+
+        Parameters
+        ----------
+        fairness_tolerances : iterable of float
+            Each in [0, 1].
+
+        Returns
+        -------
+        reach : Reach
+            Violation and error of the weakest repair that meets each tolerance, with
+            intervals; its text says it in words. `violation` and `error` are what
+            `inspection.TradeoffDisplay` draws.
+
+        Raises
+        ------
+        ValueError
+            If no share of the budget was set aside for it.
+        """
+        check_is_fitted(self)
+        if getattr(self, "_measured", None) is None:
+            raise ValueError(
+                "reach reads counts that were not paid for: fit with blind=True and a "
+                "share of the budget for them, reach_size=0.2 for example."
+            )
+        return blind.reach(self._measured, fairness_tolerances)
+
+    def _group_shares(self, X, *, private) -> np.ndarray:
+        """What the group model says about rows, one column per group."""
+        return self._probabilities(
+            self.group_estimator_,
+            X,
+            {},
+            private=private,
+            classes=group_labels(self).tolist(),
+            what="group_estimator",
+        )
+
+    def _check_blind(self) -> None:
+        if not self.blind:
+            check_not_blind(self)
+            return
+        if self.method == "histogram":
+            raise ValueError(
+                "A blind repair needs method='gradient' or 'auto': counts by score do "
+                "not hold what the rule reads about the group."
+            )
+        check_sizes(self)
+
     def _steered(self) -> np.ndarray:
         """Which rates the groups must share: (true class or one, chosen class)."""
         n_conditions, _, n_classes = self._table_shape()
@@ -598,16 +833,19 @@ class DP2DPClassifier(
 
     # --- the rule --------------------------------------------------------------------
 
-    def _probabilities(self, estimator, X, metadata, *, private) -> np.ndarray:
-        """Probabilities of the wrapped classifier, one column per public class."""
+    def _probabilities(
+        self, estimator, X, metadata, *, private, classes=None, what="classifier"
+    ) -> np.ndarray:
+        """Probabilities of a wrapped classifier, one column per public class."""
         method = self._base_method
+        classes = self.classes_.tolist() if classes is None else classes
         scores = score_rows(self, estimator, method, X, metadata, private=private)
         seen = np.asarray(estimator.classes_).tolist()
         if not len(scores):
-            return np.empty((0, len(self.classes_)))
+            return np.empty((0, len(classes)))
         if scores.ndim != 2 or scores.shape[1] != len(seen):
             raise ValueError(
-                "predict_proba of the wrapped classifier must return one column per "
+                f"predict_proba of the wrapped {what} must return one column per "
                 f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
             )
         scores = scores.astype(np.float64, copy=False)
@@ -621,16 +859,16 @@ class DP2DPClassifier(
             scores = np.where(close[:, None], scores, 1 / len(seen))
         elif not close.all():
             raise ValueError(
-                "predict_proba of the wrapped classifier must return non-negative "
+                f"predict_proba of the wrapped {what} must return non-negative "
                 "numbers that sum to one in each row."
             )
-        if seen == self.classes_.tolist():
+        if seen == classes:
             return scores
-        columns = {label: column for column, label in enumerate(self.classes_.tolist())}
+        columns = {label: column for column, label in enumerate(classes)}
         unknown = [label for label in seen if label not in columns]
         if unknown:
             raise ValueError(
-                f"The wrapped classifier knows the class {unknown[0]!r}, which is not "
+                f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
                 f"in classes={list(columns)!r}."
             )
         aligned = np.zeros((len(scores), len(columns)))
@@ -638,8 +876,18 @@ class DP2DPClassifier(
         return aligned
 
     def _scores(self, caller, X, sensitive_features):
-        """Probabilities, group codes and the model's columns of new rows."""
+        """Probabilities, groups (or their shares) and the model's columns of rows."""
         check_is_fitted(self)
+        if self.blind:
+            if sensitive_features is not None:
+                raise ValueError(
+                    f"A blind {type(self).__name__} takes sensitive_features in fit "
+                    "only; leave them out here."
+                )
+            X = blind_X(self, X)
+            scores = self._probabilities(self.estimator_, X, {}, private=False)
+            groups = self._recalibration(self._group_shares(X, private=False))
+            return scores, groups, X
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
@@ -659,6 +907,8 @@ class DP2DPClassifier(
 
     def _shifted(self, scores, codes) -> np.ndarray:
         """Probabilities minus the offsets of the group; unknown groups have none."""
+        if self.blind and self.repair_ == "constant":
+            return np.eye(scores.shape[1])[np.full(len(scores), self._constant)]
         offsets = self.offsets_
         offsets = offsets[None] if offsets.ndim == 2 else offsets.swapaxes(0, 1)
         return parity.shifted_scores(scores, codes, offsets).T
@@ -670,6 +920,9 @@ class DP2DPClassifier(
         pooled = np.tensordot(weights, self.rule_, axes=1)[None]
         bins = parity.score_bins(scores, self._n_bins())
         return np.concatenate([self.rule_, pooled])[codes, bins]
+
+    def _get_metadata_request(self):
+        return without_groups(self, super()._get_metadata_request())
 
     def get_metadata_routing(self):
         """Metadata routing: sensitive features for itself, the rest as asked for.

@@ -143,6 +143,7 @@ def fit_offsets(
     max_iter: int,
     learning_rate: float,
     tolerance: float,
+    largest: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Find offsets under which each class is chosen equally often in every group.
 
@@ -173,11 +174,13 @@ def fit_offsets(
         Step size :math:`\eta`; step t has size :math:`\eta / \sqrt t`.
     tolerance : float
         :math:`\rho`, in [0, 1].
+    largest : float, default=1.0
+        Largest absolute offset.
 
     Returns
     -------
     offsets : ndarray of shape (n_conditions, n_groups, n_classes)
-        Average of the iterates, step t with weight t, within [-1, 1].
+        Average of the iterates, step t with weight t.
     sizes : ndarray of shape (n_conditions, n_groups)
         Noisy numbers of rows, positive.
     """
@@ -199,7 +202,7 @@ def fit_offsets(
         for c in range(n_conditions):
             moved = offsets[c] + steps[c, :, None] * rates[c]
             offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], tolerance / 2)
-        offsets = np.clip(offsets, -1, 1) * steered[:, None, :]
+        offsets = np.clip(offsets, -largest, largest) * steered[:, None, :]
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
         average += t * offsets
     return average / (max_iter * (max_iter + 1) / 2), sizes

@@ -13,14 +13,13 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -34,54 +33,30 @@ from fairpriv_sklearn._guarded import WrappedEstimatorError, guarded
 from fairpriv_sklearn._purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sklearn import (
+    HasMethods,
     Interval,
     StrOptions,
     routing_enabled,
     safe_indexing,
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
-from fairpriv_sklearn.accounting import DeclaredEvent
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 from fairpriv_sklearn.privacy._report import guarantee_of
+from fairpriv_sklearn.privacy._steps import expected_guarantee, kept
 
 PHASE_CONSTRAINTS: dict = {
     "calibration_size": [Interval(Real, 0, 1, closed="neither")],
     "base_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "handle_unknown": [StrOptions({"error", "pooled"})],
 }
+BLIND_CONSTRAINTS: dict = {
+    "blind": ["boolean"],
+    "group_estimator": [HasMethods(["fit", "predict_proba"]), None],
+    "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
+    "group_size": [Interval(Real, 0, 1, closed="neither")],
+    "reach_size": [Interval(Real, 0, 0.9, closed="both")],
+}
 ROW_PURITY = "the wrapped estimator scores each row on its own"
-
-
-def expected_guarantee(estimator) -> PrivacyGuarantee | None:
-    """What fitting an estimator will cost, before it is fitted; None if unknown."""
-    try:
-        from fairpriv_sklearn.privacy import expected_guarantee as expected
-    except ImportError:
-        return _stopgap(estimator)
-    return expected(estimator)
-
-
-def _stopgap(estimator) -> PrivacyGuarantee | None:
-    guarantees = []
-    for step in _steps(estimator):
-        if type(step).__module__.startswith("fairpriv_sklearn."):
-            delta = getattr(step, "delta", 0.0)
-            guarantees.append(
-                PrivacyGuarantee.from_events(
-                    [DeclaredEvent(step.epsilon, delta)],
-                    delta=delta,
-                    neighboring=step.neighboring,
-                    mechanism=type(step).__name__,
-                )
-            )
-        elif type(step).__name__ != "FunctionTransformer":
-            return None
-    if not guarantees:
-        return None
-    total = guarantees[0]
-    for guarantee in guarantees[1:]:
-        total = total.compose(guarantee)
-    return total
 
 
 @dataclass
@@ -100,6 +75,7 @@ class Model:
     given: Any
     declared: Any
     fitted: Any = None
+    stands_in: bool = False  # a constant took its place
 
     def __post_init__(self):
         self.frozen = isinstance(self.given, FrozenEstimator)
@@ -135,21 +111,17 @@ class Model:
         """The same for the ledger: steps with a ledger of their own have paid."""
         if not self.lines():
             return ()
-        steps = _steps(self.given)
-        if not any(_has_ledger(step) for step in steps):
+        if self.declared is not None:
             return self.lines()
-        due = [expected_guarantee(step) for step in steps if not _has_ledger(step)]
-        due = [guarantee for guarantee in due if guarantee is not None]
-        return tuple(
-            Wrapped(f"{self.name}_{i}", guarantee) for i, guarantee in enumerate(due)
-        )
+        due = expected_guarantee(self.given, unpaid=True)
+        return () if due is None else (Wrapped(self.name, due),)
 
     def fit(self, wall: PrivacyFilter, rows: Rows, y_name: str, metadata, stand_in):
         """Fit a clone on private rows; a public constant stands in where none are."""
         if not rows.n_rows:
             # What was reserved for the fit is spent on nothing.
             wall.fit_wrapped(stand_in, self.name) if self.lines() else None
-            self.fitted = stand_in.fit()
+            self.fitted, self.stands_in = stand_in.fit(), True
             return
         block = rows.whole()
         X, y = block.X, getattr(block, y_name)
@@ -165,7 +137,7 @@ class Model:
             # way: it was reserved before.
             if not isinstance(stand_in, ClassifierMixin) or len(set(y.tolist())) > 1:
                 raise
-            estimator = stand_in.fit()
+            estimator, self.stands_in = stand_in.fit(), True
         refuse_spreading(estimator)
         self.fitted = estimator
 
@@ -203,21 +175,6 @@ class ConstantRegressor(RegressorMixin, BaseEstimator):
 
 def _length(X) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def _steps(estimator) -> list:
-    """Leaves of a pipeline; any other estimator is one step."""
-    if isinstance(estimator, Pipeline):
-        return [leaf for _, step in estimator.steps for leaf in _steps(step)]
-    return [] if isinstance(estimator, str) or estimator is None else [estimator]
-
-
-def _has_ledger(estimator) -> bool:
-    params = estimator.get_params(deep=True)
-    return any(
-        name.rpartition("__")[2] == "ledger" and value is not None
-        for name, value in params.items()
-    )
 
 
 class Phases:
@@ -302,6 +259,14 @@ class Phases:
         for model in self.models:
             if model.frozen and model.cost is not None:
                 total = total.compose(model.cost)
+            elif model.lines() and model.declared is None and not model.stands_in:
+                # What the fit read from the data is known after it only.
+                said = kept(model.cost, model.fitted, model.given)
+                total = total.qualified(
+                    assumptions=said.assumptions,
+                    uncovered=said.uncovered,
+                    conditional_on=said.conditional_on,
+                )
         missing = tuple(model.name for model in self.models if model.uncovered)
         if missing:
             total = total.qualified(uncovered=missing)
@@ -426,3 +391,75 @@ def inherit_input_tags(meta, tags):
     base = get_tags(meta.estimator)
     tags.input_tags = base.input_tags
     return tags
+
+
+# --- blind repairs ------------------------------------------------------------------
+
+
+class RepairWarning(UserWarning):
+    """A repair that would not help stood back, by noisy or public numbers."""
+
+
+def check_not_blind(meta) -> None:
+    """Refuse arguments that only a blind repair reads."""
+    for name in ("group_estimator", "group_guarantee"):
+        if getattr(meta, name) is not None:
+            raise ValueError(
+                f"{name} is for blind=True: with blind=False the group itself is read "
+                "at prediction."
+            )
+    if meta.reach_size > 0:
+        raise ValueError("reach_size is for blind=True.")
+
+
+def check_sizes(meta) -> None:
+    """Check that the phases leave rows for the wrapped model."""
+    if meta.calibration_size + meta.group_size >= 1:
+        raise ValueError(
+            "calibration_size and group_size must leave rows for the estimator: their "
+            f"sum must be below 1, got {meta.calibration_size + meta.group_size:.3g}."
+        )
+
+
+def group_labels(meta) -> np.ndarray:
+    """What a group estimator learns: the groups, or their numbers if not plain."""
+    if meta.groups_.dtype == object:
+        return np.arange(len(meta.groups_))
+    return meta.groups_
+
+
+def default_group_estimator(meta, n_features: int):
+    """A private model of the group on the columns of the wrapped model.
+
+    The wrapped model itself, taught the groups, if it is private and takes `classes`;
+    else a private logistic regression.
+    """
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+
+    base, labels = meta.estimator, group_labels(meta).tolist()
+    names = base.get_params(deep=True)
+    ends = [name for name in names if name.rpartition("__")[2] == "classes"]
+    owned = not isinstance(base, FrozenEstimator) and len(ends) == 1
+    if owned and expected_guarantee(base) is not None:
+        weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
+        settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
+        return clone(base).set_params(**settings)
+    seed = meta.random_state
+    return DPWassersteinLogisticRegression(
+        epsilon=meta.epsilon,
+        delta=getattr(meta, "delta", 1e-5),
+        fairness_weight=0.0,
+        data_norm=float(np.sqrt(n_features)),
+        classes=labels,
+        neighboring=meta.neighboring,
+        random_state=seed if isinstance(seed, Integral) else None,
+    )
+
+
+def without_groups(meta, requests):
+    """Metadata requests of a blind estimator: sensitive features in `fit` only."""
+    if meta.blind:
+        for method in ("predict", "predict_proba", "decision_function", "score"):
+            if hasattr(requests, method):
+                getattr(requests, method).requests.pop("sensitive_features", None)
+    return requests
