@@ -129,6 +129,15 @@ def _barycenter_regressor(**params):
     return DPBarycenterRegressor(LinearRegression(), **params)
 
 
+def _blind_classifier(**params):
+    blind = {
+        "blind": True,
+        "group_estimator": BernoulliNB(),
+        "group_guarantee": _declared(params),
+    }
+    return _dp2dp_classifier(**{**blind, **params})
+
+
 def _dp2dp_classifier(**params):
     # Naive Bayes also fits rows of one class.
     params = {"base_guarantee": _declared(params), **GROUPS, **params}
@@ -187,6 +196,13 @@ ENTRIES = [
     Entry("DPBarycenterTransformer", _barycenter_transformer, "transform", {}),
     Entry("DPBarycenterRegressor", _barycenter_regressor, "regression", {}),
     Entry("DP2DPClassifier", _dp2dp_classifier, "classification", {"classes": [0, 1]}),
+    Entry(
+        "DP2DPClassifier-blind",
+        _blind_classifier,
+        "classification",
+        {"classes": [0, 1]},
+        attribute_aware=False,
+    ),
     Entry(
         "DPSinkhornGenerator",
         _sinkhorn_generator,

@@ -26,10 +26,10 @@ from fairpriv_sklearn.postprocessing import _parity as parity
 RECALIBRATION_SHARE = 0.10
 CERTIFICATE_SHARE = 0.15
 # Bins of q before recalibration; neighbours are merged as the noise asks.
-RECALIBRATION_BINS = 64
+RECALIBRATION_BINS = 32
 MOST_MERGED = 24
 # A merged bin holds at least this many standard deviations of its noise.
-MERGED_SIZE = 12.0
+MERGED_SIZE = 4.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
 # Rules between none and the full repair, for `reach`.
@@ -216,13 +216,15 @@ def measure(
     )
 
 
-def stand_back(repaired: Measured, plain: Measured, constant_error: float) -> str:
+def stand_back(
+    repaired: Measured, plain: Measured, constant_error: float, strength: float
+) -> str:
     """Which rule to use: "repaired", "none" or "constant"; noisy numbers only."""
-    if not repaired.known or repaired.disparity >= plain.disparity:
+    helps = repaired.disparity < plain.disparity
+    if strength == 0 or not repaired.known or not helps:
         return "none"
-    if repaired.error >= constant_error:
-        return "constant" if plain.error < constant_error else "none"
-    return "repaired"
+    # A constant decision is fair as well.
+    return "constant" if repaired.error > constant_error else "repaired"
 
 
 @dataclass(frozen=True, eq=False)

@@ -723,7 +723,9 @@ class DP2DPClassifier(
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
-        self.repair_ = blind.stand_back(repaired, plain, constant_error)
+        self.repair_ = blind.stand_back(
+            repaired, plain, constant_error, self.group_strength_
+        )
         self.parity_interval_ = {
             "repaired": repaired.interval,
             "none": plain.interval,

@@ -1,0 +1,443 @@
+"""Repair without the group at prediction: what it releases, promises and reaches."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._wall import Rows, recording
+from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+from fairpriv_sklearn.metrics import (
+    demographic_parity_difference,
+    equalized_odds_difference,
+)
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
+from fairpriv_sklearn.postprocessing import _blind as blind
+from fairpriv_sklearn.postprocessing._queries import CellCounts, SoftCounts
+from fairpriv_sklearn.privacy import PrivacyGuarantee
+
+
+def population(n_rows, seed=0, tell=1.5, lift=0.8):
+    """Outcome and group both show in X, and the outcome depends on the group."""
+    rng = np.random.default_rng(seed)
+    group = (rng.random(n_rows) < 0.4).astype(int)
+    X = rng.normal(size=(n_rows, 3))
+    X[:, 0] += tell * (group - 0.5)
+    logit = 1.5 * X[:, 1] + lift * (group - 0.5) + 0.5 * X[:, 0]
+    y = (rng.random(n_rows) < 1 / (1 + np.exp(-logit))).astype(int)
+    return X, y, group
+
+
+class Columns(ClassifierMixin, BaseEstimator):
+    """A fitted model whose probabilities are a public function of X."""
+
+    def __init__(self, function=None, labels=(0, 1)):
+        self.function = function
+        self.labels = labels
+
+    def fit(self, X=None, y=None):
+        self.classes_ = np.asarray(self.labels)
+        return self
+
+    def predict_proba(self, X):
+        return self.function(np.asarray(X))
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def two(p):
+    return np.column_stack([1 - p, p])
+
+
+def outcome(X):
+    return two(1 / (1 + np.exp(-1.5 * X[:, 1] - 1.1 * X[:, 0])))
+
+
+def telling(X):
+    return two(1 / (1 + np.exp(-1.5 * X[:, 0] + 0.4)))
+
+
+def frozen(function):
+    return FrozenEstimator(Columns(function).fit())
+
+
+def model(q=telling, **params):
+    public = {
+        "base_guarantee": "public",
+        "group_guarantee": "public",
+        "classes": [0, 1],
+        "groups": [0, 1],
+        "blind": True,
+        "random_state": 0,
+    }
+    return DP2DPClassifier(
+        frozen(outcome), group_estimator=frozen(q), **{**public, **params}
+    )
+
+
+# --- what it does ---------------------------------------------------------------------
+
+
+def test_parity_without_the_group_at_prediction():
+    X, y, group = population(12_000)
+    fitted = model().fit(X, y, sensitive_features=group)
+    fresh, truth, groups = population(40_000, seed=1)
+    fair, plain = fitted.predict(fresh), outcome(fresh).argmax(axis=1)
+    gap, before = (
+        demographic_parity_difference(truth, y_pred, sensitive_features=groups)
+        for y_pred in (fair, plain)
+    )
+    assert before > 0.3 and gap < 0.03
+    assert fitted.repair_ == "repaired"
+    low, high = fitted.parity_interval_
+    assert low <= gap <= high < 0.1
+    assert fitted.privacy_.epsilon == pytest.approx(1.0)
+    alone = fitted.predict(fresh[:1])
+    assert alone[0] == fair[0] and fitted.__fairpriv_row_pure__
+    with pytest.raises(ValueError, match="in fit only"):
+        fitted.predict(fresh, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("constraint", ["equal_opportunity", "equalized_odds"])
+def test_rates_by_true_class(constraint):
+    X, y, group = population(20_000)
+    fitted = model(constraint=constraint, max_iter=60)
+    fitted.fit(X, y, sensitive_features=group)
+    fresh, truth, groups = population(40_000, seed=1)
+
+    def gap(y_pred):
+        rows = (
+            truth == 1 if constraint == "equal_opportunity" else np.full(40_000, True)
+        )
+        return equalized_odds_difference(
+            truth[rows], y_pred[rows], sensitive_features=groups[rows]
+        )
+
+    assert gap(fitted.predict(fresh)) < 0.6 * gap(outcome(fresh).argmax(axis=1))
+    assert fitted.offsets_.shape == (2, 2, 2)
+
+
+def test_three_classes_and_three_groups():
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=15_000)
+    X = rng.normal(size=(15_000, 3)) + 1.2 * np.eye(3)[group]
+    y = rng.integers(3, size=15_000)
+
+    def p(X):
+        z = np.exp(X - X.max(axis=1, keepdims=True))
+        return z / z.sum(axis=1, keepdims=True)
+
+    public = {"groups": ["a", "b", "c"], "classes": [0, 1, 2]}
+    q = FrozenEstimator(Columns(p, labels=("a", "b", "c")).fit())
+    base = FrozenEstimator(Columns(p, labels=(0, 1, 2)).fit())
+    fitted = model(**public).set_params(estimator=base, group_estimator=q)
+    names = np.array(["a", "b", "c"])[group]
+    fitted.fit(X, y, sensitive_features=names)
+    before = demographic_parity_difference(y, base.predict(X), sensitive_features=names)
+    after = demographic_parity_difference(
+        y, fitted.predict(X), sensitive_features=names
+    )
+    # Nothing but the group tells the classes here: a constant decision errs as little.
+    assert before > 0.3 and after < 0.5 * before
+
+
+def test_everything_private_and_parted_three_ways():
+    X, y, group = population(6000)
+    base = DPWassersteinLogisticRegression(
+        epsilon=2.0, fairness_weight=0, data_norm=4.0, classes=[0, 1]
+    )
+    fitted = DP2DPClassifier(
+        base, blind=True, epsilon=1.0, classes=[0, 1], groups=["f", "m"], random_state=0
+    )
+    names = np.array(["f", "m"])[group]
+    fitted.fit(X, y, sensitive_features=names)
+    assert 1.99 < fitted.privacy_.epsilon <= 2.0 and not fitted.privacy_.uncovered
+    # The default group model is the wrapped one, taught the groups.
+    assert fitted.group_estimator_.classes_.tolist() == ["f", "m"]
+    assert fitted.group_estimator_.epsilon == 2.0
+    assert 0 < fitted.group_strength_ <= 1
+    uncovered = clone(fitted).set_params(estimator=LogisticRegression())
+    uncovered.fit(X, y, sensitive_features=names)
+    assert uncovered.privacy_.uncovered == ("estimator",)
+    assert isinstance(uncovered.group_estimator_, DPWassersteinLogisticRegression)
+
+
+def test_a_column_of_groups_reaches_neither_model():
+    X, y, group = population(3000)
+    table = np.column_stack([group, X])
+    seen = []
+
+    class Watching(LogisticRegression):
+        def fit(self, X, y):
+            seen.append(X.shape[1])
+            return super().fit(X, y)
+
+        def predict_proba(self, X):
+            seen.append(X.shape[1])
+            return super().predict_proba(X)
+
+    fitted = DP2DPClassifier(
+        Watching(),
+        blind=True,
+        group_estimator=Watching(),
+        sensitive_features=0,
+        classes=[0, 1],
+        groups=[0, 1],
+    ).fit(table, y)
+    fitted.predict(table)
+    assert set(seen) == {3}
+    # Without the column it is the same table.
+    assert_array_equal(fitted.predict(X), fitted.predict(table))
+
+
+def test_stock_tools_need_no_routing():
+    X, y, group = population(2000)
+    table = np.column_stack([group, X])
+    fitted = model(sensitive_features=0)
+    assert cross_val_predict(fitted, table, y, cv=2).shape == (2000,)
+    search = GridSearchCV(fitted, {"fairness_tolerance": [0.0, 0.1]}, cv=2)
+    assert search.fit(table, y).best_score_ > 0.5
+    piped = make_pipeline(FunctionTransformer(), fitted).fit(table, y)
+    assert piped.score(table, y) > 0.5
+
+
+# --- privacy --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_conditions", [1, 3])
+def test_sensitivity_of_a_step_whatever_the_shares(n_conditions):
+    """Lemma A holds for any q: a soft decision is added to the row's true cell."""
+    rng = np.random.default_rng(0)
+    n_groups = n_classes = 3
+    query = SoftCounts(n_conditions, n_groups, n_classes, 0.02)
+    largest = 0.0
+    for trial in range(600):
+        scores = rng.dirichlet(np.full(n_classes, 0.3), size=6)
+        shares = rng.dirichlet(np.full(n_groups, 0.3), size=6)
+        if trial % 3 == 0:
+            shares = 1e3 * rng.normal(size=(6, n_groups))  # nobody says q is honest
+        cells = rng.integers(n_conditions * n_groups, size=6)
+        offsets = rng.uniform(-2, 2, size=(n_conditions, n_groups, n_classes))
+
+        def total(rows, scores=scores, shares=shares, cells=cells, offsets=offsets):
+            columns = {"scores": scores[rows], "groups": shares[rows]}
+            return query.of_rows(Rows(len(rows), cells=cells[rows], **columns), offsets)
+
+        kept = np.arange(4)
+        first = total(rng.permutation([*kept, 4]))
+        change = np.linalg.norm(first - total(rng.permutation([*kept, 5])))
+        assert change <= counts_l2("replace_one") * (1 + 2**-50)
+        assert np.linalg.norm(first - total(kept)) <= 1
+        largest = max(largest, change)
+    assert largest > 0.95 * counts_l2("replace_one")
+
+
+@pytest.mark.parametrize("n_tables", [1, 2, 8])
+def test_sensitivity_of_counts_in_several_tables(n_tables):
+    rng = np.random.default_rng(0)
+    query = CellCounts((2, 3, 3), norm="l2", n_tables=n_tables)
+    largest = 0.0
+    for _ in range(300):
+        cells = rng.integers(18, size=(7, n_tables))
+        one, other = (
+            query.of_rows(Rows(6, cells=cells[rows]), None)
+            for rows in (np.arange(6), np.arange(1, 7))
+        )
+        largest = max(largest, np.linalg.norm(one - other))
+        added = query.of_rows(Rows(7, cells=cells), None) - one
+        assert np.linalg.norm(added) == pytest.approx(query.sensitivity("add_remove"))
+    assert largest <= query.sensitivity("replace_one") * (1 + 1e-12)
+    assert largest >= 0.95 * query.sensitivity("replace_one")
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
+def test_replay(relation, constraint):
+    """With the released values fed back in, neighbours cannot be told apart."""
+    X, y, group = population(300)
+    fitted = model(
+        neighboring=relation, constraint=constraint, max_iter=4, reach_size=0.2
+    )
+    neighbour = [X.copy(), y.copy(), group.copy()]
+    if relation == "replace_one":
+        neighbour[0][3], neighbour[1][3], neighbour[2][3] = 9.0, 1 - y[3], 1 - group[3]
+    else:
+        neighbour = [column[1:] for column in neighbour]
+    with recording() as first:
+        one = clone(fitted).fit(X, y, sensitive_features=group)
+    with recording(replay=first) as second:
+        other = clone(fitted).fit(
+            neighbour[0], neighbour[1], sensitive_features=neighbour[2]
+        )
+    assert len(first.crossings) == len(second.crossings) == 4 + 3
+    for a, b in zip(first.crossings, second.crossings, strict=True):
+        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-9)
+    assert_array_equal(one.offsets_, other.offsets_)
+    assert one.privacy_ == other.privacy_
+    assert one.repair_ == other.repair_
+    assert one.parity_interval_ == other.parity_interval_
+    assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_what_is_released_is_what_is_printed():
+    X, y, group = population(500)
+    fitted = model(reach_size=0.3)
+    with recording() as seen:
+        fitted.fit(X, y, sensitive_features=group)
+    spent = np.sqrt(sum(one.parameter**2 for one in seen.crossings))
+    (event,) = fitted.privacy_.events
+    assert spent == pytest.approx(event.mu, rel=1e-3)
+    assert spent <= event.mu * (1 + 1e-12)
+    assert fitted.privacy_.epsilon <= 1.0
+
+
+# --- a bad group model ----------------------------------------------------------------
+
+
+def shrunk(X):
+    return 0.6 * np.ones((len(X), 2)) * [1, 2 / 3] + 0.1 * (telling(X) - 0.5)
+
+
+BAD = {
+    "swapped": lambda X: telling(X)[:, ::-1],
+    "random": lambda X: two(np.modf(np.abs(X[:, 2]) * 1e4)[0]),
+    "constant": lambda X: two(np.full(len(X), 0.9)),
+    "shrunk": shrunk,
+    "broken": lambda X: np.full((len(X), 2), np.nan),
+}
+
+
+@pytest.mark.parametrize("kind", list(BAD))
+def test_a_bad_group_model_does_no_harm(kind):
+    fresh, truth, groups = population(20_000, seed=1)
+    base = demographic_parity_difference(
+        truth, outcome(fresh).argmax(axis=1), sensitive_features=groups
+    )
+    constant_error = min(truth.mean(), 1 - truth.mean())
+    gaps, errors = [], []
+    for seed in range(4):
+        X, y, group = population(4000, seed=10 + seed)
+        fitted = model(BAD[kind], random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            fitted.fit(X, y, sensitive_features=group)
+        if kind == "broken":
+            assert fitted.group_strength_ == 0 and fitted.repair_ == "none"
+            return
+        y_pred = fitted.predict(fresh)
+        gaps.append(
+            demographic_parity_difference(truth, y_pred, sensitive_features=groups)
+        )
+        errors.append(np.mean(y_pred != truth))
+    assert np.mean(gaps) <= base + 0.01
+    assert np.mean(errors) <= constant_error + 0.01
+    if kind in ("swapped", "shrunk"):
+        assert np.mean(gaps) < 0.3 * base
+
+
+def test_standing_back_is_announced():
+    X, y, group = population(2000)
+    with pytest.warns(RepairWarning, match="stood back"):
+        fitted = model(BAD["constant"]).fit(X, y, sensitive_features=group)
+    assert fitted.repair_ == "none" and not fitted.offsets_.any()
+
+
+# --- intervals and reach --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 15.0])
+def test_the_interval_of_the_disparity_covers(noise):
+    """1,000 simulated tables: within 93 to 97 % of them, at nominal 95 %."""
+    rng = np.random.default_rng(0)
+    rates, accuracy = np.array([0.30, 0.42]), 0.8
+    hits, error_hits = 0, 0
+    for _ in range(1000):
+        table = np.zeros((2, 2, 2))
+        for s, (n, rate) in enumerate(zip((1500, 2500), rates, strict=True)):
+            cells = np.array(
+                [
+                    (1 - rate) * accuracy,
+                    rate * (1 - accuracy),
+                    (1 - rate) * (1 - accuracy),
+                    rate * accuracy,
+                ]
+            )
+            table[s] = rng.multinomial(n, cells).reshape(2, 2)
+        measured = blind.measure(
+            table + noise * rng.normal(size=(2, 2, 2)), None, noise
+        )
+        low, high = measured.interval
+        hits += low <= 0.12 <= high
+        low, high = measured.error_interval
+        error_hits += low <= 1 - accuracy <= high
+    assert 930 <= hits <= 970
+    assert 930 <= error_hits <= 985
+
+
+def test_reach_reads_counts_that_were_paid_for():
+    X, y, group = population(12_000)
+    unpaid = model().fit(X, y, sensitive_features=group)
+    with pytest.raises(ValueError, match="not paid for"):
+        unpaid.reach([0.1])
+    fitted = model(reach_size=0.3).fit(X, y, sensitive_features=group)
+    curve = fitted.reach([0.4, 0.2, 0.05])
+    assert (np.diff(curve.violation) < 0).all() and curve.error.argmax() == 2
+    assert curve.reached.all()
+    assert (curve.violation_interval[:, 0] <= curve.violation).all()
+    assert "is met" in str(curve)
+    fresh, truth, groups = population(40_000, seed=1)
+    gap = demographic_parity_difference(
+        truth, fitted.predict(fresh), sensitive_features=groups
+    )
+    full = fitted.reach([0.0])
+    assert abs(full.violation[0] - gap) < 0.05
+    assert "NOT met" in str(full) or full.reached[0]
+
+
+# --- arguments ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"blind": False}, "group_estimator is for blind=True"),
+        ({"method": "histogram"}, "needs method='gradient'"),
+        ({"calibration_size": 0.8, "group_size": 0.3}, "below 1"),
+        ({"reach_size": 0.95}, "reach_size"),
+        ({"group_size": 0.0}, "group_size"),
+        ({"blind": False, "group_estimator": None}, "group_guarantee is for"),
+    ],
+)
+def test_wrong_arguments(params, message):
+    X, y, group = population(50)
+    with pytest.raises(ValueError, match=message):
+        model().set_params(**params).fit(X, y, sensitive_features=group)
+
+
+def test_a_declared_group_model_adds_to_the_cost():
+    X, y, group = population(300)
+    price = PrivacyGuarantee(3.0, 0.0, "replace_one", "elsewhere")
+    fitted = model(group_guarantee=price).fit(X, y, sensitive_features=group)
+    assert 3.0 < fitted.privacy_.epsilon <= 4.0  # frozen: it may have seen anybody
+
+
+def test_recalibration_repairs_a_shifted_model():
+    rng = np.random.default_rng(0)
+    q = rng.beta(2, 3, size=200_000)
+    group = (rng.random(200_000) < q).astype(int)
+    told = two(q**3)  # far too low
+    bins = np.minimum((told[:, 1] * 32).astype(int), 31)
+    table = np.array([np.bincount(bins[group == s], minlength=32) for s in (0, 1)])
+    fitted = blind.recalibrate(table, 0.0)
+    mended = fitted(told)[:, 1]
+    assert np.abs(mended - q).mean() < 0.05 < np.abs(told[:, 1] - q).mean()
+    assert_allclose(fitted.strength, q.var() / (q.mean() * (1 - q.mean())), rtol=0.15)
