@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import math
 
-_ROWS_CHANGED = {"add_remove": 1, "replace_one": 2, "replace_one_in_group": 2}
+_ROWS_CHANGED = {
+    "add_remove": 1,
+    "replace_one": 2,
+    "replace_one_in_group": 2,
+    "replace_one_in_cell": 2,
+}
 
 
 def rows_changed(neighboring: str) -> int:

@@ -124,9 +124,6 @@ def test_sparse_input_cannot_be_centred():
     X, y, _ = table()
     with pytest.raises(ValueError, match="Sparse X cannot be centred"):
         plain(bounds=(0, 1)).fit(sparse.csr_array(X), y)
-    with pytest.warns(PrivacyLeakWarning, match="range of the features"):
-        model = plain(bounds=None).fit(sparse.csr_array(X), y)
-    assert_allclose(model.bounds_, [-np.abs(X).max(axis=0), np.abs(X).max(axis=0)])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -218,6 +215,11 @@ def test_row_order_does_not_change_the_fit():
 # -------------------------------------------------------------- fairness and noise
 
 
+def decision_gap(model, X, groups):
+    decisions = model.predict(X)
+    return abs(decisions[groups == 1].mean() - decisions[groups == 0].mean())
+
+
 def test_simulated_target():
     """Targets of the simulated data at epsilon 1, weight 0.75, delta = 0.1 / n."""
     X, y, groups = make_spurious_bias(30_000, random_state=0)
@@ -225,14 +227,17 @@ def test_simulated_target():
     noiseless = fair(**{**params, "epsilon": np.inf})
     noiseless.fit(X, y, sensitive_features=groups)
     assert noiseless.score(X, y) >= 0.765
-    accuracies, distances = [], []
+    accuracies, distances, gaps = [], [], []
     for seed in range(4):
         model = fair(**params, random_state=seed)
         model.fit(X, y, sensitive_features=groups)
         accuracies.append(model.score(X, y))
         distances.append(distance(model, X, groups))
+        gaps.append(decision_gap(model, X, groups))
     assert abs(np.mean(accuracies) - noiseless.score(X, y)) <= 0.012
     assert abs(np.mean(distances) - distance(noiseless, X, groups)) <= 0.004
+    # Nearer probabilities alone could come from scores that shrank: look at decisions.
+    assert np.mean(gaps) <= decision_gap(noiseless, X, groups) + 0.03
 
 
 @pytest.mark.parametrize("epsilon, tolerance", [(np.inf, 0.0), (2.0, 0.002)])
@@ -418,8 +423,13 @@ def test_minibatches_of_small_and_empty_groups():
         ({"batch_size": 10}, "group_sizes_public=True"),
         ({"batch_size": 10, "neighboring": "add_remove"}, "replace_one"),
         ({"bounds": (1, -1)}, "low <= high"),
-        ({"bounds": (-1, 1, 2)}, "pair"),
-        ({"bounds": ([0, 0], [1, 1])}, "3 features"),
+        ({"bounds": (-1, 1, 2)}, "tuple"),
+        ({"bounds": [(-1, 1), (-1, 1)]}, "tuple"),
+        ({"penalty": "triples"}, "penalty"),
+        ({"class_weight": {2: 1.0}}, "class_weight"),
+        ({"class_weight": {1: 0.0}}, "class_weight"),
+        ({"class_weight": "balanced"}, "class_weight"),
+        ({"bounds": ([0, 0], [1, 1])}, "3 columns"),
         ({"bounds": (-np.inf, 1)}, "finite"),
         ({"fairness_weight": 1.5}, "fairness_weight"),
         ({"classes": [0]}, "at least two"),
@@ -456,7 +466,7 @@ def test_bounds_may_list_the_sensitive_column():
 
 def test_leaks_are_said():
     X, y, groups = table()
-    for argument in ("bounds", "classes", "groups"):
+    for argument in ("classes", "groups"):
         with pytest.warns(PrivacyLeakWarning, match=argument):
             model = fair(**{argument: None}).fit(X, y, sensitive_features=groups)
         assert model.privacy_.conditional_on == (argument,)
@@ -469,7 +479,7 @@ def test_options_of_the_descent(capsys):
         for params in ({}, {"average": False}, {"learning_rate": 0.05}, {"max_iter": 3})
     ]
     assert len({model.coef_.tobytes() for model in models}) == 4
-    assert [model.n_iter_ for model in models] == [100, 100, 100, 3]
+    assert [model.n_iter_ for model in models] == [10, 10, 10, 3]
     assert not capsys.readouterr().out
     plain(verbose=1, max_iter=20).fit(X, y)
     lines = capsys.readouterr().out.splitlines()

@@ -10,18 +10,17 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fairpriv_sklearn._base import public_fact
+from fairpriv_sklearn._base import public_fact, read_bounds
 from fairpriv_sklearn._domain import domain, finite_sparse
 from fairpriv_sklearn._groups import sensitive_positions
 from fairpriv_sklearn._rowwise import row_scores, row_softmax
 from fairpriv_sklearn._sklearn import Interval
 from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
-from fairpriv_sklearn.privacy import warn_leak
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.
 COUNT_SHARE = 0.1
 BOUNDED_CONSTRAINTS = {
-    "bounds": [None, tuple, list, np.ndarray],
+    "bounds": "no_validation",  # by read_bounds
     # Squares and fourth powers of the norm have to be finite numbers above zero.
     "data_norm": [None, Interval(Real, 1e-50, 1e50, closed="both")],
     "fit_intercept": ["boolean"],
@@ -48,13 +47,11 @@ class BoundedLinearMixin:
         if self.bounds is not None:
             low, high = _check_bounds(self, X.shape[1])
             facts.append(public_fact("bounds", _plain(self.bounds), from_data=False))
-        elif self.data_norm is None:
-            warn_leak("bounds", "the range of the features")
-            low, high = _bounds_of(X)
-            facts.append(public_fact("bounds", None, from_data=True))
         data_norm = self.data_norm
         if data_norm is None:
-            data_norm = self._default_data_norm(X.shape[1])
+            # Without bounds, rows as an encoder gives them: nothing is read from data.
+            bounded = self.bounds is not None
+            data_norm = self._default_data_norm(X.shape[1]) if bounded else 1.0
         scaling = FeatureScaling(low, high, float(data_norm), self.fit_intercept)
         if sparse.issparse(X) and np.any(scaling.center):
             raise ValueError(
@@ -121,38 +118,21 @@ def most_probable(scores, classes):
 
 
 def _check_bounds(estimator, n_features: int):
-    """Bounds of the model's features, as two arrays."""
-    try:
-        low, high = estimator.bounds
-        given = [np.asarray(bound, dtype=np.float64) for bound in (low, high)]
-        given = [_model_columns(estimator, bound, n_features) for bound in given]
-        low, high = (np.broadcast_to(bound, n_features).copy() for bound in given)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "bounds must be a pair (low, high) of numbers or of arrays with one entry "
-            f"per feature ({n_features} features), got {estimator.bounds!r}."
-        ) from None
-    if not (np.isfinite(high / 2 - low / 2).all() and (low <= high).all()):
-        raise ValueError("bounds must be finite with low <= high.")
-    return low, high
+    """Bounds of the model's features, as two arrays.
+
+    Arrays may have an entry for every column of `X`, the sensitive ones included.
+    """
+    bounds, n_given = estimator.bounds, estimator.n_features_in_
+    if n_given == n_features or not _has_entries(bounds, n_given):
+        return read_bounds(bounds, n_features)
+    ends = read_bounds(bounds, n_given)
+    sensitive = sensitive_positions(estimator, n_given)
+    return tuple(np.delete(end, sensitive) for end in ends)
 
 
-def _model_columns(estimator, bound, n_features: int):
-    """Leave out the entries of columns that are named as sensitive."""
-    n_given = estimator.n_features_in_
-    if bound.shape != (n_given,) or n_given == n_features:
-        return bound
-    return np.delete(bound, sensitive_positions(estimator, n_given))
-
-
-def _bounds_of(X):
-    """Smallest and largest value of each feature; symmetric for sparse `X`."""
-    if sparse.issparse(X):
-        largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
-        return -largest, largest
-    limit = np.finfo(np.float64).max / 2
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-    return np.maximum(low, -limit), np.minimum(high, limit)
+def _has_entries(bounds, n_entries: int) -> bool:
+    ends = bounds if isinstance(bounds, tuple) else ()
+    return any(np.ndim(end) == 1 and len(end) == n_entries for end in ends)
 
 
 def _plain(bounds):

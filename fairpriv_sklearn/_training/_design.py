@@ -52,13 +52,16 @@ class FeatureScaling:
     data_norm : float
         Bound of the Euclidean norm of the scaled rows; longer rows are shortened.
     fit_intercept : bool
-        Whether a column of ones is appended.
+        Whether a constant column is appended.
+    intercept : float, default=1.0
+        The constant, in (0, 1]; it counts in the norm of a row.
     """
 
     low: Floats | None
     high: Floats | None
     data_norm: float
     fit_intercept: bool = True
+    intercept: float = 1.0
 
     @property
     def center(self) -> Floats | float:
@@ -80,8 +83,13 @@ class FeatureScaling:
 
     @property
     def row_norm(self) -> float:
-        """Bound R of the norm of a row, the column of ones included."""
-        return math.hypot(self.data_norm, float(self.fit_intercept))
+        """Bound R of the norm of a row, the constant column included."""
+        return math.hypot(self.data_norm, self.fit_intercept * self.constant)
+
+    @property
+    def constant(self) -> float:
+        """Entry of the constant column, on the grid."""
+        return math.trunc(self.intercept / UNIT) * UNIT
 
     def design(self, X, *, exact: bool = True) -> Design:
         """Scale, clip and, if `exact`, round the rows of `X`."""
@@ -106,13 +114,15 @@ class FeatureScaling:
         """
         n_features = len(weights) - self.fit_intercept
         coef = weights[:n_features].T / self.half_width
-        intercept = weights[-1] if self.fit_intercept else np.zeros(len(coef))
+        intercept = np.zeros(len(coef))
+        if self.fit_intercept:
+            intercept = weights[-1] * self.constant
         shift = coef @ np.broadcast_to(self.center, n_features)
         return coef, intercept - shift
 
     def _dense_rows(self, X, norm: float, exact: bool) -> NDArray:
         n, d = X.shape
-        rows = np.ones((n, d + self.fit_intercept), dtype=X.dtype)
+        rows = np.full((n, d + self.fit_intercept), self.constant, dtype=X.dtype)
         with np.errstate(all="ignore"):
             for block in row_blocks(n, d):
                 # The norm of a row must not depend on the memory layout.
@@ -163,8 +173,8 @@ class FeatureScaling:
                 data = np.trunc(data * 2.0**BITS) * UNIT
         X.data = data
         if self.fit_intercept:
-            ones = sparse.csr_array(np.ones((X.shape[0], 1)))
-            X = sparse.hstack([X, ones], format="csr")
+            column = sparse.csr_array(np.full((X.shape[0], 1), self.constant))
+            X = sparse.hstack([X, column], format="csr")
         return X
 
 
@@ -202,18 +212,9 @@ class Design:
         return row_blocks(*self.shape)
 
     def public_weights(self, weights: Floats) -> Floats:
-        """Round released weights so that scores are exact.
-
-        The integers k of a row and W of the weights satisfy
-        sum |k_j W_j| <= |k| |W| <= 2**20 (norm + 1) |W| < 2**53.
-        """
+        """Released weights, rounded so that scores are exact."""
         scaled = np.asarray(weights, dtype=np.float64) * _column(self.scale, weights)
-        if self.exact:
-            size = math.sqrt(np.square(scaled).sum()) * (self.norm + 1)
-            if size > 0:
-                grid = 2.0 ** (math.ceil(math.log2(size)) - 32)
-                scaled = np.rint(scaled / grid) * grid
-        return scaled
+        return exact_weights(scaled, self.norm) if self.exact else scaled
 
     def block_scores(self, block: slice, scaled_weights: Floats) -> Floats:
         """Scores of a block of rows for weights from :meth:`public_weights`."""
@@ -269,8 +270,7 @@ class Design:
 
     def block_rows(self, block: slice):
         """Rows of a block as float64; float32 holds the grid as well."""
-        rows = self.rows[block]
-        return rows if rows.dtype == np.float64 else rows.astype(np.float64)
+        return dense_block(self.rows[block])
 
 
 class ExactSum:
@@ -284,9 +284,9 @@ class ExactSum:
         self._float = np.zeros(shape)
 
     def add(self, block_sum: Floats, digit: int) -> None:
-        integers = (block_sum * 2.0 ** (2 * BITS)).astype(np.int64)
-        self._high[digit] += integers >> BITS
-        self._low[digit] += integers & ((1 << BITS) - 1)
+        high, low = to_units(block_sum)
+        self._high[digit] += high
+        self._low[digit] += low
 
     def add_float(self, block_sum: Floats) -> None:
         self._float += block_sum
@@ -296,9 +296,46 @@ class ExactSum:
         return digits[0] + digits[1] * UNIT + self._float
 
 
+def to_units(sums: Floats) -> NDArray[np.int64]:
+    """Block sums, multiples of 2**-40 below 2**13, as two halves of exact integers.
+
+    An int64 holds the sum of either half over 2**30 blocks.
+    """
+    integers = (sums * 2.0 ** (2 * BITS)).astype(np.int64)
+    return np.stack([integers >> BITS, integers & ((1 << BITS) - 1)])
+
+
+def from_units(total: NDArray[np.int64]) -> Floats:
+    """The numbers that the parts stand for, units of 2**-20, 2**-40 and so on."""
+    return sum(part * UNIT ** (1 + place) for place, part in enumerate(total))
+
+
+def block_rows(n_columns: int) -> int:
+    """Rows of a block whose sums are exact and that stays in the cache."""
+    return min(MAX_BLOCK_ROWS, max(256, BLOCK_ENTRIES // max(n_columns, 1)))
+
+
+def dense_block(rows):
+    """Rows as float64; float32 holds the grid as well."""
+    return rows if rows.dtype == np.float64 else rows.astype(np.float64)
+
+
+def exact_weights(weights: Floats, norm: float) -> Floats:
+    """Round weights so that scores of rows of norm at most `norm` are exact.
+
+    The integers k of a row and W of the weights satisfy
+    sum |k_j W_j| <= |k| |W| <= 2**20 (norm + 1) |W| < 2**53.
+    """
+    size = math.sqrt(np.square(weights).sum()) * (norm + 1)
+    if not 0 < size < math.inf:
+        return np.zeros_like(weights)
+    grid = 2.0 ** (math.ceil(math.log2(size)) - 32)
+    return np.rint(weights / grid) * grid
+
+
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Slices that cut the rows into blocks of at most `MAX_BLOCK_ROWS`."""
-    size = min(MAX_BLOCK_ROWS, max(256, BLOCK_ENTRIES // max(n_columns, 1)))
+    size = block_rows(n_columns)
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 

@@ -9,17 +9,13 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn.transport import (
-    RESOLUTION,
-    quantise,
-    wasserstein_1d,
-)
+from fairpriv_sklearn.transport import RESOLUTION, quantise
+from fairpriv_sklearn.transport._wasserstein import _transport
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -30,12 +26,172 @@ ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
-class WassersteinPenalty:
-    r"""Mean over labels and pairs of groups of the squared 2-Wasserstein distance.
+class GroupPenalty:
+    r"""Distance between groups of outputs: its public numbers, and its sensitivity.
 
-    A group with fewer records than its public floor is filled up with dummy records
-    at the midpoint of the range, which have no gradient: the sensitivity then holds
-    for every table, empty groups included.
+    ``"pairs"``: mean over labels and pairs of groups of the squared 2-Wasserstein
+    distance. A group with fewer records than its public floor is filled up with dummy
+    records at the midpoint of the range, which have no gradient: the sensitivity then
+    holds for every table, empty groups included.
+
+    ``"barycenter"``: distances to the barycentre weighted by the shares of the groups,
+
+    .. math:: \frac{2 S}{S - 1} \sum_{a < b} w_a w_b W_2^2(\mu_a, \mu_b)
+        = \frac{2 S}{S - 1} \sum_a w_a W_2^2(\mu_a, \text{barycentre}),
+
+    summed over labels by their shares: for equal groups the same number as the mean
+    over pairs. Its sensitivity does not know the groups' sizes.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of labels compared inside, and of groups.
+    form : {"pairs", "barycenter"}
+    floors : ndarray of shape (n_labels, n_groups), int64
+        At least 1; for "pairs".
+    n_records : float
+        What sums over records are divided by; for "barycenter".
+    directions : ndarray of shape (n_outputs, n_directions) or None
+        On a grid of 2**-20: outputs are projected on these, and the penalties
+        averaged. None takes every output on its own.
+    """
+
+    shape: tuple[int, int]
+    form: str
+    floors: Integers
+    n_records: float = 1.0
+    directions: Floats | None = None
+
+    @property
+    def max_records(self) -> int:
+        """Largest table whose rounding `ROUNDING` covers."""
+        return 50_000_000
+
+    @property
+    def _scale(self) -> float:
+        n_groups = self.shape[1]
+        return 2 * n_groups / max(n_groups - 1, 1)
+
+    @property
+    def largest_pull(self) -> float:
+        """Bound of the derivative with respect to one output in [0, 1]."""
+        if self.form == "barycenter":
+            return 2 * self._scale / self.n_records
+        return 4 / (self.shape[0] * self.shape[1] * self.floors.min())
+
+    def sensitivity(self, slope: float, neighboring: str) -> float:
+        """Euclidean sensitivity of the gradient for outputs in [0, 1].
+
+        Parameters
+        ----------
+        slope : float
+            Bound L of the gradient of one output.
+        neighboring : str
+        """
+        if self.form == "barycenter":
+            return self._scale * slope / self.n_records * self._moved(neighboring)
+        pull = 2 / self.shape[1] * 4 * slope
+        return float(sum(record_changes(0.0, pull, self.floors, neighboring)))
+
+    def _moved(self, neighboring: str) -> float:
+        """K: n times the l1 change of all coefficients (Theorem 4)."""
+        n_labels, n_groups = self.shape
+        within_two = n_groups == 2 and (n_labels == 1 or "_in_" in neighboring)
+        return 4.0 if neighboring == "add_remove" or within_two else 8.0
+
+    def pulls(self, outputs: Floats, cell: Integers) -> Floats:
+        """Derivative with respect to the outputs in [0, 1], rounded to a grid."""
+        if self.directions is None:
+            columns = [
+                self.value_and_slopes(column, cell, 0.0, 1.0)[1] for column in outputs.T
+            ]
+            return np.column_stack(columns) / len(columns)
+        # On the grid the projections are exact: functions of the record alone.
+        projected = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
+        slopes = np.empty_like(projected)
+        for k, direction in enumerate(self.directions.T):
+            low, high = np.minimum(direction, 0).sum(), np.maximum(direction, 0).sum()
+            _, slopes[:, k] = self.value_and_slopes(projected[:, k], cell, low, high)
+        return slopes @ self.directions.T / self.directions.shape[1]
+
+    def value_and_slopes(
+        self, outputs: Floats, cell: Integers, low: float, high: float, exact=True
+    ) -> tuple[float, Floats]:
+        """Penalty and its derivative with respect to one-dimensional outputs.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (n_records,)
+        cell : ndarray of shape (n_records,), int64
+            Number of the record's cell, row by row of `shape`.
+        low, high : float
+            Range of the outputs.
+        exact : bool, default=True
+            Whether to round outputs to a grid, on which sums over records are exact.
+        """
+        if exact:
+            outputs = quantise(outputs, low, high).astype(np.float64)
+            middle, unit = float(RESOLUTION // 2), (high - low) / RESOLUTION
+        else:
+            middle, unit = (low + high) / 2, 1.0
+        rows = _sorted_cells(outputs, cell, self.shape[0] * self.shape[1])
+        samples = [outputs[own] for own in rows]
+        slopes, value = np.zeros(len(outputs)), 0.0
+        for label in range(self.shape[0]):
+            first = label * self.shape[1]
+            cells = range(first, first + self.shape[1])
+            n_label = max(1, sum(samples[c].size for c in cells))
+            for a, b in combinations(cells, 2):
+                weight = self._pair_weight(samples[a].size, samples[b].size, n_label)
+                if weight == 0:
+                    continue
+                distance, of_a, of_b = self._transport(samples, a, b, middle)
+                value += weight * distance
+                slopes[rows[a]] += weight * of_a
+                slopes[rows[b]] += weight * of_b
+        return value * unit**2, slopes * unit
+
+    def _pair_weight(self, n_a: int, n_b: int, n_label: int) -> float:
+        n_labels, n_groups = self.shape
+        if self.form == "pairs":
+            return 2 / (n_labels * n_groups * (n_groups - 1))
+        return self._scale * (n_a / n_label) * (n_b / self.n_records)
+
+    def _transport(self, samples, a: int, b: int, middle: float):
+        """Distance of two sorted cells, and the gradients of their own records."""
+        if self.form == "barycenter":
+            return _transport(samples[a], samples[b])
+        floors = self.floors.ravel()
+        (u, own_u), (v, own_v) = (
+            _fill_up(samples[c], int(floors[c]), middle) for c in (a, b)
+        )
+        result = _transport(u, v)
+        return result.distance, result.gradient_u[own_u], result.gradient_v[own_v]
+
+
+def _sorted_cells(outputs: Floats, cell: Integers, n_cells: int) -> list[Integers]:
+    """Rows of every cell, by output: one sort for all of them."""
+    order = np.argsort(outputs)
+    by_cell = order[np.argsort(cell[order], kind="stable")]
+    ends = np.cumsum(np.bincount(cell, minlength=n_cells))[:-1]
+    return np.split(by_cell, ends)
+
+
+def _fill_up(sample: Floats, floor: int, middle: float):
+    """A sorted sample with dummies at `middle`, and where its own records are."""
+    n_dummies = max(0, floor - sample.size)
+    if not n_dummies:
+        return sample, slice(None)
+    at = np.searchsorted(sample, middle)
+    filled = np.concatenate([sample[:at], np.full(n_dummies, middle), sample[at:]])
+    own = np.arange(sample.size)
+    own[at:] += n_dummies
+    return filled, own
+
+
+@dataclass(frozen=True)
+class WassersteinPenalty:
+    r"""A :class:`GroupPenalty` of private records.
 
     Attributes
     ----------
@@ -47,12 +203,14 @@ class WassersteinPenalty:
     directions : ndarray of shape (n_outputs, n_directions) or None
         On a grid of 2**-20, of range at most 1: outputs are projected on these. None
         for one output in [0, 1].
+    form : {"pairs", "barycenter"}, default="pairs"
     """
 
     groups: Integers
     cells: Integers
     floors: Integers
     directions: Floats | None = None
+    form: str = "pairs"
 
     def value_and_coefficients(self, probabilities: Floats, *, exact: bool = True):
         """Penalty and its derivative with respect to the scores of each record.
@@ -88,42 +246,11 @@ class WassersteinPenalty:
 
     def slopes(self, outputs: Floats, low: float, high: float, exact: bool):
         """Penalty and its derivative with respect to one-dimensional outputs."""
-        if exact:
-            outputs, middle = quantise(outputs, low, high), RESOLUTION // 2
-            unit = (high - low) / RESOLUTION
-        else:
-            middle, unit = (low + high) / 2, 1.0
-        slopes, value = np.zeros(len(outputs)), 0.0
-        n_labels, n_groups = self.floors.shape
-        n_pairs = n_labels * n_groups * (n_groups - 1) / 2
-        for cells in self._padded_cells:
-            samples = [
-                np.concatenate([outputs[rows], np.full(n_dummies, middle)])
-                for rows, n_dummies in cells
-            ]
-            for a, b in combinations(range(n_groups), 2):
-                distance, *gradients = wasserstein_1d(
-                    samples[a], samples[b], return_gradient=True
-                )
-                value += distance
-                for cell, gradient in zip((a, b), gradients, strict=True):
-                    rows, _ = cells[cell]
-                    slopes[rows] += gradient[: len(rows)]
-        return value * unit**2 / n_pairs, slopes * (unit / n_pairs)
-
-    @cached_property
-    def _padded_cells(self) -> list[list[tuple[Integers, int]]]:
-        """For each label and group the rows, and how many dummies they need."""
-        n_labels, n_groups = self.floors.shape
-        cell = self.cells * n_groups + self.groups
-        by_cell = np.argsort(cell, kind="stable")
-        ends = np.cumsum(np.bincount(cell, minlength=self.floors.size))[:-1]
-        rows = np.split(by_cell, ends)
-        padded = [
-            (own, max(0, int(floor) - len(own)))
-            for own, floor in zip(rows, self.floors.ravel(), strict=True)
-        ]
-        return [padded[k : k + n_groups] for k in range(0, len(padded), n_groups)]
+        public = GroupPenalty(
+            self.floors.shape, self.form, self.floors, max(1, len(outputs))
+        )
+        cell = self.cells * self.floors.shape[1] + self.groups
+        return public.value_and_slopes(outputs, cell, low, high, exact)
 
 
 def unit_range_directions(normals: Floats) -> Floats:
@@ -143,6 +270,22 @@ def unit_range_directions(normals: Floats) -> Floats:
     centred /= np.ptp(centred, axis=0)
     # Towards zero: the range stays at most 1.
     return np.trunc(centred * RESOLUTION) / RESOLUTION
+
+
+def projection_directions(normals: Floats) -> Floats:
+    """Directions for vectors in a unit cube, from standard normal draws.
+
+    Parameters
+    ----------
+    normals : ndarray of shape (n_outputs, n_directions)
+
+    Returns
+    -------
+    directions : ndarray of the same shape
+        Of l1 norm times l2 norm at most 1, on a grid of 2**-20.
+    """
+    size = np.abs(normals).sum(axis=0) * np.sqrt(np.square(normals).sum(axis=0))
+    return np.trunc(normals / np.sqrt(size) * RESOLUTION) / RESOLUTION
 
 
 def gradient_sensitivity(

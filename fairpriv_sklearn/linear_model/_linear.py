@@ -17,13 +17,12 @@ from fairpriv_sklearn._training._bounded import (
     INPUT,
     BoundedLinearMixin,
 )
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    calibrate_gaussian,
-)
+from fairpriv_sklearn._training._design import BITS, UNIT
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
-from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.privacy import warn_leak
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
@@ -181,42 +180,39 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         low, high, fact = self._public_target(y)
         noise = noise_source(self.random_state)
 
+        with np.errstate(all="ignore"):
+            design = replace(scaling, fit_intercept=False).design(X)
+            rows = Rows(len(y), x=design.rows, y=_scaled_target(y, low, high))
+
         counted = self.neighboring == "add_remove"
-        release = MomentRelease(X.shape[1], scaling.data_norm, counted)
-        n_draws = release.n_coordinates
+        query = MomentRelease(X.shape[1], scaling.data_norm, scaling.unit, counted)
+        n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        guarantee = PrivacyGuarantee.from_events(
-            [GaussianEvent(mu, n_draws)],
+        wall = PrivacyFilter(
+            self,
+            [Release(query.name, "gaussian", mu, n_draws)],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="second moments of features and target",
-            assumptions=[*facts, fact],
-            noise_is_secure=noise.is_secure,
+            facts=[*facts, fact],
+            noise=noise,
+            ledger=self.ledger,
         )
-        self._reserve(guarantee)
-
-        with np.errstate(all="ignore"):
-            design = replace(scaling, fit_intercept=False).design(X)
-            scaled = _scaled_target(y, low, high)
-            sums = release.sums(design, scaled)
-        mechanism = GaussianMechanism(
-            release.sensitivity(self.neighboring), mu, n_draws
-        )
-        moments = release.unpack(
-            mechanism.release(sums, noise), None if counted else len(y)
-        )
+        wall.reserve()
+        released = wall.release(query, rows)
+        moments = query.unpack(released, None if counted else rows.n_rows)
         alpha = self.alpha
         if alpha is not None:
             alpha = alpha / scaling.data_norm**2  # the moments are of u / data_norm
         weights, intercept = ridge_from_moments(
             moments,
-            noise=mechanism.scale / moments.n_records,
-            emphasis=release.emphasis,
+            noise=wall.scale(query) / moments.n_records,
+            emphasis=query.emphasis,
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
         self._publish(weights / scaling.data_norm, intercept, scaling, low, high)
-        self.privacy_ = guarantee
+        self.privacy_ = wall.guarantee()
         return self
 
     def predict(self, X):
@@ -262,7 +258,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
 
 def _scaled_target(y, low: float, high: float):
-    """Targets as float64 numbers in [-1, 1], whatever they are; NaN becomes 0."""
+    """Targets as numbers in [-1, 1] on the grid, whatever they are; NaN becomes 0."""
     half = high / 2 - low / 2
     scaled = y / half - (low / 2 + high / 2) / half
-    return np.nan_to_num(np.clip(scaled, -1.0, 1.0), nan=0.0)
+    scaled = np.nan_to_num(np.clip(scaled, -1.0, 1.0), nan=0.0)
+    return np.trunc(scaled * 2.0**BITS) * UNIT

@@ -8,14 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._training._design import BITS, UNIT, Design, ExactSum
+from fairpriv_sklearn._training._design import (
+    block_rows,
+    dense_block,
+    from_units,
+    to_units,
+)
+from fairpriv_sklearn._wall import Query
 
 Floats = NDArray[np.float64]
 
+# Of the sums over at most 2**32 records, relative to the sensitivity.
+ROUNDING = 1e-5
+
 
 @dataclass(frozen=True)
-class MomentRelease:
-    r"""The vector that is released, and its sensitivity.
+class MomentRelease(Query):
+    r"""Second moments of features and target.
 
     A record with scaled features u, :math:`|u| \le \rho`, and scaled target y in
     [-1, 1] contributes
@@ -33,16 +42,26 @@ class MomentRelease:
     n_features : int
     data_norm : float
         rho.
+    unit : float
+        Power of two: the features are the rows times this.
     counted : bool
         Whether the number of records is released too.
     emphasis : float
         kappa: how much less noise the products of features and target get.
     """
 
+    name = "moments"
+    theorem = "user_guide/linear_models:moments"
+
     n_features: int
     data_norm: float
+    unit: float
     counted: bool
     emphasis: float = 1.5
+
+    @property
+    def block_rows(self) -> int:
+        return block_rows(self.n_features)
 
     @property
     def n_coordinates(self) -> int:
@@ -64,39 +83,42 @@ class MomentRelease:
         """
         square = 2 + self.emphasis**2 + 1
         if neighboring == "add_remove":
-            return math.sqrt(square + 1) * (1 + 1e-9)
+            return math.sqrt(square + 1) * (1 + ROUNDING)
         smallest = min(
             s**2 + (1 + self.emphasis**2 * q) * s + q
             for q in (-1.0, 1.0)
             for s in (-1.0, min(1.0, max(-1.0, -(1 + self.emphasis**2 * q) / 2)), 1.0)
         )
-        return math.sqrt(2 * square - 2 * smallest) * (1 + 1e-9)
+        return math.sqrt(2 * square - 2 * smallest) * (1 + ROUNDING)
 
-    def sums(self, design: Design, targets: Floats) -> Floats:
-        """The sum of the records' vectors, exact: targets are rounded to 2**-20."""
-        y = np.trunc(targets * 2.0**BITS) * UNIT
+    def of_block(self, block, state) -> NDArray[np.int64]:
+        """Sums of u u', u, y u, y and 1 in units of 2**-40."""
+        u, y = dense_block(block.x), block.y
+        pairs = np.stack([np.ones(len(y)), y])
+        square = u.T @ u
+        if hasattr(square, "toarray"):
+            square = square.toarray()
+        counts = [y.sum(), float(len(y))]
+        sums = [square.ravel(), np.asarray(pairs @ u).ravel(), counts]
+        return to_units(np.concatenate(sums))
+
+    def value(self, total, state) -> Floats:
+        """The vector v, from the exact sums."""
         d = self.n_features
-        second, cross = ExactSum((d, d)), ExactSum((2, d))
-        total = ExactSum(())
-        for block in design.blocks():
-            u = design.block_rows(block)
-            pairs = np.stack([np.ones(len(y[block])), y[block]])
-            square = u.T @ u
-            second.add(square.toarray() if hasattr(square, "toarray") else square, 0)
-            cross.add(pairs @ u, 0)
-            total.add(y[block].sum(), 0)
+        sums = from_units(total)
+        second, cross = sums[: d * d].reshape(d, d), sums[d * d : -2].reshape(2, d)
         # Rows are stored in units of a power of two.
-        unit = design.scale[0] / self.data_norm
+        unit = self.unit / self.data_norm
         upper = np.triu_indices(d)
         weights = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-        features, products = cross.value() * unit
+        features, products = cross * unit
         parts = [
-            second.value()[upper] * weights * unit**2,
+            second[upper] * weights * unit**2,
             features,
             products * self.emphasis,
-            [total.value()],
+            sums[-2:-1],
         ]
-        return np.concatenate([*parts, [float(len(y))] * self.counted])
+        return np.concatenate([*parts, sums[-1:]] if self.counted else parts)
 
     def unpack(self, released: Floats, n_records: float | None) -> Moments:
         """Means out of the released sums; `n_records` if that is public."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -20,18 +21,17 @@ from fairpriv_sklearn._training._bounded import (
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    calibrate_gaussian,
-)
+from fairpriv_sklearn._training._counts import Count
+from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
     RegularisedLogistic,
     parameter_sensitivity,
     rounding_bound,
 )
-from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.mechanisms import noise_source
 
 # Under add/remove the number of records is private; the rounding bound of the solver
 # then holds for tables of up to this many.
@@ -207,39 +207,38 @@ class DPOutputPerturbationLogisticRegression(
         counted = self.C is None and self.neighboring == "add_remove"
         n_draws = n_columns * n_outputs + counted
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        guarantee = PrivacyGuarantee.from_events(
-            [GaussianEvent(mu, n_draws)],
+        plan = []
+        if counted:
+            plan.append(Release(Count.name, "gaussian", COUNT_SHARE * mu, 1))
+            mu *= math.sqrt(1 - COUNT_SHARE**2)
+        plan.append(Release(Parameters.name, "gaussian", mu, n_columns * n_outputs))
+        wall = PrivacyFilter(
+            self,
+            plan,
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="noise in the parameters of a regularised logistic regression",
-            assumptions=[fact, *facts],
-            noise_is_secure=noise.is_secure,
+            facts=[fact, *facts],
+            noise=noise,
+            ledger=self.ledger,
         )
-        self._reserve(guarantee)
+        wall.reserve()
 
-        n_records = X.shape[0]
+        rows = Rows(X.shape[0], x=X, y=labels)
+        n_records = rows.n_rows
         if counted:
-            n_records = max(1.0, _noisy_count(n_records, COUNT_SHARE * mu, noise))
-            mu *= math.sqrt(1 - COUNT_SHARE**2)
+            least = max(1.0, wall.scale(Count()))
+            n_records = max(least, float(wall.release(Count(), rows)[0]))
         self.C_ = self.C or default_C(n_records, scaling.row_norm, mu)
-        most = X.shape[0] if self.neighboring == "replace_one" else MOST_RECORDS
-        rounding = rounding_bound(most, n_columns, n_outputs, scaling.row_norm, self.C_)
-        solved = TOLERANCE * scaling.row_norm + rounding  # as computed
-        targets = labels.astype(float) if n_classes == 2 else np.eye(n_classes)[labels]
-        with np.errstate(all="ignore"):
-            design = scaling.design(X)
-            weights = RegularisedLogistic(design, targets, self.C_).minimise(solved)
-        sensitivity = parameter_sensitivity(
-            scaling.row_norm, n_outputs, self.C_, solved + rounding, self.neighboring
-        )
-        mechanism = GaussianMechanism(sensitivity, mu, weights.size)
-        weights = mechanism.release(weights.reshape(n_columns, -1), noise)
+        most = rows.n_rows if self.neighboring == "replace_one" else MOST_RECORDS
+        query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
+        weights = wall.release(query, rows)
         if n_outputs > 1:
             # Only differences between classes matter; the noise in their mean does not.
             weights = weights - weights.mean(axis=1, keepdims=True)
 
         self._publish_linear(weights, scaling)
-        self.privacy_ = guarantee
+        self.privacy_ = wall.guarantee()
         return self
 
     def decision_function(self, X):
@@ -297,6 +296,67 @@ def default_C(n_records: float, row_norm: float, mu: float) -> float:
     return min(1.0, balance ** (1 / 3))
 
 
-def _noisy_count(n_records: int, mu: float, noise) -> float:
-    counter = GaussianMechanism(1.0, mu, 1)
-    return max(float(counter.release(np.array([n_records]), noise)[0]), counter.scale)
+@dataclass(frozen=True)
+class Parameters(Query):
+    """Weights of the certified minimiser; (n_columns, n_outputs).
+
+    Attributes
+    ----------
+    scaling : FeatureScaling
+    n_columns : int
+    n_outputs : int
+        1 for two classes, else the number of classes.
+    C : float
+    n_most : int
+        Largest table for which the rounding of the solver is bounded.
+    """
+
+    name = "parameters"
+    theorem = "user_guide/linear_models:output-perturbation"
+
+    scaling: FeatureScaling
+    n_columns: int
+    n_outputs: int
+    C: float
+    n_most: int
+
+    @property
+    def max_rows(self) -> int:
+        return self.n_most
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_columns * self.n_outputs
+
+    @property
+    def rounding(self) -> float:
+        return rounding_bound(
+            self.n_most,
+            self.n_columns,
+            self.n_outputs,
+            self.scaling.row_norm,
+            self.C,
+        )
+
+    @property
+    def solved(self) -> float:
+        """Norm of the computed gradient at which the solver stops."""
+        return TOLERANCE * self.scaling.row_norm + self.rounding
+
+    def sensitivity(self, neighboring: str) -> float:
+        return parameter_sensitivity(
+            self.scaling.row_norm,
+            self.n_outputs,
+            self.C,
+            self.solved + self.rounding,
+            neighboring,
+        )
+
+    def of_rows(self, rows: Rows, state):
+        table = rows.whole()
+        if self.n_outputs == 1:
+            targets = table.y.astype(np.float64)
+        else:
+            targets = np.eye(self.n_outputs)[table.y]
+        problem = RegularisedLogistic(self.scaling.design(table.x), targets, self.C)
+        return problem.minimise(self.solved).reshape(self.n_columns, -1)

@@ -3,45 +3,71 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn._base import DPEstimator, encode_labels
+from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
 from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
+    COUNT_SHARE,
     check_blind,
     class_probabilities,
     most_probable,
 )
+from fairpriv_sklearn._training._counts import CellCounts, Count
 from fairpriv_sklearn._training._noisy_gradients import (
-    Budget,
-    Cells,
+    LARGEST_FLOOR,
+    SIZES_PUBLIC,
     NoisyGradientsMixin,
     Sizes,
 )
 from fairpriv_sklearn._training._penalty import (
+    GroupPenalty,
     WassersteinPenalty,
-    gradient_sensitivity,
+    projection_directions,
     unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.accounting import (
-    WithoutReplacementGaussianEvent,
+    calibrate_gaussian,
     calibrate_without_replacement,
 )
-from fairpriv_sklearn.linear_model._descent import accelerated_descent
+from fairpriv_sklearn.linear_model._bounded_slope import linked
 from fairpriv_sklearn.linear_model._objective import (
-    NOISE_RIDGE,
     FairLogisticLoss,
     minimise_without_noise,
 )
-from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.linear_model._preconditioned import (
+    LOSS_CURVATURE,
+    MOMENT_SHARE,
+    PENALTY_CURVATURE,
+    curvature,
+    intercept_column,
+    is_worth_moments,
+    number_of_steps,
+    preconditioned_descent,
+    shrunk_minimum,
+)
+from fairpriv_sklearn.linear_model._queries import (
+    FairGradient,
+    Geometry,
+    LossGradient,
+    SecondMoments,
+)
+from fairpriv_sklearn.mechanisms import noise_source
+
+# Number of records that public rules assume where the number is private.
+NOMINAL_RECORDS = 10_000
+# What `_read` leaves on the estimator for the rest of `fit`.
+_READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
 
 class DPWassersteinLogisticRegression(
@@ -125,9 +151,9 @@ class DPWassersteinLogisticRegression(
     min_group_size : int, default=None
         Public floor of the group sizes (with equalized odds: of every group and
         label), in place of noisy counts. Range: [1, 4194304].
-    n_directions : int, default=10
+    n_projections : int, default=None
         Number of random directions along which probability vectors of more than two
-        classes are compared.
+        classes are compared. None compares class by class, with less noise.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables are neighbours.
     sensitive_features : str, int, list or callable, default=None
@@ -217,18 +243,20 @@ class DPWassersteinLogisticRegression(
         delta=1e-5,
         fairness_weight=0.5,
         constraint="demographic_parity",
+        penalty="barycenter",
         C=1.0,
         fit_intercept=True,
         bounds=None,
         data_norm=None,
         classes=None,
-        max_iter=100,
+        class_weight=None,
+        max_iter=None,
         learning_rate=None,
         average=True,
         batch_size=None,
         group_sizes_public=False,
         min_group_size=None,
-        n_directions=10,
+        n_projections=None,
         neighboring="replace_one",
         sensitive_features=None,
         groups=None,
@@ -240,18 +268,20 @@ class DPWassersteinLogisticRegression(
         self.delta = delta
         self.fairness_weight = fairness_weight
         self.constraint = constraint
+        self.penalty = penalty
         self.C = C
         self.fit_intercept = fit_intercept
         self.bounds = bounds
         self.data_norm = data_norm
         self.classes = classes
+        self.class_weight = class_weight
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.average = average
         self.batch_size = batch_size
         self.group_sizes_public = group_sizes_public
         self.min_group_size = min_group_size
-        self.n_directions = n_directions
+        self.n_projections = n_projections
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
         self.groups = groups
@@ -259,16 +289,22 @@ class DPWassersteinLogisticRegression(
         self.random_state = random_state
         self.verbose = verbose
 
+    _renamed = {"n_directions": "n_projections"}
+    _intercept_share = 1.0
+
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
         "fit_intercept": BOUNDED_CONSTRAINTS["fit_intercept"],
         "constraint": [StrOptions({"demographic_parity", "equalized_odds"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
-        "learning_rate": [None, Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [None, Interval(Real, 1e-6, 1e6, closed="both")],
+        "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "batch_size": [None, Interval(Integral, 1, None, closed="left")],
         "group_sizes_public": ["boolean"],
-        "n_directions": [Interval(Integral, 1, None, closed="left")],
+        "n_projections": [None, Interval(Integral, 1, 512, closed="both")],
+        "penalty": [StrOptions({"pairs", "barycenter"})],
+        "class_weight": [None, dict],
     }
 
     @with_callbacks
@@ -292,28 +328,14 @@ class DPWassersteinLogisticRegression(
             The fitted model.
         """
         self._check_relation()
-        groups, X, facts = self._fit_groups(X, sensitive_features)
-        X = check_blind(self, X)
-        labels, self.classes_, fact = encode_labels(y, self.classes)
-        check_consistent_length(X, labels)
-        scaling, more_facts = self._public_scaling(X)
-        cells = self._cells(groups, len(labels), labels)
         noise = noise_source(self.random_state)
-
-        n_classes = len(self.classes_)
-        n_outputs = 1 if n_classes == 2 else n_classes
-        n_weights = (X.shape[1] + self.fit_intercept) * n_outputs
-        budget = self._budget(cells, n_weights)
-        guarantee = self._reserve_gradients(budget, [*facts, fact, *more_facts], noise)
-
-        targets = labels.astype(float) if n_classes == 2 else np.eye(n_classes)[labels]
-        with np.errstate(all="ignore"):
-            design = scaling.design(X, exact=self.epsilon != np.inf)
-            weights = self._descend(design, scaling, targets, cells, budget, noise)
-
-        self._publish_linear(weights.reshape(len(weights), -1), scaling)
-        self.n_iter_ = self.max_iter
-        self.privacy_ = guarantee
+        columns = self._read(X, y, sensitive_features)
+        rows = Rows(len(columns["y"]), **columns)
+        if self.epsilon == np.inf:
+            line = Release(Optimum.name, "gaussian", np.inf, self._n_weights)
+            self._fit_without_noise(self._open([line], noise), rows)
+        else:
+            self._fit_privately(rows, noise)
         return self
 
     def decision_function(self, X):
@@ -345,7 +367,13 @@ class DPWassersteinLogisticRegression(
         probabilities : ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
-        return class_probabilities(self.decision_function(X))
+        scores = self.decision_function(X)
+        if self.link_ == "logistic":
+            return class_probabilities(scores)
+        probabilities = linked(scores)
+        if scores.ndim == 1:
+            return np.column_stack([1 - probabilities, probabilities])
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict(self, X):
         """Most probable classes.
@@ -386,82 +414,312 @@ class DPWassersteinLogisticRegression(
         by_label = self.constraint == "equalized_odds"
         return "replace_one_in_cell" if by_label else "replace_one_in_group"
 
-    def _budget(self, cells: Cells, n_parameters: int) -> Budget:
-        if self.batch_size is None or self.epsilon == np.inf:
-            return super()._budget(cells, n_parameters)
-        q, n_draws = self._strata(cells).rate, self.max_iter * n_parameters
-        multiplier = calibrate_without_replacement(
-            self.epsilon, self.delta, q, self.max_iter, n_draws=n_draws
+    def _read(self, X, y, sensitive_features) -> dict:
+        """Private columns of a table; what is public about it goes to the estimator."""
+        groups, X, facts = self._fit_groups(X, sensitive_features)
+        X = check_blind(self, X)
+        labels, self.classes_, fact = encode_labels(y, self.classes)
+        check_consistent_length(X, labels)
+        self._scaling, more_facts = self._public_scaling(X)
+        self._facts = [*facts, fact, *more_facts]
+        self._class_weights = self._public_class_weights()
+        cells = self._cells(groups, len(labels), labels)
+        self._shape, self._n_model_features = cells.shape, X.shape[1]
+        if self.epsilon < np.inf:
+            with np.errstate(all="ignore"):
+                X = replace(self._scaling, fit_intercept=False).design(X).rows
+        return {"x": X, "y": labels, "cell": cells.codes}
+
+    def _public_class_weights(self):
+        """Weights of the classes relative to the largest, and the fact they are."""
+        weights = np.ones(len(self.classes_))
+        if self.class_weight is None:
+            return weights
+        for label, weight in self.class_weight.items():
+            at = np.flatnonzero(self.classes_ == label)
+            proper = isinstance(weight, Real) and 0 < weight < np.inf
+            if len(at) != 1 or not proper:
+                raise ValueError(
+                    "class_weight must map labels out of classes to positive numbers, "
+                    f"got {self.class_weight!r}; 'balanced' would read the data."
+                )
+            weights[at] = weight
+        self._facts.append(
+            public_fact("class_weight", self.class_weight, from_data=False)
         )
-        event = WithoutReplacementGaussianEvent(q, multiplier, self.max_iter, n_draws)
-        return Budget(event, 1 / multiplier)
+        return weights / weights.max()
 
-    def _strata(self, cells: Cells) -> _Strata:
-        """The public groups from which batches are drawn."""
-        if self.fairness_weight == 0 and not self.group_sizes_public:
-            strata = np.zeros(len(cells.groups), dtype=np.int64)
-        else:
-            strata = cells.codes
-        return _Strata.proportional(strata, math.prod(cells.shape), self.batch_size)
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _descend(self, design, scaling, targets, cells, budget, noise):
-        """The weights of the scaled features, by noisy gradient descent."""
-        binary = targets.ndim == 1
-        start = np.zeros((design.shape[1], *targets.shape[1:]))
-        directions = None
-        if not binary:
-            normals = noise.standard_normal((targets.shape[1], self.n_directions))
-            directions = unit_range_directions(normals)
-        sizes = self._public_sizes(cells, budget, noise)
-        ridge = np.zeros((design.shape[1],) + (1,) * (start.ndim - 1))
-        ridge[: design.shape[1] - self.fit_intercept] = 1 / (self.C * sizes.n_records)
-        objective = FairLogisticLoss(
-            design,
-            targets,
-            1 / sizes.n_records,
-            self.fairness_weight,
-            WassersteinPenalty(cells.groups, cells.labels, sizes.floors, directions),
-        )
-        if self.epsilon == np.inf:
-            return minimise_without_noise(objective, start, ridge)
-
-        draw = None
-        if self.batch_size is not None:
-            strata = self._strata(cells)
-            sizes = strata.batch_sizes(cells.shape)
-
-            def draw():
-                return objective.take(*strata.draw(noise), sizes.floors)
-
-        sensitivity = gradient_sensitivity(
-            row_norm=scaling.row_norm,
-            fairness_weight=self.fairness_weight,
-            n_records=sizes.n_records,
-            floors=sizes.floors,
+    def _open(self, plan, noise, *, n_steps: int = 0) -> PrivacyFilter:
+        """Reserve a plan."""
+        facts = list(self._facts)
+        if self._relation() in SIZES_PUBLIC:
+            facts.append("the number of records of each group, and label if compared")
+        if self.min_group_size is not None:
+            fact = public_fact("min_group_size", self.min_group_size, from_data=False)
+            facts.append(fact)
+        wall = PrivacyFilter(
+            self,
+            plan,
+            delta=self.delta,
             neighboring=self._relation(),
-            n_outputs=1 if binary else targets.shape[1],
+            mechanism=f"{n_steps} noisy gradients of loss and penalty"
+            if n_steps
+            else "the exact minimum of the objective",
+            facts=facts,
+            noise=noise,
+            ledger=self.ledger,
         )
-        mechanism = GaussianMechanism(sensitivity, budget.mu_step, start.size)
-        progress = Progress(self, self.max_iter)
+        wall.reserve()
+        return wall
+
+    def _fit_privately(self, rows: Rows, noise) -> None:
+        strata = None if self.batch_size is None else self._strata(rows)
+        # Under add/remove the rules of public numbers assume a table of some size.
+        counted = self._relation() == "add_remove"
+        n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
+        geometry = self._geometry(n_assumed)
+        plan = self._plan(geometry, n_assumed, strata)
+        wall = self._open(plan.lines, noise, n_steps=plan.n_steps)
+
+        directions = None
+        if geometry.n_outputs > 1 and self.n_projections is not None:
+            normals = noise.standard_normal((geometry.n_outputs, self.n_projections))
+            directions = projection_directions(normals)
+        sizes = self._sizes(wall, rows, plan.n_counts)
+        hessian = self._hessian(wall, rows, geometry, sizes, plan.has_moments)
+        query = self._gradient_query(geometry, sizes, strata, directions)
+        progress = Progress(self, plan.n_steps)
 
         def noisy_gradient(weights):
-            current = objective if draw is None else draw()
-            gradient = mechanism.release(current.gradient(weights), noise)
+            batch = rows if strata is None else strata.draw(wall, rows, noise)
+            gradient = wall.release(query, batch, weights)
             progress.step()
             return gradient
 
-        # Noise of the whole fit, as if all steps had looked at the same weights.
-        noise_scale = mechanism.scale / math.sqrt(self.max_iter)
-        weights = accelerated_descent(
+        ridge = np.full(geometry.n_columns, min(1e50, 1 / (self.C * sizes.n_records)))
+        if self.fit_intercept:
+            ridge[-1] = 0.0
+        b, remaining = preconditioned_descent(
             noisy_gradient,
-            start,
-            penalty=ridge + NOISE_RIDGE * start.size * noise_scale**2,
-            step_size=self.learning_rate or (4 if binary else 2) / scaling.row_norm**2,
-            max_iter=self.max_iter,
+            hessian,
+            n_outputs=geometry.n_outputs,
+            ridge=ridge,
+            noise=wall.scale(query),
+            max_iter=plan.n_steps,
             average=self.average,
         )
         progress.close()
-        return weights
+        weights = shrunk_minimum(
+            b, hessian, ridge=ridge, noise=remaining, fit_intercept=self.fit_intercept
+        )
+        self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
+
+    def _geometry(self, n_assumed: float) -> Geometry:
+        """Shape of the rows; sets the size of the intercept's column."""
+        scaling, constant = self._scaling, 0.0
+        if self.fit_intercept:
+            mu = calibrate_gaussian(self.epsilon, self.delta)
+            wanted = intercept_column(scaling.data_norm, mu, n_assumed)
+            self._scaling = scaling = replace(scaling, intercept=wanted)
+            constant = scaling.constant
+        return Geometry(
+            self._n_model_features,
+            self._n_outputs,
+            scaling.unit,
+            scaling.data_norm,
+            constant,
+        )
+
+    def _plan(self, geometry: Geometry, n_assumed: float, strata) -> _Plan:
+        """What is released, at which share of the budget; public numbers only."""
+        n_weights = geometry.n_columns * geometry.n_outputs
+        if strata is not None:
+            n_steps = self.max_iter or 100
+            multiplier = calibrate_without_replacement(
+                self.epsilon,
+                self.delta,
+                strata.rate,
+                n_steps,
+                n_draws=n_steps * n_weights,
+            )
+            line = Release(
+                LossGradient.name,
+                "gaussian",
+                1 / multiplier,
+                n_weights,
+                times=n_steps,
+                sampling=("without_replacement", strata.rate),
+            )
+            return _Plan([line], n_steps, 0, has_moments=False)
+        mu = calibrate_gaussian(self.epsilon, self.delta)
+        n_steps = self.max_iter or number_of_steps(mu, n_assumed)
+        has_moments = is_worth_moments(
+            geometry.n_columns, geometry.row_norm, mu, n_assumed
+        )
+        n_moments = SecondMoments(geometry, 1.0).n_coordinates if has_moments else 0
+        n_counts = self._n_counts()
+        n_draws = n_counts + n_moments + n_steps * n_weights
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        lines = []
+        if n_counts:
+            name = CellCounts.name if n_counts > 1 else Count.name
+            lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
+            mu *= math.sqrt(1 - COUNT_SHARE**2)
+        if has_moments:
+            share = math.sqrt(MOMENT_SHARE) * mu
+            lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
+            mu *= math.sqrt(1 - MOMENT_SHARE)
+        step = mu / math.sqrt(n_steps)
+        lines.append(
+            Release(LossGradient.name, "gaussian", step, n_weights, times=n_steps)
+        )
+        return _Plan(lines, n_steps, n_counts, has_moments)
+
+    def _fit_without_noise(self, wall, rows: Rows) -> None:
+        query = Optimum(self._noiseless_minimum, self._n_weights)
+        self._publish_fit(wall.release(query, rows), 0, "logistic", wall)
+
+    @property
+    def _n_weights(self) -> int:
+        return (self._n_model_features + self.fit_intercept) * self._n_outputs
+
+    def _noiseless_minimum(self, rows: Rows):
+        """Weights that minimise the objective with the logistic (softmax) loss."""
+        table, n_records = rows.whole(), rows.n_rows
+        n_outputs = self._n_outputs
+        y = table.y
+        targets = y.astype(float) if n_outputs == 1 else np.eye(n_outputs)[y]
+        design = self._scaling.design(table.x, exact=False)
+        directions = None
+        if n_outputs > 1:
+            normals = noise_source(0).standard_normal((n_outputs, 10))
+            directions = unit_range_directions(normals)
+        groups, labels = table.cell % self._shape[1], table.cell // self._shape[1]
+        counts = np.bincount(table.cell, minlength=math.prod(self._shape))
+        floors = np.maximum(counts, 1).reshape(self._shape)
+        penalty = WassersteinPenalty(groups, labels, floors, directions, self.penalty)
+        weights = self._class_weights[y] / n_records
+        objective = FairLogisticLoss(
+            design, targets, weights, self.fairness_weight, penalty
+        )
+        start = np.zeros((design.shape[1], *targets.shape[1:]))
+        ridge = np.zeros((design.shape[1],) + (1,) * (start.ndim - 1))
+        ridge[: design.shape[1] - self.fit_intercept] = 1 / (self.C * n_records)
+        found = minimise_without_noise(objective, start, ridge)
+        return found.reshape(len(found), -1)
+
+    def _publish_fit(self, weights, n_steps: int, link: str, wall) -> None:
+        """Publish what the wall released, and forget what only `fit` needed."""
+        self._publish_linear(weights, self._scaling)
+        self.n_iter_, self.link_ = n_steps, link
+        for name in _READ:
+            delattr(self, name)
+        self.privacy_ = wall.guarantee()
+
+    def _n_counts(self) -> int:
+        """Noisy counts that are released first: one per cell, the total, or none."""
+        relation = self._relation()
+        if relation in SIZES_PUBLIC:
+            return 0
+        pairs = self.fairness_weight > 0 and self.penalty == "pairs"
+        if pairs and self.min_group_size is None:
+            return math.prod(self._shape)
+        return int(relation == "add_remove")
+
+    def _sizes(self, wall, rows: Rows, n_counts: int) -> Sizes:
+        """Public sizes: what the loss is divided by, and the floors of the cells."""
+        floors = np.full(self._shape, self.min_group_size or 1)
+        if wall.neighboring in SIZES_PUBLIC:
+            counts = np.bincount(rows.whole().cell, minlength=floors.size)
+            return Sizes(rows.n_rows, np.maximum(counts, 1).reshape(self._shape))
+        n_records = rows.n_rows
+        if n_counts:
+            query = CellCounts(n_counts) if n_counts > 1 else Count()
+            noisy = wall.release(query, rows)
+            # A group that drowns in the noise of its count is filled with dummies up
+            # to that noise: cheaper than the noise that a floor of one would need.
+            least = max(1.0, 2 * wall.scale(query))
+            if n_counts > 1:
+                floors = np.clip(np.rint(noisy), least, LARGEST_FLOOR)
+                floors = np.ceil(floors).astype(np.int64).reshape(self._shape)
+            if wall.neighboring == "add_remove":
+                n_records = max(float(noisy.sum()), least)
+        if wall.neighboring == "replace_one":
+            floors = np.minimum(floors, max(1, rows.n_rows))
+        return Sizes(n_records, floors)
+
+    def _hessian(self, wall, rows: Rows, geometry: Geometry, sizes: Sizes, moments):
+        """Public stand-in for the Hessian, from noisy second moments if planned."""
+        matrix, noise = None, 0.0
+        if moments:
+            query = SecondMoments(geometry, sizes.n_records)
+            matrix = query.matrix(wall.release(query, rows))
+            noise = wall.scale(query)
+        alpha = self.fairness_weight
+        return curvature(
+            matrix,
+            noise,
+            n_columns=geometry.n_columns,
+            row_norm=geometry.row_norm,
+            constant=geometry.constant,
+            factor=((1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE)
+            / (self.learning_rate or 1.0),
+        )
+
+    def _gradient_query(self, geometry, sizes: Sizes, strata, directions):
+        """What is asked in every step."""
+        weights = None
+        if strata is not None:
+            sizes, weights = strata.batch_sizes(self._shape), strata.cell_weights()
+        common = (geometry, sizes.n_records, self._class_weights, weights)
+        if self.fairness_weight == 0:
+            return LossGradient(*common)
+        penalty = GroupPenalty(
+            self._shape, self.penalty, sizes.floors, sizes.n_records, directions
+        )
+        return FairGradient(*common, self.fairness_weight, penalty)
+
+    def _strata(self, rows: Rows) -> _Strata:
+        """The public groups from which batches are drawn."""
+        cell = rows.whole().cell
+        if self.fairness_weight == 0 and not self.group_sizes_public:
+            cell = np.zeros(len(cell), dtype=np.int64)
+        return _Strata.proportional(cell, math.prod(self._shape), self.batch_size)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Lines of the plan, and what the fit needs to know of them."""
+
+    lines: list
+    n_steps: int
+    n_counts: int
+    has_moments: bool
+
+
+@dataclass(frozen=True)
+class Optimum(Query):
+    """The minimum itself, for fits that add no noise and claim nothing."""
+
+    name = "weights"
+    theorem = "user_guide/linear_models:without-noise"
+
+    minimum: Callable
+    n_weights: int
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_weights
+
+    def sensitivity(self, neighboring: str) -> float:
+        return 1.0  # of no use: there is no noise
+
+    def of_rows(self, rows: Rows, state):
+        return self.minimum(rows)
 
 
 @dataclass(frozen=True)
@@ -497,10 +755,15 @@ class _Strata:
         floors = np.maximum(self.drawn, 1).reshape(shape)
         return Sizes(1 / self.weights().max(), floors)
 
-    def draw(self, noise) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of a batch and their weights."""
+    def cell_weights(self) -> np.ndarray:
+        """Weights of the records relative to the largest."""
+        weights = self.weights()
+        return weights / weights.max()
+
+    def draw(self, wall, rows: Rows, noise) -> Rows:
+        """Rows of a batch."""
         chosen = [
-            rows[noise.choice(len(rows), drawn)]
-            for rows, drawn in zip(self.rows, self.drawn, strict=True)
+            own[noise.choice(len(own), drawn)]
+            for own, drawn in zip(self.rows, self.drawn, strict=True)
         ]
-        return np.concatenate(chosen), np.repeat(self.weights(), self.drawn)
+        return wall.draw(rows, np.concatenate(chosen), self.rate)

@@ -1,0 +1,49 @@
+r"""The logistic loss with its slope cut off, and what its scores mean.
+
+The slope :math:`\sigma(s) - y`, cut off at 1/2 and -1/2, does not decrease in s: it is
+the derivative of a convex loss [1]_, and one record changes a sum of such slopes half
+as much. Where the score is unrestricted the expected slope vanishes at the score with
+
+.. math:: \eta = \frac{2 p}{1 + 2 p}, \qquad p = \sigma(s) \le \tfrac12,
+
+and mirrored above, :math:`\eta` the probability of the label: that is the link.
+
+References
+----------
+.. [1] S. Song, T. Steinke, O. Thakkar, A. Thakurta. "Evading the Curse of
+   Dimensionality in Unconstrained Private GLMs". AISTATS, 2021.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+
+SLOPE = 0.5
+"""Where slopes are cut off; below it no link would exist."""
+
+LINK_SLOPE = 1 / 6
+"""Largest derivative of the link, at p = 1/4."""
+
+
+def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
+    """Derivative of the loss in each score; `is_class` is 0 or 1, of the same shape."""
+    slopes = expit(scores)
+    slopes -= is_class
+    return np.clip(slopes, -SLOPE, SLOPE, out=slopes)
+
+
+def linked(scores: Floats) -> Floats:
+    """Probabilities that the scores stand for."""
+    p = expit(-np.abs(scores))
+    tail = 2 * p / (1 + 2 * p)
+    return np.where(scores > 0, 1 - tail, tail)
+
+
+def link_slopes(scores: Floats) -> Floats:
+    """Derivative of :func:`linked`."""
+    p = expit(-np.abs(scores))
+    return 2 * p * (1 - p) / (1 + 2 * p) ** 2

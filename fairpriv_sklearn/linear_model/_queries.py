@@ -1,0 +1,288 @@
+"""What the noisy gradients ask of private rows: sums in exact integers.
+
+A record with scaled features and the constant of the intercept, z, :math:`|z| \\le R`,
+has one bounded slope for each output (one for two classes, else one per class).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._training._design import (
+    BITS,
+    UNIT,
+    block_rows,
+    dense_block,
+    exact_weights,
+    from_units,
+    to_units,
+)
+from fairpriv_sklearn._training._penalty import ROUNDING, WassersteinPenalty
+from fairpriv_sklearn._wall import Query, Rows
+from fairpriv_sklearn.linear_model._bounded_slope import (
+    LINK_SLOPE,
+    SLOPE,
+    bounded_slopes,
+    link_slopes,
+    linked,
+)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Of sums over at most 2**32 records, closed by three roundings, both tables together.
+CLOSING = 1e-5
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Public shape of the rows and of the weights.
+
+    Attributes
+    ----------
+    n_features : int
+    n_outputs : int
+        1 for two classes, else the number of classes.
+    unit : float
+        Power of two: features are the stored rows times this.
+    data_norm : float
+        Bound of the norm of a row's features.
+    constant : float
+        Entry of the intercept's column, which no table stores; 0 without intercept.
+    """
+
+    n_features: int
+    n_outputs: int
+    unit: float
+    data_norm: float
+    constant: float
+
+    @property
+    def n_columns(self) -> int:
+        return self.n_features + (self.constant > 0)
+
+    @property
+    def row_norm(self) -> float:
+        """Bound R of the norm of a row, the constant included."""
+        return math.hypot(self.data_norm, self.constant)
+
+    def scores(self, rows, weights: Floats) -> Floats:
+        """Scores of some rows, functions of the row alone; (n_rows, n_outputs)."""
+        d = self.n_features
+        scaled = exact_weights(weights[:d] * self.unit, self.data_norm / self.unit)
+        if self.n_outputs == 1:
+            scores = (dense_block(rows) @ scaled[:, 0])[:, None]
+        else:
+            scores = dense_block(rows) @ scaled
+        return scores + self.constant * weights[-1] if self.constant else scores
+
+    def sums(self, rows, coefficients: Floats) -> Floats:
+        """Sums of integer coefficients times rows, in units of the stored rows."""
+        products = np.asarray(dense_block(rows).T @ coefficients)
+        if self.constant:
+            products = np.vstack([products, coefficients.sum(axis=0)])
+        return products
+
+    def in_units(self, sums: Floats) -> Floats:
+        """Scale closed sums of features and of the constant."""
+        scale = np.full(self.n_columns, self.unit)
+        if self.constant:
+            scale[-1] = self.constant
+        return sums * scale.reshape((-1,) + (1,) * (sums.ndim - 1))
+
+
+@dataclass(frozen=True)
+class SecondMoments(Query):
+    r"""Means of :math:`z z^\top`, without the constant's square, which is public.
+
+    The upper triangle, off-diagonal entries times :math:`\sqrt2`: its norm is the
+    Frobenius norm of the matrix.
+    """
+
+    name = "second moments"
+    theorem = "user_guide/linear_models:proof-second-moments"
+
+    geometry: Geometry
+    n_records: float
+
+    @property
+    def block_rows(self) -> int:
+        return block_rows(self.geometry.n_features)
+
+    @property
+    def n_coordinates(self) -> int:
+        d = self.geometry.n_features
+        return d * (d + 1) // 2 + d * (self.geometry.constant > 0)
+
+    def sensitivity(self, neighboring: str) -> float:
+        r"""Return R^2 for one record, and :math:`\sqrt2 R^2` for two."""
+        square = self.geometry.row_norm**2 / self.n_records
+        return math.sqrt(rows_changed(neighboring)) * square * (1 + CLOSING)
+
+    def of_block(self, block, state) -> Integers:
+        rows = dense_block(block.x)
+        square = rows.T @ rows
+        if hasattr(square, "toarray"):
+            square = square.toarray()
+        means = np.asarray(rows.sum(axis=0)).ravel()
+        return to_units(np.concatenate([square.ravel(), means]))
+
+    def value(self, total, state) -> Floats:
+        d, geometry = self.geometry.n_features, self.geometry
+        sums = from_units(total) / self.n_records
+        upper = np.triu_indices(d)
+        square = sums[: d * d].reshape(d, d)[upper] * geometry.unit**2
+        square *= np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+        if not geometry.constant:
+            return square
+        cross = math.sqrt(2) * geometry.constant * geometry.unit * sums[d * d :]
+        return np.concatenate([square, cross])
+
+    def matrix(self, released: Floats) -> Floats:
+        """The symmetric matrix of (n_columns, n_columns) released numbers."""
+        d, constant = self.geometry.n_features, self.geometry.constant
+        k = self.geometry.n_columns
+        matrix = np.zeros((k, k))
+        matrix[np.triu_indices(d)] = released[: d * (d + 1) // 2]
+        if constant:
+            matrix[:d, d] = released[d * (d + 1) // 2 :]
+            matrix[d, d] = constant**2
+        diagonal = np.diag(np.diag(matrix))
+        off_diagonal = (matrix - diagonal) / math.sqrt(2)
+        return diagonal + off_diagonal + off_diagonal.T
+
+
+@dataclass(frozen=True)
+class LossGradient(Query):
+    """Gradient of the weighted mean of the bounded-slope losses.
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_records : float
+        What the sum is divided by.
+    class_weights : ndarray of shape (n_classes,)
+        Public, at most 1.
+    cell_weights : ndarray of shape (n_cells,) or None
+        Public, at most 1.
+    """
+
+    name = "gradients"
+    theorem = "user_guide/linear_models:proof-loss"
+
+    geometry: Geometry
+    n_records: float
+    class_weights: Floats = field(repr=False)
+    cell_weights: Floats | None = field(default=None, repr=False)
+
+    @property
+    def block_rows(self) -> int:
+        return block_rows(self.geometry.n_features)
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.geometry.n_columns * self.geometry.n_outputs
+
+    def loss_sensitivity(self, neighboring: str) -> float:
+        r"""Half of :math:`\sqrt K R / n` for each record that differs."""
+        bound = SLOPE * math.sqrt(self.geometry.n_outputs) * self.geometry.row_norm
+        return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
+
+    def sensitivity(self, neighboring: str) -> float:
+        return self.loss_sensitivity(neighboring)
+
+    def slopes(self, scores: Floats, y: Integers, cell) -> Floats:
+        """Weighted slopes of the losses of some records."""
+        n_outputs = self.geometry.n_outputs
+        classes = np.arange(n_outputs) if n_outputs > 1 else np.ones(1, dtype=np.int64)
+        slopes = bounded_slopes(scores, y[:, None] == classes)
+        slopes *= self.class_weights[y][:, None]
+        if self.cell_weights is not None:
+            slopes *= self.cell_weights[cell][:, None]
+        return slopes
+
+    def of_block(self, block, state) -> Integers:
+        scores = self.geometry.scores(block.x, state)
+        slopes = self.slopes(scores, block.y, block.cell)
+        slopes *= 2.0**BITS
+        # Scaling by a power of two is exact, and cheaper after the product.
+        sums = self.geometry.sums(block.x, np.trunc(slopes, out=slopes))
+        return to_units(sums * UNIT)
+
+    def value(self, total, state) -> Floats:
+        return self.geometry.in_units(from_units(total)) / self.n_records
+
+
+@dataclass(frozen=True)
+class FairGradient(LossGradient):
+    """Gradient of (1 - alpha) loss + alpha penalty; the penalty couples the records.
+
+    Attributes
+    ----------
+    fairness_weight : float
+        alpha.
+    penalty : WassersteinPenalty
+        Public: its floors, form and directions.
+    """
+
+    theorem = "user_guide/linear_models:proof-penalty"
+
+    fairness_weight: float = 0.0
+    penalty: WassersteinPenalty | None = None
+
+    @property
+    def max_rows(self) -> int:
+        return self.penalty.max_records
+
+    def sensitivity(self, neighboring: str) -> float:
+        alpha, R = self.fairness_weight, self.geometry.row_norm
+        pull = self.penalty.sensitivity(LINK_SLOPE * R, neighboring)
+        if self.geometry.n_outputs > 1 and self.penalty.directions is None:
+            # One penalty per output, averaged: orthogonal parts of the gradient.
+            pull /= math.sqrt(self.geometry.n_outputs)
+        loss = self.loss_sensitivity(neighboring)
+        return ((1 - alpha) * loss + alpha * pull) * (1 + ROUNDING)
+
+    def of_rows(self, rows: Rows, state) -> Floats:
+        blocks = [rows.block(slice(0, 0)), *rows.blocks(self.block_rows)]
+        scores = np.concatenate([self.geometry.scores(b.x, state) for b in blocks])
+        y = np.concatenate([block.y for block in blocks])
+        cell = np.concatenate([block.cell for block in blocks])
+        coefficients = self._coefficients(scores, y, cell)
+        total, start = 0, 0
+        for block in blocks:
+            part = slice(start, start + block.n_rows)
+            total = total + self._sums(block.x, coefficients[part])
+            start = part.stop
+        return self.geometry.in_units(from_units(total)) * self._unit
+
+    def _coefficients(self, scores: Floats, y: Integers, cell: Integers) -> Floats:
+        """Coefficients of the records in the gradient, in units of `_unit`."""
+        alpha = self.fairness_weight
+        pull = self.penalty.pulls(linked(scores), cell) * link_slopes(scores)
+        loss = self.slopes(scores, y, cell) * ((1 - alpha) / self.n_records)
+        return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)
+
+    @property
+    def _unit(self) -> float:
+        """Power of two that no coefficient exceeds."""
+        alpha = self.fairness_weight
+        largest = (1 - alpha) * SLOPE / self.n_records
+        largest += alpha * LINK_SLOPE * self.penalty.largest_pull
+        return 2.0 ** math.ceil(math.log2(largest))
+
+    def _sums(self, rows, coefficients: Floats) -> Integers:
+        """Sums with coefficients rounded to multiples of 2**-40, in two digits."""
+        digits = coefficients * 2.0**BITS
+        first = np.rint(digits)
+        second = np.rint((digits - first) * 2.0**BITS)
+        high = to_units(self.geometry.sums(rows, first) * UNIT)
+        low = to_units(self.geometry.sums(rows, second) * UNIT)
+        # The second digit counts 2**20 times less: its halves move one place down.
+        carry = low[0]
+        return np.stack([high[0], high[1] + carry, low[1]])
