@@ -61,15 +61,16 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         Whether to fit an intercept. Without one the prediction at the centre of
         `bounds` is the centre of `target_bounds`.
     bounds : tuple (low, high), default=None
-        Public bounds of the features, numbers or arrays of shape (n_features,), in
-        units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are if `data_norm` is given, else the
-        bounds are read from the data, with a `PrivacyLeakWarning`.
+        Public bounds of the features, each a number or an array of shape
+        (n_features,), in units of the features. Features are clipped to them, centred,
+        and scaled to [-1, 1]. None: features are taken as they are.
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: a norm that few rows of independent uniform features exceed,
-        :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`; and
-        :math:`\sqrt d`, no shortening, if `epsilon` is infinite.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them a
+        norm that few rows of independent uniform features exceed,
+        :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
+        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
     target_bounds : tuple (low, high), default=None
         Public bounds of the target, to which it is clipped. None reads them from the
         data, with a `PrivacyLeakWarning`.
@@ -95,7 +96,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     Warns
     -----
     PrivacyLeakWarning
-        If bounds are read from the data.
+        If `target_bounds` is read from the data.
 
     See Also
     --------

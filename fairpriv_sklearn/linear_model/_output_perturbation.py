@@ -77,15 +77,16 @@ class DPOutputPerturbationLogisticRegression(
         Whether to add an intercept. Without one the score is zero at the centre of
         `bounds`.
     bounds : tuple (low, high), default=None
-        Public bounds of the features, numbers or arrays of shape (n_features,), in
-        units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are if `data_norm` is given, else the
-        bounds are read from the data, with a `PrivacyLeakWarning`.
+        Public bounds of the features, each a number or an array of shape
+        (n_features,), in units of the features. Features are clipped to them, centred,
+        and scaled to [-1, 1]. None: features are taken as they are.
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: a norm that few rows of independent uniform features exceed,
-        :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`; and
-        :math:`\sqrt d`, no shortening, if `epsilon` is infinite.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them a
+        norm that few rows of independent uniform features exceed,
+        :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
+        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
     classes : array-like of shape (n_classes,), default=None
         Public list of the labels. None reads it from the data, with a
         `PrivacyLeakWarning`.
@@ -114,11 +115,11 @@ class DPOutputPerturbationLogisticRegression(
     Warns
     -----
     PrivacyLeakWarning
-        If `classes` or the bounds are read from the data.
+        If `classes` is read from the data.
 
     See Also
     --------
-    DPWassersteinLogisticRegression : Noisy gradients; more accurate, and fair.
+    DPWassersteinLogisticRegression : Noisy gradients of a bounded loss, and fair.
     fairpriv_sklearn.postprocessing.DP2DPClassifier : Repairs such a model.
 
     Notes
