@@ -769,14 +769,14 @@ def test_a_named_column_of_a_frame_is_no_feature():
 
 def test_leaks_of_the_winner_are_told():
     X, y, group = fair_table(300)
-    search = DPGridSearchCV(logistic(bounds=None), {"C": [1.0]}, random_state=0)
-    with pytest.warns(PrivacyLeakWarning, match="bounds"):
+    search = DPGridSearchCV(logistic(classes=None), {"C": [1.0]}, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
         search.fit(X, y, sensitive_features=group)
-    assert search.privacy_.conditional_on == ("bounds",)
+    assert search.privacy_.conditional_on == ("classes",)
     assert search.privacy_.epsilon_if_public == 1.0 < search.privacy_.epsilon
-    with pytest.warns(PrivacyLeakWarning, match="bounds"):
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
         dp_cross_validate(
-            logistic(bounds=None), X, y, sensitive_features=group, random_state=0
+            logistic(classes=None), X, y, sensitive_features=group, random_state=0
         )
 
 

@@ -92,9 +92,9 @@ class DPWassersteinLogisticRegression(
     (epsilon, delta)-DP for the records (x, y, a), composed exactly: noisy second
     moments of the features (a tenth of the squared Gaussian-DP parameter, left out by a
     rule of public numbers where they would tell nothing), then `max_iter` full-batch
-    gradients with Gaussian noise. With rows of norm at most R and K = 1 output for two classes,
-    else one for each, replacing a record, its group included, changes a gradient by at
-    most
+    gradients with Gaussian noise. With rows of norm at most R and K = 1 output for two
+    classes, else one for each, replacing a record, its group included, changes a
+    gradient by at most
 
     .. math::
         \Delta = (1 - \alpha) \frac{\sqrt K R}{n} + \alpha \frac{R}{6 \sqrt K}\,

@@ -1,0 +1,423 @@
+"""What one record can change at the wall: queries of the noisy gradients."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from _audit import gaussian_audit
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.special import expit
+
+from fairpriv_sklearn._training._counts import CellCounts, Count
+from fairpriv_sklearn._training._design import UNIT
+from fairpriv_sklearn._training._penalty import (
+    GroupPenalty,
+    WassersteinPenalty,
+    projection_directions,
+)
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn.linear_model._bounded_slope import (
+    LINK_SLOPE,
+    SLOPE,
+    bounded_slopes,
+    link_slopes,
+    linked,
+)
+from fairpriv_sklearn.linear_model._queries import (
+    FairGradient,
+    Geometry,
+    LossGradient,
+    SecondMoments,
+)
+from fairpriv_sklearn.mechanisms import noise_source
+
+RELATIONS = ["replace_one", "add_remove"]
+
+
+def grid(X):
+    """Rows of norm at most 1 on the grid."""
+    X = X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9))
+    return np.trunc(X / UNIT) * UNIT
+
+
+def geometry(d, n_outputs=1, constant=0.25):
+    return Geometry(d, n_outputs, 1.0, 1.0, constant)
+
+
+def rows_of(X, y, cell=None):
+    cell = np.zeros(len(y), dtype=np.int64) if cell is None else cell
+    return Rows(len(y), x=X, y=y, cell=cell)
+
+
+def neighbour(rng, X, y, cell, relation, n_classes=2, n_cells=1):
+    """One record replaced or removed, and the rows in another order."""
+    order = rng.permutation(len(y))
+    X, y, cell = X[order].copy(), y[order].copy(), cell[order].copy()
+    if relation == "add_remove":
+        return X[1:], y[1:], cell[1:]
+    X[0] = rng.choice([X[0], -X[0], grid(rng.normal(size=(1, X.shape[1])))[0]])
+    y[0], cell[0] = rng.integers(n_classes), rng.integers(n_cells)
+    return X, y, cell
+
+
+# ------------------------------------------------------------------------- the loss
+
+
+def test_the_loss_is_convex_and_its_slope_bounded():
+    scores = np.linspace(-40, 40, 2001)
+    for label in (0, 1):
+        slopes = bounded_slopes(scores, np.full(scores.shape, label))
+        assert (np.diff(slopes) >= 0).all()
+        assert np.abs(slopes).max() == SLOPE
+
+
+def test_the_link_is_where_the_expected_slope_vanishes():
+    scores = np.linspace(-8, 8, 401)
+    probability = linked(scores)
+    zero, one = (bounded_slopes(scores, np.full(scores.shape, k)) for k in (0, 1))
+    assert_allclose(probability * one + (1 - probability) * zero, 0, atol=1e-15)
+    assert (np.diff(probability) > 0).all()
+    p = expit(-np.abs(scores))
+    assert_allclose(np.minimum(probability, 1 - probability), 2 * p / (1 + 2 * p))
+
+
+def test_the_slope_of_the_link_is_at_most_a_sixth():
+    scores = np.linspace(-8, 8, 4001)
+    slopes = link_slopes(scores)
+    numeric = np.gradient(linked(scores), scores)
+    away = np.abs(scores) > 0.01  # the second derivative jumps at 0
+    assert_allclose(slopes[away][1:-1], numeric[away][1:-1], atol=1e-5)
+    assert LINK_SLOPE * (1 - 1e-5) < slopes.max() <= LINK_SLOPE
+
+
+# ---------------------------------------------------------------- gradients and moments
+
+
+def loss_gradient(n, d=3, n_outputs=1, class_weights=None):
+    classes = 2 if n_outputs == 1 else n_outputs
+    weights = np.ones(classes) if class_weights is None else np.array(class_weights)
+    return LossGradient(geometry(d, n_outputs), float(n), weights)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, np.float32])
+def test_gradients_are_what_the_formula_says(n_outputs, container):
+    rng = np.random.default_rng(0)
+    n, d, classes = 5000, 4, max(2, n_outputs)
+    X, y = grid(rng.normal(size=(n, d))), rng.integers(0, classes, n)
+    weights = rng.normal(size=(d + 1, n_outputs))
+    class_weights = np.linspace(0.5, 1, classes)
+    query = loss_gradient(n, d, n_outputs, class_weights)
+    got = query.of_rows(rows_of(container(X), y), weights)
+    Z = np.column_stack([X, np.full(n, 0.25)])
+    outputs = [1] if n_outputs == 1 else range(n_outputs)
+    is_class = y[:, None] == np.array(outputs)
+    slopes = np.clip(expit(Z @ weights) - is_class, -0.5, 0.5)
+    assert_allclose(got, Z.T @ (class_weights[y][:, None] * slopes) / n, atol=2e-6)
+
+
+def test_sums_do_not_know_order_or_blocks():
+    rng = np.random.default_rng(1)
+    X, y = grid(rng.normal(size=(9001, 5))), rng.integers(0, 2, 9001)
+    weights, order = rng.normal(size=(6, 1)), rng.permutation(9001)
+    for query in (loss_gradient(9001, 5), SecondMoments(geometry(5), 9001.0)):
+        whole = query.of_rows(rows_of(X, y), weights)
+        assert_array_equal(query.of_rows(rows_of(X[order], y[order]), weights), whole)
+        state = weights
+        total = sum(
+            query.of_block(rows_of(X, y).block(slice(a, min(a + 700, 9001))), state)
+            for a in range(0, 9001, 700)
+        )
+        assert_array_equal(query.value(total, state), whole)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("n_outputs", [1, 3, 4])
+def test_loss_gradients_stay_below_their_bound_and_reach_it(relation, n_outputs):
+    rng = np.random.default_rng(2)
+    n, d, classes, largest = 8, 3, max(2, n_outputs), 0.0
+    query = loss_gradient(n, d, n_outputs)
+    bound = query.sensitivity(relation)
+    for _ in range(300):
+        X, y = grid(3 * rng.normal(size=(n, d))), rng.integers(0, classes, n)
+        weights = rng.choice([0, 1, 30]) * rng.normal(size=(d + 1, n_outputs))
+        if n_outputs > 1 and rng.random() < 0.5:
+            # A record of no score's class but one: all other slopes at their end.
+            weights[:], weights[-1] = 0.0, 400.0
+        zero = np.zeros(n, dtype=np.int64)
+        other = neighbour(rng, X, y, zero, relation, classes)
+        change = query.of_rows(rows_of(X, y), weights)
+        change = change - query.of_rows(rows_of(*other), weights)
+        largest = max(largest, np.linalg.norm(change))
+    assert largest <= bound
+    # With an intercept two opposite rows agree in one column.
+    assert largest >= (0.95 if n_outputs == 1 or relation == "add_remove" else 0.8) * (
+        bound * (1 if n_outputs == 1 else math.sqrt((n_outputs - 1) / n_outputs))
+    )
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_second_moments_stay_below_their_bound_and_reach_it(relation):
+    rng = np.random.default_rng(3)
+    query, largest = SecondMoments(geometry(3), 6.0), 0.0
+    for k in range(300):
+        X = grid(5 * rng.normal(size=(6, 3)))
+        if k % 2:
+            X = np.eye(3)[rng.integers(0, 3, 6)]
+        y = np.zeros(6, dtype=np.int64)
+        other = X[1:].copy() if relation == "add_remove" else X.copy()
+        if relation == "replace_one":
+            other[0] = np.roll(X[0], 1) * [1, -1, 1]
+        change = query.of_rows(rows_of(X, y), None) - query.of_rows(
+            rows_of(other, y[: len(other)]), None
+        )
+        largest = max(largest, np.linalg.norm(change))
+    bound = query.sensitivity(relation)
+    assert 0.95 * bound <= largest <= bound
+
+
+def test_second_moments_come_back():
+    rng = np.random.default_rng(4)
+    X = grid(rng.normal(size=(500, 4)))
+    for constant in (0.0, 0.25):
+        query = SecondMoments(geometry(4, constant=constant), 500.0)
+        Z = np.column_stack([X, np.full(500, constant)])[:, : 4 + (constant > 0)]
+        released = query.of_rows(rows_of(X, np.zeros(500, int)), None)
+        assert released.shape == (query.n_coordinates,)
+        assert_allclose(query.matrix(released), Z.T @ Z / 500, atol=1e-12)
+        upper = np.linalg.norm(Z.T @ Z / 500) ** 2 - constant**4
+        assert_allclose(np.linalg.norm(released) ** 2, upper)
+
+
+def test_counts():
+    rows = rows_of(np.zeros((7, 1)), np.zeros(7, int), np.array([0, 2, 2, 3, 0, 0, 3]))
+    assert_array_equal(CellCounts(4).of_rows(rows, None), [3, 0, 2, 2])
+    assert_array_equal(Count().of_rows(rows, None), [7])
+    assert CellCounts(4).sensitivity("replace_one") == math.sqrt(2)
+    assert CellCounts(4).sensitivity("add_remove") == Count().sensitivity("x") == 1
+
+
+# ---------------------------------------------------------------------- the penalty
+
+
+def coefficient_change(first, second, n_groups, n_records, n_labels=1):
+    """n times the l1 change of the coefficients of all records, by Theorem 4.
+
+    Records are triples (output, cell, name): coefficients are compared by name.
+    """
+    found = []
+    for records in (first, second):
+        penalty = GroupPenalty(
+            (n_labels, n_groups), "barycenter", np.ones((n_labels, n_groups)), n_records
+        )
+        outputs = np.array([record[0] for record in records])
+        cell = np.array([record[1] for record in records])
+        _, slopes = penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)
+        names = [record[2] for record in records]
+        found.append(dict(zip(names, slopes / penalty._scale, strict=True)))
+    names = found[0].keys() | found[1].keys()
+    return n_records * sum(abs(found[0].get(k, 0) - found[1].get(k, 0)) for k in names)
+
+
+def near_ties(rng, n):
+    """Outputs near 0 and 1, all different: the extreme tables of the proof."""
+    return rng.integers(0, 2, n) * (1 - 2e-6) + rng.permutation(n) / n * 1e-6
+
+
+@pytest.mark.parametrize(
+    "relation, n_groups, n_labels, bound, reached",
+    [
+        ("add_remove", 2, 1, 4, 0.8),
+        ("add_remove", 4, 1, 4, 0.8),
+        ("add_remove", 2, 2, 4, 0.75),
+        ("replace_one", 2, 1, 4, 0.8),
+        ("replace_one", 3, 1, 8, 0.6),
+        ("replace_one", 2, 2, 8, 0.6),
+    ],
+)
+def test_theorem_4(relation, n_groups, n_labels, bound, reached):
+    rng = np.random.default_rng(5)
+    penalty = GroupPenalty((n_labels, n_groups), "barycenter", np.ones((1, 1)))
+    assert penalty._moved(relation) == bound
+    largest, n_cells = 0.0, n_groups * n_labels
+    for _ in range(700):
+        n = int(rng.choice([2, 5, 12, 40]))
+        outputs = near_ties(rng, n) if rng.random() < 0.8 else rng.random(n)
+        shares = rng.dirichlet(np.full(n_cells, 0.3))
+        cell = rng.choice(n_cells, n, p=shares)
+        first = [(outputs[i], cell[i], i) for i in range(n)]
+        second = first[1:]
+        if relation == "replace_one":
+            moved = rng.choice([1e-9, 1 - 1e-9, 0.5e-6, 1 - 1.5e-6])
+            second = [*second, (moved, rng.integers(n_cells), "new")]
+        change = coefficient_change(first, second, n_groups, n, n_labels)
+        assert change <= bound * (1 + 1e-9)
+        largest = max(largest, change)
+    assert largest >= reached * bound
+
+
+def test_worst_tables_of_theorem_4():
+    """Replacing a record of one group by one of another, between extremes."""
+    n, largest = 300, 0.0
+    # Groups 0 and 1 hold one record each, the crowd is in group 2.
+    for crowd, old, new in product((0.0, 1.0), repeat=3):
+        others = [(crowd, 2, k) for k in range(n - 1)]
+        first = [*others, (old, 0, "old")]
+        second = [*others, (new, 1, "new")]
+        largest = max(largest, coefficient_change(first, second, 3, n))
+    assert 3.9 < largest <= 8
+    one = [(k / 1e9, 1, k) for k in range(n - 1)]
+    two = [*one, (1.0, 0, "x")]
+    assert 3.9 < coefficient_change(two, one, 2, n) <= 4
+
+
+def barycenter_by_quantiles(outputs, cell, n_groups):
+    """2 S / (S - 1) times the mean squared distance of ranks to the barycentre."""
+    levels = (np.arange(55440) + 0.5) / 55440
+    groups = [np.sort(outputs[cell == a]) for a in range(n_groups)]
+    shares = [len(group) / len(outputs) for group in groups]
+    quantiles = [
+        np.quantile(group, levels, method="inverted_cdf") if len(group) else 0 * levels
+        for group in groups
+    ]
+    center = sum(w * q for w, q in zip(shares, quantiles, strict=True))
+    total = sum(
+        w * np.mean((q - center) ** 2) for w, q in zip(shares, quantiles, strict=True)
+    )
+    return 2 * n_groups / (n_groups - 1) * total
+
+
+def test_the_barycentre_form_is_what_it_says():
+    rng = np.random.default_rng(6)
+    outputs = rng.random(20)
+    cell = np.r_[np.zeros(8), np.ones(7), np.full(5, 3)].astype(np.int64)  # 2 is empty
+    penalty = GroupPenalty((1, 4), "barycenter", np.ones((1, 4)), 20)
+    value, slopes = penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)
+    assert_allclose(value, barycenter_by_quantiles(outputs, cell, 4), rtol=1e-3)
+    step = 1e-6
+    for i in range(20):
+        values = [
+            penalty.value_and_slopes(
+                outputs + s * step * (np.arange(20) == i), cell, 0.0, 1.0, exact=False
+            )[0]
+            for s in (1, -1)
+        ]
+        assert_allclose(slopes[i], (values[0] - values[1]) / (2 * step), atol=1e-7)
+
+
+def test_the_forms_agree_for_equal_groups():
+    rng = np.random.default_rng(7)
+    outputs, cell = rng.random(60), np.repeat([0, 1, 2], 20)
+    for n_labels in (1, 3):
+        shape = (n_labels, 3 // n_labels) if n_labels == 1 else (3, 1)
+        if shape[1] == 1:
+            continue
+        forms = [
+            GroupPenalty(shape, form, np.ones(shape), 60).value_and_slopes(
+                outputs, cell, 0.0, 1.0
+            )
+            for form in ("pairs", "barycenter")
+        ]
+        assert_allclose(forms[0][0], forms[1][0])
+        assert_allclose(forms[0][1], forms[1][1])
+    groups = WassersteinPenalty(cell, 0 * cell, np.ones((1, 3), int))
+    assert_allclose(groups.slopes(outputs, 0.0, 1.0, True)[0], forms[0][0])
+
+
+def fair_gradient(n, form, n_outputs=1, n_groups=2, alpha=0.7, floors=None, k=None):
+    shape = (1, n_groups)
+    floors = np.ones(shape, dtype=np.int64) if floors is None else floors
+    directions = None
+    if k:
+        normals = np.random.default_rng(0).normal(size=(n_outputs, k))
+        directions = projection_directions(normals)
+    penalty = GroupPenalty(shape, form, floors, float(n), directions)
+    classes = np.ones(max(2, n_outputs))
+    shape = geometry(3, n_outputs)
+    return FairGradient(shape, float(n), classes, None, alpha, penalty)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("form", ["pairs", "barycenter"])
+@pytest.mark.parametrize("n_outputs, k", [(1, None), (3, None), (3, 4)])
+def test_fair_gradients_stay_below_their_bound(relation, form, n_outputs, k):
+    rng = np.random.default_rng(8)
+    n, classes, largest = 10, max(2, n_outputs), 0.0
+    for n_groups, alpha in product((2, 3), (0.3, 1.0)):
+        query = fair_gradient(n, form, n_outputs, n_groups, alpha, k=k)
+        bound = query.sensitivity(relation)
+        for _ in range(25):
+            X, y = grid(3 * rng.normal(size=(n, 3))), rng.integers(0, classes, n)
+            if rng.random() < 0.5:
+                X = np.sign(X[:, :1]) * np.eye(3)[0]  # ties
+            cell = rng.integers(0, rng.integers(1, n_groups + 1), n)
+            weights = rng.choice([0, 1, 3]) * rng.normal(size=(4, n_outputs))
+            other = neighbour(rng, X, y, cell, relation, classes, n_groups)
+            change = query.of_rows(rows_of(X, y, cell), weights)
+            change = change - query.of_rows(rows_of(*other), weights)
+            assert np.linalg.norm(change) <= bound
+            largest = max(largest, np.linalg.norm(change) / bound)
+    # Output and derivative are coupled: the penalty's own bound is not attained.
+    assert largest > 0.2
+
+
+def test_fair_gradients_are_the_gradient_of_the_objective():
+    rng = np.random.default_rng(9)
+    n = 200
+    X, y = grid(rng.normal(size=(n, 3))), rng.integers(0, 2, n)
+    cell = rng.integers(0, 2, n)
+    weights = rng.normal(size=(4, 1))
+    Z = np.column_stack([X, np.full(n, 0.25)])
+    for form in ("pairs", "barycenter"):
+        query = fair_gradient(n, form, alpha=1.0)
+        got = query.of_rows(rows_of(X, y, cell), weights)[:, 0]
+
+        def value(w, penalty=query.penalty):
+            outputs = linked(Z @ w)
+            return penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)[0]
+
+        for j in range(4):
+            step = 1e-5 * np.eye(4)[j]
+            up, down = value(weights[:, 0] + step), value(weights[:, 0] - step)
+            assert_allclose(got[j], (up - down) / 2e-5, atol=1e-5)
+
+
+def test_projection_directions_have_product_norm_one():
+    directions = projection_directions(np.random.default_rng(0).normal(size=(4, 30)))
+    product_norm = np.abs(directions).sum(axis=0) * np.linalg.norm(directions, axis=0)
+    assert (product_norm <= 1).all() and (product_norm > 1 - 1e-4).all()
+
+
+# ------------------------------------------------------------------------ black box
+
+
+@pytest.mark.parametrize("name", ["loss", "moments"])
+def test_releases_have_the_claimed_mu(name):
+    """Real sums, real noise, the worst pair of tables."""
+    n, mu = 6, 1.0
+    X, y = np.tile(np.eye(2)[0], (n, 1)), np.zeros(n, dtype=np.int64)
+    tables = [(X, y), (X.copy(), y.copy())]
+    if name == "loss":
+        query, tables[1][1][0] = loss_gradient(n, 2), 1
+    else:
+        query, tables[1][0][0] = SecondMoments(geometry(2), float(n)), np.eye(2)[1]
+    line = Release(query.name, "gaussian", mu, query.n_coordinates, times=1200)
+    wall = PrivacyFilter(
+        "audit",
+        [line],
+        delta=1e-5,
+        neighboring="replace_one",
+        mechanism="m",
+        noise=noise_source(0),
+    )
+    wall.reserve()
+    state = np.zeros((3, 1))
+    exact = [query.of_rows(rows_of(*table), state) for table in tables]
+    direction = (exact[1] - exact[0]).ravel()
+    outputs = [
+        [wall.release(query, rows, state).ravel() @ direction for _ in range(600)]
+        for rows in (rows_of(*table) for table in tables)
+    ]
+    assert 0.6 * mu < gaussian_audit(*outputs) <= mu
