@@ -46,7 +46,9 @@ class DPWassersteinAutoencoder(
     as projected codes are clipped to the public range [-1, 1]. Groups
     smaller than their floor are filled up with public dummy records; the floors come
     from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. The rounding errors of the sums over records are bounded and added to
+    given. Where the network starts from, a constant with the mean of the targets, is
+    released first, with at least 1 % of the squared parameter and more where the noise
+    is large. The rounding errors of the sums over records are bounded and added to
     :math:`\Delta`. The decoder never sees the penalty, and gets less noise. Public:
     `groups`, `bounds`, `data_norm`, all parameters, and n under "replace_one". Under
     "add_remove" n is replaced by a noisy count. There is no early stopping: a
@@ -81,9 +83,11 @@ class DPWassersteinAutoencoder(
         Gradient descent with momentum, or Adam. Both see noisy gradients only.
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
-        alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate : float, default=0.2
-        Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
+        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
+    learning_rate : float, default=1.0
+        Largest step size. Gradient descent takes smaller steps where the noise, whose
+        size is public, would carry the network away. About 0.03 suits Adam. Range:
+        (0, 1000].
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
     momentum : float, default=0.9
@@ -195,7 +199,7 @@ class DPWassersteinAutoencoder(
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate=0.2,
+        learning_rate=1.0,
         max_iter=100,
         momentum=0.9,
         average=True,

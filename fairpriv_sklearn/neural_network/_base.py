@@ -24,14 +24,29 @@ from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,
+    SimplexOutputs,
 )
 from fairpriv_sklearn.neural_network._queries import (
     NetworkGradient,
+    TargetSums,
     TrainingState,
     plan_sizes,
     public_sizes,
 )
 from fairpriv_sklearn.neural_network._training import noisy_descent
+
+# Chosen on simulated tables, as are `reach` of the outputs and the default step size.
+USUAL_GRADIENT = 0.5
+# Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
+# the range of the targets, within these limits.
+CONSTANT_SHARE = 0.1, 0.7
+CONSTANT_NOISE = 0.03
+
+
+def start_from(network: Network, constant) -> None:
+    """Let the network answer a constant: zero weights in the last layer."""
+    network.weights[-1][...] = 0.0
+    network.biases[-1][...] = constant
 
 
 class FairNetworkMixin(NoisyGradientsMixin):
@@ -133,27 +148,43 @@ class FairNetworkMixin(NoisyGradientsMixin):
             neighboring=self.neighboring,
             is_private=self.epsilon != np.inf,
         )
-        wall = self._open_wall(network.theta.size, n_counts, noise)
+        constant = TargetSums(
+            network.sizes[-1], targets, isinstance(head, SimplexOutputs)
+        )
+        wall = self._open_wall(network, n_counts, constant, rows.n_rows, noise)
         wall.reserve()
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
         sizes = public_sizes(
             wall, rows, shape, n_counts=n_counts, floor=self.min_group_size
         )
+        sums, scale = wall.release(constant, rows), wall.scale(constant)
+        start_from(network, head.constant(sums, max(sizes.n_records, 1), scale))
         self._descend(wall, rows, network, head, targets, sizes)
         self._publish_network(network, self._scaling)
         self.n_iter_ = self.max_iter
         del self._scaling, self._facts, self._n_columns
         self.privacy_ = wall.guarantee()
 
-    def _open_wall(self, n_parameters: int, n_counts: int, noise) -> PrivacyFilter:
-        """Share the budget out over the counts and the gradients."""
-        n_draws = self.max_iter * n_parameters + n_counts
+    def _open_wall(self, network, n_counts, constant, n_rows, noise) -> PrivacyFilter:
+        """Share the budget out over the counts, the constant and the gradients."""
+        n_parameters = network.theta.size
+        n_draws = self.max_iter * n_parameters + n_counts + constant.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        share = math.sqrt(1 - COUNT_SHARE**2) if n_counts else 1.0
-        mu_step = share * mu / math.sqrt(self.max_iter)
+        # Under add/remove the number of rows is private, and a usual one taken.
+        n_usual = n_rows if self.neighboring == "replace_one" else 5000
+        noise_of_mean = constant.sensitivity(self.neighboring) / max(n_usual, 1)
+        mu_constant = np.clip(noise_of_mean / CONSTANT_NOISE / mu, *CONSTANT_SHARE) * mu
+        spent = math.hypot(mu_constant, COUNT_SHARE * mu if n_counts else 0.0)
+        if mu == math.inf:
+            mu_constant, mu_step = mu, mu
+        else:
+            mu_step = math.sqrt((mu - spent) * (mu + spent) / self.max_iter)
         plan = [
-            Release("gradients", "gaussian", mu_step, n_parameters, times=self.max_iter)
+            Release("constant", "gaussian", mu_constant, constant.n_coordinates),
+            Release(
+                "gradients", "gaussian", mu_step, n_parameters, times=self.max_iter
+            ),
         ]
         if n_counts:
             plan.insert(0, Release("sizes", "gaussian", COUNT_SHARE * mu, n_counts))
@@ -212,7 +243,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             )
             released = query.units * wall.release(query, rows, state)
             progress.step()
-            return released
+            return released * self._caution(query.units, wall.scale(query), head)
 
         noisy_descent(
             network.theta,
@@ -229,6 +260,20 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _scaled_rows(self, X, scaling: FeatureScaling, *, exact: bool = True):
         design = scaling.design(X, exact=exact)
         return design.rows * design.scale
+
+    def _caution(self, units, scale: float, head) -> float:
+        """Factor of the step size, at most 1, by what is known about the noise.
+
+        The noise of all steps together may carry the parameters no further than the
+        reach of the outputs, and less if it drowns gradients of the usual size: the
+        network then stays close to the constant that it starts from.
+        """
+        if self.solver == "adam":  # its steps have one size, whatever the gradients
+            return 1.0
+        norm = np.linalg.norm(units) * scale * math.sqrt(self.max_iter)
+        walk = norm * self.learning_rate / (1 - self.momentum)
+        drowned = norm / self.max_iter / USUAL_GRADIENT
+        return 1.0 / max(1.0, walk / head.reach * (1 + drowned**2))
 
     def _decay(self, network: Network):
         """Weight decay of every parameter: `alpha` for weights, none for biases."""

@@ -43,7 +43,9 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     as projected predictions are clipped to the public range [-1, 1]. Groups
     smaller than their floor are filled up with public dummy records; the floors come
     from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. The rounding errors of the sums over records are bounded and added to
+    given. Where the network starts from, a constant with the mean of the targets, is
+    released first, with at least 1 % of the squared parameter and more where the noise
+    is large. The rounding errors of the sums over records are bounded and added to
     :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`,
     `target_bounds`, all parameters, and n under "replace_one".
     Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
@@ -76,9 +78,11 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         Gradient descent with momentum, or Adam. Both see noisy gradients only.
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
-        alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate : float, default=0.2
-        Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
+        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
+    learning_rate : float, default=1.0
+        Largest step size. Gradient descent takes smaller steps where the noise, whose
+        size is public, would carry the network away. About 0.03 suits Adam. Range:
+        (0, 1000].
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
     momentum : float, default=0.9
@@ -200,7 +204,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate=0.2,
+        learning_rate=1.0,
         max_iter=100,
         momentum=0.9,
         average=True,
@@ -342,7 +346,9 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     as projected probabilities have a range of length one. Groups
     smaller than their floor are filled up with public dummy records; the floors come
     from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. The rounding errors of the sums over records are bounded and added to
+    given. Where the network starts from, a constant with the mean of the targets, is
+    released first, with at least 1 % of the squared parameter and more where the noise
+    is large. The rounding errors of the sums over records are bounded and added to
     :math:`\Delta`. Public: `groups`, `classes`, `bounds`,
     `data_norm`, all parameters, and n under "replace_one".
     Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
@@ -367,10 +373,10 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     n_projections : int, default=5
         Number of random directions of a step; every step draws new ones. On a line
         (two classes) there is only one. Range: [1, 512].
-    clip_norm : float, default=1.0
+    clip_norm : float, default=2.0
         Bound C of the Euclidean norm of one record's loss gradient; longer ones are
         shortened. Public. Range: (0, inf).
-    projection_clip_norm : float, default=0.25
+    projection_clip_norm : float, default=0.5
         Bound L of the norm of the gradient of one record's projected probabilities. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
         the loss where most gradients are clipped. Public. Range: (0, inf).
@@ -378,9 +384,11 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         Gradient descent with momentum, or Adam. Both see noisy gradients only.
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
-        alpha / 2 times their squared norm; biases are free. Range: [0, inf).
-    learning_rate : float, default=0.2
-        Step size, the same in all steps. About 0.03 suits Adam. Range: (0, inf).
+        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
+    learning_rate : float, default=1.0
+        Largest step size. Gradient descent takes smaller steps where the noise, whose
+        size is public, would carry the network away. About 0.03 suits Adam. Range:
+        (0, 1000].
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
     momentum : float, default=0.9
@@ -500,11 +508,11 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         fairness_weight=0.5,
         constraint="demographic_parity",
         n_projections=5,
-        clip_norm=1.0,
-        projection_clip_norm=0.25,
+        clip_norm=2.0,
+        projection_clip_norm=0.5,
         solver="sgd",
         alpha=1e-4,
-        learning_rate=0.2,
+        learning_rate=1.0,
         max_iter=100,
         momentum=0.9,
         average=True,

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +59,12 @@ class RealOutputs:
     ----------
     layer : int
         Index of the penalised layer in what ``Network.forward`` returns.
+    reach : float
+        How far noise may carry the parameters, see ``FairNetworkMixin``.
     """
 
     layer: int
+    reach: ClassVar[float] = 0.4
 
     def dimension(self, width: int) -> int:
         """Number of dimensions in which the penalised outputs vary."""
@@ -78,6 +82,12 @@ class RealOutputs:
         """Gradient of the squared error, summed over outputs."""
         return 2.0 * (outputs[-1] - targets)
 
+    def constant(self, sums: Floats, n_records: float, scale: float) -> Floats:
+        """Biases of the constant mean, from noisy sums of targets in [-1, 1]."""
+        # As if the mean had been 0 with a standard deviation of .3.
+        trust = 0.09 / (0.09 + (scale / n_records) ** 2)
+        return trust * np.clip(sums / n_records, -1.0, 1.0)
+
     def directions(self, normals: Floats) -> Floats:
         """Directions of length one, from normal draws of shape (d, n_projections)."""
         return normals / np.linalg.norm(normals, axis=0)
@@ -93,6 +103,7 @@ class SimplexOutputs:
     """Class probabilities, with the cross-entropy; the last layer holds the logits."""
 
     layer: int
+    reach: ClassVar[float] = 1.0
 
     def dimension(self, width: int) -> int:
         return width - 1  # probabilities add up to one
@@ -106,6 +117,11 @@ class SimplexOutputs:
 
     def loss_gradient(self, outputs: list[Floats], targets: Floats) -> Floats:
         return row_softmax(outputs[-1]) - targets
+
+    def constant(self, sums: Floats, n_records: float, scale: float) -> Floats:
+        """Biases of the constant probabilities, from noisy counts of the classes."""
+        smooth = 1.0 + 2.0 * scale + np.maximum(sums, 0.0)
+        return np.log(smooth / smooth.mean())
 
     def directions(self, normals: Floats) -> Floats:
         return unit_range_directions(normals)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._network import Network
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.neural_network._objective import (
@@ -26,6 +26,8 @@ from fairpriv_sklearn.neural_network._objective import (
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_GRID = 2.0**20
 
 LARGEST_FLOOR = 1 << 22
 """A floor above this lowers the noise no more, and costs memory for dummies."""
@@ -53,6 +55,37 @@ class CellSizes(Query):
     def of_block(self, block, state):
         cells = block.cell if self.n_cells > 1 else np.zeros(block.n_rows, np.int64)
         return np.bincount(cells, minlength=self.n_cells)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSums(Query):
+    """Sums of the targets, each in [-1, 1], or counts of the classes.
+
+    The constant that a fit starts from, and falls back to where noise drowns the rest.
+    """
+
+    name = "constant"
+    theorem = "privacy/accounting:lemma-a"
+
+    n_outputs: int
+    targets: Callable[[SimpleNamespace], Floats]
+    are_counts: bool
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_outputs
+
+    def sensitivity(self, neighboring: str) -> float:
+        if self.are_counts:
+            return counts_l2(neighboring)
+        return rows_changed(neighboring) * math.sqrt(self.n_outputs)
+
+    def of_block(self, block, state):
+        targets = np.nan_to_num(np.clip(self.targets(block), -1.0, 1.0))
+        return np.trunc(targets * _GRID).astype(np.int64).sum(axis=0)
+
+    def value(self, total, state):
+        return total / _GRID
 
 
 @dataclass(frozen=True)
