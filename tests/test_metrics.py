@@ -18,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.datasets import make_biased_mixture, make_biased_regression
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
@@ -186,7 +187,9 @@ def test_probabilities_may_be_compared_for_class_labels():
 
 def test_object_numbers_and_constant_regression_predictions_are_accepted():
     y = np.array([0.5, 1, 2, 3], dtype=object)
-    found = wasserstein_parity_difference(y, [1, 1, 1, 1], sensitive_features="aabb")
+    found = wasserstein_parity_difference(
+        y, [1, 1, 1, 1], sensitive_features=list("aabb")
+    )
     assert found == 0.0
 
 
@@ -637,3 +640,116 @@ def test_dp_group_rates_refuses_bad_input_before_paying(changes, message):
     with pytest.raises(ValueError, match=message):
         dp_group_rates(**arguments)
     assert ledger.spends() == []
+
+
+# --- the wall, regression, what cannot be estimated -----------------------------------
+
+
+def _release(y_pred, sensitive, **params):
+    defaults = {"epsilon": 1.0, "groups": [0, 1], "random_state": 0}
+    return dp_group_rates(
+        None, y_pred, sensitive_features=sensitive, **{**defaults, **params}
+    )
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_group_rates_cross_at_the_wall(relation, regression):
+    rng = np.random.default_rng(0)
+    groups, y = rng.integers(0, 2, 50), rng.integers(0, 3, 50)
+    how = {"bounds": (0, 2), "n_bins": 3} if regression else {"classes": [0, 1, 2]}
+    kept = slice(0, 49) if relation == "add_remove" else slice(0, 50)
+    other, other_groups = y.copy(), groups.copy()
+    other[-1], other_groups[-1] = (y[-1] + 1) % 3, 1 - groups[-1]
+    with recording() as first:
+        one = _release(y, groups, neighboring=relation, **how)
+    with recording(first) as second:
+        two = _release(other[kept], other_groups[kept], neighboring=relation, **how)
+    (a,), (b,) = first.crossings, second.crossings
+    assert np.abs(a.exact - b.exact).sum() == a.sensitivity == 1 + (kept.stop == 50)
+    assert a.theorem == "audit:group_counts"
+    for name in ("counts", "rates", "rate_intervals", "estimable"):
+        assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True)
+    assert (one.disparity, one.ratio_interval) == (two.disparity, two.ratio_interval)
+    assert one.privacy_ == two.privacy_ and one.privacy_.epsilon == 1.0
+
+
+def test_distribution_gap_against_the_exact_one():
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 2000)
+    y = np.where(groups == 1, rng.beta(2, 3, 4000), rng.beta(3, 2, 4000))
+    exact = _release(y, groups, bounds=(0, 1), n_bins=20, epsilon=np.inf)
+    edges = np.linspace(0, 1, 21)[1:-1]
+    gaps = [np.mean(y[groups == 0] < e) - np.mean(y[groups == 1] < e) for e in edges]
+    assert exact.disparity == pytest.approx(np.abs(gaps).max(), abs=1e-12)
+    private = _release(y, groups, bounds=(0, 1), n_bins=20)
+    low, high = private.disparity_interval
+    assert low < exact.disparity < high and high - low < 0.3
+    assert np.isnan(private.ratio) and private.estimable.all()
+
+
+def test_intervals_of_distribution_gap_and_ratio_cover():
+    rng = np.random.default_rng(1)
+    gap_covers = ratio_covers = 0
+    for seed in range(200):
+        groups = np.repeat([0, 1], [150, 400])
+        u = rng.random(550)
+        y = np.where(groups == 1, u**2, u)  # P(y < t) = sqrt(t) and t
+        found = _release(y, groups, bounds=(0, 1), n_bins=4, random_state=seed)
+        low, high = found.disparity_interval
+        gap_covers += low <= 0.25 <= high  # sqrt(1/4) - 1/4
+        chosen = (u < np.where(groups == 1, 0.6, 0.3)).astype(int)
+        found = _release(chosen, groups, classes=[0, 1], random_state=seed)
+        low, high = found.ratio_interval
+        ratio_covers += low <= 0.5 <= high
+    assert min(gap_covers, ratio_covers) >= 184  # 95 % of 200, less 1.9 deviations
+
+
+def test_small_groups_are_not_estimable():
+    groups = np.repeat([0, 1, 2], [1000, 1000, 3])
+    y = np.tile([0, 1], 1002)[:2003]
+    found = _release(y, groups, groups=[0, 1, 2, 3], classes=[0, 1])
+    assert found.estimable.tolist() == [True, True, False, False]
+    lines = dict(found.card_lines())
+    assert "not estimable" in lines["group 2"] and "not estimable" in lines["group 3"]
+    assert "0.5" in lines["group 0"] and "%" in lines["largest difference"]
+    assert 0.8 < found.ratio <= 1
+    only = _release(y[2000:], groups[2000:], groups=[0, 1, 2], classes=[0, 1])
+    assert dict(only.card_lines())["smallest ratio"] == "not estimable"
+
+
+def test_ratio_of_true_classes():
+    groups, y = np.repeat([0, 1], 400), np.tile([0, 1], 400)
+    found = dp_group_rates(
+        y,
+        np.where(groups == 1, y, 1 - y),
+        sensitive_features=groups,
+        groups=[0, 1],
+        classes=[0, 1],
+        criterion="equalized_odds",
+        epsilon=np.inf,
+    )
+    assert found.ratio == 0.0 and found.estimable.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"ledger": 5, "classes": [0, 1]}, "ledger"),
+        ({"classes": None}, "bounds"),
+        ({"bounds": (1, 0)}, "bounds"),
+        ({"bounds": (0, np.inf)}, "bounds"),
+        ({"bounds": (0, 1), "classes": [0, 1]}, "bounds"),
+        ({"bounds": (0, 1), "n_bins": 1}, "n_bins"),
+        ({"bounds": (0, 1), "criterion": "equalized_odds"}, "classes"),
+    ],
+)
+def test_what_is_wrong_is_named(params, name):
+    with pytest.raises(ValueError, match=name):
+        _release([0, 1], [0, 1], **params)
+
+
+def test_no_cell_is_quoted():
+    with pytest.raises(ValueError) as raised:
+        _release(["HIV-positive", 0.1], [0, 1], bounds=(0, 1))
+    assert "HIV" not in str(raised.value) and raised.value.__cause__ is None

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._base import public_fact
 from fairpriv_sklearn._groups import (
     POOLED,
     encode_against,
     label_list,
     public_groups,
 )
-from fairpriv_sklearn.accounting import (
-    PureEvent,
-)
+from fairpriv_sklearn._sensitivity import counts_l1
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee
+
+_TOO_WIDE = 0.5  # an interval that leaves out less than half of [0, 1] says nothing
+
+
+@dataclass(frozen=True)
+class GroupCounts(Query):
+    """Counts of records per cell of a public table; column `cells` says which.
+
+    A record is in one cell, which is a function of that record alone (Lemma A).
+    """
+
+    name = "counts"
+    theorem = "audit:group_counts"
+    norm = "l1"
+
+    shape: tuple
+
+    @property
+    def n_coordinates(self) -> int:
+        return int(np.prod(self.shape))
+
+    def sensitivity(self, neighboring):
+        return counts_l1(neighboring)
+
+    def of_block(self, block, state):
+        counts = np.bincount(block.cells, minlength=self.n_coordinates)
+        return counts.reshape(self.shape).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +80,14 @@ class GroupRates:
         Probability with which an interval covers the population's value.
     privacy_ : PrivacyGuarantee
         What the release cost.
+    estimable : ndarray of shape (n_groups, [n_classes]), bool
+        Whether the intervals of a row are short enough to say anything, at most half
+        of [0, 1]. Where not, say "not estimable" rather than a number.
+    ratio : float
+        Smallest over largest rate of the last class, of all estimable rows that can be
+        compared; NaN if there are none, and for regression.
+    ratio_interval : tuple of float
+        Confidence interval of the ratio, for all pairs of groups at once.
     """
 
     groups: list
@@ -66,6 +100,45 @@ class GroupRates:
     disparity_interval: tuple[float, float]
     confidence_level: float
     privacy_: PrivacyGuarantee
+    estimable: np.ndarray
+    ratio: float
+    ratio_interval: tuple[float, float]
+
+    def card_lines(self) -> list[tuple[str, str]]:
+        """Return what a deployment card says: items and sentences.
+
+        Returns
+        -------
+        list of tuple of str
+            The last class (for regression the mean bin) of each row, difference and
+            ratio with intervals; "not estimable" where a number would mislead.
+        """
+        lines = []
+        for row in np.ndindex(self.estimable.shape):
+            name = str(self.groups[row[0]])
+            if len(row) > 1:
+                name += f", true class {self.classes[row[1]]}"
+            lines.append((f"group {name}", self._row(row)))
+        level = f"{self.confidence_level:.0%} interval"
+        low, high = self.disparity_interval
+        told = f"{self.disparity:.3f} ({level} {low:.3f} to {high:.3f})"
+        few = np.count_nonzero(self.estimable) < 2
+        lines.append(("largest difference", "not estimable" if few else told))
+        low, high = self.ratio_interval
+        told = f"{self.ratio:.3f} ({level} {low:.3f} to {high:.3f})"
+        known = not few and np.isfinite(self.ratio)
+        lines.append(("smallest ratio", told if known else "not estimable"))
+        return lines
+
+    def _row(self, row) -> str:
+        total = max(int(self.counts[row].sum()), 0)
+        if not self.estimable[row]:
+            return f"not estimable (about {total} records, noise included)"
+        low, high = self.rate_intervals[row][-1]
+        return (
+            f"{self.rates[row][-1]:.3f} in {self.classes[-1]} ({low:.3f} to "
+            f"{high:.3f}) of about {total} records, noise included"
+        )
 
 
 def dp_group_rates(
@@ -74,7 +147,9 @@ def dp_group_rates(
     *,
     sensitive_features,
     groups,
-    classes,
+    classes=None,
+    bounds=None,
+    n_bins=10,
     epsilon,
     criterion="demographic_parity",
     neighboring="replace_one",
@@ -111,8 +186,15 @@ def dp_group_rates(
         One label per row, or several columns whose intersections are the groups.
     groups : list
         Public list of groups; tuples for intersections. Groups without rows are legal.
-    classes : list
-        Public list of at least two classes. Classes without rows are legal.
+    classes : list or None, default=None
+        Public list of at least two classes. Classes without rows are legal. None for
+        the predictions of a regression, with `bounds`.
+    bounds : tuple (low, high) or None, default=None
+        Public range of real-valued predictions, which are clipped to it and counted in
+        `n_bins` bins of equal width. The disparity is then the largest difference of
+        two groups' distribution functions at the edges of the bins.
+    n_bins : int, default=10
+        Number of bins for real-valued predictions. Range: [2, 1000].
     epsilon : float
         Privacy budget, in (0, inf]; ``inf`` adds no noise.
     criterion : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
@@ -180,47 +262,94 @@ def dp_group_rates(
     >>> bool(low < 0.2 < high)
     True
     """
-    groups, classes = public_groups(groups), _public_classes(classes)
-    _check_options(criterion, neighboring, confidence_level)
+    groups = public_groups(groups)
+    _check_options(criterion, neighboring, confidence_level, ledger)
+    binned = classes is None
+    if binned:
+        if criterion != "demographic_parity":
+            raise ValueError("criterion='equalized_odds' needs classes.")
+        classes, y_pred = _bins(y_pred, bounds, n_bins)
+    elif bounds is not None:
+        raise ValueError("Pass either classes or bounds, not both.")
+    else:
+        classes = _public_classes(classes)
     by_truth = criterion == "equalized_odds"
-    mechanism = DiscreteLaplaceMechanism(
-        sensitivity=2 if neighboring == "replace_one" else 1, epsilon=epsilon
-    )
+    mechanism = DiscreteLaplaceMechanism(counts_l1(neighboring), epsilon)
     noise = noise_source(random_state)
     cells, shape = _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth)
-    guarantee = PrivacyGuarantee.from_events(
-        [PureEvent(mechanism.epsilon_spent)],
+    query = GroupCounts(shape)
+    wall = PrivacyFilter(
+        "dp_group_rates",
+        [Release("counts", "pure", mechanism.epsilon_spent, query.n_coordinates)],
         delta=0.0,
         neighboring=neighboring,
         mechanism="discrete Laplace noise on the counts of predictions per group",
-        assumptions=(
-            public_fact("groups", groups, from_data=False),
-            public_fact("classes", classes, from_data=False),
+        facts=(
+            Fact("groups", groups),
+            Fact("bounds", tuple(map(float, bounds)))
+            if binned
+            else Fact("classes", classes),
             "the model behind y_pred is public or accounted for on its own, and each "
             "prediction depends on its own record only",
         ),
-        noise_is_secure=noise.is_secure,
+        noise=noise,
+        ledger=ledger,
     )
-    if ledger is not None:
-        ledger.spend(guarantee, label="dp_group_rates")
-
-    counts = np.bincount(cells, minlength=np.prod(shape)).astype(np.int64)
-    counts = mechanism.release(counts.reshape(shape), noise)
+    wall.reserve()
+    counts = wall.release(query, Rows(len(cells), cells=cells))
     alpha = 1.0 - confidence_level
     rates, low, high = _rate_intervals(counts, mechanism.variance, alpha)
-    disparity, disparity_interval = _disparity(counts, mechanism.variance, alpha)
+    intervals = np.stack([low, high], axis=-1)
+    estimable = (high - low).max(axis=-1) <= _TOO_WIDE
+    if binned:
+        disparity = _distribution_gap(counts, mechanism.variance, alpha)
+        ratio, ratio_interval = np.nan, (0.0, 1.0)
+    else:
+        disparity = _disparity(counts, mechanism.variance, alpha)
+        ratio, ratio_interval = _ratio(counts, mechanism.variance, alpha, estimable)
     return GroupRates(
         groups=groups,
         classes=classes,
         criterion=criterion,
         counts=counts,
         rates=rates,
-        rate_intervals=np.stack([low, high], axis=-1),
-        disparity=disparity,
-        disparity_interval=disparity_interval,
+        rate_intervals=intervals,
+        disparity=disparity[0],
+        disparity_interval=disparity[1],
         confidence_level=confidence_level,
-        privacy_=guarantee,
+        privacy_=wall.guarantee(),
+        estimable=estimable,
+        ratio=ratio,
+        ratio_interval=ratio_interval,
     )
+
+
+def _bins(y_pred, bounds, n_bins):
+    """Names of the bins, and the name of each prediction's."""
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "Pass classes, or for real-valued predictions bounds=(low, high)."
+        ) from None
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ValueError("bounds must be two finite numbers (low, high), low < high.")
+    if not isinstance(n_bins, Integral) or not 2 <= n_bins <= 1000:
+        raise ValueError(f"n_bins must be an integer in [2, 1000], got {n_bins!r}.")
+    try:
+        values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("y_pred must be a column of numbers.") from None
+    if np.isnan(values).any():
+        raise ValueError("y_pred has missing values; leave out these rows.")
+    with np.errstate(all="ignore"):
+        share = np.clip(values / (high - low) - low / (high - low), 0.0, 1.0)
+    edges = np.linspace(low, high, n_bins + 1)
+    names = [f"[{a:g}, {b:g}]" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    if len(set(names)) < n_bins:
+        names = [f"bin {i}" for i in range(n_bins)]
+    places = np.minimum((np.nan_to_num(share) * n_bins).astype(np.int64), n_bins - 1)
+    return names, np.array(names, dtype=object)[places]
 
 
 def _public_classes(classes) -> list:
@@ -232,7 +361,9 @@ def _public_classes(classes) -> list:
     return classes
 
 
-def _check_options(criterion, neighboring, confidence_level):
+def _check_options(criterion, neighboring, confidence_level, ledger):
+    if ledger is not None and not hasattr(ledger, "spend"):
+        raise ValueError("ledger must be a PrivacyLedger or None.")
     if criterion not in ("demographic_parity", "equalized_odds"):
         raise ValueError(
             "criterion must be 'demographic_parity' or 'equalized_odds', got "
@@ -275,19 +406,25 @@ def _class_codes(y, classes: list) -> np.ndarray:
 
 
 def _rate_intervals(counts: np.ndarray, variance: float, alpha: float):
-    """Estimate and interval of each entry's share in its row (the last axis).
+    """Estimate and interval of each entry's share in its row (the last axis)."""
+    total = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    return _share_intervals(counts, total, (1, counts.shape[-1] - 1), variance, alpha)
+
+
+def _share_intervals(counts, total, n_noisy, variance: float, alpha: float):
+    """Estimate and interval of the share of `counts` in `total`.
 
     Solves `p(r) = alpha` on both sides of the estimate, where `p(r)` is the
-    probability, if the rate is `r`, of a statistic as far from zero as the one seen.
+    probability, if the share is `r`, of a statistic as far from zero as the one seen.
+    `n_noisy` says how many noisy numbers the count and the rest are the sums of.
     """
-    n_classes = counts.shape[-1]
-    total = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    inner, rest = n_noisy
     seen = total > 0
     rate = np.clip(counts / np.where(seen, total, 1), 0.0, 1.0)
 
     def accepts(r):
         sampling = np.maximum(total, 1) * r * (1 - r)
-        noise = variance * ((1 - r) ** 2 + (n_classes - 1) * r**2)
+        noise = variance * (inner * (1 - r) ** 2 + rest * r**2)
         return _tail(np.abs(counts - r * total), sampling, noise) >= alpha
 
     ends = np.stack([np.zeros(counts.shape), np.ones(counts.shape)])
@@ -326,7 +463,25 @@ def _disparity(counts: np.ndarray, variance: float, alpha: float):
     a, b = np.triu_indices(n_groups, k=1)
     # The two rates of a row add up to one, so one of them decides for two classes
     n_rates = np.prod(counts.shape[1:]) // (2 if n_classes == 2 else 1)
-    rate, low, high = _rate_intervals(counts, variance, alpha / (len(a) * n_rates))
+    intervals = _rate_intervals(counts, variance, alpha / (len(a) * n_rates))
+    return _largest_difference(*intervals)
+
+
+def _distribution_gap(counts: np.ndarray, variance: float, alpha: float):
+    """Largest difference of two groups' distribution functions at the edges of bins."""
+    n_groups, n_bins = counts.shape
+    below = np.cumsum(counts, axis=1)[:, :-1]  # (n_groups, n_bins - 1)
+    total = np.broadcast_to(counts.sum(axis=1, keepdims=True), below.shape)
+    n_noisy = np.arange(1, n_bins), np.arange(n_bins - 1, 0, -1)
+    n_tests = n_groups * (n_groups - 1) // 2 * (n_bins - 1)
+    return _largest_difference(
+        *_share_intervals(below, total, n_noisy, variance, alpha / n_tests)
+    )
+
+
+def _largest_difference(rate, low, high):
+    """Largest difference between two rows, with its interval."""
+    a, b = np.triu_indices(len(rate), k=1)
     difference, below, above = _difference_interval(
         (rate[a], low[a], high[a]), (rate[b], low[b], high[b])
     )
@@ -335,6 +490,34 @@ def _disparity(counts: np.ndarray, variance: float, alpha: float):
     low = np.maximum(0.0, np.maximum(below, -above)).max()
     high = np.maximum(np.abs(below), np.abs(above)).max()
     return float(disparity), (float(low), float(min(high, 1.0)))
+
+
+def _ratio(counts: np.ndarray, variance: float, alpha: float, estimable: np.ndarray):
+    """Smallest over largest rate of the last class, with its interval."""
+    n_groups = len(counts)
+    # Both ends of one interval for each row and class: a union bound over rows.
+    rate, low, high = _rate_intervals(counts, variance, alpha / estimable.size)
+    rate, low, high = (one[..., -1].reshape(n_groups, -1) for one in (rate, low, high))
+    left_out = np.full((n_groups, n_groups), np.nan)
+    smallest = [np.nan], [np.nan], [np.nan]
+    for column, usable in enumerate(estimable.reshape(n_groups, -1).T):
+        # Ratios of all pairs: a row divided by another one
+        apart = np.where(
+            usable[:, None] & usable & ~np.eye(n_groups, dtype=bool), 1, left_out
+        )
+        for found, over, under in zip(
+            smallest, (rate, low, high), (rate, high, low), strict=True
+        ):
+            with np.errstate(all="ignore"):
+                found.append(
+                    np.fmin.reduce(
+                        apart * over[:, None, column] / under[None, :, column],
+                        axis=None,
+                    )
+                )
+    ratio, bottom, top = (float(np.fmin.reduce(found)) for found in smallest)
+    bounds = (0.0 if np.isnan(bottom) else bottom, 1.0 if np.isnan(top) else top)
+    return min(ratio, 1.0), (min(bounds[0], 1.0), min(bounds[1], 1.0))
 
 
 def _difference_interval(first, second):

@@ -2,6 +2,7 @@
 
 from fairpriv_sklearn._guarded import WrappedEstimatorError, show_wrapped_errors
 
+from ._card import CardLine, DeploymentCard, deployment_card
 from ._facts import Fact, PrivacyLeakWarning, warn_leak
 from ._guarantee import PrivacyGuarantee
 from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
@@ -11,6 +12,8 @@ from ._with_budget import with_budget
 
 __all__ = [
     "BudgetExceededError",
+    "CardLine",
+    "DeploymentCard",
     "Fact",
     "PrivacyBudget",
     "PrivacyGuarantee",
@@ -19,6 +22,7 @@ __all__ = [
     "PrivacyReport",
     "StepPrivacy",
     "WrappedEstimatorError",
+    "deployment_card",
     "guarantee_of",
     "privacy_report",
     "show_wrapped_errors",

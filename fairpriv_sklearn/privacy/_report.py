@@ -44,6 +44,23 @@ class PrivacyReport:
             "steps": [step.to_dict() for step in self.steps],
         }
 
+    def to_card(self, context=None):
+        """Return the card to hand over: for the registry and for the officer.
+
+        Parameters
+        ----------
+        context : mapping or None, default=None
+            What the model does not know of itself; see `deployment_card`.
+
+        Returns
+        -------
+        DeploymentCard
+            With `to_yaml()`, `to_json()`, `to_markdown()`, `to_html()`.
+        """
+        from ._card import DeploymentCard
+
+        return DeploymentCard(self, context)
+
     def to_markdown(self) -> str:
         """Return the report as Markdown.
 

@@ -1,0 +1,903 @@
+"""A card to hand over: what a fitted model promises, for registry and officer."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from html import escape
+from importlib import metadata
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ..accounting import GaussianEvent, MaximumEvent, PureEvent
+from ._facts import READ
+from ._guarantee import (
+    RELATIONS,
+    PrivacyGuarantee,
+    markdown_table,
+    own_events,
+    round_up,
+)
+
+TO_FILL = "to be filled in"
+_PRODUCTS = (
+    "Summary statistics",
+    "Machine learning model",
+    "Dataset",
+    "Synthetic data",
+    "Interactive API",
+    "SQL queries",
+)
+_SECTORS = (
+    "Technology",
+    "Healthcare",
+    "Education",
+    "Government",
+    "Energy",
+    "Finance",
+)
+
+# What the caller may tell, beyond what the model knows of itself, and one line of help.
+CONTEXT = {
+    "name": "Name of the model or data product.",
+    "description": "What it is, in one or two sentences.",
+    "data_curators": "Who publishes it; a list of names.",
+    "authors": "Who wrote this card; a list of names.",
+    "intended_use": "What it may be used for, and what not.",
+    "region": "Which region the data describe, or whose law applies.",
+    "sector": f"One of {', '.join(_SECTORS)}.",
+    "publication_date": "Day of the first publication, as YYYY-MM-DD.",
+    "product_type": f"One of {', '.join(_PRODUCTS)}.",
+    "n_records": "Number of records, where it is public: delta is held against it.",
+    "records_per_person": "Largest number of rows of one person; 1 if all have one.",
+    "purpose": "Why the data are processed, and on which legal ground.",
+    "necessity": "Why the sensitive data are needed, and why no others would do.",
+    "access": "Who may see the raw data, the model, and its answers.",
+    "deletion": "When the raw data, and the sensitive ones above all, are deleted.",
+    "tuning": "How the arguments were chosen, on which data, and at what cost.",
+    "preprocessing": "What was done to the data before, and on whose knowledge.",
+    "facts": "Where public lists and bounds came from: argument to source.",
+    "ledger": "The PrivacyLedger of these records: what was spent on them in all.",
+    "audit": "The AuditReport of fairpriv_sklearn.audit.audit_estimator.",
+    "fairness": "What fairpriv_sklearn.metrics.dp_group_rates returned.",
+    "releases": "Whether this is the only release, or one of many.",
+}
+_FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")
+
+# The fixed list: every one is answered by a line of the card.
+QUESTIONS = {
+    "whom": "Who is protected: what is one record?",
+    "neighbours": "Which two tables are indistinguishable?",
+    "how_much": "How much privacy is promised?",
+    "attacker": "What does an attacker gain at most?",
+    "conditions": "On which conditions does the promise rest?",
+    "not_covered": "What does the promise not cover?",
+    "mechanism": "By which mechanism is it kept?",
+    "spent_before": "What was spent on the same records before?",
+    "who_sees": "Who may see what, and who is trusted?",
+    "prepared": "How were the data prepared and the arguments chosen?",
+    "evidence": "What is the evidence?",
+    "fairness": "How does the model treat the groups?",
+}
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """One answer of a card.
+
+    Parameters
+    ----------
+    question : str
+        Key in the fixed list of questions; empty for what goes beyond it.
+    item : str
+        What the line is about.
+    answer : str
+        The answer.
+    status : {"private", "public", "not covered", "to fill in", "stated"}
+        Whether what the line is about is protected, public, not covered; a line to be
+        filled in by the officer, or one that states a fact about the promise.
+    """
+
+    question: str
+    item: str
+    answer: str
+    status: str = "stated"
+
+
+class DeploymentCard:
+    """What a fitted model promises, from `deployment_card`.
+
+    .. rubric:: Privacy
+
+    Made from public numbers, released values and the context that was given; it may be
+    published as far as that context may.
+
+    Parameters
+    ----------
+    report : PrivacyReport
+        The privacy of all steps.
+    context : mapping or None, default=None
+        What the model does not know of itself; see `deployment_card`.
+    product_type : str, default="Machine learning model"
+        Unless the context says it.
+
+    Attributes
+    ----------
+    lines : tuple of CardLine
+        The answers, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> from fairpriv_sklearn.privacy import deployment_card
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> card = deployment_card(model, {"name": "Demand", "n_records": 200})
+    >>> card.to_dict()["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"]
+    1.0
+    """
+
+    def __init__(self, report, context=None, *, product_type=_PRODUCTS[1]):
+        self.report = report
+        self.context = _checked(context)
+        self.product_type = self.context.get("product_type", product_type)
+        self.lines = tuple(self._lines())
+
+    def answers(self, question: str) -> list[str]:
+        """Return the answers to one of the fixed questions.
+
+        Parameters
+        ----------
+        question : str
+            Key in `QUESTIONS`.
+
+        Returns
+        -------
+        list of str
+        """
+        return [line.answer for line in self.lines if line.question == question]
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of the whole."""
+        return self.report.guarantee
+
+    # --- forms ------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record for the registry of deployments, tier 3.
+
+        Returns
+        -------
+        dict
+            Plain data that `json.dumps` accepts.
+        """
+        return {
+            "url_slug": re.sub(r"[^a-z0-9]+", "-", self._name.lower()).strip("-")
+            or "model",
+            "status": "Draft",
+            "tier": 3,
+            "deployment": self._deployment(),
+        }
+
+    def to_json(self) -> str:
+        """Return the record for the registry as JSON.
+
+        Returns
+        -------
+        str
+        """
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def to_yaml(self) -> str:
+        """Return the record for the registry as YAML.
+
+        Returns
+        -------
+        str
+        """
+        return "\n".join(_yaml(self.to_dict())) + "\n"
+
+    def to_markdown(self) -> str:
+        """Return the document for the data-protection officer as Markdown.
+
+        Returns
+        -------
+        str
+        """
+        sections = [f"# Privacy card: {self._name}", self._verdict()]
+        for title, lines in self._sections():
+            rows = [(line.item, line.answer, line.status) for line in lines]
+            sections.append(f"## {title}")
+            sections.append(markdown_table(["", "answer", "status"], rows).rstrip())
+        return "\n\n".join(sections) + "\n"
+
+    def to_html(self) -> str:
+        """Return the document for the data-protection officer as one HTML page.
+
+        Returns
+        -------
+        str
+        """
+        body = [f"<h1>Privacy card: {escape(self._name)}</h1>"]
+        body.append(f"<p><strong>{escape(self._verdict())}</strong></p>")
+        for title, lines in self._sections():
+            rows = "".join(
+                f'<tr class="{line.status.replace(" ", "-")}"><th>{escape(line.item)}'
+                f"</th><td>{escape(line.answer)}</td><td>{escape(line.status)}</td></tr>"
+                for line in lines
+            )
+            body.append(f"<h2>{escape(title)}</h2><table>{rows}</table>")
+        return (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f"<title>{escape(self._name)}</title><style>{_STYLE}</style></head>"
+            f"<body>{''.join(body)}</body></html>\n"
+        )
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    # --- lines ------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return self.context.get("name", self.report.estimator)
+
+    def _verdict(self) -> str:
+        total = self.guarantee
+        if total.uncovered or total.epsilon_if_public == math.inf:
+            return "NOT PRIVATE as a whole: see what is not covered."
+        if total.conditional_on:
+            return "PRIVATE ONLY ON CONDITIONS: see the conditions."
+        if not total.noise_is_secure:
+            return "FOR STUDY ONLY: the noise was drawn from a seed."
+        return "Private, on the assumptions listed."
+
+    def _sections(self) -> list[tuple[str, list[CardLine]]]:
+        sections = [
+            (title, [line for line in self.lines if line.question == key])
+            for key, title in QUESTIONS.items()
+        ]
+        rest = [line for line in self.lines if not line.question]
+        return [*sections, ("For the data-protection officer", rest)]
+
+    def _lines(self) -> Iterator[CardLine]:
+        yield from self._whom()
+        yield from self._how_much()
+        yield from self._attacker()
+        yield from self._conditions()
+        yield from self._mechanism()
+        yield from self._spent()
+        yield from self._who_sees()
+        yield from self._prepared()
+        yield from self._evidence()
+        yield from self._fairness()
+        yield from self._officer()
+
+    def _whom(self) -> Iterator[CardLine]:
+        unit = (
+            "One record: everything in one row, features, sensitive attribute and "
+            "target together."
+        )
+        yield CardLine("whom", "unit of privacy", unit, "private")
+        rows = self.context.get("records_per_person")
+        if rows is None:
+            told = (
+                "Not stated. If a person has k rows, the person is protected k times "
+                "less: say how many at most (`records_per_person`)."
+            )
+            yield CardLine("whom", "rows of one person", told, "to fill in")
+        elif rows == 1:
+            told = "One: the person is what is protected."
+            yield CardLine("whom", "rows of one person", told, "private")
+        else:
+            yield CardLine("whom", "rows of one person", self._of_a_person(rows))
+        yield CardLine(
+            "neighbours",
+            "relation",
+            f"{RELATIONS[self.guarantee.neighboring]} ({self.guarantee.neighboring}).",
+            "private",
+        )
+        sizes = {
+            "replace_one": ("The number of records is public.", "public"),
+            "add_remove": ("The number of records is protected.", "private"),
+            "replace_one_in_group": ("The sizes of all groups are public.", "public"),
+        }[self.guarantee.neighboring]
+        yield CardLine("neighbours", "sizes", *sizes)
+
+    def _of_a_person(self, rows: int) -> str:
+        total = self.guarantee
+        events = own_events(total)
+        if total.epsilon == math.inf or not events:
+            return f"At most {rows}; no promise is made for a row."
+        # Group privacy: rows times epsilon, at a delta that grows with it.
+        epsilon = rows * total.epsilon
+        delta = rows * math.exp(min((rows - 1) * total.epsilon, 700)) * total.delta
+        return (
+            f"At most {rows}; for a person the promise is (epsilon = "
+            f"{round_up(epsilon)}, delta = {round_up(min(delta, 1.0))})."
+        )
+
+    def _how_much(self) -> Iterator[CardLine]:
+        total = self.guarantee
+        yield CardLine("how_much", "epsilon", round_up(total.epsilon))
+        if total.conditional_on:
+            told = round_up(total.epsilon_if_public)
+            yield CardLine("how_much", "epsilon if the conditions hold", told)
+        yield CardLine("how_much", "delta", self._delta())
+        mu = gaussian_parameter(total)
+        told = "no such statement" if mu is None else f"mu = {round_up(mu)}"
+        yield CardLine("how_much", "Gaussian-DP parameter", told)
+
+    def _delta(self) -> str:
+        delta, n = self.guarantee.delta, self.context.get("n_records")
+        if delta == 0:
+            return "0"
+        if n is None:
+            return (
+                f"{round_up(delta)}; to be held against 1/n where the number of "
+                "records is public (`n_records`)"
+            )
+        share = delta * n
+        told = "far below" if share <= 0.01 else "below" if share < 1 else "NOT BELOW"
+        return (
+            f"{round_up(delta)}, which is {told} 1/n = {1 / n:.3g} "
+            f"({round_up(share)} times 1/n)"
+        )
+
+    def _attacker(self) -> Iterator[CardLine]:
+        total = self.guarantee.if_public()
+        gain = attacker_gain(total)
+        where = " if the conditions hold" if self.guarantee.conditional_on else ""
+        if gain is None:
+            told = "Not bounded."
+            yield CardLine("attacker", "any attacker", told, "not covered")
+            return
+        posterior, success, power = (_percent_up(value) for value in gain)
+        except_for = (
+            f", except with probability {round_up(total.delta)}" if total.delta else ""
+        )
+        yield CardLine(
+            "attacker",
+            "belief from even odds",
+            f"At most {posterior}{except_for}: who held it as likely as not that a "
+            f"record was there is then at most that sure{where}.",
+        )
+        yield CardLine(
+            "attacker",
+            "guesses from even odds",
+            f"At most {success} of the guesses are right{where}.",
+        )
+        yield CardLine(
+            "attacker",
+            "true positives at 1 % false ones",
+            f"At most {power}{where}.",
+        )
+
+    def _conditions(self) -> Iterator[CardLine]:
+        total = self.guarantee
+        origins = self.context.get("facts", {})
+        for name in total.conditional_on:
+            told = f"{name}: {READ}. Who does not know it learns it."
+            yield CardLine("conditions", "condition", told, "not covered")
+        for assumption in total.assumptions:
+            name = assumption.partition("=")[0]
+            origin = f" (source: {origins[name]})" if name in origins else ""
+            is_fact = "=" in assumption
+            yield CardLine(
+                "conditions",
+                "public fact" if is_fact else "assumption",
+                f"{assumption}{origin}",
+                "public" if is_fact else "stated",
+            )
+        if not total.noise_is_secure:
+            told = (
+                "The noise was drawn from random_state: who knows the seed knows all."
+            )
+            yield CardLine("conditions", "noise", told, "not covered")
+
+    def _mechanism(self) -> Iterator[CardLine]:
+        total = self.guarantee
+        for one in total.uncovered:
+            yield CardLine("not_covered", "step", one, "not covered")
+        for what in _OUT_OF_SCOPE:
+            yield CardLine("not_covered", "out of scope", what, "not covered")
+        told = total.mechanism or "none"
+        yield CardLine("mechanism", "in plain words", told, "private")
+        for event in own_events(total):
+            told = _event_words(event)
+            yield CardLine("mechanism", "part", told, "private")
+        yield CardLine(
+            "mechanism",
+            "floating point",
+            "Values are rounded to a grid before noise of the same grid is added; the "
+            "noise comes from the operating system's generator"
+            + ("." if total.noise_is_secure else ", in this fit from a seed."),
+        )
+
+    def _spent(self) -> Iterator[CardLine]:
+        ledger = self.context.get("ledger")
+        if ledger is None:
+            told = (
+                "Not known. This card prices one model; other releases about the same "
+                "records add to it. Keep a PrivacyLedger (`ledger`)."
+            )
+            yield CardLine("spent_before", "all releases", told, "to fill in")
+            return
+        budget = ledger.total()
+        n = len(ledger.spends())
+        told = (
+            f"{n} releases, this one included if it was charged: (epsilon = "
+            f"{round_up(budget.epsilon)}, delta = {round_up(budget.delta)}) together."
+        )
+        yield CardLine("spent_before", "all releases", told, "private")
+
+    def _who_sees(self) -> Iterator[CardLine]:
+        yield CardLine(
+            "who_sees",
+            "trust",
+            "Central model: the curator sees the raw records and is trusted with them; "
+            "the fitted object, its attributes and its answers may be seen by anybody.",
+        )
+        yield CardLine(
+            "who_sees",
+            "answers",
+            "A prediction reads the record it is made for, which this promise does not "
+            "protect: the promise is about the records of the fit.",
+            "not covered",
+        )
+        yield self._given("who_sees", "access")
+
+    def _prepared(self) -> Iterator[CardLine]:
+        for step in self.report.steps:
+            status = {"private": "private", "public": "public"}.get(
+                step.status, "not covered"
+            )
+            fix = f" {step.fix}" if step.fix else ""
+            assumed = f" Assumed: {step.assumption}." if step.assumption else ""
+            told = f"{step.title}: {step.status}.{assumed}{fix}"
+            yield CardLine("prepared", "step", told, status)
+        yield self._given("prepared", "preprocessing")
+        yield self._given("prepared", "tuning")
+
+    def _evidence(self) -> Iterator[CardLine]:
+        yield CardLine(
+            "evidence",
+            "proof",
+            "Sensitivity, noise and composition are proved in the privacy handbook of "
+            "fairpriv_sklearn; neighbouring tables are replayed in its tests.",
+        )
+        audit = self.context.get("audit")
+        if audit is None:
+            told = (
+                "This model was not audited. fairpriv_sklearn.audit.audit_estimator "
+                "tries to refute the promise (`audit`)."
+            )
+            yield CardLine("evidence", "audit", told, "to fill in")
+        else:
+            told = (
+                f"{'REFUTED' if audit.violated else 'Not refuted'} by "
+                f"{audit.n_fits} fits to {audit.n_pairs} pairs of neighbouring tables; "
+                f"epsilon is at least {_round_down(audit.epsilon_lower)} with "
+                f"confidence {audit.confidence:g}"
+                f"{'' if audit.conclusive else '; not conclusive'}."
+            )
+            yield CardLine("evidence", "audit", told)
+        yield CardLine("evidence", "versions", _versions())
+
+    def _fairness(self) -> Iterator[CardLine]:
+        rates = self.context.get("fairness")
+        if rates is None:
+            told = (
+                "Not measured. fairpriv_sklearn.metrics.dp_group_rates releases rates "
+                "per group and intersection with intervals (`fairness`)."
+            )
+            yield CardLine("fairness", "groups", told, "to fill in")
+            return
+        for item, told in rates.card_lines():
+            yield CardLine("fairness", item, told, "private")
+        guarantee = rates.privacy_
+        told = (
+            f"These numbers cost (epsilon = {round_up(guarantee.epsilon)}, delta = "
+            f"{round_up(guarantee.delta)}) in addition."
+        )
+        yield CardLine("fairness", "cost", told, "private")
+
+    def _officer(self) -> Iterator[CardLine]:
+        for name in _FOR_THE_OFFICER:
+            if name != "access":
+                yield self._given("", name)
+        for item, answer in _LAW:
+            yield CardLine("", item, answer, "stated")
+
+    def _given(self, question: str, name: str) -> CardLine:
+        item = name.replace("_", " ")
+        if name in self.context:
+            return CardLine(question, item, str(self.context[name]))
+        return CardLine(question, item, f"[ ] {CONTEXT[name]}", "to fill in")
+
+    # --- registry ---------------------------------------------------------------------
+
+    def _deployment(self) -> dict[str, Any]:
+        return {
+            "basic": self._basic(),
+            "dp_variant": self._variant(),
+            "privacy_loss": self._privacy_loss(),
+            "deployment_model": self._model(),
+            "accounting": {
+                "post_processing": "Everything after the releases listed under the "
+                "mechanism reads released values only.",
+                "composition": self._joined("mechanism", "spent_before"),
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": self._joined("prepared"),
+                "mechanisms": self._joined("mechanism"),
+                "justification": self._joined("evidence"),
+            },
+            "administrative": {
+                "registry_authors": self._list("authors"),
+                "notes": self._joined("conditions", "not_covered", "fairness"),
+            },
+        }
+
+    def _basic(self) -> dict[str, Any]:
+        context = self.context
+        basic = {
+            "name": self._name,
+            "data_curators": self._list("data_curators"),
+            "intended_use": context.get("intended_use", TO_FILL),
+            "data_product_type": self.product_type,
+            "data_product_region": context.get("region", TO_FILL),
+            "description": context.get(
+                "description",
+                f"{self.report.estimator}: {self.guarantee.mechanism}",
+            ),
+            "publication_date": str(context.get("publication_date", date.today())),
+        }
+        if "sector" in context:
+            basic["data_product_sector"] = context["sector"]
+        return basic
+
+    def _variant(self) -> dict[str, Any]:
+        total = self.guarantee
+        public = [
+            line.answer
+            for line in self.lines
+            if line.status in ("public", "not covered")
+        ]
+        return {
+            "variant_name": "Custom"
+            if total.epsilon == math.inf
+            else "Approximate DP"
+            if total.delta > 0
+            else "Pure DP",
+            "data_domain": "Tables of finite features, with labels and groups from the "
+            "public lists.",
+            "unprotected_quantities": "; ".join(public),
+        }
+
+    def _privacy_loss(self) -> dict[str, Any]:
+        total = self.guarantee
+        numbers = {"delta": _up(total.delta)}
+        if total.epsilon < math.inf:
+            numbers = {"epsilon": _up(total.epsilon), **numbers}
+        return {
+            "privacy_unit": " ".join(self.answers("whom")),
+            "privacy_unit_details": " ".join(self.answers("neighbours")),
+            "privacy_parameters": numbers,
+            "privacy_parameters_details": self._joined("how_much", "attacker"),
+        }
+
+    def _model(self) -> dict[str, Any]:
+        many = self.context.get("releases")
+        return {
+            "model_name": "Central",
+            "actors": self._joined("who_sees"),
+            "release_type": "Many releases" if many else "One release",
+            "release_type_details": str(many or self._joined("spent_before")),
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+            "access_type_details": "The fitted model is published as it is.",
+        }
+
+    def _joined(self, *questions: str) -> str:
+        return "\n".join(
+            f"- {line.item}: {line.answer}"
+            for question in questions
+            for line in self.lines
+            if line.question == question
+        )
+
+    def _list(self, name: str) -> list[str]:
+        value = self.context.get(name, [TO_FILL])
+        return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
+_OUT_OF_SCOPE = (
+    "How long a fit or a prediction takes, and what else a computer shows.",
+    "Whether a table is in the domain: errors about arguments, types and labels.",
+    "What the data tell about groups and the population: that is what a model is for.",
+    "The records that predictions are made for.",
+)
+_LAW = (
+    (
+        "NIST SP 800-226",
+        "Covered: unit and parameter of privacy, neighbours, composition, mechanism, "
+        "trust model, floating point. In words only: utility and bias. Missing: "
+        "security of the systems, collection of the data. Check against its text.",
+    ),
+    (
+        "EU AI Act, Article 10(5)",
+        "On using sensitive data to detect bias. Covered: measures that preserve "
+        "privacy, what was released. For the officer: why other data would not do, who "
+        "has access, transfer to others, deletion, records of processing. This card "
+        "follows secondary sources: check the text in force.",
+    ),
+)
+_STYLE = (
+    "body{font:11pt/1.35 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse;width:100%}th,td{border-bottom:1px solid #ccc;"
+    "text-align:left;vertical-align:top;padding:.25em .5em}th{width:14em}"
+    "td:last-child{width:7em}tr.not-covered td{background:#fbe9e3}tr.to-fill-in td{"
+    "background:#fdf6d8}h2{font-size:1.05em;margin:1.1em 0 .2em}"
+)
+
+
+def deployment_card(model, context=None) -> DeploymentCard:
+    """Return the card of a fitted model: for the registry, and for the officer.
+
+    An alias of ``privacy_report(model).to_card(context)``.
+
+    .. rubric:: Privacy
+
+    Reads the guarantee, constructor arguments and the context; no row is read. No
+    number is rounded to the unsafe side.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; a pipeline is one too.
+    context : mapping or None, default=None
+        What the model does not know of itself. Keys: ``name``, ``description``,
+        ``data_curators``, ``authors``, ``intended_use``, ``region``, ``sector``,
+        ``publication_date``, ``product_type``, ``n_records``, ``records_per_person``,
+        ``purpose``, ``necessity``, ``access``, ``deletion``, ``tuning``,
+        ``preprocessing``, ``facts`` (argument to source), ``releases``, ``ledger`` (a
+        `PrivacyLedger`), ``audit`` (an `AuditReport`) and ``fairness`` (what
+        `dp_group_rates` returned). What is missing is asked for on the card.
+
+    Returns
+    -------
+    DeploymentCard
+        With `to_yaml()`, `to_json()`, `to_markdown()`, `to_html()`.
+
+    See Also
+    --------
+    privacy_report : What it is made of.
+
+    References
+    ----------
+    .. [1] OpenDP, NIST, "Differential Privacy Deployments Registry", 2025.
+    .. [2] J. P. Near, D. Darais, N. Lefkovitz, G. Howarth, "Guidelines for Evaluating
+       Differential Privacy Guarantees", NIST SP 800-226, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairpriv_sklearn.linear_model import DPLinearRegression
+    >>> from fairpriv_sklearn.privacy import deployment_card
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+    >>> print(deployment_card(model).answers("how_much")[0])
+    1
+    """
+    from ._report import privacy_report
+
+    report = privacy_report(model)
+    samples = hasattr(model, "sample")
+    return DeploymentCard(report, context, product_type=_PRODUCTS[3 if samples else 1])
+
+
+# --- numbers --------------------------------------------------------------------------
+
+
+def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
+    """Return a mu of which the guarantee is Gaussian DP, or None if none is known.
+
+    An epsilon-DP release is mu-GDP with mu = 2 Phi^-1(e^eps / (1 + e^eps)): its
+    trade-off curve is piecewise linear through a point of that of G_mu, which is convex
+    [Dong, Roth, Su 2022]. The mu of several releases compose by the root of squares.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+
+    Returns
+    -------
+    float or None
+    """
+    if guarantee.epsilon_if_public == math.inf or guarantee.uncovered:
+        return None
+    return _mu_of(own_events(guarantee))
+
+
+def _mu_of(events: Sequence) -> float | None:
+    squares = []
+    for event in events:
+        if isinstance(event, GaussianEvent):
+            squares.append(event.mu**2)
+        elif isinstance(event, PureEvent):
+            squares.append(
+                (2 * -ndtri(1 / (1 + math.exp(min(event.epsilon, 700))))) ** 2
+            )
+        elif isinstance(event, MaximumEvent):
+            sides = [_mu_of(side) for side in (event.left, event.right)]
+            if None in sides:
+                return None
+            squares.append(max(sides) ** 2)
+        else:
+            return None
+    mu = math.sqrt(math.fsum(squares)) * (1 + 1e-9)
+    return mu if math.isfinite(mu) else None
+
+
+def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | None:
+    """Return what any attacker gains at most, or None if nothing is promised.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+
+    Returns
+    -------
+    posterior : float
+        Largest belief from even odds, outside an event of probability delta.
+    success : float
+        Largest share of right guesses from even odds.
+    power : float
+        Largest true-positive rate at a false-positive rate of 1 %.
+    """
+    if guarantee.epsilon == math.inf:
+        return None
+    epsilon = guarantee.epsilon
+    posterior = 1 / (1 + math.exp(-epsilon))
+    curve = [(0.0, guarantee.delta_at(0.0)), (epsilon, guarantee.delta)]
+    if guarantee.events:
+        curve += [(e, guarantee.delta_at(e)) for e in epsilon * np.arange(0.1, 1, 0.1)]
+    success = (1 + min(1.0, curve[0][1])) / 2
+    # P(S) <= e^eps P'(S) + delta for S and, the other way round, for its complement
+    alpha = 0.01
+    power = min(
+        min(
+            math.exp(min(e, 700)) * alpha + delta,
+            1 - math.exp(-e) * max(0.0, 1 - alpha - delta),
+        )
+        for e, delta in curve
+    )
+    mu = gaussian_parameter(guarantee)
+    if mu is not None:
+        power = min(power, float(ndtr(ndtri(alpha) + mu)) * (1 + 1e-9))
+        success = min(success, float(ndtr(mu / 2)) * (1 + 1e-9))
+    return posterior, success, min(1.0, max(power, alpha))
+
+
+def _percent_up(share: float) -> str:
+    """A share in per cent, never smaller than it is."""
+    tenths = math.ceil(share * 1000 - 1e-6)
+    return f"{tenths / 10:g} %"
+
+
+def _up(value: float) -> float:
+    return float(round_up(value, 6)) if value else 0.0
+
+
+def _round_down(value: float, digits: int = 3) -> str:
+    if not math.isfinite(value) or value <= 0:
+        return f"{value:g}"
+    factor = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
+    return f"{math.floor(value * factor) / factor:g}"
+
+
+def _event_words(event) -> str:
+    if isinstance(event, GaussianEvent):
+        return f"Gaussian noise, mu = {round_up(event.mu)} together"
+    if isinstance(event, PureEvent):
+        return f"a purely private release, epsilon = {round_up(event.epsilon)}"
+    if isinstance(event, MaximumEvent):
+        sides = [
+            ", ".join(map(_event_words, side)) or "nothing"
+            for side in (event.left, event.right)
+        ]
+        return f"two phases on rows parted at random: {' | '.join(sides)}"
+    return str(event)
+
+
+def _versions() -> str:
+    names = ["fairpriv_sklearn", "numpy", "scipy", "scikit-learn", "diffprivlib"]
+    found = [f"Python {platform.python_version()}"]
+    for name in names:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            if name == "fairpriv_sklearn":
+                from .. import __version__
+
+                found.append(f"{name} {__version__}")
+    return ", ".join(found)
+
+
+# --- context --------------------------------------------------------------------------
+
+
+def _checked(context) -> dict[str, Any]:
+    if context is None:
+        return {}
+    if not isinstance(context, Mapping):
+        raise TypeError(
+            f"context must be a mapping, got an object of {type(context).__name__}."
+        )
+    unknown = sorted(set(map(str, context)) - set(CONTEXT))
+    if unknown:
+        raise ValueError(f"context has unknown keys {unknown}; known: {list(CONTEXT)}.")
+    context = {name: value for name, value in context.items() if value is not None}
+    for name, allowed in (("product_type", _PRODUCTS), ("sector", _SECTORS)):
+        if name in context and context[name] not in allowed:
+            raise ValueError(
+                f"context[{name!r}] must be one of {list(allowed)}, got "
+                f"{context[name]!r}."
+            )
+    for name in ("n_records", "records_per_person"):
+        value = context.get(name, 1)
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"context[{name!r}] must be a positive integer.")
+    if "publication_date" in context:
+        try:
+            date.fromisoformat(str(context["publication_date"]))
+        except ValueError:
+            raise ValueError(
+                "context['publication_date'] must be a date, YYYY-MM-DD."
+            ) from None
+    methods = {"ledger": "total", "audit": "to_dict", "fairness": "card_lines"}
+    for name, method in methods.items():
+        if name in context and not hasattr(context[name], method):
+            raise TypeError(f"context[{name!r}]: {CONTEXT[name]}")
+    if "facts" in context and not isinstance(context["facts"], Mapping):
+        raise TypeError("context['facts'] must map arguments to their sources.")
+    return context
+
+
+# --- YAML -----------------------------------------------------------------------------
+
+
+def _yaml(value, indent: int = 0) -> Iterator[str]:
+    """Block style; every string is quoted as in JSON, which YAML reads alike."""
+    pad = "  " * indent
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            yield f"{pad}{key}:"
+            yield from _yaml(item, indent + 1)
+        elif isinstance(item, list):
+            yield f"{pad}{key}:"
+            yield from (f"{pad}  - {_scalar(one)}" for one in item)
+        else:
+            yield f"{pad}{key}: {_scalar(item)}"
+
+
+def _scalar(value) -> str:
+    if isinstance(value, Real) and not isinstance(value, bool):
+        # YAML wants a point in a number with an exponent.
+        text = repr(value)
+        return re.sub(r"^(-?\d+)e", r"\1.0e", text)
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,312 @@
+"""The card: valid for the registry, readable for the officer, rounded safely."""
+
+import json
+import math
+import pathlib
+import re
+from datetime import date
+
+import numpy as np
+import pytest
+from common import ENTRIES, fit, table
+from scipy import stats
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PureEvent,
+    gaussian_delta,
+)
+from fairpriv_sklearn.audit import AuditReport
+from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    deployment_card,
+    privacy_report,
+)
+from fairpriv_sklearn.privacy._card import (
+    CONTEXT,
+    QUESTIONS,
+    attacker_gain,
+    gaussian_parameter,
+)
+
+SCHEMA = json.loads(
+    (pathlib.Path(__file__).parent / "deployments_schema.json").read_text()
+)
+TYPES = {"object": dict, "array": list, "string": str, "integer": int}
+
+
+def validate(value, schema, path=""):
+    """Check plain data against the part of JSON Schema that the registry uses."""
+    kinds = schema.get("type", [])
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    types = tuple(TYPES.get(kind, (int, float)) for kind in kinds)
+    assert not kinds or isinstance(value, types), (path, value)
+    if "enum" in schema:
+        assert value in schema["enum"], (path, value)
+    if schema.get("format") == "date":
+        date.fromisoformat(value)
+    if isinstance(value, float):
+        assert math.isfinite(value), path
+    if isinstance(value, list):
+        assert len(value) >= schema.get("minItems", 0), path
+        for item in value:
+            validate(item, schema["items"], path)
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        assert set(schema.get("required", ())) <= set(value), path
+        if schema.get("additionalProperties") is False:
+            assert set(value) <= set(known), (path, set(value) - set(known))
+        for name, item in value.items():
+            validate(item, known[name], f"{path}/{name}")
+
+
+def tier_fields(schema, tier, path=()):
+    """Paths of all fields that belong to a tier."""
+    for name, part in schema.get("properties", {}).items():
+        if part.get("tier") == tier:
+            yield (*path, name)
+        yield from tier_fields(part, tier, (*path, name))
+
+
+@pytest.fixture(scope="module")
+def model():
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    return DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+
+
+def full_context():
+    rng = np.random.default_rng(0)
+    groups, y = rng.integers(0, 2, 500), rng.integers(0, 2, 500)
+    rates = dp_group_rates(
+        None,
+        y,
+        sensitive_features=groups,
+        groups=[0, 1, 2],
+        classes=[0, 1],
+        epsilon=1.0,
+        random_state=0,
+    )
+    ledger = PrivacyLedger(5.0, 1e-4)
+    ledger.spend(rates.privacy_)
+    return {
+        "name": "Demand | forecast <b>",
+        "data_curators": ["Town hall"],
+        "authors": "A. Clerk",
+        "n_records": 200,
+        "records_per_person": 1,
+        "publication_date": date(2026, 1, 2),
+        "sector": "Government",
+        "facts": {"bounds": "code book of 2020"},
+        "ledger": ledger,
+        "fairness": rates,
+        "audit": AuditReport("x", "x", 1.0, 1e-5, epsilon_lower=0.56789, n_fits=60),
+        "purpose": "Planning.",
+    }
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_estimator_has_a_valid_card(entry):
+    X, y = table(entry)
+    card = deployment_card(fit(entry, entry.make(**entry.public), X, y))
+    record = card.to_dict()
+    validate(record, SCHEMA)
+    assert record == json.loads(card.to_json())
+    for path in [*tier_fields(SCHEMA, 2), *tier_fields(SCHEMA, 3)]:
+        if path[-1] in ("data_source_type_details",):
+            continue
+        part = record
+        for name in path:
+            part = part[name]
+        assert part, path
+    for key in QUESTIONS:
+        assert all(answer.strip() for answer in card.answers(key)), key
+        assert card.answers(key), key
+
+
+@pytest.mark.parametrize("context", [None, "full"])
+def test_yaml_is_what_the_registry_reads(model, context):
+    yaml = pytest.importorskip("yaml")
+    card = deployment_card(model, full_context() if context else None)
+    assert yaml.safe_load(card.to_yaml()) == card.to_dict()
+    validate(card.to_dict(), SCHEMA)
+
+
+# What the document says on each of the twelve questions, found by a reader's eye alone.
+ANSWERS = {
+    "whom": ["One record: everything in one row", "One: the person"],
+    "neighbours": ["one record replaced by any other", "number of records is public"],
+    "how_much": ["| epsilon | 1 |", "1e-05", "times 1/n", "mu = 0.26"],
+    "attacker": ["At most 73.2 %", "At most 2 %", "of the guesses"],
+    "conditions": ["bounds=", "code book of 2020", "target_bounds="],
+    "not_covered": ["How long a fit", "records that predictions"],
+    "mechanism": ["Gaussian noise, mu =", "rounded to a grid"],
+    "spent_before": ["1 releases", "(epsilon = 0.9999, delta = 0.0001)"],
+    "who_sees": ["Central model", "[ ] Who may see"],
+    "prepared": ["DPLinearRegression: private", "[ ] How the arguments were chosen"],
+    "evidence": ["proved", "at least 0.567 ", "numpy", "Not refuted"],
+    "fairness": ["difference", "ratio", "not estimable", "in addition"],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_twelve_questions_are_answered_by_the_document_alone(model, question):
+    text = deployment_card(model, full_context()).to_markdown()
+    section = text.split(f"## {QUESTIONS[question]}")[1].split("\n## ")[0]
+    for words in ANSWERS[question]:
+        assert words in section, (words, section)
+
+
+def test_there_are_twelve_and_the_officer_has_empty_fields(model):
+    assert len(QUESTIONS) == 12 == len(ANSWERS)
+    text = deployment_card(model).to_markdown()
+    for name in ("purpose", "necessity", "access", "deletion"):
+        assert f"[ ] {CONTEXT[name]}" in text
+    assert "SP 800-226" in text and "Article 10(5)" in text
+    assert "Planning." in deployment_card(model, full_context()).to_markdown()
+
+
+def test_two_pages(model):
+    # At most 110 lines of about 90 characters.
+    lines = [
+        len(line) // 90 + 1
+        for line in re.sub(r"[|\-]+", " ", deployment_card(model).to_markdown()).split(
+            "\n"
+        )
+        if line.strip()
+    ]
+    assert sum(lines) <= 110
+
+
+def test_html_escapes(model):
+    page = deployment_card(model, full_context()).to_html()
+    assert "<b>" not in page and "&lt;b&gt;" in page
+    assert page.count("<h2>") == 13
+
+
+def guarantee(*events, delta=1e-5, **more):
+    return PrivacyGuarantee.from_events(
+        events, delta=delta, neighboring="replace_one", mechanism="m", **more
+    )
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.268, 1.0, 3.0])
+def test_an_attacker_of_a_gaussian_release_gains_what_the_curve_says(mu):
+    one = guarantee(GaussianEvent(mu))
+    posterior, success, power = attacker_gain(one)
+    assert posterior == pytest.approx(1 / (1 + math.exp(-one.epsilon)))
+    exact = stats.norm.cdf(stats.norm.ppf(0.01) + mu)
+    assert exact <= power <= exact * (1 + 1e-8)
+    assert success >= (1 + gaussian_delta(mu, 0.0)) / 2 * (1 - 1e-9)
+    assert success == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-8)
+    assert mu <= gaussian_parameter(one) <= mu * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 8.0])
+def test_an_attacker_of_randomised_response(epsilon):
+    # The worst purely private release: the bounds hold for it, and are reached.
+    one = guarantee(PureEvent(epsilon), delta=0.0)
+    posterior, success, power = attacker_gain(one)
+    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert posterior == pytest.approx(truth)
+    assert success >= truth * (1 - 1e-12)
+    exact = min(0.01 * math.exp(epsilon), 1 - math.exp(-epsilon) * 0.99)
+    assert exact * (1 - 1e-12) <= power <= 1
+    # The curve of G_mu lies below that of epsilon-DP: a finer grid than its corner
+    mu = gaussian_parameter(one)
+    alpha = np.linspace(1e-6, 1 - 1e-6, 10_001)
+    ours = np.maximum(1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha))
+    assert np.all(stats.norm.cdf(stats.norm.isf(alpha) - mu) <= ours + 1e-9)
+
+
+def test_what_has_no_gaussian_parameter():
+    assert gaussian_parameter(guarantee(DeclaredEvent(1.0, 1e-6))) is None
+    assert gaussian_parameter(guarantee(GaussianEvent(1.0), uncovered=["x"])) is None
+    both = MaximumEvent([GaussianEvent(0.3)], [GaussianEvent(0.4)])
+    assert gaussian_parameter(guarantee(both)) == pytest.approx(0.4, rel=1e-6)
+    assert gaussian_parameter(guarantee(GaussianEvent(0.3), GaussianEvent(0.4))) == (
+        pytest.approx(0.5, rel=1e-6)
+    )
+
+
+def test_no_number_is_rounded_to_the_unsafe_side(model):
+    card = deployment_card(model)
+    numbers = card.to_dict()["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert numbers["epsilon"] >= model.privacy_.epsilon * (1 - 1e-9)
+    assert numbers["delta"] >= model.privacy_.delta
+    text = " ".join(card.answers("attacker"))
+    shown = [float(found) / 100 for found in re.findall(r"At most ([\d.]+) %", text)]
+    for number, exact in zip(shown, attacker_gain(model.privacy_), strict=True):
+        assert exact - 1e-8 <= number <= exact + 1.01e-3
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(10**6, "NOT BELOW"), (200, "far below"), (20_000, "below 1/n")]
+)
+def test_delta_is_held_against_one_over_n(model, n, words):
+    answer = deployment_card(model, {"n_records": n}).answers("how_much")[1]
+    assert words in answer
+
+
+def test_several_rows_of_a_person(model):
+    answer = deployment_card(model, {"records_per_person": 3}).answers("whom")[1]
+    assert "epsilon = 3" in answer
+
+
+def test_what_is_not_private_says_so_at_the_top():
+    X = np.random.default_rng(0).uniform(size=(50, 2))
+    private = DPLinearRegression(bounds=(-3, 3), target_bounds=(0, 1))
+    pipeline = make_pipeline(StandardScaler(), private).fit(X, X[:, 0])
+    text = deployment_card(pipeline).to_markdown()
+    assert "NOT PRIVATE" in text.split("##")[0]
+    record = deployment_card(pipeline).to_dict()
+    validate(record, SCHEMA)
+    assert "epsilon" not in record["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert "standardscaler" in " ".join(
+        deployment_card(pipeline).answers("not_covered")
+    )
+    assert "NOT PRIVATE" in deployment_card(LinearRegression().fit(X, X)).to_markdown()
+
+
+@pytest.mark.filterwarnings("ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning")
+def test_conditions_and_seeds_are_at_the_top():
+    X = np.random.default_rng(0).uniform(size=(50, 2))
+    read = DPLinearRegression(bounds=(0, 1)).fit(X, X[:, 0])
+    text = deployment_card(read).to_markdown()
+    assert "ONLY ON CONDITIONS" in text and "target_bounds" in text
+    assert str(X[:, 0].max())[:8] not in text
+    seeded = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1), random_state=0)
+    assert "FOR STUDY ONLY" in deployment_card(seeded.fit(X, X[:, 0])).to_markdown()
+
+
+def test_the_alias(model):
+    assert (
+        privacy_report(model).to_card({"name": "x"}).to_markdown()
+        == deployment_card(model, {"name": "x"}).to_markdown()
+    )
+
+
+@pytest.mark.parametrize(
+    ("context", "error"),
+    [
+        ({"nmae": "x"}, ValueError),
+        ([1], TypeError),
+        ({"sector": "Circus"}, ValueError),
+        ({"n_records": 0}, ValueError),
+        ({"records_per_person": 1.5}, ValueError),
+        ({"publication_date": "tomorrow"}, ValueError),
+        ({"ledger": 3}, TypeError),
+        ({"audit": "fine"}, TypeError),
+        ({"facts": "all"}, TypeError),
+    ],
+)
+def test_a_wrong_context_is_named(model, context, error):
+    with pytest.raises(error, match="context"):
+        deployment_card(model, context)
