@@ -179,7 +179,8 @@ def test_rank_map_is_a_distribution_function():
     atom = np.zeros(len(universal_edges()) - 1)
     atom[zero], atom[zero + 1] = 3.0, 1.0
     ranks = RankMap.from_counts(universal_edges(), atom)
-    assert_allclose(ranks([-1.0, 0.0, 5e-324]), [0.0, 0.375, 0.75])
+    # The atom is shortened from 3/4 of the records to half of the ranks.
+    assert_allclose(ranks([-1.0, 0.0, 5e-324]), [0.0, 0.25, 0.5], atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 LARGEST = 2.0**34
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -8, 34
 _N_QUANTILES = 32
+# No cell sets more than a tenth of the edges, nor a quarter of the ranks.
+_EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
 _TABLE = 1024  # intervals on which the basis is interpolated
 _LENGTHS, _GRID = (0.2, 0.04), 64
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
@@ -47,8 +49,7 @@ def quantile_edges(edges, counts, bounds=None) -> NDArray[np.float64]:
     bounds : tuple of float, default=None
         Public range of the column.
     """
-    if not counts.any():
-        counts = np.ones(len(edges) - 1)
+    counts = capped(counts, _EDGE_CAP)
     occupied = np.flatnonzero(counts)
     ends = [edges[occupied[0]], edges[occupied[-1] + 1]]
     cumulated = np.concatenate([[0.0], np.cumsum(counts)]) / counts.sum()
@@ -93,6 +94,21 @@ def project_counts(noisy, total: float) -> NDArray[np.float64]:
     return np.maximum(noisy - excess[last if len(last) else 0], 0.0)
 
 
+def capped(counts, share: float) -> NDArray[np.float64]:
+    """Lower the counts above a share of their sum; all zero become equal.
+
+    >>> from fairpriv_sklearn.preprocessing._ranks import capped
+    >>> capped([1.0, 1.0, 1.0, 97.0], 0.4).round().tolist()
+    [1.0, 1.0, 1.0, 2.0]
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if not counts.any():
+        return np.ones(len(counts))
+    for _ in range(_CAP_STEPS):
+        counts = np.minimum(counts, share * counts.sum())
+    return counts
+
+
 @dataclass(frozen=True, eq=False)
 class RankMap:
     """A value's rank in its column, between 0 and 1; linear inside every cell.
@@ -102,7 +118,8 @@ class RankMap:
     edges : ndarray of shape (m + 1,)
         Increasing.
     cdf : ndarray of shape (m + 1,)
-        Share of the records below each edge; from 0 to 1, not decreasing.
+        Rank at each edge, from 0 to 1, not decreasing: the share of the records below,
+        atoms shortened.
     """
 
     edges: NDArray
@@ -110,8 +127,12 @@ class RankMap:
 
     @classmethod
     def from_counts(cls, edges, counts) -> RankMap:
-        """Build the map from counts in the cells; all zero count as equal."""
-        counts = counts if counts.any() else np.ones(len(counts))
+        """Build the map from counts in the cells; all zero count as equal.
+
+        An atom takes less room than its share, so that the rest of the column stays
+        apart: ranks are of the records outside atoms, nearly.
+        """
+        counts = capped(counts, _WIDTH_CAP)
         cdf = np.concatenate([[0.0], np.cumsum(counts)])
         return cls(edges, cdf / cdf[-1])
 
