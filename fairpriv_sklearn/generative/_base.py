@@ -178,7 +178,7 @@ class BaseGenerator(DPEstimator):
             unit = unit + jitter * source.standard_normal(unit.shape)
         return space.restore(unit)
 
-    def sample(self, n_samples=None, y=None):
+    def sample(self, n_samples=None, y=None, *, given=None):
         """Draw synthetic records; free of charge, any number of times.
 
         Parameters
@@ -188,6 +188,9 @@ class BaseGenerator(DPEstimator):
         y : array-like of shape (n_samples,), default=None
             Labels wanted, out of ``classes_``. Default: drawn with the released
             class frequencies.
+        given : dict, default=None
+            Categories that records must have, by column: one value, or one for each.
+            The rest is drawn given these. Only for ``method="tree"``.
 
         Returns
         -------
@@ -199,6 +202,10 @@ class BaseGenerator(DPEstimator):
         """
         check_is_fitted(self, "class_weights_")
         source = noise_source(self._sampling_seed)
+        if getattr(self, "_tree", None) is not None:
+            return self._sample_raw(n_samples, y, given, source)
+        if given is not None:
+            raise ValueError('given needs a fit with method="tree".')
         codes = self._wanted_codes(n_samples, y, source)
         X = np.empty((len(codes), self.n_features_in_))
         for c in range(self._n_classes):
@@ -214,10 +221,7 @@ class BaseGenerator(DPEstimator):
         return X if self._container.kind == "array" else self._container.build(X.T)
 
     def _wanted_codes(self, n_samples, y, source):
-        if n_samples is not None and not (
-            isinstance(n_samples, Integral) and n_samples >= 1
-        ):
-            raise ValueError(f"n_samples must be a positive int, got {n_samples!r}.")
+        _check_positive(n_samples)
         if y is None:
             u = source.uniform(1 if n_samples is None else int(n_samples))
             edges = np.cumsum(self.class_weights_)
@@ -230,6 +234,30 @@ class BaseGenerator(DPEstimator):
         if n_samples is not None and n_samples != len(y):
             raise ValueError(f"n_samples={n_samples} and len(y)={len(y)} disagree.")
         return label_codes(y, self.classes_, "y")
+
+
+def _check_positive(n_samples) -> None:
+    if n_samples is not None and not (
+        isinstance(n_samples, Integral) and n_samples >= 1
+    ):
+        raise ValueError(f"n_samples must be a positive int, got {n_samples!r}.")
+
+
+def check_n_samples(n_samples, y, given) -> int:
+    """Number of records asked for, by their number or by what they should have."""
+    _check_positive(n_samples)
+    lengths = [
+        len(values)
+        for values in (y, *given.values())
+        if values is not None and not isinstance(values, str) and np.ndim(values)
+    ]
+    n = lengths[0] if lengths and n_samples is None else n_samples or 1
+    if any(length != n for length in lengths):
+        raise ValueError(
+            "n_samples, y and given disagree about the number of records: "
+            f"{[*lengths, n]}."
+        )
+    return int(n)
 
 
 def or_default(value, default):

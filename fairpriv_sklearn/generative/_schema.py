@@ -142,7 +142,7 @@ def make_schema(X, categories, bounds, bins) -> tuple[TableSchema, bool]:
                 raise ValueError(f"categories[{name!r}] is empty.")
             columns.append(CategoricalColumn(values))
         elif name in edges:
-            columns.append(BinnedColumn(_check_edges(edges[name], name)))
+            columns.append(BinnedColumn(check_edges(edges[name], name)))
         else:
             lower, upper = ranges[name]
             columns.append(
@@ -187,7 +187,8 @@ def _pair(pair):
     return tuple(pair) if isinstance(pair, list) else pair
 
 
-def _check_edges(edges, name):
+def check_edges(edges, name):
+    """Public edges of the bins of a column, increasing."""
     with domain(f"bins[{name!r}]"):
         edges = np.asarray(edges, dtype=np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all():
@@ -231,7 +232,7 @@ class Container:
 
     Parameters
     ----------
-    kind : {"array", "pandas", "polars"}
+    kind : {"array", "pandas", "polars", "pyarrow"}
     names : tuple
     """
 
@@ -243,31 +244,86 @@ class Container:
         """Describe a table by its kind and the names of its columns."""
         if not hasattr(X, "columns"):
             return cls("array")
-        polars = type(X).__module__.startswith("polars")
-        return cls("polars" if polars else "pandas", tuple(X.columns))
+        library = type(X).__module__.split(".")[0]
+        if library == "pyarrow":
+            return cls(library, tuple(X.column_names))
+        return cls("polars" if library == "polars" else "pandas", tuple(X.columns))
 
-    def build(self, columns, public_lists=None):
-        """Put columns together: numbers, or values out of a public list.
+    def build(self, columns, public_lists=None, whole=None, names=None):
+        """Put columns together: numbers, dates, or values out of a public list.
 
-        ``public_lists`` holds a tuple per categorical column, None for a number. The
-        type of a column is that of its list.
+        ``public_lists`` holds a tuple per categorical column, None otherwise, and
+        ``whole`` says how a number is stored. The type of a column follows from these
+        and not from the values that were drawn. ``names``: of the columns that are
+        there, if not all are.
         """
-        public_lists = public_lists or [None] * len(self.names)
+        columns = list(columns)
+        lists = public_lists or [None] * len(columns)
+        whole = whole or [None] * len(columns)
         if self.kind == "array":
             return np.column_stack([column.astype(object) for column in columns])
-        import importlib
+        make = {"pandas": _pandas, "polars": _polars, "pyarrow": _arrow}[self.kind]
+        drawn = zip(columns, lists, whole, strict=True)
+        names = self.names if names is None else names
+        return make(dict(zip(names, drawn, strict=True)))
 
-        library = importlib.import_module(self.kind)
-        frame = {}
-        for name, values, listed in zip(self.names, columns, public_lists, strict=True):
-            if listed is None:
-                frame[name] = np.asarray(values, dtype=np.float64)
-                continue
-            # more rows do not change the type: it is chosen before they are cut off
-            column = library.Series([*listed, *values.tolist()])
-            frame[name] = column[len(listed) :]
-        if self.kind == "pandas":
-            frame = {
-                name: getattr(column, "array", column) for name, column in frame.items()
-            }
-        return library.DataFrame(frame)
+
+def _pandas(columns):
+    import pandas
+
+    frame = {}
+    for name, (values, listed, whole) in columns.items():
+        if listed is not None:
+            # the type of the list, whatever was drawn of it
+            column = pandas.Series([*listed, *values.tolist()])
+            frame[name] = column.iloc[len(listed) :].reset_index(drop=True)
+        elif whole == "date":
+            frame[name] = values.astype("datetime64[s]")
+        elif whole == "nullable int":
+            frame[name] = pandas.Series(values).astype("Int64")
+        else:
+            frame[name] = values.astype(np.int64 if whole == "int" else np.float64)
+    return pandas.DataFrame(frame)
+
+
+def _polars(columns):
+    import polars
+
+    frame = {}
+    for name, (values, listed, whole) in columns.items():
+        if listed is not None:
+            kind = polars.Series([*listed], strict=False).dtype
+            frame[name] = polars.Series(values.tolist(), dtype=kind, strict=False)
+        elif whole == "date":
+            frame[name] = polars.Series(values.tolist(), dtype=polars.Date)
+        elif whole is not None:
+            series = polars.Series(values).fill_nan(None)
+            frame[name] = series.cast(polars.Int64)
+        else:
+            frame[name] = polars.Series(np.asarray(values, dtype=np.float64))
+    return polars.DataFrame(frame)
+
+
+def _arrow(columns):
+    import pyarrow
+
+    arrays = {}
+    for name, (values, listed, whole) in columns.items():
+        if listed is not None:
+            texts = {type(value) for value in listed if value is not None}
+            plain = len(texts) <= 1
+            given = listed if plain else [v if v is None else str(v) for v in listed]
+            kind = pyarrow.array(given).type
+            values = values.tolist()
+            if not plain:
+                values = [v if v is None else str(v) for v in values]
+            arrays[name] = pyarrow.array(values, type=kind)
+        elif whole == "date":
+            arrays[name] = pyarrow.array(values.tolist(), type=pyarrow.date32())
+        else:
+            missing = np.isnan(values)
+            values = np.where(missing, 0, values)
+            kind = pyarrow.float64() if whole is None else pyarrow.int64()
+            values = values.astype(np.float64 if whole is None else np.int64)
+            arrays[name] = pyarrow.array(values, type=kind, mask=missing)
+    return pyarrow.table(arrays)

@@ -8,7 +8,12 @@ from math import inf, sqrt
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from fairpriv_sklearn._base import public_fact
 from fairpriv_sklearn._domain import domain
@@ -23,12 +28,39 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
     gaussian_mu,
 )
-from fairpriv_sklearn.generative._base import SCALE, BaseGenerator, or_default
+from fairpriv_sklearn.generative._base import (
+    SCALE,
+    BaseGenerator,
+    check_n_samples,
+    label_codes,
+    or_default,
+)
 from fairpriv_sklearn.generative._network_training import (
     NetworkPlan,
     PointGradient,
     latent_inputs,
     train_network,
+)
+from fairpriv_sklearn.generative._quality import (
+    quality_lines,
+    quality_text,
+    release_quality,
+)
+from fairpriv_sklearn.generative._raw import (
+    ROWS_TOGETHER,
+    check_lists,
+    draw_classes,
+    encode_table,
+    given_levels,
+    label_of,
+    learn_columns,
+    learning_lines,
+    learning_share,
+    level_codes,
+    most_levels,
+    public_columns,
+    raw_names,
+    read_table,
 )
 from fairpriv_sklearn.generative._schema import Container, make_schema
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
@@ -39,6 +71,9 @@ from fairpriv_sklearn.generative._tables import (
     fit_tables,
     sample_levels,
 )
+from fairpriv_sklearn.generative._trees import TreePlan, fit_tree, sample_tree
+from fairpriv_sklearn.preprocessing._cells import as_table
+from fairpriv_sklearn.preprocessing._codebook import Column
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
 MEAN_SHARE = 0.05
@@ -231,8 +266,10 @@ class DPSinkhornGenerator(BaseGenerator):
 
     _parameter_constraints: dict = {
         **BaseGenerator._parameter_constraints,
-        "method": [StrOptions({"semidual", "network"})],
+        "method": [StrOptions({"auto", "tree", "semidual", "network"})],
         "categories": [dict, None],
+        "codebook": "no_validation",  # `Codebook.from_dict` says what is wrong
+        "quality": ["boolean"],
         "bins": [Interval(Integral, 1, None, closed="left"), dict],
         "n_points": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -254,9 +291,10 @@ class DPSinkhornGenerator(BaseGenerator):
         *,
         epsilon=1.0,
         delta=1e-5,
-        method="semidual",
+        method="auto",
         bounds=None,
         classes=None,
+        codebook=None,
         categories=None,
         bins=16,
         basis="auto",
@@ -274,6 +312,7 @@ class DPSinkhornGenerator(BaseGenerator):
         hidden_layer_sizes=(128, 256),
         latent_dim=16,
         learning_rate=4e-4,
+        quality=True,
         neighboring="replace_one",
         ledger=None,
         random_state=None,
@@ -283,7 +322,9 @@ class DPSinkhornGenerator(BaseGenerator):
         self.method = method
         self.bounds = bounds
         self.classes = classes
+        self.codebook = codebook
         self.categories = categories
+        self.quality = quality
         self.bins = bins
         self.basis = basis
         self.n_components = n_components
@@ -321,8 +362,12 @@ class DPSinkhornGenerator(BaseGenerator):
             Fitted generator.
         """
         is_table = self.categories is not None
+        if self.method == "tree" or (self.method == "auto" and self._is_raw(X)):
+            return self._fit_raw(X, y)
         if is_table and self.method == "network":
             raise ValueError('method="network" cannot fit a table with categories.')
+        if self.codebook is not None:
+            raise ValueError('codebook needs method="tree" or "auto".')
         if is_table:
             with domain("X"):
                 validate_data(self, X, skip_check_array=True)
@@ -337,7 +382,8 @@ class DPSinkhornGenerator(BaseGenerator):
         codes, facts = self._encode_labels(y, records.shape[0])
         self._container = Container.of(X if hasattr(X, "columns") else records)
         # what was fitted stays known when parameters are set anew
-        self._kind = "table" if is_table else self.method
+        method = "semidual" if self.method == "auto" else self.method
+        self._kind = "table" if is_table else method
         fit_records = {
             "table": self._fit_table,
             "semidual": self._fit_semidual,
@@ -345,6 +391,163 @@ class DPSinkhornGenerator(BaseGenerator):
         }[self._kind]
         fit_records(records, codes, facts)
         return self
+
+    # --- raw tables, trees ------------------------------------------------------------
+
+    def _is_raw(self, X) -> bool:
+        """Whether X is taken for a raw table: by its container and public arguments."""
+        if self.codebook is not None or self.categories is not None:
+            return True
+        is_frame = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
+        return is_frame and (self.bounds is None or isinstance(self.bounds, Mapping))
+
+    def _fit_raw(self, X, y):
+        with domain("X"):
+            X = as_table(X)
+            table = read_table(self, X, reset=True)
+        codes, facts = self._encode_labels(y, len(table))
+        if y is not None and len(codes) != len(table):
+            raise ValueError(
+                "X and y have inconsistent numbers of samples: "
+                f"{len(table)} and {len(codes)}."
+            )
+        names = raw_names(X)
+        columns = public_columns(
+            names, self.codebook, self.categories, self.bounds, self.bins
+        )
+        known = {
+            c.name: c.declared.to_dict() for c in columns if c.declared != Column()
+        }
+        columns = [column for column in columns if column.is_used]
+        label = None if y is not None else label_of(columns, self.codebook)
+        columns = [column for column in columns if column is not label]
+        if not columns:
+            raise ValueError("X has no column left to model.")
+        check_lists(table, [*columns, *([label] if label else [])], ROWS_TOGETHER)
+        groups = [
+            (column.name, a, column.level_names)
+            for a, column in enumerate(columns)
+            if column.declared.role == "group" and column.keys
+        ]
+        if label is not None:
+            class_names = label.level_names
+        else:
+            class_names = () if self.classes_ is None else tuple(self.classes_.tolist())
+        plan = TreePlan(
+            n_classes=max(1, len(class_names)),
+            n_columns=len(columns),
+            most_levels=most_levels(columns),
+            quality=quality_lines(class_names, groups) if self.quality else (),
+            share=1 - learning_share(columns),
+            n_records=self._public_n(len(table)),
+        )
+        wall = self._raw_filter(
+            columns, plan, [public_fact("columns", known, from_data=False), *facts]
+        )
+        with np.errstate(all="ignore"):
+            rows = Rows(len(table), cells=table)
+            columns = learn_columns(wall, rows, columns, plan.n_records)
+            levels = encode_table(table, columns, ROWS_TOGETHER)
+            if label is not None:
+                codes = encode_table(table, [label], ROWS_TOGETHER)[:, 0]
+            codes = codes.astype(np.int64)
+            tree = fit_tree(
+                Rows(len(table), levels=levels, codes=codes), columns, plan, wall
+            )
+            if self.quality:
+                self.quality_ = release_quality(
+                    wall, levels, codes, tree, class_names, groups
+                )
+        self._kind, self._tree, self._columns, self._label = (
+            "tree",
+            tree,
+            columns,
+            label,
+        )
+        shown = {column.name for column in columns if column.is_shown}
+        shown |= {label.name} if label else set()
+        self._container = Container.of(X)
+        self._names = tuple(name for name in map(str, names) if name in shown)
+        self._publish(wall, tree.counts)
+        return self
+
+    def _raw_filter(self, columns, plan, facts):
+        def lines(mu):
+            return [*learning_lines(columns, mu, self.delta), *plan.lines(mu)]
+
+        n_draws = sum(line.n_coordinates for line in lines(1.0))
+        shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
+        mu = calibrate_gaussian(self.epsilon, self.delta - shown, n_draws=n_draws)
+        return self._filter(
+            lines(mu),
+            "cells and categories of the columns, tables of counts and distances of "
+            "tables with Gaussian noise",
+            facts,
+        )
+
+    def _sample_raw(self, n_samples, y, given, source):
+        tree, columns = self._tree, self._columns
+        given = dict(given or {})
+        label = None if self._label is None else self._label.name
+        if label is not None and label in given:
+            raise ValueError(f"pass the values of {label!r} as y.")
+        n = check_n_samples(n_samples, y, given)
+        levels = given_levels(given, columns, n)
+        if y is not None:
+            codes = self._raw_codes(column_or_1d(y))
+        else:
+            codes = draw_classes(tree, levels, n, source)
+        drawn = sample_tree(tree, codes, levels, source)
+        values = {
+            column.name: column.decode(drawn[:, a], source)
+            for a, column in enumerate(columns)
+            if column.is_shown
+        }
+        laws = dict(
+            zip(
+                values,
+                (tree.levels[a] for a, c in enumerate(columns) if c.is_shown),
+                strict=True,
+            )
+        )
+        kept = {name: np.any(law > 0, axis=0) for name, law in laws.items()}
+        listed = {c.name: c.listed(kept[c.name]) for c in columns if c.is_shown}
+        whole = {c.name: c.whole_type(kept[c.name]) for c in columns if c.is_shown}
+        if self._label is not None:
+            values[label] = self._label.decode(codes, source)
+            present = tree.counts > 0
+            listed[label], whole[label] = self._label.listed(present), None
+        names = self._names
+        X = self._container.build(
+            [values[name] for name in names],
+            [listed[name] for name in names],
+            [whole[name] for name in names],
+            names=names,
+        )
+        return X if self.classes_ is None else (X, self.classes_[codes])
+
+    def _raw_codes(self, y):
+        if self.classes_ is not None:
+            return label_codes(y, self.classes_, "y")
+        if self._label is None:
+            raise ValueError("sample(y=...) needs a generator fitted with labels.")
+        return level_codes(y, self._label, "y")
+
+    def quality_report(self) -> str:
+        """Quality, privacy statement and a warning, for whoever publishes samples.
+
+        Returns
+        -------
+        report : str
+            Markdown. Of ``method="tree"`` with `quality`; released by `fit`, so asking
+            for it is free.
+        """
+        check_is_fitted(self, "class_weights_")
+        if not hasattr(self, "quality_"):
+            raise ValueError(
+                'quality_report needs a fit with method="tree" and quality=True.'
+            )
+        return quality_text(self.quality_, self.privacy_)
 
     def _records_per_class(self, n_records):
         if self.neighboring == "replace_one":

@@ -1,0 +1,232 @@
+"""Columns of a raw table as levels, and back: all that is known of them is public.
+
+Every cell has exactly one level, a function of the cell alone: a cell of a public or
+released grid for a number, a position in a list for a category, "other" or missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairpriv_sklearn.preprocessing._cells import MISSING, Cells, key_of
+from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._counting import Counted, without_missing_values
+from fairpriv_sklearn.preprocessing._ranks import (
+    cell_of,
+    edges_within,
+    project_counts,
+    quantile_edges,
+    universal_edges,
+)
+
+# Learnt categories beyond the most frequent ones count as "other".
+MOST_LEARNT = 200
+# Whole numbers of a known range up to this wide have a level each.
+MOST_WHOLE_LEVELS = 128
+OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class LevelColumn:
+    """A column while it is learnt, and its levels once it is.
+
+    Parameters
+    ----------
+    name : str
+    position : int
+        In the table.
+    declared : Column
+        What the code book says; the kind is filled in once it is learnt.
+    edges : ndarray of shape (m + 1,), default=None
+        Of the cells of a number.
+    keys, values : tuple, default=()
+        Of a category: the keys by which cells are compared, and what they stand for.
+    is_shown : bool, default=True
+        Whether samples have the column.
+    """
+
+    name: str
+    position: int
+    declared: Column
+    edges: np.ndarray | None = None
+    keys: tuple = ()
+    values: tuple = ()
+    is_shown: bool = True
+
+    @classmethod
+    def of(cls, name, position, declared, edges=None) -> LevelColumn:
+        """The column with what the code book says; ``edges`` of public bins."""
+        column = cls(name, position, declared, edges)
+        if edges is not None:
+            declared = replace(declared, kind=declared.kind or "number")
+            return replace(column, declared=declared)
+        if declared.categories is not None:
+            return column.with_categories(declared.categories)
+        if declared.integer and declared.range is not None:
+            low, high = declared.bounds
+            if high - low < MOST_WHOLE_LEVELS:
+                return replace(column, edges=np.arange(low, high + 2))
+        return column
+
+    def with_categories(self, values) -> LevelColumn:
+        """The column with its list of categories."""
+        keys = tuple(dict.fromkeys(key_of(value) for value in values))
+        kept = {key_of(value): value for value in reversed(tuple(values))}
+        return replace(self, keys=keys, values=tuple(kept[key] for key in keys))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number or a date."""
+        return self.declared.kind in ("number", "date")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it is part of the synthetic table."""
+        return self.declared.kind != "left out"
+
+    @property
+    def is_located(self) -> bool:
+        """Whether its kind or its cells have to be learnt."""
+        return self.declared.kind is None or (self.is_number and self.edges is None)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its categories have to be learnt."""
+        kind = self.declared.kind
+        return kind in ("category", "flag") and self.declared.categories is None
+
+    def located(self) -> Counted:
+        """How its cells are counted to find where they lie."""
+        bounds = self.declared.bounds
+        edges = universal_edges() if bounds is None else edges_within(*bounds)
+        declared = self.declared
+        return Counted(self.position, declared.kind, edges, declared.missing_values)
+
+    def keyed(self) -> Counted:
+        """How its cells are counted to find its categories."""
+        return Counted(
+            self.position, "category", missing_values=self.declared.missing_values
+        )
+
+    def with_cells(self, noisy, total, kind) -> LevelColumn:
+        """The column with cells at its quantiles, from noisy counts."""
+        declared = replace(self.declared, kind=kind)
+        if kind not in ("number", "date"):
+            return replace(self, declared=declared)
+        edges = self.located().edges
+        counts = project_counts(noisy, total)[: len(edges) - 1]
+        edges = quantile_edges(edges, counts, self.declared.bounds)
+        return replace(self, declared=declared, edges=edges)
+
+    def hidden(self) -> LevelColumn:
+        """The column as one that has a level and no values."""
+        return replace(self, declared=Column("category"), keys=(), is_shown=False)
+
+    def with_whole_cells(self) -> LevelColumn:
+        """The column if its numbers are whole: each cell holds whole numbers."""
+        edges = np.unique(np.ceil(self.edges))
+        if edges[-1] == self.edges[-1]:
+            edges[-1] += 1  # the upper end belongs to the last cell
+        if len(edges) < 2:
+            edges = edges[0] + np.arange(2.0)
+        return replace(self, edges=edges)
+
+    # --- levels -----------------------------------------------------------------------
+    @property
+    def n_cells(self) -> int:
+        """Levels of cells or listed categories."""
+        return len(self.edges) - 1 if self.is_number else len(self.keys)
+
+    @property
+    def has_other(self) -> bool:
+        """Whether an unlisted category counts as "other"."""
+        return self.declared.kind == "category" and self.declared.other
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels: cells or categories, then "other", then missing."""
+        return max(1, self.n_cells + self.has_other + self.declared.missing)
+
+    def encode(self, cells: Cells) -> np.ndarray:
+        """Level of every cell, a function of the cell alone."""
+        cells = without_missing_values(cells, self.declared.missing_values)
+        missing = self.n_levels - 1
+        if self.is_number:
+            numbers = cells.numbers(self.declared.kind)
+            levels = cell_of(numbers, self.edges)
+            # without a level for missing cells they count for the first
+            absent = missing if self.declared.missing else 0
+            return np.where(np.isnan(numbers), absent, levels).astype(np.int16)
+        keys, inverse = cells.keys()
+        index = {key: level for level, key in enumerate(self.keys)}
+        # what there is no level for counts for the last
+        other = self.n_cells if self.has_other else missing
+        levels = [missing if k is None else index.get(k, other) for k in keys]
+        return np.array(levels or [0], dtype=np.int16)[inverse]
+
+    def decode(self, levels, source) -> np.ndarray:
+        """Draw a value of every level."""
+        if self.is_number:
+            return self._decode_numbers(levels, source)
+        values = np.empty(self.n_levels, dtype=object)
+        values[: self.n_cells] = self.values
+        if self.has_other:
+            values[self.n_cells] = OTHER
+        return values[levels]
+
+    def _decode_numbers(self, levels, source):
+        cells = np.minimum(levels, self.n_cells - 1)
+        low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
+        # the atom at zero has a cell of no width
+        drawn = low + width * source.uniform(len(levels))
+        drawn = np.floor(drawn) if self.is_whole else drawn
+        if self.declared.range is not None:
+            drawn = np.clip(drawn, *self.declared.bounds)
+        missing = levels >= self.n_cells
+        if self.declared.kind == "date":
+            days = np.floor(drawn).astype("timedelta64[D]")
+            dates = np.datetime64(0, "D") + days
+            return np.where(missing, np.datetime64("NaT", "D"), dates)
+        return np.where(missing, np.nan, drawn)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return self.declared.kind == "date" or self.declared.integer
+
+    @property
+    def level_names(self) -> tuple:
+        """A name for every level of a category."""
+        names = (*self.values, *(OTHER,) * self.has_other, "missing")
+        return names[: self.n_levels]
+
+    @property
+    def optional(self) -> tuple:
+        """Levels that may well be empty: "other" and missing."""
+        return tuple(range(self.n_cells, self.n_levels)) if self.n_cells else ()
+
+    def listed(self, present) -> tuple | None:
+        """Values of a category at the levels where `present`; None for a number."""
+        if self.is_number:
+            return None
+        values = (*self.values, *(OTHER,) * self.has_other, None)
+        return tuple(v for v, p in zip(values, present, strict=False) if p)
+
+    def whole_type(self, present) -> str | None:
+        """How a number is stored: "int", "nullable int", "date", else None."""
+        if not self.is_number:
+            return None
+        if self.declared.kind == "date":
+            return "date"
+        if not self.is_whole:
+            return None
+        gaps = present[self.n_cells :].any()
+        return "nullable int" if gaps else "int"
+
+
+def is_fractional(cells: Cells) -> np.ndarray:
+    """Whether a cell is a number that is not whole."""
+    values = np.where(np.isfinite(cells.values), cells.values, 0.0)
+    return (cells.kinds != MISSING) & (values != np.floor(values))

@@ -1,0 +1,174 @@
+"""How good a synthetic table is, released under the budget of its fit."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.generative._trees import Counts, Distances, sample_tree
+
+QUALITY = "quality"
+N_QUALITY_ROWS = 50_000
+_TWO_SIDED = 1.959963984540054  # 95 % of a normal
+
+
+@dataclass(frozen=True)
+class QualityFigure:
+    """A released total variation distance, and where it lies with 95 % confidence.
+
+    Attributes
+    ----------
+    value, low, high : float
+        In [0, 1]: 0 if the tables agree, 1 if they have nothing in common.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, count, scale, n_records):
+        """From a noisy number of records, and the deviation of its noise."""
+        ends = count + _TWO_SIDED * scale * np.array([0.0, -1.0, 1.0])
+        return cls(*np.clip(ends / max(n_records, 1.0), 0.0, 1.0).tolist())
+
+    def __str__(self):
+        return f"{self.value:.4f} (95 % interval {self.low:.4f} to {self.high:.4f})"
+
+
+@dataclass(frozen=True)
+class TableQuality:
+    """Distances between the real and a synthetic table, released with noise.
+
+    Total variation of tables of frequencies, averaged over columns or pairs of
+    columns; numbers are cut into the bins of the fit. The intervals cover the noise:
+    they are about the rows that were fitted, not about a population.
+
+    Attributes
+    ----------
+    one_way, two_way : QualityFigure
+        Averages over all columns, and all pairs of columns; the label is a column.
+    by_group : dict of dict of QualityFigure
+        One-way distance within each class or group, by name of the label or column.
+    """
+
+    one_way: QualityFigure
+    two_way: QualityFigure
+    by_group: dict = field(default_factory=dict)
+
+
+def quality_lines(class_names, groups) -> tuple:
+    """Names and sizes of the lines of the plan: overall, by class, by group."""
+    axes = [("class", len(class_names))] if len(class_names) else []
+    axes += [(name, len(values)) for name, _, values in groups]
+    return ((QUALITY, 2), *((f"{QUALITY} by {name}", size) for name, size in axes))
+
+
+def release_quality(wall, levels, codes, tree, class_names, groups) -> TableQuality:
+    """Compare a sample of the tree with the records.
+
+    Parameters
+    ----------
+    wall : PrivacyFilter
+    levels, codes : ndarray
+        Of the records, private.
+    tree : Tree
+    class_names : sequence
+        Empty without labels.
+    groups : list of (str, int, sequence)
+        Name, column and names of the levels of the groups.
+    """
+    n_records, C, A = float(tree.counts.sum()), len(tree.counts), tree.n_columns
+    n_rows = int(np.clip(n_records, 1000, N_QUALITY_ROWS))
+    shares = np.cumsum(tree.counts) / n_records
+    drawn = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
+    sampled = sample_tree(tree, drawn, {}, wall.noise).astype(np.int16)
+    tables = tuple((a,) for a in range(A))
+    sizes = tuple(tree.n_bins(a) for a in range(A))
+    # overall, the label is a column like the others
+    columns = range(A + bool(len(class_names)))
+    pairs = tuple(itertools.combinations(columns, 2)) or ((0,),)
+    query = Distances(
+        (*((a,) for a in columns), *pairs),
+        (*sizes, C),
+        1,
+        (*tree.bins, np.arange(C)),
+        parts=(
+            tuple((t, None) for t in columns),
+            tuple((len(columns) + t, None) for t in range(len(pairs))),
+        ),
+        name=QUALITY,
+    )
+    records, synthetic = (
+        Rows(
+            len(y),
+            levels=np.column_stack([x, y]).astype(np.int16),
+            codes=np.zeros(len(y), dtype=np.int64),
+        )
+        for x, y in ((levels, codes), (sampled, drawn))
+    )
+    figures = _release(wall, query, records, synthetic, n_records)
+    axes = [("class", None, class_names)] if len(class_names) else []
+    by_group = {}
+    for name, axis, values in [*axes, *groups]:
+        parts = tuple(tuple((a, c) for a in range(A)) for c in range(len(values)))
+        query = Distances(
+            tables,
+            sizes,
+            len(values),
+            tree.bins,
+            parts=parts,
+            name=f"{QUALITY} by {name}",
+        )
+        records, synthetic = (
+            Rows(len(y), levels=x, codes=y if axis is None else x[:, axis])
+            for x, y in ((levels, codes), (sampled, drawn))
+        )
+        if axis is None:
+            counts = tree.counts
+        else:
+            counts = (tree.counts[:, None] * tree.levels[axis]).sum(axis=0)
+        seen = _release(wall, query, records, synthetic, n_records, counts)
+        by_group[name] = dict(zip(map(str, values), seen, strict=True))
+    return TableQuality(*figures, by_group=by_group)
+
+
+def _release(wall, query, records, synthetic, n_records, counts=None):
+    """Figures of one line: half distances of the records from the sample."""
+    sampled = Counts(query.tables, query.sizes, query.n_classes, query.bins)
+    scale_up = n_records / synthetic.n_rows
+    state = [
+        np.rint(table * scale_up).astype(np.int64)
+        for table in query.split(sampled.of_rows(synthetic, None))
+    ]
+    noisy, scale = wall.release(query, records, state), wall.scale(query)
+    counts = np.full(len(noisy), n_records) if counts is None else counts
+    return [
+        QualityFigure.of(value, scale, count)
+        for value, count in zip(noisy, counts, strict=True)
+    ]
+
+
+WARNING = (
+    "A synthetic row is nobody. It is drawn from noisy tables of frequencies: single "
+    "rows, rare combinations and what more than two columns and the label have in "
+    "common must not be read as facts about people. Counts, shares and two-way tables "
+    "can be read as far as the distances above allow."
+)
+
+
+def quality_text(quality: TableQuality, guarantee) -> str:
+    """Report for whoever publishes the table, in Markdown."""
+    lines = ["## Quality of the synthetic table", ""]
+    lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
+    lines.append(f"- Mean distance of two-way tables: {quality.two_way}.")
+    for name, figures in quality.by_group.items():
+        lines += ["", f"One-way tables by {name}:", ""]
+        lines += [f"- {value}: {figure}" for value, figure in figures.items()]
+    lines += ["", "Distances are total variation, 0 to 1, of a sample as large as the"]
+    lines += ["table; intervals cover the noise added for privacy.", ""]
+    lines += ["## Privacy", "", guarantee.to_markdown().strip(), "", "## Reading", ""]
+    return "\n".join([*lines, WARNING, ""])

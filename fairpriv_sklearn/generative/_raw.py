@@ -1,0 +1,354 @@
+"""Raw tables: what is public about their columns, what is learnt, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from fairpriv_sklearn._base import read_bounds
+from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._wall import KeyedRelease, Query, Release
+from fairpriv_sklearn.generative._levels import (
+    MOST_LEARNT,
+    OTHER,
+    LevelColumn,
+    is_fractional,
+)
+from fairpriv_sklearn.generative._schema import check_edges
+from fairpriv_sklearn.generative._trees import draw_evenly, evidence_weights
+from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
+from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
+from fairpriv_sklearn.preprocessing._counting import (
+    ColumnCounts,
+    voted_kind,
+    without_missing_values,
+)
+from fairpriv_sklearn.preprocessing._ranks import universal_edges
+from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder
+
+PLACES, CATEGORIES = "kinds and places of the columns", "categories"
+WHOLE = "numbers that are not whole"
+# Parts of mu**2.
+PLACE_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.05, 0.01
+# Part of delta for categories that nobody listed.
+KEY_SHARE = 0.01
+# A number is whole if at most this part of its cells are not, up to the noise.
+MOST_FRACTIONAL = 0.02
+MOST_CELLS = 64
+ROWS_TOGETHER = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class FractionalCounts(Query):
+    """How many cells of each column are numbers that are not whole.
+
+    Parameters
+    ----------
+    columns : tuple of LevelColumn
+    """
+
+    columns: tuple
+
+    name = WHOLE
+    theorem = "generators:tables"
+
+    @property
+    def n_coordinates(self) -> int:
+        return max(1, len(self.columns))
+
+    def sensitivity(self, neighboring: str) -> float:
+        """One count per column moves, by one: a replaced record counts or does not."""
+        rows_changed(neighboring)  # refuses a relation that it does not know
+        return sqrt(self.n_coordinates)
+
+    def of_block(self, block, state):
+        """Exact counts."""
+        counts = np.zeros(self.n_coordinates, dtype=np.int64)
+        for i, column in enumerate(self.columns):
+            cells = block.cells.cells(column.position)
+            cells = without_missing_values(cells, column.declared.missing_values)
+            counts[i] = is_fractional(cells).sum()
+        return counts
+
+
+def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColumn]:
+    """Columns with what the arguments say about them."""
+    declared = _declared(names, codebook, categories)
+    edges = dict(bins) if isinstance(bins, Mapping) else {}
+    unknown = [name for name in edges if name not in names]
+    if unknown:
+        raise ValueError(f"bins names columns that X does not have: {unknown}.")
+    numbers = [
+        name
+        for name in names
+        if name not in edges
+        and declared[name].kind in (None, "number")
+        and declared[name].range is None
+    ]
+    for name, (low, high) in _ranges(bounds, names, numbers).items():
+        declared[name] = replace(declared[name], kind="number", range=(low, high))
+    return [
+        LevelColumn.of(
+            str(name),
+            position,
+            declared[name],
+            np.array(check_edges(edges[name], name)) if name in edges else None,
+        )
+        for position, name in enumerate(names)
+    ]
+
+
+def _declared(names, codebook, categories) -> dict:
+    codebook = Codebook.from_dict(codebook or {})
+    unknown = [name for name in codebook if name not in names]
+    unknown = [name for name in unknown if codebook[name].kind != "left out"]
+    unknown = [name for name in unknown if codebook[name].role != "target"]
+    if unknown:
+        raise ValueError(
+            f"codebook names columns that X does not have: {unknown}; leave them out."
+        )
+    columns = {name: codebook.columns.get(name, Column()) for name in names}
+    for name, values in (categories or {}).items():
+        if name not in columns:
+            raise ValueError(f"categories names a column X does not have: {name!r}.")
+        values = list(values)
+        if not values:
+            raise ValueError(f"categories[{name!r}] is empty.")
+        present = [value for value in values if value is not None and value == value]
+        columns[name] = Column(
+            "category",
+            categories=tuple(present),
+            missing=len(present) < len(values),
+            other=False,
+            role=columns[name].role,
+        )
+    return columns
+
+
+def _ranges(bounds, names, numbers) -> dict:
+    if bounds is None:
+        return {}
+    if isinstance(bounds, Mapping):
+        unknown = [name for name in bounds if name not in names]
+        if unknown:
+            raise ValueError(f"bounds names columns that X does not have: {unknown}.")
+        given = {name: tuple(bounds[name]) for name in bounds if name in numbers}
+        ends = {
+            name: read_bounds(pair, 1, name=f"bounds[{name!r}]")
+            for name, pair in given.items()
+        }
+    else:
+        low, high = read_bounds(bounds, len(numbers))
+        ends = {n: (low[i : i + 1], high[i : i + 1]) for i, n in enumerate(numbers)}
+    pairs = {
+        name: (float(low[0]), float(high[0])) for name, (low, high) in ends.items()
+    }
+    return {name: (a, b if b > a else a + 1) for name, (a, b) in pairs.items()}
+
+
+def check_lists(table: TableReader, columns, size: int) -> None:
+    """Refuse a cell outside a list that is said to be complete."""
+    closed = [
+        column
+        for column in columns
+        if column.declared.categories is not None
+        and not (column.declared.other or column.declared.kind == "flag")
+    ]
+    for column in closed:
+        allowed = {*column.keys, *((None,) if column.declared.missing else ())}
+        for _, part in table.blocks(size):
+            cells = part.cells(column.position)
+            cells = without_missing_values(cells, column.declared.missing_values)
+            if not set(cells.keys()[0]) <= allowed:
+                raise ValueError(
+                    f"column {column.name!r} contains a value that is not in its list "
+                    "in categories; add it to the public list (None for a missing "
+                    "value)."
+                )
+
+
+# --- what is learnt -------------------------------------------------------------------
+
+
+def learning_lines(columns, mu, delta) -> list[Release]:
+    """What is released to learn kinds, cells and categories, and its shares."""
+    located, unknown, keyed, maybe_whole = _tasks(columns)
+    lines: list[Release] = []
+    if located:
+        n_first = len(located) * (len(universal_edges()) + MOST_CELLS)
+        mu_places = mu * sqrt(PLACE_SHARE)
+        lines.append(KeyedRelease(PLACES, "gaussian", mu_places, n_first))
+    if maybe_whole:
+        mu_whole = mu * sqrt(WHOLE_SHARE)
+        lines.append(Release(WHOLE, "gaussian", mu_whole, len(maybe_whole)))
+    if keyed or unknown:
+        n_keyed = len(keyed) + len(unknown)
+        mu_keys = mu * sqrt(CATEGORY_SHARE)
+        lines.append(
+            KeyedRelease(
+                CATEGORIES, "gaussian", mu_keys, n_keyed, delta=KEY_SHARE * delta
+            )
+        )
+    return lines
+
+
+def learning_share(columns) -> float:
+    """Part of ``mu**2`` that `learning_lines` takes."""
+    return sum(line.parameter**2 for line in learning_lines(columns, 1.0, 0.5))
+
+
+def most_levels(columns) -> int:
+    """Largest number of levels that any column may come to have."""
+    keyed = any(c.is_keyed or c.declared.kind is None for c in columns)
+    learnt = MOST_LEARNT + 2 if keyed else 1
+    cells = MOST_CELLS if any(c.is_located for c in columns) else 1
+    known = [c.n_levels for c in columns if not (c.is_located or c.is_keyed)]
+    return max([learnt, cells, *known])
+
+
+def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
+    """Release kinds, cells and categories; the columns with all that is known then."""
+    located, unknown, keyed, maybe_whole = _tasks(columns)
+    found = {column.position: column for column in columns}
+    if located:
+        query = ColumnCounts(tuple(column.located() for column in located))
+        counts, _ = wall.release_keyed(query, rows, name=PLACES)
+        counts = query.split(counts)
+        total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
+        for column, seen in zip(located, counts, strict=True):
+            kind = column.declared.kind or voted_kind(seen, total)
+            if column.declared.kind is None and kind == "date":
+                # nobody said where they lie: no value of it is shown
+                found[column.position] = column.hidden()
+            else:
+                found[column.position] = column.with_cells(seen, total, kind)
+    if maybe_whole:
+        query = FractionalCounts(tuple(maybe_whole))
+        noisy, scale = wall.release(query, rows), wall.scale(query)
+        most = MOST_FRACTIONAL * total + 2 * scale
+        for column, count in zip(maybe_whole, noisy.tolist(), strict=True):
+            learnt = found[column.position]
+            if learnt.declared.kind == "number" and count <= most:
+                declared = _whole(learnt.declared)
+                found[column.position] = replace(learnt, declared=declared)
+    if keyed or unknown:
+        asked = [found[c.position] for c in (*keyed, *unknown)]
+        asked = [column for column in asked if column.is_keyed and column.is_shown]
+        query = ColumnCounts(tuple(column.keyed() for column in asked))
+        _, shown = wall.release_keyed(query, rows, name=CATEGORIES)
+        for column in asked:
+            listed = {k: n for (at, k), n in shown.items() if at == column.position}
+            largest = sorted(listed, key=lambda k: (-listed[k], k))[:MOST_LEARNT]
+            found[column.position] = column.with_categories(sorted(largest))
+    learnt = [found[column.position] for column in columns]
+    return [
+        column.with_whole_cells() if column.is_number and column.is_whole else column
+        for column in learnt
+        if column.is_used
+    ]
+
+
+def _whole(declared: Column) -> Column:
+    """The column as one of whole numbers; a range that is not whole is widened."""
+    if declared.range is None:
+        return replace(declared, integer=True)
+    low, high = declared.bounds
+    whole = np.floor(low).item(), np.ceil(high).item()
+    return replace(declared, integer=True, range=whole)
+
+
+def _tasks(columns):
+    used = [column for column in columns if column.is_used]
+    located = [column for column in used if column.is_located]
+    unknown = [column for column in used if column.declared.kind is None]
+    keyed = [column for column in used if column.is_keyed]
+    maybe_whole = [
+        column
+        for column in located
+        if column.declared.kind in (None, "number") and not column.declared.integer
+    ]
+    return located, unknown, keyed, maybe_whole
+
+
+def encode_table(table: TableReader, columns, size: int) -> np.ndarray:
+    """Levels of all cells, (n, A) int16, block by block."""
+    levels = np.empty((len(table), len(columns)), dtype=np.int16)
+    for rows, part in table.blocks(size):
+        for a, column in enumerate(columns):
+            levels[rows, a] = column.encode(part.cells(column.position))
+    return levels
+
+
+# --- the table ------------------------------------------------------------------------
+
+
+def read_table(estimator, X, *, reset) -> TableReader:
+    """Cells of X; a table outside the domain is refused. Sets `n_features_in_`."""
+    return DPTableEncoder._table(estimator, X, reset=reset)
+
+
+def raw_names(X) -> list:
+    """Names of the columns; positions for an array."""
+    if hasattr(X, "column_names"):
+        return list(X.column_names)
+    return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
+
+
+def label_of(columns, codebook) -> LevelColumn | None:
+    """The column that the code book names as the target, if its values are listed."""
+    target = Codebook.from_dict(codebook or {}).target
+    found = [c for c in columns if c.name == target and c.keys]
+    return found[0] if found else None
+
+
+def level_codes(values, column, name) -> np.ndarray:
+    """Levels of given categories of a column; anything else is an error."""
+    index = {key: level for level, key in enumerate(column.keys)}
+    if column.has_other:
+        index[OTHER] = column.n_cells
+    if column.declared.missing:
+        index[None] = column.n_levels - 1
+    levels = [index.get(key_of(value), -1) for value in values]
+    if -1 in levels:
+        raise ValueError(
+            f"{name} has a value that is not among {list(column.values)!r}; sample "
+            "values of the public list only."
+        )
+    return np.array(levels, dtype=np.int64)
+
+
+def given_levels(given, columns, n) -> dict:
+    """Levels of the columns that a sample must have, by position among `columns`."""
+    position = {column.name: a for a, column in enumerate(columns)}
+    levels = {}
+    for name, values in given.items():
+        column = columns[position[name]] if name in position else None
+        if column is None or column.is_number or not column.is_shown:
+            raise ValueError(
+                f"given names {name!r}, which is not a column of categories."
+            )
+        one = isinstance(values, str) or np.ndim(values) == 0
+        values = [values] if one else list(values)
+        coded = level_codes(values, column, f"given[{name!r}]")
+        levels[position[name]] = np.repeat(coded, n) if one else coded
+        if len(levels[position[name]]) != n:
+            raise ValueError(f"given[{name!r}] needs one value or {n} values.")
+    return levels
+
+
+def draw_classes(tree, levels, n, source) -> np.ndarray:
+    """Classes of a sample, given the levels of some columns."""
+    if not levels:
+        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), source)
+    wanted = np.column_stack(list(levels.values()))
+    combinations, group = np.unique(wanted, axis=0, return_inverse=True)
+    weights = np.array(
+        [
+            evidence_weights(tree, dict(zip(levels, map(int, row), strict=True)))
+            for row in combinations
+        ]
+    )
+    return draw_evenly(weights, group.reshape(-1), source)
