@@ -7,6 +7,7 @@ released grid for a number, a position in a list for a category, "other" or miss
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil, log2
 
 import numpy as np
 
@@ -26,6 +27,8 @@ MOST_LEARNT = 200
 # Whole numbers of a known range up to this wide have a level each.
 MOST_WHOLE_LEVELS = 128
 OTHER = "other"
+# Noise that a block of levels must stand out of, in standard deviations.
+SIGNIFICANT = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +113,22 @@ class LevelColumn:
             self.position, "category", missing_values=self.declared.missing_values
         )
 
-    def with_cells(self, noisy, total, kind) -> LevelColumn:
-        """The column with cells at its quantiles, from noisy counts."""
+    def with_cells(self, noisy, total, scale, kind) -> LevelColumn:
+        """The column with cells at its quantiles, from noisy counts of this scale."""
         declared = replace(self.declared, kind=kind)
         if kind not in ("number", "date"):
             return replace(self, declared=declared)
         edges = self.located().edges
         counts = project_counts(noisy, total)[: len(edges) - 1]
-        edges = quantile_edges(edges, counts, self.declared.bounds)
-        return replace(self, declared=declared, edges=edges)
+        if scale:
+            counts = blockwise(noisy[: len(edges) - 1], scale, max(counts.sum(), 1.0))
+        occupied = np.flatnonzero(counts > 0)
+        places = quantile_edges(edges, counts, self.declared.bounds)
+        if self.declared.range is None and len(occupied):
+            # nobody, as far as the noise lets one see, beyond these
+            low, high = edges[occupied[0]], edges[occupied[-1] + 1]
+            places = places[(places >= low) & (places <= high)]
+        return replace(self, declared=declared, edges=rounded_edges(places))
 
     def hidden(self) -> LevelColumn:
         """The column as one that has a level and no values."""
@@ -224,6 +234,72 @@ class LevelColumn:
             return None
         gaps = present[self.n_cells :].any()
         return "nullable int" if gaps else "int"
+
+
+def rounded_edges(edges) -> np.ndarray:
+    """Edges moved to the roundest numbers near them: many people share round numbers.
+
+    An inner edge moves by less than half the way to its neighbours, so their order
+    stays; the ends, and the cell of zero alone, stay where they are.
+    """
+    moved = edges.copy()
+    for i in range(1, len(edges) - 1):
+        low, high = (edges[i - 1] + edges[i]) / 2, (edges[i] + edges[i + 1]) / 2
+        if edges[i - 1] != 0.0 and edges[i] != 0.0:
+            moved[i] = roundest(low, high)
+    return moved
+
+
+def roundest(low, high) -> float:
+    """The number with the fewest digits in (low, high]."""
+    if low < 0 <= high:
+        return 0.0
+    if high - low < 1e-12 * abs(high):
+        return float(high)
+    for power in range(20, -20, -1):
+        unit = 10.0**power
+        number = np.floor(high / unit) * unit
+        if low < number <= high:
+            return float(number)
+    return float(high)
+
+
+def blockwise(noisy, scale, total) -> np.ndarray:
+    """Noisy counts of ordered levels, averaged where nothing says they differ.
+
+    The best partition into dyadic blocks that are constant or zero: least squares with
+    a price of ``SIGNIFICANT**2`` variances for every block that is not zero.
+    """
+    n = len(noisy)
+    size = 1 << max(1, ceil(log2(max(n, 2))))
+    sums, lengths = np.zeros(size), np.zeros(size)
+    sums[:n], lengths[:n] = noisy / scale, 1
+    tiers, costs = [], None
+    while True:
+        fit = SIGNIFICANT**2 - sums**2 / np.maximum(lengths, 1)
+        whole = (fit < 0) & (sums > 0)
+        best = np.where(whole, fit, 0.0)
+        halved = np.zeros(len(sums), dtype=bool)
+        if costs is not None:
+            pairs = costs.reshape(-1, 2).sum(axis=1)
+            halved = pairs < best - 1e-12
+            best = np.minimum(best, pairs)
+        tiers.append((np.where(whole, sums / np.maximum(lengths, 1), 0.0), halved))
+        if len(sums) == 1:
+            break
+        costs = best
+        sums = sums.reshape(-1, 2).sum(axis=1)
+        lengths = lengths.reshape(-1, 2).sum(axis=1)
+    density, is_open = np.zeros(1), np.ones(1, dtype=bool)
+    for level, (means, halved) in enumerate(reversed(tiers)):
+        if level:
+            density, is_open = np.repeat(density, 2), np.repeat(is_open, 2)
+        density = np.where(is_open & ~halved, means, density)
+        is_open = is_open & halved
+    density = density[:n]
+    if not density.any():
+        return np.full(n, total / n)
+    return density * (total / density.sum())
 
 
 def is_fractional(cells: Cells) -> np.ndarray:

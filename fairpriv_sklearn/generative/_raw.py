@@ -32,7 +32,7 @@ from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE = "numbers that are not whole"
 # Parts of mu**2.
-PLACE_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.05, 0.01
+PLACE_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.1, 0.01
 # Part of delta for categories that nobody listed.
 KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
@@ -216,6 +216,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
     if located:
         query = ColumnCounts(tuple(column.located() for column in located))
         counts, _ = wall.release_keyed(query, rows, name=PLACES)
+        scale = wall.scale(query, name=PLACES)
         counts = query.split(counts)
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
         for column, seen in zip(located, counts, strict=True):
@@ -224,7 +225,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
                 # nobody said where they lie: no value of it is shown
                 found[column.position] = column.hidden()
             else:
-                found[column.position] = column.with_cells(seen, total, kind)
+                found[column.position] = column.with_cells(seen, total, scale, kind)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
         noisy, scale = wall.release(query, rows), wall.scale(query)

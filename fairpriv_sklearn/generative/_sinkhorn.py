@@ -477,7 +477,9 @@ class DPSinkhornGenerator(BaseGenerator):
 
         n_draws = sum(line.n_coordinates for line in lines(1.0))
         shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
-        mu = calibrate_gaussian(self.epsilon, self.delta - shown, n_draws=n_draws)
+        # composing delta rounds up by less than this
+        epsilon = self.epsilon * (1 - 1e-8) if shown else self.epsilon
+        mu = calibrate_gaussian(epsilon, self.delta - shown, n_draws=n_draws)
         return self._filter(
             lines(mu),
             "cells and categories of the columns, tables of counts and distances of "

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from math import ceil, log2, pi, prod, sqrt
+from math import ceil, pi, prod, sqrt
 
 import numpy as np
 
 from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
+from fairpriv_sklearn.generative._levels import SIGNIFICANT, blockwise
 from fairpriv_sklearn.preprocessing._ranks import project_counts
 
 CLASS_TABLES, DISTANCES = "class tables", "distances from independence"
@@ -39,8 +40,6 @@ CLASS_SHARE, DISTANCE_SHARE, QUALITY_SHARE = 0.2, 0.05, 0.02
 # Levels of a column in the tables of the tree: numbers, categories.
 MOST_BINS, MOST_CATEGORIES = 16, 64
 RAKING_ROUNDS = 30
-# Noise that a block of levels must stand out of, in standard deviations.
-SIGNIFICANT = 3.0
 
 
 @dataclass(frozen=True)
@@ -312,6 +311,7 @@ def _clean_table(table, counts, scale, column):
         held = max(counts.sum() - total[column.n_cells :].sum(), 1.0)
         smooth = blockwise(total[cells], noise, held)
         table[:, cells] += (smooth - total[cells]) / len(counts)
+        table[:, np.flatnonzero(smooth <= 0)] = -np.inf
     # nobody, as far as the noise lets one see
     empty = [level for level in column.optional if total[level] < SIGNIFICANT * noise]
     table[:, empty] = -np.inf
@@ -327,44 +327,6 @@ def _project(row, count):
     projected, possible = np.zeros(len(row)), np.isfinite(row)
     projected[possible] = project_counts(row[possible], count)
     return projected
-
-
-def blockwise(noisy, scale, total) -> np.ndarray:
-    """Noisy counts of ordered levels, averaged where nothing says they differ.
-
-    The best partition into dyadic blocks that are constant or zero: least squares with
-    a price of ``SIGNIFICANT**2`` variances for every block that is not zero.
-    """
-    n = len(noisy)
-    size = 1 << max(1, ceil(log2(max(n, 2))))
-    sums, lengths = np.zeros(size), np.zeros(size)
-    sums[:n], lengths[:n] = noisy / scale, 1
-    tiers, costs = [], None
-    while True:
-        fit = SIGNIFICANT**2 - sums**2 / np.maximum(lengths, 1)
-        whole = (fit < 0) & (sums > 0)
-        best = np.where(whole, fit, 0.0)
-        halved = np.zeros(len(sums), dtype=bool)
-        if costs is not None:
-            pairs = costs.reshape(-1, 2).sum(axis=1)
-            halved = pairs < best - 1e-12
-            best = np.minimum(best, pairs)
-        tiers.append((np.where(whole, sums / np.maximum(lengths, 1), 0.0), halved))
-        if len(sums) == 1:
-            break
-        costs = best
-        sums = sums.reshape(-1, 2).sum(axis=1)
-        lengths = lengths.reshape(-1, 2).sum(axis=1)
-    density, is_open = np.zeros(1), np.ones(1, dtype=bool)
-    for level, (means, halved) in enumerate(reversed(tiers)):
-        if level:
-            density, is_open = np.repeat(density, 2), np.repeat(is_open, 2)
-        density = np.where(is_open & ~halved, means, density)
-        is_open = is_open & halved
-    density = density[:n]
-    if not density.any():
-        return np.full(n, total / n)
-    return density * (total / density.sum())
 
 
 def _bins(counts, column) -> np.ndarray:
@@ -435,7 +397,7 @@ def spanning_tree(weights, pairs, n_nodes) -> list[tuple[int, int]]:
 
 def _reconcile(tree, noisy, scale, table_scale) -> Tree:
     """One law out of all tables: one-way laws from all of them, then the edges."""
-    counts, C = tree.counts, len(tree.counts)
+    counts = tree.counts
     known = [tree.laws(a) * counts[:, None] for a in range(tree.n_columns)]
     sums = [k.copy() for k in known]
     weights = [np.ones(k.shape[1]) for k in known]
@@ -447,18 +409,16 @@ def _reconcile(tree, noisy, scale, table_scale) -> Tree:
             weight = np.minimum(weight, 1.0) if scale else np.zeros(len(width))
             sums[column] += weight * table.sum(axis=axis)
             weights[column] += weight
-    laws = [
-        np.array(
-            [project_counts(row, n) / n for row, n in zip(s / w, counts, strict=True)]
-        )
-        for s, w in zip(sums, weights, strict=True)
-    ]
-    levels = []
-    for a, law in enumerate(laws):
-        within = np.maximum(tree.levels[a], 1e-12)
-        old = np.zeros((C, law.shape[1]))
+    laws, levels = [], []
+    for a, (total, weight) in enumerate(zip(sums, weights, strict=True)):
+        # a level that is empty in all classes stays empty
+        within = np.maximum(tree.levels[a], 1e-9 * tree.levels[a].any(axis=0))
+        old = np.zeros(total.shape)
         np.add.at(old.T, tree.bins[a], within.T)
-        levels.append(within * (law / old)[:, tree.bins[a]])
+        total = np.where(old > 0, total / weight, -np.inf)
+        law = np.array([_project(t, n) / n for t, n in zip(total, counts, strict=True)])
+        laws.append(law)
+        levels.append(within * (law / np.maximum(old, 1e-300))[:, tree.bins[a]])
     tables = {}
     for (a, b), table in noisy.items():
         expected = counts[:, None, None] * laws[a][:, :, None] * laws[b][:, None, :]
