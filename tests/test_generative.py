@@ -308,6 +308,7 @@ def people(n=3000, seed=0):
 
 
 TABLE = {
+    "method": "semidual",
     "categories": {"job": ["clerk", "smith", None], "city": ["A", "B", "C"]},
     "bounds": {"age": (20, 60), "hours": (0, 10)},
     "bins": 8,
@@ -348,6 +349,7 @@ def test_tables_of_other_containers():
     frame, y = people(300)
     values = frame.astype(object).to_numpy()
     by_position = {
+        "method": "semidual",
         "categories": {0: ["clerk", "smith"], 2: ["A", "B", "C"]},
         "bounds": ([20, 0], [60, 10]),
         "bins": {3: [0, 2, 10]},
@@ -367,7 +369,9 @@ def test_tables_of_other_containers():
         }
     )
     generator = DPSinkhornGenerator(
-        categories={"job": ["clerk", "smith"]}, bounds=([20, 0], [60, 10])
+        method="semidual",
+        categories={"job": ["clerk", "smith"]},
+        bounds=([20, 0], [60, 10]),
     ).fit(table)
     S = generator.sample(30)
     assert S.schema == {"job": pl.String, "age": pl.Float64, "hours": pl.Float64}
@@ -411,7 +415,9 @@ def test_table_errors_and_leaks():
     with pytest.raises(ValueError, match="network"):
         fit(method="network")
     with pytest.raises(ValueError, match="only with categories"):
-        DPSinkhornGenerator(bounds={"age": (20, 60)}).fit(frame[["age"]])
+        DPSinkhornGenerator(bounds={"age": (20, 60)}, method="semidual").fit(
+            frame[["age"]]
+        )
     with pytest.raises(ValueError, match="NaN or infinity"):
         fit(frame.assign(hours=np.nan))
     missing = frame.assign(job=None)
@@ -420,10 +426,12 @@ def test_table_errors_and_leaks():
     with pytest.warns(PrivacyLeakWarning, match="numeric column"):
         leaking = fit(bounds=None)
     assert leaking.privacy_.conditional_on
-    only = DPSinkhornGenerator(categories={"job": ["clerk", "smith"]})
+    only = DPSinkhornGenerator(
+        categories={"job": ["clerk", "smith"]}, method="semidual"
+    )
     assert only.fit(frame[["job"]]).sample(2).shape == (2, 1)
     with pytest.warns(PrivacyLeakWarning):
-        DPSinkhornGenerator(categories={}).fit(np.ones((5, 2)))
+        DPSinkhornGenerator(categories={}, method="semidual").fit(np.ones((5, 2)))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

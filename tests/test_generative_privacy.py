@@ -476,6 +476,7 @@ VARIANTS = [
     (
         DPSinkhornGenerator,
         {
+            "method": "semidual",
             "categories": {0: [-1.0, 1.0], 1: [-1.0, 1.0]},
             "bounds": {2: (-1, 1)},
             "n_points": 3,
@@ -542,7 +543,7 @@ def test_what_pandas_inferred_does_not_show():
         )
         dtypes = {str(g.sample(3)[0].dtypes.iloc[0]) for g in (ints, floats, words)}
         assert dtypes == {"float64"}
-    public |= {"categories": {"a": [1, 2, None]}, "bounds": None}
+    public |= {"categories": {"a": [1, 2, None]}, "bounds": None, "method": "semidual"}
     whole = DPSinkhornGenerator(**public).fit(pd.DataFrame({"a": [1, 2, 1, 2]}), y)
     gap = DPSinkhornGenerator(**public).fit(pd.DataFrame({"a": [1, None, 1, 2]}), y)
     assert (whole.sample(9)[0].dtypes == gap.sample(9)[0].dtypes).all()

@@ -305,6 +305,7 @@ def _class_counts(tables, scale, plan):
 
 def _clean_table(table, counts, scale, column):
     """Counts of levels by class that are not negative and have the class's sum."""
+    table = table.copy()  # what was released stays as it is
     total, noise = table.sum(axis=0), scale * sqrt(len(counts))
     cells = slice(0, column.n_cells)
     if column.is_number and scale and column.n_cells > 1:

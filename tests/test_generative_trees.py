@@ -1,0 +1,659 @@
+"""Raw tables: levels, trees of noisy tables, samples, what crosses the wall."""
+
+import datetime
+import math
+import traceback
+
+import numpy as np
+import pytest
+from _audit import gaussian_audit
+
+from fairpriv_sklearn._wall import PrivacyFilter, Rows, recording
+from fairpriv_sklearn.generative import DPSinkhornGenerator, _levels, _raw, _trees
+from fairpriv_sklearn.generative._levels import LevelColumn
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.preprocessing import Codebook
+from fairpriv_sklearn.preprocessing._cells import TableReader
+from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.privacy import PrivacyLedger
+
+RELATIONS = ["replace_one", "add_remove"]
+pd = pytest.importorskip("pandas")
+
+
+def people(n=3000, seed=0):
+    """Columns of every kind that depend on each other and on the label."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n)
+    job = np.where(rng.random(n) < 0.8, kind, 1 - kind)
+    start = np.datetime64("2020-01-01") + rng.integers(0, 700, n)
+    frame = pd.DataFrame(
+        {
+            "job": np.array(["clerk", "smith"])[job],
+            "age": rng.integers(20, 40, n) + 20 * kind,
+            "hours": rng.uniform(0, 10, n),
+            "since": start.astype("datetime64[s]"),
+            "member": rng.random(n) < 0.3,
+        }
+    )
+    frame.loc[rng.random(n) < 0.2, "hours"] = np.nan
+    return frame, np.where(rng.random(n) < 0.9, kind, 1 - kind)
+
+
+BOOK = Codebook.from_dict(
+    {
+        "job": {"kind": "category", "categories": ["clerk", "smith"], "role": "group"},
+        "age": {"kind": "number", "range": [18, 90], "integer": True},
+        "hours": {"kind": "number", "range": [0, 10]},
+        "since": {"kind": "date", "range": ["2020-01-01", "2022-12-31"]},
+        "member": {"kind": "flag", "categories": [False, True], "missing": False},
+    }
+)
+
+
+# --- without noise, and with ----------------------------------------------------------
+
+
+def test_without_noise_tables_are_those_of_the_records():
+    frame, y = people(6000)
+    generator = DPSinkhornGenerator(
+        epsilon=np.inf, codebook=BOOK, classes=[0, 1], random_state=0
+    ).fit(frame, y)
+    S, labels = generator.sample(6000)
+    np.testing.assert_allclose(np.mean(labels), np.mean(y), atol=1e-3)
+    for label in (0, 1):
+        real, drawn = frame[y == label], S[labels == label]
+        for name in ("job", "member"):
+            np.testing.assert_allclose(
+                (drawn[name] == real[name].iloc[0]).mean(),
+                (real[name] == real[name].iloc[0]).mean(),
+                atol=2e-3,
+            )
+        for quantile in (0.1, 0.5, 0.9):
+            assert drawn["age"].quantile(quantile) == pytest.approx(
+                real["age"].quantile(quantile), abs=1
+            )
+        gaps = drawn["hours"].isna().mean() - real["hours"].isna().mean()
+        assert abs(gaps) < 2e-3
+    real = np.corrcoef(frame["age"] >= 40, frame["job"] == "smith")[0, 1]
+    found = np.corrcoef(S["age"] >= 40, S["job"] == "smith")[0, 1]
+    assert found == pytest.approx(real, abs=0.03)
+    assert generator.quality_.two_way.value < 0.03
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_raw_frame_comes_back(relation, declared):
+    frame, y = people(5000)
+    book = BOOK if declared else {"since": "left out"}
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-5)
+    generator = DPSinkhornGenerator(
+        codebook=book,
+        classes=[0, 1],
+        neighboring=relation,
+        ledger=ledger,
+        random_state=0,
+    ).fit(frame, y)
+    assert 0.999 <= generator.privacy_.epsilon <= 1.0
+    assert ledger.total().epsilon == pytest.approx(generator.privacy_.epsilon)
+    assert generator.privacy_.conditional_on == ()
+    S, labels = generator.sample(5000)
+    assert list(S.columns) == [c for c in frame if declared or c != "since"]
+    assert S["age"].dtype == np.int64 and S["hours"].dtype == np.float64
+    assert S["age"].between(15, 65).all()
+    assert 0.1 < S["hours"].isna().mean() < 0.3
+    assert set(S["job"]) == {"clerk", "smith"}
+    if declared:
+        assert S["since"].dtype.kind == "M" and S["member"].dtype == bool
+        assert S["since"].between(*map(pd.Timestamp, BOOK["since"].range)).all()
+    for label in (0, 1):
+        mean = (frame["age"][y == label] >= 40).mean()
+        assert (S["age"][labels == label] >= 40).mean() == pytest.approx(mean, abs=0.08)
+    found = np.corrcoef(S["age"] >= 40, S["job"] == "smith")[0, 1]
+    assert found > 0.3
+
+
+def test_other_containers_and_their_types():
+    frame, y = people(800)
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+
+    def fit(X):
+        generator = DPSinkhornGenerator(codebook=BOOK, classes=[0, 1], random_state=0)
+        return generator.fit(X, y).sample(50)[0]
+
+    first = fit(frame)
+    polars = fit(pl.DataFrame(arrow))
+    assert isinstance(polars, pl.DataFrame)
+    assert polars.schema["since"] == pl.Date and polars.schema["age"] == pl.Int64
+    table = fit(arrow)
+    assert isinstance(table, pa.Table)
+    assert str(table.schema.field("since").type) == "date32[day]"
+    assert table.column("age").to_pylist() == first["age"].tolist()
+    assert polars["job"].to_list() == first["job"].tolist()
+    array = frame[["job", "age"]].to_numpy()
+    drawn, _ = (
+        DPSinkhornGenerator(method="tree", classes=[0, 1], random_state=0)
+        .fit(array, y)
+        .sample(20)
+    )
+    assert isinstance(drawn, np.ndarray) and drawn.shape == (20, 2)
+
+
+def test_what_was_inferred_does_not_show():
+    """One gap or one word changes the types of a frame, and nothing of the sample's."""
+    frame, y = people(400)
+    words = frame.astype({"age": object})
+    words.loc[0, "age"] = "n/k"
+    floats = frame.astype({"age": float})
+    floats.loc[0, "age"] = np.nan
+    kinds = set()
+    for X in (frame, words, floats):
+        S, _ = (
+            DPSinkhornGenerator(codebook=BOOK, classes=[0, 1], random_state=0)
+            .fit(X, y)
+            .sample(5)
+        )
+        kinds.add(tuple(map(str, S.dtypes)))
+    assert len(kinds) == 1
+
+
+def test_conditional_samples():
+    frame, y = people()
+    generator = DPSinkhornGenerator(
+        epsilon=np.inf, codebook=BOOK, classes=[0, 1], random_state=0
+    ).fit(frame, y)
+    S, labels = generator.sample(4000, given={"job": "smith"})
+    assert (S["job"] == "smith").all()
+    real = y[frame["job"] == "smith"].mean()
+    assert labels.mean() == pytest.approx(real, abs=0.02)
+    old = (frame["age"] >= 40)[frame["job"] == "smith"].mean()
+    assert (S["age"] >= 40).mean() == pytest.approx(old, abs=0.03)
+    balanced = {
+        "job": ["clerk", "smith"] * 200,
+        "member": [True, True, False, False] * 100,
+    }
+    S, labels = generator.sample(y=[0, 1, 1, 0] * 100, given=balanced)
+    assert (
+        S["job"].tolist() == balanced["job"] and labels.tolist() == [0, 1, 1, 0] * 100
+    )
+    assert S["member"].tolist() == balanced["member"]
+    for wrong, match in [
+        ({"age": 30}, "not a column of categories"),
+        ({"nobody": 1}, "not a column of categories"),
+        ({"job": "sailor"}, "public list"),
+        ({"job": ["clerk"] * 3}, "disagree"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            generator.sample(5, given=wrong)
+    numeric = DPSinkhornGenerator(bounds=(0, 1)).fit(np.ones((5, 2)))
+    with pytest.raises(ValueError, match="tree"):
+        numeric.sample(2, given={"a": 1})
+    with pytest.raises(ValueError, match="quality_report"):
+        numeric.quality_report()
+
+
+def test_the_target_of_the_code_book_is_the_label():
+    frame, y = people()
+    frame["rich"] = np.array(["no", "yes"])[y]
+    book = BOOK.with_columns(
+        rich={
+            "kind": "flag",
+            "categories": ["no", "yes"],
+            "role": "target",
+            "missing": False,
+        }
+    )
+    generator = DPSinkhornGenerator(codebook=book, random_state=0).fit(frame)
+    S = generator.sample(1000)
+    assert list(S.columns) == list(frame.columns)
+    assert (S["rich"] == "yes").mean() == pytest.approx(y.mean(), abs=0.05)
+    assert set(generator.quality_.by_group) == {"class", "job"}
+    only = generator.sample(y=["yes"] * 30)
+    assert (only["rich"] == "yes").all()
+    with pytest.raises(ValueError, match="as y"):
+        generator.sample(3, given={"rich": "yes"})
+
+
+def test_quality_report():
+    frame, y = people()
+    make = lambda **p: DPSinkhornGenerator(  # noqa: E731
+        codebook=BOOK, classes=[0, 1], random_state=0, **p
+    ).fit(frame, y)
+    generator = make()
+    report = generator.quality_report()
+    for word in ("one-way", "two-way", "by class", "by job", "epsilon", "is nobody"):
+        assert word in report
+    # the intervals hold the distances of a sample of the same size
+    S, labels = generator.sample(3000)
+    found = abs((S["job"] == "smith").mean() - (frame["job"] == "smith").mean())
+    quality = generator.quality_
+    assert quality.one_way.low <= quality.one_way.value <= quality.one_way.high
+    assert found < 0.1
+    assert not hasattr(make(quality=False), "quality_")
+    exact = make(epsilon=np.inf).quality_
+    assert exact.one_way.low == exact.one_way.value == exact.one_way.high < 0.01
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_quality_intervals_cover(relation):
+    """The noiseless distance lies inside 95 % intervals nearly always."""
+    frame, y = people(1000)
+    inside = 0
+    for seed in range(40):
+        with recording() as seen:
+            generator = DPSinkhornGenerator(
+                epsilon=2.0,
+                codebook=BOOK,
+                classes=[0, 1],
+                neighboring=relation,
+                random_state=seed,
+            ).fit(frame, y)
+        (crossing,) = [c for c in seen.crossings if c.name == "quality"]
+        n = generator._tree.counts.sum()
+        figure = generator.quality_.two_way
+        inside += figure.low <= crossing.exact[1] / n <= figure.high
+    assert inside >= 34  # of 40; below has probability .01
+
+
+# --- degenerate tables ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, np.inf])
+def test_degenerate_tables_are_legal(relation, epsilon):
+    frames = [
+        pd.DataFrame({"a": [1]}),
+        pd.DataFrame({"a": [None, None], "b": ["x", 3]}, dtype=object),
+        pd.DataFrame({"a": [1e300, -1e300, np.inf], "b": [0, 0, 0]}),
+        pd.DataFrame({"a": [datetime.date(2020, 1, 1)] * 3, "b": ["", "x", "y"]}),
+        pd.DataFrame({f"c{i}": [i, 2] for i in range(12)}),
+    ]
+    for X in frames:
+        for y in (None, [3] * len(X)):
+            generator = DPSinkhornGenerator(
+                epsilon=epsilon,
+                neighboring=relation,
+                random_state=0,
+                classes=None if y is None else [1, 2, 3],
+            ).fit(X, y)
+            S = generator.sample(7)
+            assert len(S if y is None else S[0]) == 7
+
+
+def test_errors():
+    frame, y = people(50)
+    ledger = PrivacyLedger(epsilon=3.0, delta=1e-4)
+
+    def fit(X=frame, y=y, **params):
+        public = {"codebook": BOOK, "classes": [0, 1], "ledger": ledger}
+        return DPSinkhornGenerator(**{**public, **params}).fit(X, y)
+
+    for wrong, match in [
+        ({"codebook": {"nobody": [0, 1]}}, "does not have"),
+        ({"categories": {"nobody": ["a"]}}, "does not have"),
+        ({"categories": {"job": []}}, "is empty"),
+        ({"bins": {"nobody": [0, 1]}}, "does not have"),
+        ({"bins": {"age": [3, 2]}}, "increase"),
+        ({"bounds": {"nobody": (0, 1)}}, "does not have"),
+        ({"method": "semidual"}, "codebook needs"),
+        ({"codebook": 5}, "code book"),
+        ({"y": y[:-1]}, "inconsistent"),
+        ({"codebook": dict.fromkeys(frame, "left out")}, "no column left"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            fit(**wrong)
+    lists = {"job": ["clerk"]}
+    with pytest.raises(ValueError, match="not in its list") as caught:
+        fit(categories=lists, codebook=None)
+    assert "smith" not in "".join(traceback.format_exception(caught.value))
+    assert ledger.spends() == []
+
+
+# --- levels ---------------------------------------------------------------------------
+
+
+def test_levels_there_and_back():
+    source = noise_source(0)
+    column = LevelColumn.of("a", 0, Column("category", categories=("x", 3)))
+    cells = TableReader.of(np.array([["x"], [3.0], ["3"], ["z"], [None]], dtype=object))
+    levels = column.encode(cells.cells(0))
+    assert levels.tolist() == [0, 1, 1, 2, 3]
+    assert column.decode(levels, source).tolist() == ["x", 3, 3, "other", None]
+    whole = LevelColumn.of("a", 0, Column("number", range=(0, 5), integer=True))
+    cells = TableReader.of(np.array([[-3.0], [0], [2.9], [5], [99], [np.nan]]))
+    levels = whole.encode(cells.cells(0))
+    assert levels.tolist() == [0, 0, 2, 5, 5, 6]
+    np.testing.assert_array_equal(whole.decode(levels, source), [0, 0, 2, 5, 5, np.nan])
+
+
+def test_a_level_is_a_function_of_its_cell():
+    frame, _ = people(500)
+    columns = _raw.public_columns(list(frame), BOOK, None, None, 16)
+    columns = [
+        c
+        if c.edges is not None or c.keys
+        else _levels.replace(c, edges=np.linspace(*c.declared.bounds, 9))
+        for c in columns
+    ]
+    table = TableReader.of(frame)
+    whole = _raw.encode_table(table, columns, 1 << 14)
+    np.testing.assert_array_equal(_raw.encode_table(table, columns, 7), whole)
+    order = np.random.default_rng(0).permutation(500)
+    shuffled = TableReader.of(frame.iloc[order].astype(object))
+    np.testing.assert_array_equal(
+        _raw.encode_table(shuffled, columns, 64), whole[order]
+    )
+
+
+def test_blocks_keep_what_stands_out():
+    rng = np.random.default_rng(0)
+    truth = np.zeros(200)
+    truth[40], truth[64:96] = 5000, 30
+    noisy = truth + 20 * rng.normal(size=200)
+    clean = _levels.blockwise(noisy, 20.0, truth.sum())
+    assert clean.sum() == pytest.approx(truth.sum())
+    assert np.abs(clean - truth).sum() < 0.4 * np.abs(noisy - truth).sum()
+    assert clean[40] == pytest.approx(5000, rel=0.05) and (clean >= 0).all()
+    np.testing.assert_allclose(_levels.blockwise(np.zeros(5), 1.0, 10), 2)
+
+
+def test_round_edges():
+    edges = np.array([-7.3, 0.0, 5e-324, 6.7, 10.4, 19.2, 31.0, 1e6])
+    rounded = _levels.rounded_edges(edges)
+    assert (np.diff(rounded) > 0).all()
+    assert rounded.tolist() == [-7.3, 0.0, 5e-324, 8.0, 10.0, 20.0, 500000.0, 1e6]
+    assert _levels.roundest(-3.0, 2.0) == 0.0 and _levels.roundest(-300, -120) == -200
+
+
+# --- the law --------------------------------------------------------------------------
+
+
+def test_spanning_tree_against_networkx_free_oracle():
+    """Of all spanning trees on four columns none weighs more."""
+    import itertools
+
+    rng = np.random.default_rng(0)
+    pairs = list(itertools.combinations(range(4), 2))
+    for _ in range(30):
+        weights = rng.normal(size=6)
+        chosen = _trees.spanning_tree(weights, pairs, 4)
+        best = max(
+            sum(weights[pairs.index(edge)] for edge in edges)
+            for edges in itertools.combinations(pairs, 3)
+            if _connected(edges)
+        )
+        assert sum(weights[pairs.index(e)] for e in chosen) == pytest.approx(best)
+
+
+def _connected(edges):
+    reach = {0}
+    for _ in range(4):
+        reach |= {b for a, b in edges if a in reach} | {
+            a for a, b in edges if b in reach
+        }
+    return len(reach) == 4
+
+
+def test_shrinkage_takes_out_noise():
+    rng = np.random.default_rng(0)
+    counts = np.array([700.0, 300.0])
+    signal = (
+        np.outer(rng.normal(size=12), rng.normal(size=9))[None] * counts[:, None, None]
+    )
+    noise = 40 * rng.normal(size=signal.shape)
+    kept = _trees.shrink(signal + noise, counts, 40.0)
+    assert np.square(kept - signal).sum() < 0.3 * np.square(noise).sum()
+    nothing = _trees.shrink(noise, counts, 40.0)
+    assert np.square(nothing).sum() < 0.2 * np.square(noise).sum()
+    np.testing.assert_allclose(_trees.shrink(signal, counts, 0.0), signal)
+
+
+def small_tree(rng, C=2, A=4, m=3):
+    """A consistent law on a path of columns, by brute force over all records."""
+    joint = rng.dirichlet(np.ones(m**A), size=C).reshape(C, *[m] * A)
+    letters = "abcdef"[:A]
+    one = [np.einsum(f"z{letters}->z{letters[a]}", joint) for a in range(A)]
+    tables = {
+        (a, a + 1): np.einsum(f"z{letters}->z{letters[a : a + 2]}", joint)
+        for a in range(A - 1)
+    }
+    bins = tuple(np.arange(m) for _ in range(A))
+    return _trees.Tree(np.array([60.0, 40.0]), one, bins, tables)
+
+
+def test_samples_and_evidence_against_enumeration():
+    rng = np.random.default_rng(0)
+    tree = small_tree(rng)
+    p = tree.tables
+    law = np.array(
+        [
+            np.einsum(
+                "ab,bc,cd->abcd",
+                p[0, 1][c],
+                p[1, 2][c] / tree.levels[1][c][:, None],
+                p[2, 3][c] / tree.levels[2][c][:, None],
+            )
+            for c in (0, 1)
+        ]
+    )
+    source = noise_source(0)
+    n = 200_000
+    codes = _raw.draw_classes(tree, {}, n, source)
+    np.testing.assert_allclose(np.bincount(codes) / n, [0.6, 0.4], atol=1e-4)
+    drawn = _trees.sample_tree(tree, codes, {}, source)
+    cells = np.ravel_multi_index((codes, *drawn.T), (2, 3, 3, 3, 3))
+    seen = np.bincount(cells, minlength=162).reshape(2, 3, 3, 3, 3) / n
+    np.testing.assert_allclose(
+        seen, law * np.array([0.6, 0.4]).reshape(2, 1, 1, 1, 1), atol=4e-3
+    )
+    # given the first and the third column
+    weights = _trees.evidence_weights(tree, {0: 1, 2: 2})
+    np.testing.assert_allclose(weights, [60, 40] * law[:, 1, :, 2].sum(axis=(1, 2)))
+    levels = {0: np.full(n, 1), 2: np.full(n, 2)}
+    codes = _raw.draw_classes(tree, levels, n, source)
+    np.testing.assert_allclose(
+        np.bincount(codes) / n, weights / weights.sum(), atol=1e-4
+    )
+    drawn = _trees.sample_tree(tree, codes, levels, source)
+    assert (drawn[:, 0] == 1).all() and (drawn[:, 2] == 2).all()
+    for c in (0, 1):
+        wanted = law[c, 1, :, 2] / law[c, 1, :, 2].sum()
+        of_class = drawn[codes == c]
+        seen = np.bincount(3 * of_class[:, 1] + of_class[:, 3], minlength=9)
+        np.testing.assert_allclose(seen / seen.sum(), wanted.ravel(), atol=6e-3)
+
+
+def test_even_draws():
+    source = noise_source(0)
+    laws = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    groups = np.array([0] * 1000 + [1] * 10)
+    drawn = _trees.draw_evenly(laws, groups, source)
+    counts = np.bincount(drawn[:1000], minlength=3)
+    assert np.abs(counts - [500, 250, 250]).max() <= 1 and (drawn[1000:] == 1).all()
+    assert len(_trees.draw_evenly(laws, groups[:0], source)) == 0
+
+
+# --- the wall -------------------------------------------------------------------------
+
+
+def queries():
+    sizes = (3, 4, 2, 5)
+    one = tuple((a,) for a in range(4))
+    pairs = ((0, 1), (1, 2), (0, 3))
+    bins = (
+        np.arange(3),
+        np.array([0, 0, 1, 1]),
+        np.arange(2),
+        np.array([0, 1, 2, 2, 2]),
+    )
+    merged = (3, 2, 2, 3)
+    single = tuple(((p, None),) for p in range(3))
+    by_class = tuple(tuple((a, c) for a in range(4)) for c in range(2))
+    return [
+        _trees.Counts(one, sizes, 2),
+        _trees.TreeTables(pairs, merged, 2, bins),
+        _trees.Distances(pairs, merged, 2, bins, parts=single),
+        _trees.Distances(one, sizes, 2, parts=(tuple((a, None) for a in range(4)),)),
+        _trees.Distances(one, sizes, 2, parts=by_class),
+    ]
+
+
+def level_pairs(rng, relation, n_tables=60):
+    sizes = np.array([3, 4, 2, 5])
+    for _ in range(n_tables):
+        n = int(rng.integers(1, 60))
+        levels = rng.integers(0, sizes, (n, 4)).astype(np.int16)
+        codes = rng.integers(0, 2, n)
+        if rng.random() < 0.5:
+            levels[:], codes[:] = levels[0], codes[0]
+        if relation == "add_remove":
+            yield (levels, codes), (levels[1:], codes[1:])
+            continue
+        other, other_codes = levels.copy(), codes.copy()
+        other[0] = (levels[0] + rng.integers(1, 3)) % sizes
+        other[0, 2] = 1 - levels[0, 2]
+        other_codes[0] = rng.integers(2)
+        yield (levels, codes), (other, other_codes)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("query", queries(), ids=lambda q: q.name)
+def test_sensitivity_of_tables_and_distances(query, relation):
+    rng = np.random.default_rng(0)
+    bound, largest = query.sensitivity(relation), 0.0
+    is_distance = isinstance(query, _trees.Distances)
+    for first, second in level_pairs(rng, relation):
+        # references below, at and above the counts
+        state = [
+            rng.integers(-1, 2) * 100 * np.ones(shape, dtype=np.int64)
+            if rng.random() < 0.7
+            else rng.integers(0, 30, shape)
+            for shape in query.shapes
+        ]
+        if is_distance and rng.random() < 0.5:
+            # what the first has, the reference has not; and the other way round
+            counts = query.split(query.of_block(as_rows(*first).whole(), None))
+            other = query.split(query.of_block(as_rows(*second).whole(), None))
+            state = [
+                np.where(a > b, -100, 100) for a, b in zip(counts, other, strict=True)
+            ]
+        values = [query.of_rows(as_rows(*D), state) for D in (first, second)]
+        largest = max(largest, np.linalg.norm(values[0] - values[1]))
+    assert 0.95 * bound < largest <= bound * (1 + 1e-12)
+
+
+def as_rows(levels, codes):
+    return Rows(len(codes), levels=levels, codes=codes)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_sensitivity_of_fractions(relation):
+    columns = tuple(LevelColumn.of(f"x{i}", i, Column("number")) for i in range(3))
+    query = _raw.FractionalCounts(columns)
+    X = np.full((5, 3), 2.5)
+    other = X[1:] if relation == "add_remove" else np.vstack([[1, 2, 3], X[1:]])
+    values = [
+        query.of_rows(Rows(len(D), cells=TableReader.of(D)), None) for D in (X, other)
+    ]
+    assert np.linalg.norm(values[0] - values[1]) == query.sensitivity(relation)
+    with pytest.raises(ValueError, match="neighboring"):
+        query.sensitivity("nobody")
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 9])
+def test_the_plan_spends_the_budget(n_columns):
+    quality = (("quality", 2), ("quality by class", 3))
+    for lines in (quality, ()):
+        plan = _trees.TreePlan(3, n_columns, 20, lines, 0.8, None)
+        spent = sum(line.parameter**2 * line.times for line in plan.lines(0.5))
+        assert spent == pytest.approx(0.8 * 0.25, rel=1e-12)
+    frame, _ = people(10)
+    columns = _raw.public_columns(list(frame), None, None, None, 16)
+    share = sum(line.parameter**2 for line in _raw.learning_lines(columns, 0.5, 1e-5))
+    assert share == pytest.approx(0.25 * _raw.learning_share(columns), rel=1e-12)
+
+
+CHANGES = [
+    ("job", "sailor"),  # a new category
+    ("age", "about thirty"),  # a cell becomes text
+    ("age", None),
+    ("hours", np.nan),
+    ("age", 10**9),
+    ("since", "not a date"),
+    ("member", "maybe"),
+]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("declared", [True, False])
+def test_replay(declared, relation):
+    """Neighbours differ by released values, within their bounds, and nothing else."""
+    frame, y = people(60)
+    frame = frame.astype(object)
+    make = lambda: DPSinkhornGenerator(  # noqa: E731
+        method="tree",
+        codebook=BOOK if declared else None,
+        classes=[0, 1],
+        neighboring=relation,
+        random_state=3,
+    )
+    for name, value in CHANGES:
+        other, other_y = frame.copy(), y.copy()
+        other.loc[0, name], other_y[0] = value, 1 - y[0]
+        if relation == "add_remove":
+            other = pd.concat([frame, other.iloc[:1]], ignore_index=True)
+            other_y = np.append(y, other_y[0])
+        with recording() as seen:
+            first = make().fit(frame, y)
+        with recording(replay=seen) as again:
+            second = make().fit(other, other_y)
+        for a, b in zip(seen.crossings, again.crossings, strict=True):
+            assert a.name == b.name and a.sensitivity == b.sensitivity
+            change = np.linalg.norm(a.exact - b.exact)
+            assert change <= a.sensitivity * (1 + 1e-12), a.name
+        assert first.privacy_ == second.privacy_ and first.quality_ == second.quality_
+        for a, b in zip(first._tree.levels, second._tree.levels, strict=True):
+            np.testing.assert_array_equal(a, b)
+        pd.testing.assert_frame_equal(first.sample(20)[0], second.sample(20)[0])
+        spent = math.fsum(c.parameter**2 for c in seen.crossings)
+        assert math.sqrt(spent) == pytest.approx(first.privacy_.events[0].mu, rel=1e-9)
+
+
+def test_audit_of_a_whole_fit():
+    """One record of 30 changes its class and its cells; what is seen stays below mu."""
+    X = pd.DataFrame({"a": ["x"] * 30, "b": ["u"] * 30})
+    other = X.copy()
+    other.loc[0] = ["y", "v"]
+    y, other_y = np.zeros(30, dtype=int), np.r_[1, np.zeros(29, dtype=int)]
+    lists = {"a": ["x", "y"], "b": ["u", "v"]}
+    outputs = []
+    for D, labels in ((X, y), (other, other_y)):
+        seen = []
+        for seed in range(400):
+            fit = DPSinkhornGenerator(
+                epsilon=4.0,
+                categories=lists,
+                classes=[0, 1],
+                quality=False,
+                random_state=seed + 1000 * (D is X),
+            ).fit(D, labels)
+            law = fit._tree.levels
+            shares = fit.class_weights_
+            seen.append(shares[0] + law[0][0, 0] + law[1][0, 0])
+        outputs.append(seen)
+    mu = fit.privacy_.events[0].mu
+    assert 0 < gaussian_audit(*outputs) <= mu
+
+
+def test_a_filter_refuses_what_was_not_planned():
+    plan = _trees.TreePlan(2, 4, 5, (), 1.0, 50)
+    wall = PrivacyFilter(
+        "test", plan.lines(1.0), 1e-5, "replace_one", "a test", noise=noise_source(0)
+    )
+    wall.reserve()
+    rng = np.random.default_rng(0)
+    rows = as_rows(rng.integers(0, 2, (50, 4)).astype(np.int16), rng.integers(0, 2, 50))
+    column = LevelColumn.of("a", 0, Column("category", categories=("x", "y")))
+    tree = _trees.fit_tree(rows, [column] * 4, plan, wall)
+    assert len(tree.tables) == 3 and wall.guarantee().epsilon > 0
