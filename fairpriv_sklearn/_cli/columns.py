@@ -34,6 +34,12 @@ class Parsed:
     values: np.ndarray
     declared: bool
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
+    cells: np.ndarray | None = None  # not declared: what each cell is, by itself
+
+    def take(self, rows) -> Parsed:
+        """Some of the rows."""
+        cells = None if self.cells is None else self.cells[rows]
+        return replace(self, values=self.values[rows], cells=cells)
 
     @property
     def is_number(self) -> bool:
@@ -86,7 +92,8 @@ def looked_up(parsed: dict[str, Parsed], raw: Raw, writing: Writing) -> list[str
     """What had to be found out to read the columns whose kind is declared."""
     kinds = {p.column.kind for p in parsed.values() if p.declared}
     facts = []
-    if "number" in kinds and writing.public_decimal is None:
+    undeclared = any(not p.declared for p in parsed.values())
+    if (undeclared or "number" in kinds) and writing.public_decimal is None:
         facts.append("the decimal mark (--decimal)")
     if "date" in kinds and raw.separator and writing.day_first is None:
         facts.append("the order of day and month (--dates)")
@@ -173,6 +180,7 @@ def _flag(name, values, column: Column) -> tuple[np.ndarray, Column]:
 def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     """Find out the kind from the cells: a fact read from the data."""
     filled = [c for c in cells if c is not None]
+    each = _each(cells, writing.public_decimal or mark)
     if not filled:
         left_out = replace(column, kind="left out", role="feature")
         return Parsed(name, left_out, np.full(len(cells), None, dtype=object), False)
@@ -192,10 +200,30 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
                     column = replace(
                         column, kind=kind, integer=whole and kind == "number"
                     )
-                    return Parsed(name, column, values, False, n_odd)
+                    return Parsed(name, column, values, False, n_odd, each)
     values = np.array([None if c is None else category_key(c) for c in cells] + [None],
                       dtype=object)[:-1]  # fmt: skip
-    return Parsed(name, replace(column, kind="category"), values, False)
+    return Parsed(name, replace(column, kind="category"), values, False, 0, each)
+
+
+def _each(cells, mark) -> np.ndarray:
+    """A number, a date, a text or None: by a rule for each cell."""
+    known: dict = {}
+
+    def read(cell):
+        if isinstance(cell, str) and _CODE.fullmatch(cell):
+            return cell
+        value = _to_any_number(cell, mark)
+        if value is None:
+            value = cell_day(cell, True) or cell_day(cell, False)
+        return category_key(cell) if value is None else value
+
+    for cell in cells:
+        key = (type(cell), cell)
+        if key not in known:
+            known[key] = None if cell is None else read(cell)
+    values = [known[type(cell), cell] for cell in cells]
+    return np.array([*values, None], dtype=object)[:-1]
 
 
 def _are_codes(cells) -> bool:

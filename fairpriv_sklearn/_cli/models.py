@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._cli.encode import Encoder
+from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
+from fairpriv_sklearn.privacy._with_budget import budget_of_steps
 
 BASE_MODELS = ("linear", "network")
 
@@ -25,7 +28,25 @@ class Measures:
     gap: Callable
 
 
-def regression(table: Table, encoder: Encoder, args) -> tuple[Measures, dict]:
+@dataclass(frozen=True)
+class Facts:
+    """What the models are told about the rows, declared or learnt."""
+
+    groups: list
+    classes: list | None
+    bounds: tuple[float, float] | None
+    data_norm: float = 1.0
+
+    @classmethod
+    def of(cls, learnt: Learnt) -> Facts:
+        return cls(learnt.groups, learnt.classes, learnt.bounds, learnt.data_norm)
+
+
+# Stand for facts that are not known yet: what a fit costs does not depend on them.
+UNKNOWN = Facts(["a", "b"], ["a", "b"], (0.0, 1.0))
+
+
+def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
     """Models of a numeric target."""
     from sklearn.linear_model import Ridge
 
@@ -41,20 +62,20 @@ def regression(table: Table, encoder: Encoder, args) -> tuple[Measures, dict]:
         "0 if their distributions are alike",
         ks_parity_difference,
     )
-    private = _private_regressor(table, encoder, args)
+    private = _private_regressor(table, facts, args)
     fair = DPBarycenterRegressor(
         private,
         epsilon=args.epsilon,
-        target_bounds=table.bounds,
+        target_bounds=facts.bounds,
         fairness_tolerance=args.fairness_tolerance,
-        groups=table.groups,
+        groups=facts.groups,
         handle_unknown="pooled",
         random_state=args.seed,
     )
     return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
 
 
-def classification(table: Table, encoder: Encoder, args) -> tuple[Measures, dict]:
+def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
     """Models of a target with classes."""
     from sklearn.linear_model import LogisticRegression
 
@@ -74,15 +95,15 @@ def classification(table: Table, encoder: Encoder, args) -> tuple[Measures, dict
         + (", among those of the same class" if odds else ""),
         equalized_odds_difference if odds else demographic_parity_difference,
     )
-    private = _private_classifier(table, encoder, args)
+    private = _private_classifier(table, facts, args)
     fair = DP2DPClassifier(
         private,
         epsilon=args.epsilon,
         delta=args.delta,
         fairness_tolerance=args.fairness_tolerance,
         constraint=args.constraint,
-        classes=table.classes,
-        groups=table.groups,
+        classes=facts.classes,
+        groups=facts.groups,
         handle_unknown="pooled",
         random_state=args.seed,
     )
@@ -90,29 +111,28 @@ def classification(table: Table, encoder: Encoder, args) -> tuple[Measures, dict
     return measures, {"plain": plain, "private": private, "private and fair": fair}
 
 
-def _shared(encoder: Encoder, args) -> dict:
+def _shared(facts: Facts, args) -> dict:
     return {
         "epsilon": args.epsilon,
         "delta": args.delta,
-        "bounds": (-1, 1),
-        "data_norm": encoder.data_norm,
+        "data_norm": facts.data_norm,
         "random_state": args.seed,
     }
 
 
-def _private_regressor(table: Table, encoder: Encoder, args):
+def _private_regressor(table: Table, facts: Facts, args):
     from fairpriv_sklearn.linear_model import DPLinearRegression
     from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 
-    shared = {**_shared(encoder, args), "target_bounds": table.bounds}
+    shared = {**_shared(facts, args), "target_bounds": facts.bounds}
     if args.base_model == "network":
         return DPWassersteinMLPRegressor(
-            fairness_weight=0.0, **_no_groups(table), **shared
+            fairness_weight=0.0, **_no_groups(facts), **shared
         )
     return DPLinearRegression(**shared)
 
 
-def _private_classifier(table: Table, encoder: Encoder, args):
+def _private_classifier(table: Table, facts: Facts, args):
     from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
     from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 
@@ -120,17 +140,17 @@ def _private_classifier(table: Table, encoder: Encoder, args):
     kind = DPWassersteinMLPClassifier if network else DPWassersteinLogisticRegression
     return kind(
         fairness_weight=0.0,
-        classes=table.classes,
-        **_no_groups(table),
-        **_shared(encoder, args),
+        classes=facts.classes,
+        **_no_groups(facts),
+        **_shared(facts, args),
     )
 
 
-def _no_groups(table: Table) -> dict:
+def _no_groups(facts: Facts) -> dict:
     """Without a penalty groups play no part: no column is looked at."""
     return {
-        "groups": table.groups,
-        "sensitive_features": _FirstGroup(table.groups[0]),
+        "groups": facts.groups,
+        "sensitive_features": _FirstGroup(facts.groups[0]),
     }
 
 
@@ -142,3 +162,28 @@ class _FirstGroup:
 
     def __call__(self, X):
         return [self.group] * len(X)
+
+
+def with_shares(encoder, models: dict, args) -> tuple:
+    """Encoder and models such that each model, with the encoder, costs the total."""
+    total = (args.epsilon, args.delta)
+    budgets = {}
+    for name, model in models.items():
+        if name != "plain":
+            steps = Pipeline([("encoder", encoder), ("model", model)])
+            budgets[name] = budget_of_steps(steps, *total)
+    epsilon, delta = min(steps.pop("encoder") for steps in budgets.values())
+    encoder = clone(encoder).set_params(epsilon=epsilon, delta=delta)
+    return encoder, {name: _settings(steps) for name, steps in budgets.items()}
+
+
+def _settings(steps: dict) -> dict:
+    """Arguments of `set_params` by the place of each step."""
+    settings = {}
+    for path, (epsilon, delta) in steps.items():
+        place = path.removeprefix("model").removeprefix("__")
+        place = f"{place}__" if place else ""
+        settings[f"{place}epsilon"] = epsilon
+        if delta:
+            settings[f"{place}delta"] = delta
+    return settings

@@ -49,6 +49,12 @@ def terminal(study: Study) -> str:
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
     lines += [f"! {text}" for text in map(_line, study.warnings[study.n_before :])]
     lines += ["", _line(brief(study.guarantee), most=1500)]
+    if study.learnt.facts:
+        n_facts = len(study.learnt.facts)
+        lines.append(
+            f"Learnt privately, within this epsilon: {n_facts} facts that no codebook "
+            "declares (kinds, ranges, categories, groups; see report.md)."
+        )
     if table.from_data:
         lines.append("--codebook, --groups, --bounds and --task make facts public.")
     return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
@@ -207,6 +213,16 @@ def markdown(study: Study, picture: Path | None) -> str:
         "are used is taken as public.",
         "",
     ]
+    if study.learnt.facts:
+        lines += [
+            "### Learnt privately",
+            "",
+            "Nobody declared these facts; they were learnt with noise, and the epsilon "
+            "above covers them.",
+            "",
+            *(f"- {markdown_text(fact)}" for fact in study.learnt.facts),
+            "",
+        ]
     if table.from_data:
         lines += [
             "### Conditional on",
@@ -260,9 +276,9 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "gap": study.measures.gap_name,
         "n_train": study.n_train,
         "n_test": study.n_test,
-        "groups": [str(group) for group in study.table.groups],
+        "groups": [str(group) for group in study.learnt.groups],
         "group_sizes": study.group_sizes,
-        "share_clipped": study.table.share_clipped,
+        "share_clipped": study.share_clipped,
         "models": [
             {
                 "name": r.name,
@@ -281,6 +297,7 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             "figures": NOT_PRIVATE,
         },
         "conditional_on": study.table.from_data,
+        "learnt": study.learnt.facts,
         "left_out": study.table.left_out,
         "remarks": study.table.remarks,
         "warnings": study.warnings,
@@ -321,7 +338,7 @@ def _figure(study: Study, plt):
 
 def _draw_rates(study: Study, plt):
     """Bars of how often each class is predicted, per group and model."""
-    groups, classes = study.table.groups, study.table.classes
+    groups, classes = list(study.group_sizes), study.learnt.classes
     shown = classes[1:] if len(classes) == 2 else classes[:6]
     height = 1.2 + 0.55 * len(groups)
     figure, axes = plt.subplots(

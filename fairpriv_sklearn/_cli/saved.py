@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import Writing, parse_columns
-from fairpriv_sklearn._cli.encode import Encoder
 from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
 from fairpriv_sklearn._cli.reader import Raw, read_table, some
 from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
@@ -27,17 +27,19 @@ OURS = ("fairpriv_sklearn.", "sklearn.", "numpy.", "scipy.", "builtins.", "funct
 def save_model(study: Study, path: str) -> None:
     """Write the private and fair model, and what is needed to read new rows."""
     skops = _skops()
-    table, encoder = study.table, study.encoder
+    table, learnt = study.table, study.learnt
+    declared = {
+        name: p.column if p.declared else Column() for name, p in table.features.items()
+    }
     content = {
         "format": FORMAT,
         "model": study.model,
-        "codebook": encoder.codebook.to_json(),
-        "gaps": list(encoder.gaps),
-        "row_norm": encoder.row_norm,
+        "encoder": learnt.encoder,
+        "codebook": Codebook(tuple(declared.items())).to_json(),
         "target": table.target,
         "sensitive": list(table.sensitive),
-        "groups": list(table.groups),
-        "bounds": list(table.bounds) if table.bounds else None,
+        "groups": list(learnt.groups),
+        "bounds": list(learnt.bounds) if learnt.bounds else None,
         "guarantee": json.dumps(study.guarantee.to_dict()),
     }
     try:
@@ -83,9 +85,10 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
-    encoder = Encoder(codebook, tuple(content["gaps"]), content["row_norm"])
-    X = encoder.encode(parsed)
+    X = encoded(content["encoder"], list(codebook), parsed)
     labels = join_labels([parsed[name] for name in sensitive])
+    if OTHER_GROUP in content["groups"]:
+        labels[~np.isin(labels.astype(str), content["groups"])] = OTHER_GROUP
     y = content["model"].predict(X, sensitive_features=labels)
     if content["bounds"]:
         y = np.clip(y, *content["bounds"])

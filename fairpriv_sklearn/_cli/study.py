@@ -14,9 +14,18 @@ import numpy as np
 
 from fairpriv_sklearn._cli.encode import Encoder
 from fairpriv_sklearn._cli.errors import InputError
-from fairpriv_sklearn._cli.models import Measures, classification, regression
+from fairpriv_sklearn._cli.learnt import OTHER_GROUP, Learnt, learn, unfitted_encoder
+from fairpriv_sklearn._cli.models import (
+    UNKNOWN,
+    Facts,
+    Measures,
+    classification,
+    regression,
+    with_shares,
+)
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._groups import AttributeAwareMixin
+from fairpriv_sklearn.accounting import DeclaredEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -30,9 +39,19 @@ class Result:
     name: str
     error: float
     gap: float
-    guarantee: PrivacyGuarantee | None = None
     n_predicted: int = 0  # different predictions on the test rows
-    epsilon: float = math.inf  # if the facts read from the data are public
+    guarantee: PrivacyGuarantee | None = None
+
+    @classmethod
+    def measured(cls, name, measures, y, y_pred, labels) -> Result:
+        gap = measures.gap(y, y_pred, sensitive_features=labels)
+        n_predicted = len(set(np.asarray(y_pred).tolist()))
+        return cls(name, float(measures.error(y, y_pred)), gap, n_predicted)
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon, if the facts read from the data are public."""
+        return math.inf if self.guarantee is None else self.guarantee.epsilon_if_public
 
 
 @dataclass
@@ -41,7 +60,7 @@ class Study:
 
     title: str
     table: Table
-    encoder: Encoder
+    learnt: Learnt
     measures: Measures
     n_train: int
     n_test: int
@@ -53,6 +72,14 @@ class Study:
     warnings: list[str] = field(default_factory=list)
     n_before: int = 0  # so many of the warnings were said before spending
     model: object = None  # the fitted private and fair model
+
+    @property
+    def share_clipped(self) -> float:
+        """Share of the targets outside the bounds."""
+        if self.learnt.bounds is None:
+            return 0.0
+        low, high = self.learnt.bounds
+        return float(np.mean((self.table.y < low) | (self.table.y > high)))
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -92,98 +119,122 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         raise InputError(
             f"The table has too few rows, {len(table.y)}, to learn from and to test on."
         )
-    y, labels = table.y, table.labels
-    if table.task == "classification" and len(set(y[train].tolist())) < 2:
+    if len(set(table.y[train].tolist())) < 2:
         raise InputError(
             f"Nearly all rows have the same {table.target!r}; there is nothing to "
             "learn."
         )
-    encoder = Encoder.of(table.features, table.row_norm)
-    X = encoder.encode(table.features)
     task = regression if table.task == "regression" else classification
-    measures, models = task(table, encoder, args)
-    sizes = {str(g): int(np.sum(labels[train] == g)) for g in table.groups}
-    warned = before_spending(table, sizes, models["private and fair"], args)
+    encoder, shares = with_shares(
+        unfitted_encoder(table, args), task(table, UNKNOWN, args)[1], args
+    )
+    warned = before_spending(table, train, args, task, shares)
     for sentence in warned:
         say(sentence)
 
-    progress = Progress(len(models))
+    progress = Progress(4)
+    learnt = _run(progress, "columns", partial(learn, table, encoder, train))
+    measures, models = task(table, Facts.of(learnt), args)
+    X = {"private": learnt.numbers(table.features)}
+    X["private and fair"] = X["private"]
+    X["plain"] = Encoder.of(table.features).encode(table.features)
+    y, labels = learnt.y, learnt.labels
     results, predictions = [], []
     for name, model in models.items():
         # The plain and the private model know nothing of groups.
+        model.set_params(**shares.get(name, {}))
         aware = isinstance(model, AttributeAwareMixin)
         groups = {"sensitive_features": labels[train]} if aware else {}
-        fitting = partial(model.fit, X[train], y[train], **groups)
-        try:
-            progress.run(name, fitting)
-        except (ValueError, FloatingPointError, ArithmeticError) as error:
-            raise InputError(
-                f"The {name} model cannot be fitted: {' '.join(str(error).split())}"
-            ) from None
+        _run(progress, name, partial(model.fit, X[name][train], y[train], **groups))
         groups = {"sensitive_features": labels[test]} if aware else {}
-        y_pred = model.predict(X[test], **groups)
+        y_pred = model.predict(X[name][test], **groups)
+        if learnt.bounds is not None:
+            y_pred = np.clip(y_pred, *learnt.bounds)
         results.append(
-            _measured(name, measures, table, y[test], y_pred, labels[test], model)
+            Result.measured(name, measures, table.y[test], y_pred, labels[test])
         )
         predictions.append(y_pred)
-    constant = _constant(measures, table, y, labels, train, test)
+    for i in (1, 2):
+        model = models[results[i].name]
+        results[i] = replace(
+            results[i], guarantee=statement(learnt, model, table, args)
+        )
+    sizes = {str(g): int(np.sum(labels[train] == g)) for g in learnt.groups}
     study = Study(
-        title, table, encoder, measures, len(train), len(test), sizes, results,
-        constant, predictions, labels[test], n_before=len(warned), model=model,
+        title, table, learnt, measures, len(train), len(test),
+        {g: n for g, n in sizes.items() if n or g != OTHER_GROUP},
+        results, _constant(measures, table, labels, train, test), predictions,
+        labels[test], n_before=len(warned), model=models["private and fair"],
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
     return study
 
 
-def _measured(name, measures, table, y, y_pred, labels, model=None) -> Result:
-    if table.bounds is not None:
-        y_pred = np.clip(y_pred, *table.bounds)
-    gap = measures.gap(y, y_pred, sensitive_features=labels)
-    error = float(measures.error(y, y_pred))
-    n_predicted = len(set(np.asarray(y_pred).tolist()))
-    guarantee = getattr(model, "privacy_", None)
-    if guarantee is None:
-        return Result(name, error, gap, None, n_predicted)
-    epsilon = guarantee.epsilon_if_public
-    guarantee = statement(guarantee, table)
-    return Result(name, error, gap, guarantee, n_predicted, epsilon)
+def _run(progress, name, work):
+    try:
+        return progress.run(name, work)
+    except (ValueError, ArithmeticError) as error:
+        said = " ".join(str(error).split())
+    raise InputError(f"The {name} model cannot be fitted: {said}")
 
 
-def _constant(measures, table, y, labels, train, test) -> Result:
+def _constant(measures, table, labels, train, test) -> Result:
     """The best constant prediction: the mean, or the most frequent class."""
+    y = table.y
     if table.task == "regression":
-        best = float(np.mean(np.clip(y[train], *table.bounds)))
+        best = float(np.mean(y[train]))
     else:
         found, counts = np.unique(y[train].astype(str), return_counts=True)
         best = found[np.argmax(counts)]
     y_pred = np.full(len(test), best, dtype=y.dtype)
-    error = float(measures.error(y[test], y_pred))
-    return Result("constant", error, 0.0, None, 1)
+    return Result.measured("constant", measures, y[test], y_pred, labels[test])
 
 
-def statement(guarantee: PrivacyGuarantee, table: Table) -> PrivacyGuarantee:
-    """The guarantee with what was read from the file: conditional, without values."""
-    given = {
-        "groups": table.groups_given,
-        "classes": table.classes_given,
-        "bounds": not table.from_data,
-        "target_bounds": table.bounds_given,
-        "data_norm": not table.from_data,
-    }
-    hidden = tuple(f"{name}=" for name, is_given in given.items() if not is_given)
-    guarantee = replace(
-        guarantee,
-        assumptions=tuple(
-            text for text in guarantee.assumptions if not text.startswith(hidden)
-        ),
+def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
+    """Guarantee of the encoder and a model; conditional on what was read."""
+    guarantee = learnt.encoder.privacy_.compose(_exact(model), delta=args.delta)
+    if table.from_data:
+        hidden = tuple(
+            f"{name}="
+            for name, fact in (
+                ("groups", "the groups of"),
+                ("classes", "the classes of"),
+                ("target_bounds", f"the range of {table.target}"),
+            )
+            if any(text.startswith(fact) for text in table.from_data)
+        )
+        kept = [a for a in guarantee.assumptions if not a.startswith(hidden or "\0")]
+        guarantee = replace(guarantee, assumptions=tuple(kept))
+        guarantee = guarantee.qualified(conditional_on=table.from_data)
+    return guarantee
+
+
+def _exact(model) -> PrivacyGuarantee:
+    """The guarantee with what the wrapped model really did instead of its total."""
+    own, base = model.privacy_, getattr(model, "estimator_", None)
+    if base is None:
+        return own
+    events = tuple(
+        replace(event, right=base.privacy_.events)
+        if isinstance(event, MaximumEvent)
+        and all(isinstance(part, DeclaredEvent) for part in event.right)
+        else event
+        for event in own.events
     )
-    if not table.from_data:
-        return guarantee
-    return guarantee.qualified(conditional_on=table.from_data)
+    return PrivacyGuarantee.from_events(
+        events,
+        delta=own.delta,
+        neighboring=own.neighboring,
+        mechanism=f"{own.mechanism}; {base.privacy_.mechanism}",
+        assumptions=own.assumptions,
+        uncovered=own.uncovered,
+        conditional_on=own.conditional_on,
+        noise_is_secure=own.noise_is_secure,
+    )
 
 
 # --------------------------------------------------------------------------- sentences
-def before_spending(table: Table, sizes: dict, model, args) -> list[str]:
+def before_spending(table: Table, train, args, task, shares) -> list[str]:
     """What can be said before any budget is spent."""
     from fairpriv_sklearn.model_selection import expected_error
 
@@ -200,16 +251,17 @@ def before_spending(table: Table, sizes: dict, model, args) -> list[str]:
             f"epsilon = {args.epsilon:g} promises little: one person's record may make "
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
+    names = table.groups or sorted(set(table.labels.tolist()))
+    sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
+    model = task(table, replace(UNKNOWN, groups=list(sizes)), args)[1][
+        "private and fair"
+    ]
+    model.set_params(**shares["private and fair"])
     small = [f"{group} ({size})" for group, size in sizes.items() if size < 50]
     if small:
         said.append(
             f"Groups with few training rows: {', '.join(small)}; what is said of them "
             "is mostly noise."
-        )
-    if table.share_clipped >= 0.001:
-        said.append(
-            f"{table.share_clipped:.1%} of the values of {table.target} lie outside "
-            "the bounds and count as the nearer one."
         )
     try:
         with warnings.catch_warnings():
@@ -234,6 +286,11 @@ def after_fitting(study: Study) -> list[str]:
     plain, private, fair = study.results
     said = []
     name = study.measures.error_name
+    if study.share_clipped >= 0.001:
+        said.append(
+            f"{study.share_clipped:.1%} of the values of {study.table.target} lie "
+            "outside the bounds and count as the nearer one."
+        )
     if fair.gap >= private.gap and private.gap > 0:
         said.append(
             "The fair model does not treat the groups more alike than the private one "
@@ -257,6 +314,6 @@ def after_fitting(study: Study) -> list[str]:
                 f"The {result.name} model is no better than a constant prediction "
                 f"({name} {result.error:.4f} against {study.constant.error:.4f})."
             )
-    if len(study.table.groups) > len(set(study.test_labels.tolist())):
+    if len(study.group_sizes) > len(set(study.test_labels.tolist())):
         said.append("Some groups have no test row; the gaps do not speak of them.")
     return said

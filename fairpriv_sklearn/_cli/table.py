@@ -13,7 +13,6 @@ from itertools import product
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import (
-    MOST_CATEGORIES,
     Parsed,
     Writing,
     looked_up,
@@ -28,7 +27,7 @@ FEW_VALUES = 10  # a numeric target with at most as many values is taken as clas
 MOST_CLASSES = 36
 MOST_GROUPS = 36
 MOST_LOST = 0.5  # share of the rows that --missing drop may leave out
-NO_GROUP = "(missing)"
+NO_GROUP = "not stated"
 
 
 @dataclass
@@ -39,16 +38,17 @@ class Table:
     ----------
     features : dict of str to Parsed
         Columns to learn from.
+    codebook : Codebook
+        What is declared about them.
     y : ndarray of shape (n_rows,)
     labels : ndarray of shape (n_rows,)
         Group of each row, one text for all sensitive columns together.
-    groups : list of str
     target : str
     sensitive : list of str
     task : {"regression", "classification"}
-    bounds : (float, float) or None
-        Range of a regression's target.
-    classes : list or None
+    groups : list of str or None
+        None: not declared; so are `classes` of a classification and `bounds`, the
+        range of a regression's target.
     from_data : list of str
         Facts that the privacy statement is conditional on.
     left_out : list of str
@@ -57,32 +57,35 @@ class Table:
         What was guessed or counts as missing.
     n_in_file : int
         Rows before any was left out.
-    share_clipped : float
-        Share of the targets outside the bounds.
-    row_norm : float or None
-        Public norm of the encoded rows, if smaller than the largest possible.
-    groups_given, bounds_given, classes_given : bool
-        Whether these are public rather than read from the data.
+    ranks : {"learn", "uniform"}
+        Whether numbers of a public range are ranked by learnt quantiles.
     """
 
     features: dict[str, Parsed]
     y: np.ndarray
     labels: np.ndarray
-    groups: list
     target: str
     sensitive: list[str]
     task: str
+    groups: list | None = None
     bounds: tuple[float, float] | None = None
     classes: list | None = None
     from_data: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     n_in_file: int = 0
-    share_clipped: float = 0.0
-    row_norm: float | None = None
-    groups_given: bool = True
-    bounds_given: bool = True
-    classes_given: bool = True
+    ranks: str = "learn"
+
+    @property
+    def codebook(self) -> Codebook:
+        """What is declared about the features; dates are numbers of days."""
+        columns = {}
+        for name, p in self.features.items():
+            column = replace(p.column, role="feature") if p.declared else Column()
+            if column.kind == "date":
+                column = Column("number", column.bounds, missing=column.missing)
+            columns[name] = column
+        return Codebook(tuple(columns.items()))
 
     @property
     def sensitive_name(self) -> str:
@@ -114,8 +117,7 @@ def simulated_table(seed) -> Table:
         task="regression",
         bounds=(-5.0, 5.0),
         n_in_file=len(y),
-        share_clipped=float(np.mean(np.abs(y) > 5)),
-        row_norm=1.5,
+        ranks="uniform",
     )
 
 
@@ -157,12 +159,13 @@ def load_table(args) -> Table:
     left_out, remarks = list(raw.left_out), list(raw.remarks)
     from_data = looked_up(parsed, raw, writing)
     if args.drop:
-        left_out.append(_columns_note(args.drop, "by --drop"))
+        left_out.append(columns_note(args.drop, "by --drop"))
     rows = _rows(args, parsed, left_out, from_data, n_in_file)
-    parsed = {n: replace(p, values=p.values[rows]) for n, p in parsed.items()}
-    labels, groups, groups_given = _groups(args, parsed, from_data)
+    parsed = {name: p.take(rows) for name, p in parsed.items()}
+    groups, labels = _listed_groups(args, parsed), _labels(args.sensitive, parsed)
+    _check_groups(groups or sorted(set(labels.tolist())), args)
     target = parsed[args.target]
-    features = _features(args, parsed, left_out, remarks, from_data)
+    features = _features(args, parsed, left_out, remarks)
     if not features:
         raise InputError("No feature is left beside the target and the groups.")
     table = Table(
@@ -177,7 +180,6 @@ def load_table(args) -> Table:
         left_out=left_out,
         remarks=remarks,
         n_in_file=n_in_file,
-        groups_given=groups_given,
     )
     if table.task == "regression":
         _numeric_target(table, target, args.bounds)
@@ -349,15 +351,8 @@ def _listed_groups(args, parsed) -> list | None:
     return [" / ".join(group) for group in product(*lists)]
 
 
-def _groups(args, parsed, from_data) -> tuple[np.ndarray, list, bool]:
-    """Labels of the rows and the list of groups."""
-    labels = _labels(args.sensitive, parsed)
+def _check_groups(groups, args):
     name = " and ".join(args.sensitive)
-    groups = _listed_groups(args, parsed)
-    given = groups is not None
-    if groups is None:
-        groups = sorted(set(labels.tolist()), key=_in_order)
-        from_data.append(f"the groups of {name}")
     if len(groups) > MOST_GROUPS:
         raise InputError(
             f"The column {name!r} holds {len(groups):,} groups; name those you mean by "
@@ -368,7 +363,6 @@ def _groups(args, parsed, from_data) -> tuple[np.ndarray, list, bool]:
             f"The column {name!r} holds one group only; fairness between groups needs "
             "two (see --groups)."
         )
-    return labels, groups, given
 
 
 # ------------------------------------------------------------------------------ target
@@ -388,39 +382,26 @@ def _numeric_target(table: Table, target: Parsed, bounds) -> None:
             f"The target {table.target!r} is not numeric; use --task classification, "
             "or name another column."
         )
-    y = target.values
-    if not target.declared:
-        table.from_data.append(f"the kind of {table.target}")
-    if bounds is None:
-        bounds = target.column.bounds
-    if bounds is None:
-        bounds = (float(y.min()), float(y.max()))
-        table.bounds_given = False
-        table.from_data.append(f"the range of {table.target}")
-        if bounds[0] == bounds[1]:
-            raise InputError(
-                f"The target {table.target!r} is the same in every row; there is "
-                "nothing to learn."
-            )
-    low, high = map(float, bounds)
+    low, high = bounds or target.column.bounds or (None, None)
+    if low is None:
+        return
     if not (math.isfinite(high - low) and low < high):
         raise InputError(
             f"The bounds of the target must be finite with low < high, got {low:g} and "
             f"{high:g}; pass --bounds LOW HIGH."
         )
-    table.share_clipped = float(np.mean((y < low) | (y > high)))
-    table.bounds = (low, high)
+    table.bounds = (float(low), float(high))
 
 
 def _classes(table: Table, target: Parsed) -> None:
-    y = _texts(target)
-    column = target.column
-    if column.categories is not None and target.declared:
-        classes = [category_key(c) for c in column.categories]
-    else:
-        classes = sorted(set(y.tolist()), key=_in_order)
-        table.classes_given = False
-        table.from_data.append(f"the classes of {table.target}")
+    table.y = _texts(target)
+    if target.column.categories is not None and target.declared:
+        table.classes = [category_key(c) for c in target.column.categories]
+    check_classes(table.classes or set(table.y.tolist()), table)
+
+
+def check_classes(classes, table: Table):
+    """So many classes as can be told apart."""
     if len(classes) > MOST_CLASSES:
         raise InputError(
             f"The target {table.target!r} holds {len(classes):,} classes; did you mean "
@@ -429,10 +410,9 @@ def _classes(table: Table, target: Parsed) -> None:
         )
     if len(classes) < 2:
         raise InputError(f"The target {table.target!r} holds one class only.")
-    table.y, table.classes = y, classes
 
 
-def _in_order(text: str):
+def in_order(text: str):
     try:
         return (0, float(text), text)
     except ValueError:
@@ -440,36 +420,20 @@ def _in_order(text: str):
 
 
 # ---------------------------------------------------------------------------- features
-def _features(args, parsed, left_out, remarks, from_data) -> dict[str, Parsed]:
-    """Columns to learn from; what is not declared is read, and noted."""
-    features, by_book, empty, crowded = {}, [], [], []
+def _features(args, parsed, left_out, remarks) -> dict[str, Parsed]:
+    """Columns to learn from: all that are left and not empty by declaration."""
+    features, by_book = {}, []
     for name, p in parsed.items():
         if name == args.target or name in args.sensitive:
             continue
-        if not p.declared:
-            from_data.append(f"the kind of {name}")
-        if p.column.kind == "left out":
-            (by_book if p.declared else empty).append(name)
+        if p.column.kind == "left out" and p.declared:
+            by_book.append(name)
             continue
         if p.n_odd:
             remarks.append(_odd_note(p))
-        if p.is_number and p.column.range is None:
-            from_data.append(f"the range of {name}")
-        if not p.is_number and p.column.categories is None:
-            from_data.append(f"the categories of {name}")
-            if len({v for v in p.values if v is not None}) > MOST_CATEGORIES:
-                crowded.append(name)
-                continue
-        if p.gaps.all() and p.column.bounds is None and not p.column.categories:
-            empty.append(name)
-            continue
         features[name] = p
-    reasons = {
-        "by the codebook": by_book,
-        "without any value": empty,
-        f"text with more than {MOST_CATEGORIES} values": crowded,
-    }
-    left_out += [_columns_note(names, why) for why, names in reasons.items() if names]
+    if by_book:
+        left_out.append(columns_note(by_book, "by the codebook"))
     return features
 
 
@@ -479,6 +443,6 @@ def _odd_note(p: Parsed) -> str:
     return f"{some(p.n_odd, 'cell')} of {p.name}, not {kind}, {verb} as missing"
 
 
-def _columns_note(names, why) -> str:
+def columns_note(names, why) -> str:
     what = "the column" if len(names) == 1 else "the columns"
     return f"{what} {', '.join(map(repr, names))} ({why})"

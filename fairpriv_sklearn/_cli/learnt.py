@@ -1,0 +1,215 @@
+"""What nobody declared, learnt privately: kinds, ranges, categories, groups, classes.
+
+One encoder learns it all from the training rows, and turns columns into bounded
+numbers. What it could not learn within its budget is read from the data, and the
+statement is then conditional on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpriv_sklearn._cli.columns import Parsed
+from fairpriv_sklearn._cli.reader import some
+from fairpriv_sklearn._cli.table import Table, columns_note, in_order
+from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
+from fairpriv_sklearn.preprocessing._codebook import category_key
+
+OTHER_GROUP = "all others"
+# Moments of d numbers are d^2 noisy numbers: few for each column. Chosen on simulated
+# tables.
+_FOR_MOMENTS = 4
+_MARGIN = 0.5  # a learnt range is wider by this share of it on either side
+
+
+@dataclass
+class Learnt:
+    """A fitted encoder, and the facts of a table completed by it.
+
+    Attributes
+    ----------
+    encoder : DPTableEncoder
+    names : list of str
+        Columns of the table to learn from, in the encoder's order.
+    features : slice
+        Their numbers among those of the encoder.
+    data_norm : float
+        Norm of a row of them.
+    y, labels : ndarray of shape (n_rows,)
+        With classes and groups that are on the lists.
+    groups : list of str
+    classes : list of str or None
+    bounds : (float, float) or None
+    facts : list of str
+        What was learnt, and paid for.
+    """
+
+    encoder: DPTableEncoder
+    names: list[str]
+    y: np.ndarray
+    labels: np.ndarray
+    groups: list
+    classes: list | None
+    bounds: tuple[float, float] | None
+    facts: list[str]
+
+    def numbers(self, features: dict[str, Parsed]) -> np.ndarray:
+        """Bounded numbers of the columns to learn from."""
+        return encoded(self.encoder, self.names, features)
+
+    @property
+    def data_norm(self) -> float:
+        """Norm of a row of these numbers; longer ones are shortened by the models."""
+        return row_norm(self.encoder, self.names)
+
+
+def encoded(encoder, names, features: dict[str, Parsed]) -> np.ndarray:
+    """Bounded numbers of some columns by an encoder that may know more."""
+    import pandas
+
+    n_rows = len(next(iter(features.values())).values)
+    columns = {
+        name: _cells(features[name]) if name in names else np.full(n_rows, None)
+        for name in encoder.feature_names_in_
+    }
+    Z = encoder.transform(pandas.DataFrame(columns, dtype=object))
+    slices = [encoder.feature_slices_.get(name) for name in names]
+    return np.hstack([Z[:, part] for part in slices if part is not None])
+
+
+def row_norm(encoder, names) -> float:
+    """Every column has the same share of the encoder's norm."""
+    used = list(encoder.feature_slices_)
+    return float(np.sqrt(max(1, sum(n in names for n in used)) / max(1, len(used))))
+
+
+def unfitted_encoder(table: Table, args) -> DPTableEncoder:
+    """The encoder of the table's columns, and of target and groups if need be."""
+    columns = dict(table.codebook.columns)
+    if table.groups is None:
+        columns[_group_column(table)] = Column("category")
+    if _target_is_learnt(table):
+        kind = "number" if table.task == "regression" else "category"
+        columns[table.target] = Column(kind)
+    moments = table.task == "regression" and args.base_model == "linear"
+    return DPTableEncoder(
+        Codebook(tuple(columns.items())),
+        ranks=table.ranks,
+        n_coordinates=_FOR_MOMENTS if moments else None,
+        random_state=args.seed,
+    )
+
+
+def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
+    """Fit the encoder to the training rows and complete the table's facts."""
+    import pandas
+
+    names = list(table.features)
+    columns = {name: _cells(p)[train] for name, p in table.features.items()}
+    if table.groups is None:
+        columns[_group_column(table)] = table.labels[train]
+    if _target_is_learnt(table):
+        columns[table.target] = table.y[train].astype(object)
+    encoder.fit(pandas.DataFrame(columns, dtype=object))
+    found = encoder.codebook_
+    facts = [
+        f"{what} of {name}" for name in names for what in _learnt_of(table, name, found)
+    ]
+    dates = [n for n in names if n not in encoder.feature_slices_]
+    crowds = [
+        name
+        for name in names
+        if name not in dates
+        and found[name].kind == "category"
+        and not found[name].categories
+    ]
+    if dates:
+        table.left_out.append(columns_note(dates, "dates, or nothing in common"))
+    if crowds:
+        table.left_out.append(columns_note(crowds, "no value that many rows share"))
+    groups, labels = _groups(table, found, facts)
+    classes, y = table.classes, table.y
+    if table.task == "classification":
+        classes, y = _classes(table, found, facts)
+    bounds = table.bounds
+    if table.task == "regression" and bounds is None:
+        bounds = _bounds(table, found, facts)
+    return Learnt(encoder, names, y, labels, groups, classes, bounds, facts)
+
+
+def _cells(p: Parsed) -> np.ndarray:
+    return p.cells if p.cells is not None else p.values.astype(object)
+
+
+def _group_column(table: Table) -> str:
+    return " / ".join(table.sensitive)
+
+
+def _target_is_learnt(table: Table) -> bool:
+    return (table.bounds if table.task == "regression" else table.classes) is None
+
+
+def _learnt_of(table: Table, name, found):
+    declared = table.codebook[name]
+    if declared.kind is None:
+        yield "the kind"
+    kind = found[name].kind if name in found else None
+    if kind == "number" and declared.range is None:
+        yield "the range"
+    if kind == "category" and declared.categories is None:
+        yield "the categories"
+
+
+def _groups(table: Table, found, facts):
+    """Groups that many rows share; the rest is a group of its own."""
+    if table.groups is not None:
+        return table.groups, table.labels
+    name = _group_column(table)
+    categories = found[name].categories
+    if not categories:
+        groups = sorted(set(table.labels.tolist()), key=in_order)
+        table.from_data.append(f"the groups of {table.sensitive_name}")
+        return groups, table.labels
+    facts.append(f"the groups of {table.sensitive_name}")
+    groups = sorted(map(category_key, categories), key=in_order)
+    labels = table.labels.copy()
+    labels[~np.isin(labels.astype(str), groups)] = OTHER_GROUP
+    return [*(g for g in groups if g != OTHER_GROUP), OTHER_GROUP], labels
+
+
+def _classes(table: Table, found, facts):
+    """Classes that many rows share; the rest counts as the first of them."""
+    classes = table.classes
+    if classes is None:
+        classes = [category_key(c) for c in found[table.target].categories or ()]
+        if len(classes) > 1:
+            facts.append(f"the classes of {table.target}")
+        else:
+            classes = sorted(set(table.y.tolist()), key=in_order)
+            table.from_data.append(f"the classes of {table.target}")
+        classes = sorted(classes, key=in_order)
+    y = table.y.copy()
+    rare = ~np.isin(y.astype(str), classes)
+    if rare.any():
+        y[rare] = classes[0]
+        table.remarks.append(
+            f"{some(int(rare.sum()), 'row')} of a class too rare to be learnt, counted "
+            f"as {classes[0]}"
+        )
+    return classes, y
+
+
+def _bounds(table: Table, found, facts):
+    """The range that most of the targets have, and some more."""
+    bounds = found[table.target].bounds
+    if bounds is None:
+        table.from_data.append(f"the range of {table.target}")
+        low, high = float(table.y.min()), float(table.y.max())
+        return (low, high if high > low else low + max(1.0, abs(low)))
+    facts.append(f"the range of {table.target}")
+    low, high = bounds
+    margin = _MARGIN * (high - low)
+    # Wages and ages do not fall below 0 because of a margin.
+    return (max(0.0, low - margin) if low >= 0 else low - margin, high + margin)
