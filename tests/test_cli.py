@@ -441,7 +441,7 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     assert header == f"age,town,joined,sex,race,predicted {target}"
     values = [line.rsplit(",", 1)[1] for line in lines]
     if target == "salary":
-        assert all(0 <= float(v) < 150_000 for v in values)
+        assert all(20_000 < float(v) < 70_000 for v in values), values
     else:
         assert set(values) <= {"yes", "no"}
     # rows one at a time, in another order: the same predictions

@@ -7,6 +7,7 @@ statement is then conditional on it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from fairpriv_sklearn._cli.columns import Parsed
 from fairpriv_sklearn._cli.reader import some
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
+from fairpriv_sklearn.accounting import GaussianEvent
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
@@ -21,6 +23,8 @@ OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column. Chosen on simulated
 # tables.
 _FOR_MOMENTS = 4
+# Below, a range that is learnt is a range of noise. Chosen on simulated tables.
+_ENOUGH_ROWS = 30.0
 _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
 
 
@@ -135,7 +139,7 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         classes, y = _classes(table, found, facts)
     bounds = table.bounds
     if table.task == "regression" and bounds is None:
-        bounds = _bounds(table, found, facts)
+        bounds = _bounds(table, found, facts, _rows_to_noise(encoder, len(train)))
     return Learnt(encoder, names, y, labels, groups, classes, bounds, facts)
 
 
@@ -201,10 +205,17 @@ def _classes(table: Table, found, facts):
     return classes, y
 
 
-def _bounds(table: Table, found, facts):
+def _rows_to_noise(encoder, n_rows) -> float:
+    """Number of rows in units of the noise of one count; public numbers."""
+    mus = [e.mu for e in encoder.privacy_.events if isinstance(e, GaussianEvent)]
+    n_columns = len(encoder.feature_names_in_)
+    return n_rows * math.hypot(*mus) / math.sqrt(4 * n_columns) if mus else math.inf
+
+
+def _bounds(table: Table, found, facts, rows_to_noise):
     """The range that most of the targets have, and some more."""
     bounds = found[table.target].bounds
-    if bounds is None:
+    if bounds is None or rows_to_noise < _ENOUGH_ROWS:
         table.from_data.append(f"the range of {table.target}")
         low, high = float(table.y.min()), float(table.y.max())
         return (low, high if high > low else low + max(1.0, abs(low)))
