@@ -118,6 +118,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add_reading(parser)
     add("--save", metavar="FILE.skops", help="write the private and fair model")
+    add(
+        "--card",
+        metavar="FILE",
+        help="write the card of the model for the data-protection officer: .md, .html, "
+        ".yaml or .json",
+    )
     add("--out", default="fairpriv-report", help="folder of the report")
     add("--force", action="store_true", help="replace files that are there already")
     add("--seed", type=int, help="reproducible, and hence not private: for study only")
@@ -206,14 +212,14 @@ def run(args) -> int:
     if args.write_codebook:
         return write_codebook(args)
     from fairpriv_sklearn._cli.report import check_folder, terminal, write_report
-    from fairpriv_sklearn._cli.saved import save_model
+    from fairpriv_sklearn._cli.saved import save_model, write_card
     from fairpriv_sklearn._cli.study import run_study
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 
     if not args.force:
         check_folder(args.out)
-    if args.save:
-        new_file(args.save, args.force)
+    for path in filter(None, (args.save, args.card)):
+        new_file(path, args.force)
     if args.data:
         table = load_table(args)
         title = f"{table.target} by {table.sensitive_name}"
@@ -224,6 +230,9 @@ def run(args) -> int:
     if args.save:
         save_model(study, args.save)
         written.append(args.save)
+    if args.card:
+        write_card(study, args.card)
+        written.append(args.card)
     print()
     print(terminal(study))
     print()

@@ -129,8 +129,9 @@ def test_text_with_many_values_is_left_out(tmp_path):
     assert report(tmp_path)["left_out"] == [
         "the column 'name' (no value that many rows share)"
     ]
-    # so few rows that the groups could not be learnt within the budget
-    assert report(tmp_path)["conditional_on"] == ["the groups of sex"]
+    # so few rows that these could not be learnt within the budget
+    unlearnt = ["the groups of sex", "the range of salary"]
+    assert report(tmp_path)["conditional_on"] == unlearnt
 
 
 def test_rows_outside_groups_are_left_out(people, tmp_path):
@@ -424,6 +425,7 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     pytest.importorskip("skops")
     path, new = staff
     model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    card = tmp_path / "card.md"
     other = {"salary": "hired", "hired": "salary"}[target]
     arguments = [path, "--target", target, "--sensitive", "sex", "--drop", other]
     assert run(tmp_path, *arguments, "--save", model) == 0

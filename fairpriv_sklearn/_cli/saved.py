@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,34 @@ def save_model(study: Study, path: str) -> None:
     }
     try:
         Path(path).write_bytes(skops.dumps(content))
+    except OSError as error:
+        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+
+
+def write_card(study: Study, path: str) -> None:
+    """Write the card of the private and fair model, in the form of the file's name."""
+    from sklearn.pipeline import Pipeline
+
+    from fairpriv_sklearn.privacy import privacy_report
+
+    steps = [("columns", study.learnt.encoder), ("model", study.model)]
+    report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)
+    card = report.to_card(
+        {
+            "name": f"Private and fair {study.table.task} of {study.table.target}",
+            "description": f"Groups: {study.table.sensitive_name}. Made by the command "
+            "line.",
+        }
+    )
+    forms = {
+        ".html": card.to_html,
+        ".json": card.to_json,
+        ".yaml": card.to_yaml,
+        ".yml": card.to_yaml,
+    }
+    text = forms.get(Path(path).suffix.lower(), card.to_markdown)()
+    try:
+        Path(path).write_bytes(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
 
