@@ -428,7 +428,8 @@ def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     card = tmp_path / "card.md"
     other = {"salary": "hired", "hired": "salary"}[target]
     arguments = [path, "--target", target, "--sensitive", "sex", "--drop", other]
-    assert run(tmp_path, *arguments, "--save", model) == 0
+    assert run(tmp_path, *arguments, "--save", model, "--card", str(card)) == 0
+    assert card.read_text().startswith("# Privacy card: Private and fair")
     assert (
         report(tmp_path)["task"]
         == {
