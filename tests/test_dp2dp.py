@@ -20,7 +20,7 @@ from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     equalized_odds_difference,
 )
-from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._queries import MarginCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning
@@ -649,3 +649,74 @@ def test_randomised_rules_are_not_row_pure():
     outer = DP2DPClassifier(FrozenEstimator(drawn), **PUBLIC)
     with pytest.raises(ValueError, match="spreads identical rows"):
         outer.fit(P, y, sensitive_features=group)
+
+
+def test_small_groups_are_pooled_with_a_word():
+    P, y, group = two_classes(3000, share=0.01)
+    model = DP2DPClassifier(oracle(), random_state=0, **PUBLIC)
+    with pytest.warns(RepairWarning, match="fewer than 50 / epsilon"):
+        model.fit(P, y, sensitive_features=group)
+    assert model.pooled_groups_.tolist() == [1] and not model.offsets_[1].any()
+    P, y, group = two_classes(4000, share=0.5)
+    model.fit(P, y, sensitive_features=group)
+    assert len(model.pooled_groups_) == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize(
+    "shares", [(0.5, 0.5), (0.9, 0.1), (0.98, 0.02), (0.6, 0.38, 0.02)]
+)
+def test_the_repair_helps_or_stands_back(epsilon, shares):
+    """Small tables: no larger gap on fresh rows than without repair, plus .01."""
+
+    def draw(n_rows, shift, rng, shares=shares):
+        group = rng.choice(len(shares), size=n_rows, p=shares)
+        z = rng.normal(shift * np.linspace(-1, 1, len(shares))[group], 1.2)
+        p = 1 / (1 + np.exp(-z))
+        y = (rng.random(n_rows) < p).astype(int)
+        return np.column_stack([1 - p, p]), y, group
+
+    rng = np.random.default_rng(0)
+    for shift in (0.02, 0.3):
+        even = np.full(len(shares), 1 / len(shares))
+        fresh, truth, groups = draw(30_000, shift, rng, even)
+        before = demographic_parity_difference(
+            truth, fresh.argmax(axis=1), sensitive_features=groups
+        )
+        gaps = []
+        for seed in range(10):
+            P, y, group = draw(1000, shift, rng)
+            model = DP2DPClassifier(
+                oracle(),
+                epsilon=epsilon,
+                random_state=seed,
+                classes=[0, 1],
+                groups=list(range(len(shares))),
+                base_guarantee="public",
+            ).fit(P, y, sensitive_features=group)
+            y_pred = model.predict(fresh, sensitive_features=groups)
+            gaps.append(
+                demographic_parity_difference(truth, y_pred, sensitive_features=groups)
+            )
+        assert np.mean(gaps) <= before + 0.01
+
+
+def test_large_groups_never_stand_back():
+    """2,000 rows a group at epsilon 1: four fifths of what goes without noise."""
+    fresh, truth, groups = two_classes(60_000, seed=9, share=0.5)
+
+    def gap(y_pred):
+        return demographic_parity_difference(truth, y_pred, sensitive_features=groups)
+
+    before, removed = gap(fresh.argmax(axis=1)), []
+    for epsilon in (1.0, np.inf):
+        gaps = []
+        for seed in range(5):
+            P, y, group = two_classes(4000, seed=seed, share=0.5)
+            model = DP2DPClassifier(
+                oracle(), epsilon=epsilon, random_state=seed, **PUBLIC
+            )
+            model.fit(P, y, sensitive_features=group)
+            gaps.append(gap(model.predict(fresh, sensitive_features=groups)))
+        removed.append(before - np.mean(gaps))
+    assert removed[0] >= 0.8 * removed[1] > 0

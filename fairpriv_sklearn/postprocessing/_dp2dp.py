@@ -65,6 +65,9 @@ from fairpriv_sklearn.postprocessing._queries import (
 # How far the sum of a row's probabilities may be from one: single precision passes.
 SUM_TOLERANCE = 1e-3
 
+# A group of fewer calibration rows than this over epsilon is treated as pooled.
+SMALLEST_GROUP = 50
+
 STOOD_BACK = {
     "none": (
         "The blind repair stood back: by its noisy certificate the groups would not "
@@ -218,6 +221,9 @@ class DP2DPClassifier(
         The noisy counts of "histogram"; one condition, or one for each true class.
     n_iter_ : int
         Number of releases.
+    pooled_groups_ : ndarray
+        "gradient" only: groups that hold fewer than 50 / epsilon calibration rows by
+        their noisy sizes; they are decided for without a shift, as unknown ones.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     group_strength_ : float
@@ -631,7 +637,7 @@ class DP2DPClassifier(
         else:
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
-        offsets, _ = parity.fit_offsets(
+        offsets, sizes = parity.fit_offsets(
             lambda offsets: wall.release(query, rows, offsets),
             steered=self._steered(),
             n_groups=shape[1],
@@ -641,7 +647,23 @@ class DP2DPClassifier(
             tolerance=self.fairness_tolerance,
         )
         self.n_iter_ = self.max_iter
+        small = self._small_groups(sizes.sum(axis=0))
+        offsets[:, small] = 0.0
         self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
+
+    def _small_groups(self, sizes: np.ndarray) -> np.ndarray:
+        """Groups that noise drowns, by noisy sizes: decided for without a shift."""
+        small = sizes < SMALLEST_GROUP / self.epsilon
+        self.pooled_groups_ = self.groups_[small]
+        if small.any():
+            warnings.warn(
+                f"Groups too small to be told from noise are decided for without a "
+                f"shift: by their noisy sizes {self.pooled_groups_.tolist()!r} hold "
+                f"fewer than {SMALLEST_GROUP} / epsilon calibration rows.",
+                RepairWarning,
+                stacklevel=6,
+            )
+        return small
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:
         """Recalibration, steps and certificate share the squared Gaussian budget."""

@@ -26,6 +26,12 @@ MARGIN_RESOLUTION = 1 / 16
 MAX_MARGIN_BINS = 2**16
 # A group takes 1 / (1 + this * noise / size) of the full step.
 NOISE_CAUTION = 4.0
+# Rates of a group that differ by this many standard deviations of the noise left after
+# all steps are not told apart. Chosen on simulated tables.
+DOUBT = 1.5
+# The same for the chance of who was drawn, in groups of few rows.
+DOUBT_OF_FEW = 0.5
+FEW = 500
 # What the most probable class gains in a linear program: above the solver's tolerance.
 PREFERENCE = 1e-6
 
@@ -199,17 +205,30 @@ def fit_offsets(
         rates = np.clip(1 / n_classes + deviations / sizes[:, :, None], 0, 1)
         # A group whose rates are mostly noise takes smaller steps.
         steps = learning_rate / np.sqrt(t) / (1 + NOISE_CAUTION * noise_scale / sizes)
+        # Differences that the noise of all steps together may make are left alone.
+        penalties = np.maximum(tolerance / 2, doubt(sizes, noise_scale, max_iter))
         for c in range(n_conditions):
             moved = offsets[c] + steps[c, :, None] * rates[c]
-            offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], tolerance / 2)
+            offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], penalties[c])
         offsets = np.clip(offsets, -largest, largest) * steered[:, None, :]
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
         average += t * offsets
     return average / (max_iter * (max_iter + 1) / 2), sizes
 
 
+def doubt(sizes: np.ndarray, noise_scale: float, max_iter: int) -> np.ndarray:
+    """Half the difference of rates that noise, and few rows, make by themselves.
+
+    It vanishes without noise, and for large groups: a tenth of a percent of 2,000 rows
+    at epsilon 1.
+    """
+    noise = DOUBT * noise_scale / np.sqrt(max_iter) / sizes
+    few = DOUBT_OF_FEW * np.minimum(1, FEW / sizes) * 0.5 / np.sqrt(sizes)
+    return noise + few * (noise_scale > 0)
+
+
 def centred_shrinkage(
-    z: np.ndarray, weights: np.ndarray, steps: np.ndarray, penalty: float
+    z: np.ndarray, weights: np.ndarray, steps: np.ndarray, penalty
 ) -> np.ndarray:
     r"""Shrink each column of `z` such that its weighted mean becomes zero.
 
@@ -230,7 +249,7 @@ def centred_shrinkage(
         :math:`w`, positive.
     steps : ndarray of shape (n_groups,)
         :math:`h`, positive.
-    penalty : float
+    penalty : float or ndarray of shape (n_groups,)
         :math:`a`, non-negative.
 
     Returns
@@ -238,7 +257,8 @@ def centred_shrinkage(
     nu : ndarray of shape (n_groups, n_columns)
     """
     steps = steps[:, None]
-    if penalty == 0:
+    penalty = np.broadcast_to(penalty, len(z))[:, None]
+    if not penalty.any():
         return z - steps * (weights @ z) / (weights @ steps)
 
     def shrink(centre):
