@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 from sklearn.base import clone
@@ -17,14 +17,18 @@ from fairpriv_sklearn.accounting import (
     PrivacyEvent,
     PureEvent,
     ThresholdEvent,
+    calibrate_gaussian,
     compose_epsilon,
     gaussian_epsilon,
 )
 
 from ._guarantee import PrivacyGuarantee, own_events
 
-# Aim below the total by this much: calibrations round down, and pay for the sampler.
-_AIM = 1.0 - 3e-4
+# Aim below the total by this much: conversions round to the private side.
+_AIM = 1.0 - 1e-6
+# Noisy numbers of one step, at most, whose sampler errs a little: of linear models,
+# repairs and encoders, and of networks and generators.
+_FEW_DRAWS, _MANY_DRAWS = 10**5, 10**8
 _ENCODER_SHARE = 0.1
 _SMALLEST, _LARGEST = 1e-9, 1e4
 
@@ -219,6 +223,7 @@ class _Leaf:
     kind: str
     weight: float
     delta: float = 0.0
+    n_draws: int = _FEW_DRAWS
 
     def epsilon(self, mu: float) -> float:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
@@ -233,7 +238,7 @@ class _Leaf:
             return (PureEvent(mu),)
         if self.kind == "declared":
             return (DeclaredEvent(self.epsilon(mu), self.delta),)
-        gaussian = GaussianEvent(mu, 0)
+        gaussian = GaussianEvent(mu, self.n_draws)
         if self.kind == "encoder":
             return (gaussian, ThresholdEvent(self.delta * KEY_SHARE))
         return (gaussian,)
@@ -246,6 +251,29 @@ class _Node:
     leaf: _Leaf
     inner: tuple[_Node, ...] = ()
     declared: tuple[PrivacyEvent, ...] | None = None
+
+
+def step_events(step) -> tuple[PrivacyEvent, ...]:
+    """Return what a step will cost by its own epsilon and delta, before any fit.
+
+    A fit calibrates its noise to the two; fewer draws leave more to mu, for the same
+    total.
+    """
+    kind, epsilon = _kind(step), float(step.epsilon)
+    if kind == "pure":
+        return (PureEvent(epsilon),)
+    if kind == "declared" or math.isinf(epsilon):
+        return (DeclaredEvent(epsilon, step.delta),)
+    share = 1.0 - KEY_SHARE if kind == "encoder" else 1.0
+    n_draws = _n_draws(step)
+    mu = calibrate_gaussian(epsilon, step.delta * share, n_draws=n_draws)
+    return _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
+
+
+def _n_draws(step) -> int:
+    """How many noisy numbers a step may draw."""
+    many = {"hidden_layer_sizes", "jitter"} & set(step.get_params(deep=False))
+    return _MANY_DRAWS if many else _FEW_DRAWS
 
 
 # Of an encoder's delta, what pays for showing a category that one record alone has.
@@ -298,7 +326,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
         frozen = isinstance(getattr(step, "estimator", None), FrozenEstimator)
         nodes.append(
             _Node(
-                _Leaf(path, _kind(step), own),
+                _Leaf(path, _kind(step), own, n_draws=_n_draws(step)),
                 () if is_search(step) else _tree(steps, shares, path, own),
                 None if frozen else declared,
             )
@@ -314,7 +342,7 @@ def _with_deltas(tree, delta: float) -> dict[str, _Leaf]:
         own = delta / len(counted) if node in counted else 0.0
         leaf = node.leaf
         at = 0.0 if leaf.kind == "pure" else own
-        leaves[leaf.path] = _Leaf(leaf.path, leaf.kind, leaf.weight, at)
+        leaves[leaf.path] = replace(leaf, delta=at)
         leaves |= _with_deltas(node.inner, own)
     return leaves
 
