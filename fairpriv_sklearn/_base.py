@@ -32,7 +32,7 @@ def _on_a_draft(fit):
     def fit_and_publish(self, *args, **kwargs):
         if "_draft_of" in self.__dict__:  # a fit that calls its parent's
             return fit(self, *args, **kwargs)
-        X = args[0] if args else kwargs.get("X")
+        X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
         if _comes_in_parts(X):
             from fairpriv_sklearn._stream import batch_arguments
 
@@ -60,12 +60,12 @@ def _part_by_part(method):
     """Answer for `Batches` and dask collections lazily, part by part."""
 
     @wraps(method)
-    def answer(self, X, *args, **kwargs):
-        if not _comes_in_parts(X):
-            return method(self, X, *args, **kwargs)
+    def answer(self, *args, **kwargs):
+        if not (args and _comes_in_parts(args[0])):
+            return method(self, *args, **kwargs)
         from fairpriv_sklearn._stream import answer_in_parts
 
-        return answer_in_parts(self, method, X, args, kwargs)
+        return answer_in_parts(self, method, *args, **kwargs)
 
     return answer
 

@@ -175,6 +175,13 @@ class StreamRows(Rows):
         rows.__dict__ = {**self.__dict__, "_mask": mask, "n_rows": int(chosen.sum())}
         return rows
 
+    def with_columns(self, **columns) -> Rows:
+        """The same rows with more columns, all of them in memory."""
+        held = vars(self.whole())
+        rows = Rows(held.pop("n_rows"), **{**held, **columns})
+        rows._reader = self._reader
+        return rows
+
     def _parts(self) -> Iterator[dict]:
         """Columns of the chosen rows, batch by batch; stop if the data changed."""
         first = 0
@@ -203,7 +210,21 @@ class StreamRows(Rows):
         columns = read_batch(self._read, batch)
         if self._empty is None:
             self._empty = {k: _part_copy(c) for k, c in columns.items()}
+            self._read = on_a_copy(self._read)
         return columns
+
+
+def on_a_copy(read):
+    """Bind the method `read` to a copy of its estimator, as it is after one batch.
+
+    What `fit` makes of public facts later is then not overwritten by the next batch.
+    """
+    estimator = getattr(read, "__self__", None)
+    if estimator is None:
+        return read
+    copy = object.__new__(type(estimator))
+    copy.__dict__ = dict(estimator.__dict__)
+    return getattr(copy, read.__name__)
 
 
 def read_batch(read, batch: tuple) -> dict:
@@ -230,7 +251,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
     kwargs = dict(kwargs)
     names = [name for name in signature(fit).parameters if name != "self"]
     kwargs |= dict(zip(names, args, strict=False))
-    X, y = kwargs.pop("X"), kwargs.pop("y", None)
+    X, y = kwargs.pop(names[0]), kwargs.pop("y", None)
     groups = kwargs.pop("sensitive_features", None)
     if not estimator._reads_batches:
         if hasattr(X, "make_batches"):
@@ -238,7 +259,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
                 f"{type(estimator).__name__} needs the whole table in memory: pass "
                 "arrays or data frames in place of Batches."
             )
-        given = {"X": X, "y": y, "sensitive_features": groups}
+        given = {names[0]: X, "y": y, "sensitive_features": groups}
         return (), kwargs | {k: v for k, v in given.items() if v is not None}
     if not hasattr(X, "make_batches"):
         from fairpriv_sklearn.distributed._dask import DaskBatches
@@ -252,7 +273,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
     return (X,), kwargs | ({"y": None} if "y" in names else {})
 
 
-def answer_in_parts(estimator, method, X, args: tuple, kwargs: dict):
+def answer_in_parts(estimator, method, X, *args, **kwargs):
     """Answer of a prediction method, lazily: `Batches`, or a dask array."""
     check_is_fitted(estimator)
 
@@ -279,6 +300,7 @@ def fingerprint(columns: dict) -> tuple[int, int]:
     """Length and a checksum of the columns, to notice that the data changed."""
     total = 0
     for column in columns.values():
+        column = getattr(column, "values", column)  # of a wrapper or a frame
         if sparse.issparse(column):
             parts = (column.data, column.indices)
         else:
@@ -315,4 +337,6 @@ def _joined(parts: list):
         import pandas as pd
 
         return pd.concat(parts)
-    return type(parts[0]).joined(parts)
+    if hasattr(parts[0], "joined"):
+        return parts[0].joined(parts)
+    return [entry for part in parts for entry in part]

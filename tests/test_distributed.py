@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from common import ENTRIES, outputs
+from common import table as tabulated
 from numpy.testing import assert_array_equal
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -539,3 +541,78 @@ def test_nothing_of_dask_is_imported_without_need():
         "assert not names & {'dask', 'distributed'}, names"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+# --- every estimator that reads batches -----------------------------------------------
+
+VARIANTS = {
+    "DPWassersteinLogisticRegression": [
+        {},
+        {"fairness_weight": 0.0},
+        {"penalty": "pairs"},
+        {"neighboring": "add_remove"},
+    ],
+    "DPLinearRegression": [{}, {"neighboring": "add_remove"}],
+    "DPBarycenterTransformer": [{}, {"neighboring": "add_remove"}],
+    "DP2DPClassifier": [{}, {"method": "histogram"}],
+}
+STREAMED = [
+    (entry, variant)
+    for entry in ENTRIES
+    if type(entry.make())._reads_batches
+    for variant in VARIANTS.get(entry.name, [{}])
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "variant"),
+    STREAMED,
+    ids=[f"{entry.name}-{variant}" for entry, variant in STREAMED],
+)
+def test_array_batches_and_dask_give_the_same_bits(entry, variant):
+    """In memory, three sizes of batches, two chunkings: one model, bit for bit."""
+    da = pytest.importorskip("dask.array")
+    n = 700
+    X, y = tabulated(entry, n=n)
+    groups = (X[:, 0] > 0).astype(int)
+    target = None if entry.task == "transform" else y
+
+    def make():
+        named = {"sensitive_features": None} if entry.needs_groups else {}
+        public = {"groups": [0, 1], **named} if entry.needs_groups else {}
+        return entry.make(random_state=0, **{**entry.public, **public, **variant})
+
+    a = groups if entry.needs_groups else None
+
+    def fit(X, y, a):
+        given = {} if a is None else {"sensitive_features": a}
+        model = make()
+        return model.fit(X, **given) if y is None else model.fit(X, y, **given)
+
+    def cut(size):
+        for i in range(0, n, size):
+            part = slice(i, i + size)
+            yield tuple(None if c is None else c[part] for c in (X, target, a))
+
+    expected = fit(X, target, a)
+    models = [make().fit(Batches(lambda size=size: cut(size))) for size in (64, 333, n)]
+    for chunks in (700, (100, 513, 87)):
+        models.append(
+            fit(
+                da.from_array(X, chunks=(chunks, -1)),
+                None if target is None else da.from_array(target, chunks=500),
+                None if a is None else da.from_array(a, chunks=500),
+            )
+        )
+    Z = X[:50]
+    aware = entry.attribute_aware and entry.needs_groups
+    asked = {"sensitive_features": groups[:50]} if aware else {}
+    for model in models:
+        assert str(model.privacy_) == str(expected.privacy_)
+        assert set(vars(model)) == set(vars(expected))
+        assert_array_equal(
+            outputs(entry, model, Z, **asked), outputs(entry, expected, Z, **asked)
+        )
+        for name, value in vars(expected).items():
+            if isinstance(value, np.ndarray):
+                assert_array_equal(getattr(model, name), value, err_msg=name)

@@ -18,7 +18,7 @@ from fairpriv_sklearn._training._bounded import (
     BoundedLinearMixin,
 )
 from fairpriv_sklearn._training._design import BITS, UNIT
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.mechanisms import noise_source
@@ -149,6 +149,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _reads_batches = True
+
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
@@ -173,20 +175,15 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self : object
             The fitted model.
         """
-        with domain("X"):
-            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
-        with domain("y"):
-            y = y.astype(np.float64)
-        scaling, facts = self._public_scaling(X)
-        low, high, fact = self._public_target(y)
+        rows = read_rows(self._read, X, y)
+        scaling, (low, high), facts = self._public
+        del self._public
         noise = noise_source(self.random_state)
 
-        with np.errstate(all="ignore"):
-            design = replace(scaling, fit_intercept=False).design(X)
-            rows = Rows(len(y), x=design.rows, y=_scaled_target(y, low, high))
-
         counted = self.neighboring == "add_remove"
-        query = MomentRelease(X.shape[1], scaling.data_norm, scaling.unit, counted)
+        query = MomentRelease(
+            self.n_features_in_, scaling.data_norm, scaling.unit, counted
+        )
         n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         wall = PrivacyFilter(
@@ -195,7 +192,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="second moments of features and target",
-            facts=[*facts, fact],
+            facts=facts,
             noise=noise,
             ledger=self.ledger,
         )
@@ -215,6 +212,18 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self._publish(weights / scaling.data_norm, intercept, scaling, low, high)
         self.privacy_ = wall.guarantee()
         return self
+
+    def _read(self, X, y, sensitive_features) -> dict:
+        with domain("X"):
+            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
+        with domain("y"):
+            y = y.astype(np.float64)
+        scaling, facts = self._public_scaling(X)
+        low, high, fact = self._public_target(y)
+        self._public = scaling, (low, high), [*facts, fact]
+        with np.errstate(all="ignore"):
+            design = replace(scaling, fit_intercept=False).design(X)
+            return {"x": design.rows, "y": _scaled_target(y, low, high)}
 
     def predict(self, X):
         """Predicted targets.

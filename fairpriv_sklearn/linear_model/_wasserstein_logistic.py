@@ -35,7 +35,7 @@ from fairpriv_sklearn._training._penalty import (
     unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows, read_rows
 from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     calibrate_without_replacement,
@@ -314,6 +314,8 @@ class DPWassersteinLogisticRegression(
     _renamed = {"n_directions": "n_projections"}
     _intercept_share = 1.0
 
+    _reads_batches = True
+
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
         "fit_intercept": BOUNDED_CONSTRAINTS["fit_intercept"],
@@ -351,8 +353,7 @@ class DPWassersteinLogisticRegression(
         """
         self._check_relation()
         noise = noise_source(self.random_state)
-        columns = self._read(X, y, sensitive_features)
-        rows = Rows(len(columns["y"]), **columns)
+        rows = read_rows(self._read, X, y, sensitive_features)
         if self.epsilon == np.inf:
             line = Release(Optimum.name, "gaussian", np.inf, self._n_weights)
             self._fit_without_noise(self._open([line], noise), rows)

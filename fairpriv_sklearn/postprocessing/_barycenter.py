@@ -38,7 +38,7 @@ from fairpriv_sklearn._sklearn import (
     StrOptions,
     fit_context,
 )
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, read_rows
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._phases import (
@@ -49,7 +49,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     check_cells,
     inherit_input_tags,
     metadata_routing,
-    private_rows,
+    private_columns,
     requested,
     score_rows,
 )
@@ -458,6 +458,8 @@ class DPBarycenterTransformer(
     (True, True)
     """
 
+    _reads_batches = True
+
     _parameter_constraints: dict = {
         **_BarycenterRepair._parameter_constraints,
         "bounds": [tuple, list, np.ndarray, None],
@@ -515,7 +517,7 @@ class DPBarycenterTransformer(
         self : DPBarycenterTransformer
         """
         source = noise_source(self.random_state)
-        rows = Rows(**self._read(scores, y, sensitive_features))
+        rows = read_rows(self._read, scores, y, sensitive_features)
         wall = PrivacyFilter(
             self,
             self._plan(len(self._bounds)),
@@ -537,7 +539,7 @@ class DPBarycenterTransformer(
         scores = check_array(scores, dtype=np.float64)
         self._bounds, about_bounds = self._public_bounds(scores)
         self._facts = (about_groups, about_bounds)
-        return {"n_rows": len(scores), "scores": scores, "codes": codes}
+        return {"scores": scores, "codes": codes}
 
     def transform(self, scores, *, sensitive_features=None):
         """Send the scores to the common distribution.
@@ -739,6 +741,8 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     _renamed = {**_BarycenterRepair._renamed, "bounds": "target_bounds"}
     _bounds_name = "target_bounds"
 
+    _reads_batches = True
+
     _parameter_constraints: dict = {
         **_BarycenterRepair._parameter_constraints,
         "target_bounds": [tuple, list, np.ndarray, None],
@@ -801,10 +805,9 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         -------
         self : DPBarycenterRegressor
         """
-        codes, X, about_groups = fit_groups(self, X, sensitive_features)
-        y = check_target(X, y)
-        check_cells(self, X)
-        bounds, about_bounds = self._public_bounds(y.reshape(-1, 1))
+        rows = read_rows(self._read, X, y, sensitive_features)
+        bounds, facts, asked, scored_with = self._public
+        del self._public
         source = noise_source(self.random_state)
         model = Model("estimator", self.estimator, self.base_guarantee)
         phases = Phases(
@@ -812,18 +815,9 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
             [model],
             self._plan(1),
             mechanism=WHAT_IS_RELEASED,
-            facts=(about_groups, about_bounds),
+            facts=facts,
             source=source,
             delta=0.0,
-        )
-        asked = requested(self, "fit", "fit", sensitive_features)
-        scored_with = requested(self, "fit", "predict", sensitive_features)
-        rows = private_rows(
-            X,
-            y=y,
-            codes=codes,
-            **{f"fit_{name}": value for name, value in asked.items()},
-            **{f"score_{name}": value for name, value in scored_with.items()},
         )
         wall, rows = phases.fit(
             rows,
@@ -839,6 +833,24 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self
+
+    def _read(self, X, y, sensitive_features) -> dict:
+        """The private columns of one table; sets public facts."""
+        codes, X, about_groups = fit_groups(self, X, sensitive_features)
+        y = check_target(X, y)
+        check_cells(self, X)
+        bounds, about_bounds = self._public_bounds(y.reshape(-1, 1))
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", "predict", sensitive_features)
+        facts = (about_groups, about_bounds)
+        self._public = bounds, facts, tuple(asked), tuple(scored_with)
+        return private_columns(
+            X,
+            y=y,
+            codes=codes,
+            **{f"fit_{name}": value for name, value in asked.items()},
+            **{f"score_{name}": value for name, value in scored_with.items()},
+        )
 
     def predict(self, X, *, sensitive_features=None):
         """Predict, each group's predictions sent to the common distribution.

@@ -31,7 +31,7 @@ from fairpriv_sklearn._sklearn import (
     StrOptions,
     fit_context,
 )
-from fairpriv_sklearn._wall import Release
+from fairpriv_sklearn._wall import Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.postprocessing import _blind as blind
@@ -51,7 +51,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     group_labels,
     inherit_input_tags,
     metadata_routing,
-    private_rows,
+    private_columns,
     requested,
     score_rows,
     without_groups,
@@ -343,6 +343,8 @@ class DP2DPClassifier(
         self.ledger = ledger
         self.random_state = random_state
 
+    _reads_batches = True
+
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
@@ -381,14 +383,9 @@ class DP2DPClassifier(
         self : DP2DPClassifier
         """
         self._check_blind()
-        codes, X, about_groups = fit_groups(self, X, sensitive_features)
-        if y is None:
-            raise ValueError(
-                "DP2DPClassifier requires y to be passed, but the target y is None."
-            )
-        labels, self.classes_, about_classes = encode_labels(y, self.classes)
-        check_consistent_length(X, labels)
-        check_cells(self, X)
+        rows = read_rows(self._read, X, y, sensitive_features)
+        facts, n_columns, asked, scored_with = self._public
+        del self._public
         self._check_method()
         source = noise_source(self.random_state)
 
@@ -397,7 +394,7 @@ class DP2DPClassifier(
         if self.blind:
             given = self.group_estimator
             if given is None:
-                given = default_group_estimator(self, X.shape[1])
+                given = default_group_estimator(self, n_columns)
             models += [Model("group_estimator", given, self.group_guarantee)]
         own, delta = self._plan()
         phases = Phases(
@@ -405,20 +402,9 @@ class DP2DPClassifier(
             models,
             own,
             mechanism=self._what_is_released(),
-            facts=(about_groups, about_classes),
+            facts=facts,
             source=source,
             delta=delta,
-        )
-        asked = requested(self, "fit", "fit", sensitive_features)
-        scored_with = requested(self, "fit", "predict_proba", sensitive_features)
-        rows = private_rows(
-            X,
-            y=self.classes_[labels],
-            labels=labels,
-            codes=codes,
-            group=group_labels(self)[codes],
-            **{f"fit_{name}": value for name, value in asked.items()},
-            **{f"score_{name}": value for name, value in scored_with.items()},
         )
         wall, rows = phases.fit(
             rows,
@@ -440,6 +426,31 @@ class DP2DPClassifier(
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self
+
+    def _read(self, X, y, sensitive_features) -> dict:
+        """The private columns of one table; sets public facts."""
+        codes, X, about_groups = fit_groups(self, X, sensitive_features)
+        if y is None:
+            raise ValueError(
+                "DP2DPClassifier requires y to be passed, but the target y is None."
+            )
+        labels, self.classes_, about_classes = encode_labels(y, self.classes)
+        check_consistent_length(X, labels)
+        check_cells(self, X)
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", "predict_proba", sensitive_features)
+        facts = (about_groups, about_classes)
+        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
+        self._public = facts, n_columns, tuple(asked), tuple(scored_with)
+        return private_columns(
+            X,
+            y=self.classes_[labels],
+            labels=labels,
+            codes=codes,
+            group=group_labels(self)[codes],
+            **{f"fit_{name}": value for name, value in asked.items()},
+            **{f"score_{name}": value for name, value in scored_with.items()},
+        )
 
     def predict(self, X, *, sensitive_features=None):
         """Choose a class for each row.

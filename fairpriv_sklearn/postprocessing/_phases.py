@@ -306,14 +306,14 @@ def check_cells(meta, X) -> None:
             assert_all_finite(cells, input_name="X")
 
 
-def private_rows(X, **columns) -> Rows:
-    """Rows of a table of any kind; sparse formats without rows become CSR before."""
+def private_columns(X, **columns) -> dict:
+    """Columns of a table of any kind; sparse formats without rows become CSR before."""
     columns = {
         name: values if isinstance(values, np.ndarray) else Indexed(values)
         for name, values in columns.items()
         if values is not None
     }
-    return Rows(_length(X), X=Indexed(X), **columns)
+    return {**columns, "X": Indexed(X)}
 
 
 class Indexed:
