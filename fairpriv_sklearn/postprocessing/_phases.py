@@ -12,6 +12,7 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -40,7 +41,7 @@ from fairpriv_sklearn._sklearn import (
     safe_indexing,
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning
 from fairpriv_sklearn.privacy._report import guarantee_of
 from fairpriv_sklearn.privacy._steps import expected_guarantee, kept
 
@@ -194,6 +195,7 @@ class Phases:
         self.meta, self.models = meta, models
         self.fitted_here = [model for model in models if not model.frozen]
         self._check_relations()
+        self._warn_if_uncovered()
 
         def plan(lines_of):
             if not self.fitted_here:
@@ -285,6 +287,23 @@ class Phases:
                     f"{model.cost.neighboring!r}, this estimator by "
                     f"{self.meta.neighboring!r}: give both the same neighboring."
                 )
+
+    def _warn_if_uncovered(self) -> None:
+        names = [
+            model.name
+            for model in self.models
+            if model.uncovered or (model.cost and model.cost.uncovered)
+        ]
+        if names:
+            warnings.warn(
+                f"Not all of {' and '.join(names)} is private, which voids the "
+                "guarantee of the whole: `privacy_.epsilon` is infinite. Use private "
+                "steps, state what a fit costs by `base_guarantee` or "
+                "`group_guarantee`, or pass a model of public data in a "
+                'FrozenEstimator and say "public" there.',
+                PrivacyLeakWarning,
+                stacklevel=7,
+            )
 
     def _public(self) -> list:
         return [
