@@ -18,6 +18,8 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # brings MathJax along: the pages need no network
+    "sphinx_copybutton",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -41,6 +43,11 @@ html_sidebars = {
         "index",
         "start",
         "which_method",
+        "tasks",
+        "coming_from_fairlearn",
+        "coming_from_diffprivlib",
+        "epsilon_in_plain_words",
+        "not_there",
         "errata",
         "vocabulary",
         "glossary",
@@ -48,6 +55,10 @@ html_sidebars = {
     )
 }
 suppress_warnings = ["config.cache"]
+# What is copied is what is typed: no prompts, no outputs.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 autosummary_generate = True
 # Expanded array types would fill half a page; the docstrings give shapes and dtypes.
