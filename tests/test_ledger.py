@@ -11,9 +11,11 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PoissonGaussianEvent,
     PureEvent,
+    ThresholdEvent,
     calibrate_gaussian,
     calibrate_poisson,
     compose_epsilon,
@@ -34,8 +37,10 @@ from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
     PrivacyLedger,
+    _composition,
     _store,
 )
+from fairpriv_sklearn.privacy._composition import Composition
 from fairpriv_sklearn.privacy._guarantee import UNIT_OF_PRIVACY
 
 ROOT = Path(__file__).parents[1]
@@ -233,7 +238,7 @@ def test_what_was_accepted_never_passes_the_cap(epsilon, delta, fits):
     assert len(ledger.spends()) <= len(fits)
     assert ledger.total().epsilon <= epsilon
     expected = min(compose_epsilon(accepted, delta), epsilon)
-    assert ledger.total().epsilon == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert expected * (1 - 1e-9) <= ledger.total().epsilon <= 1.01 * expected + 1e-12
 
 
 # --- Reading it -----------------------------------------------------------------------
@@ -703,7 +708,7 @@ def test_a_foreign_or_cut_file_raises_and_is_left_alone(path, replace):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE spends SET totals = replace(totals, '1.0', '0.0')",
+        "UPDATE totals SET composition = replace(composition, '1.0', '0.0')",
         "UPDATE spends SET record = replace(record, 'fit', 'fat')",
         "DELETE FROM spends WHERE id = 3",
         "DELETE FROM spends WHERE id = 2",
@@ -776,3 +781,132 @@ def test_to_frame_without_pandas_says_the_way_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"needs pandas.*spends\(\)"):
         PrivacyLedger(1.0, 0.0).to_frame()
+
+
+# --- cost, and what stands around the file --------------------------------------------
+
+REPAIR = MaximumEvent((GaussianEvent(0.01, 100),), (PureEvent(0.01),))
+
+
+def test_the_running_composition_stays_small_and_close_to_the_tight_total():
+    rng = np.random.default_rng(0)
+    kinds = {
+        "splits": [REPAIR] * 60,
+        "two kinds of splits": [
+            REPAIR,
+            MaximumEvent((PureEvent(0.02),), (GaussianEvent(0.01),)),
+        ] * 8,
+        "different releases": [PureEvent(e) for e in rng.uniform(0, 0.1, 200)],
+        "declared": [DeclaredEvent(0.01 + i % 3 / 100, 1e-9) for i in range(90)],
+        "names": [PureEvent(0.1), ThresholdEvent(1e-8)] * 20,
+    }  # fmt: skip
+    for events in kinds.values():
+        total = Composition("replace_one")
+        for event in events:
+            total = total.plus(Composition("replace_one").add([event], "replace_one"))
+        tight = compose_epsilon(events, 1e-5)
+        assert tight * (1 - 1e-9) <= total.epsilon_at(1e-5) <= 1.01 * tight
+        assert total.fits(1.012 * tight, 1e-5) and not total.fits(0.99 * tight, 1e-5)
+        assert Composition.from_plain(json.loads(json.dumps(total.to_plain()))) == total
+        assert len(json.dumps(total.to_plain())) < 10_000
+
+
+@pytest.mark.parametrize("neighbors", [20, 200])
+def test_what_differs_too_much_is_merged_for_the_dearer(neighbors):
+    """Never below the tight total, however many kinds there are."""
+    rng = np.random.default_rng(neighbors)
+    events = [
+        MaximumEvent((PureEvent(e),), (GaussianEvent(mu),))
+        for e, mu in rng.uniform(0.01, 0.02, (neighbors, 2))
+    ]
+    total = Composition("replace_one")
+    for event in events:
+        total = total.plus(Composition("replace_one").add([event], "replace_one"))
+    assert len(total.splits) <= 4
+    one_side = compose_epsilon([e for event in events for e in event.left], 1e-5)
+    assert one_side <= total.epsilon_at(1e-5) < 3 * one_side
+
+
+def test_spends_cost_the_same_after_thousands():
+    """A spend of a repair once cost 0.5 ms first and 72 ms at the 120th."""
+    ledger = PrivacyLedger(6.0, 1e-5)
+    fit = guarantee(REPAIR, delta=1e-5)
+    n_compositions = []
+    real = _composition._fits
+
+    def counted(*arguments):
+        n_compositions.append(1)
+        return real(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_composition, "_fits", counted)
+        for _ in range(3000):
+            ledger.spend(fit)
+    assert len(n_compositions) < 1000  # each composition answers many questions
+
+
+def test_files_grow_by_the_same_for_every_spend(path):
+    ledger = PrivacyLedger(math.inf, 1e-5, path)
+    rng = np.random.default_rng(0)
+
+    def spend_until(n_bytes, n_spends):
+        for _ in range(n_spends):
+            ledger.spend(guarantee(PureEvent(float(rng.uniform(0.1, 0.2)))))
+        return os.path.getsize(path) - n_bytes
+
+    spend_until(0, 60)
+    first = spend_until(os.path.getsize(path), 60)
+    last = spend_until(os.path.getsize(path), 60)
+    assert last <= 1.3 * first < 300_000
+
+
+def test_a_ledger_is_read_by_its_owner_only_and_leaves_nothing_beside(path):
+    stale = Path(path).parent / ".ledger-999999999-abc"
+    stale.write_text("left by a process that was killed")
+    PrivacyLedger(1.0, path=path)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert [name for name in os.listdir(Path(path).parent)] == [Path(path).name]
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_files_of_other_versions_are_refused_in_a_sentence(path, version):
+    PrivacyLedger(1.0, path=path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+    with pytest.raises(RuntimeError, match="version"):
+        PrivacyLedger(1.0, path=path)
+
+
+def test_a_raised_cap_is_noticed(path):
+    ledger = PrivacyLedger(1.0, path=path)
+    ledger.spend(PURE)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE ledger SET epsilon = 9.0")
+        connection.commit()
+    with pytest.raises(RuntimeError, match="damaged"):
+        ledger.spend(PURE)
+    with pytest.raises(RuntimeError, match="damaged"):
+        PrivacyLedger(9.0, path=path).spend(PURE)
+
+
+def test_a_missing_file_is_a_runtime_error(path):
+    ledger = PrivacyLedger(1.0, path=path)
+    os.unlink(path)
+    with pytest.raises(RuntimeError, match="missing"):
+        ledger.spend(PURE)
+
+
+def test_two_ledgers_never_wait_for_each_other(tmp_path):
+    one, other = (PrivacyLedger(9.0, path=tmp_path / name) for name in "ab")
+    with closing(sqlite3.connect(tmp_path / "a", isolation_level=None)) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        waiting = threading.Thread(target=one.spend, args=(PURE,))
+        waiting.start()
+        start = time.perf_counter()
+        other.spend(PURE)
+        assert time.perf_counter() - start < 5
+        assert waiting.is_alive()
+        held.execute("COMMIT")
+        waiting.join(60)
+    assert len(one.spends()) == len(other.spends()) == 1

@@ -36,9 +36,9 @@ from fairpriv_sklearn.accounting._gaussian import (
 from fairpriv_sklearn.accounting._privacy_loss import (
     _Composition,
     _exact_delta,
-    _failure_mass,
     _largest_loss,
     _privacy_loss_distribution,
+    _sum,
 )
 
 Events = Iterable[PrivacyEvent]
@@ -122,11 +122,11 @@ def _single(event: PrivacyEvent) -> _Composition:
         case GaussianEvent(mu, n_draws):
             return _Composition(mu=mu, n_draws=n_draws)
         case PureEvent(epsilon):
-            return _Composition(losses=((epsilon, 0.0),))
+            return _Composition(pures=((epsilon, 1),))
         case DeclaredEvent(epsilon, delta):
-            return _Composition(losses=((epsilon, delta),))
+            return _Composition(pures=((epsilon, 1),), failure=delta)
         case ThresholdEvent():
-            return _Composition(losses=((0.0, event.failure),))
+            return _Composition(failure=event.failure)
         case PoissonGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
             return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
         case WithoutReplacementGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
@@ -135,16 +135,6 @@ def _single(event: PrivacyEvent) -> _Composition:
             sampled = (event.kind, event.q, event.noise_multiplier, event.steps)
             return _Composition(n_draws=event.n_draws, sampled=(sampled,))
     raise ValueError(f"There is no composition for the event {event!r}.")
-
-
-def _sum(compositions: Iterable[_Composition]) -> _Composition:
-    several = tuple(compositions)
-    return _Composition(
-        math.hypot(*(one.mu for one in several)),
-        sum(one.n_draws for one in several),
-        tuple(sorted(loss for one in several for loss in one.losses)),
-        tuple(sorted(part for one in several for part in one.sampled)),
-    )
 
 
 @lru_cache(maxsize=4096)
@@ -193,7 +183,7 @@ def _epsilon_of(total: _Composition, delta: float) -> float:
 def _ideal_epsilon(total: _Composition, delta: float) -> float:
     """Return epsilon for a perfect sampler and delta < 1."""
     largest = _largest_loss(total)
-    failure = _failure_mass(total)
+    failure = total.failure
     if delta < failure or max(largest, total.mu) == math.inf:
         return math.inf
     if total.sampled:
@@ -206,7 +196,7 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
         if delta == failure:
             return math.inf
         largest += gaussian_epsilon(total.mu, (delta - failure) / (1.0 - failure))
-    if not total.sampled and (not total.losses or delta == failure):
+    if not total.sampled and (not total.pures or delta == failure):
         return largest
 
     def log_delta(epsilon: float) -> float:
@@ -242,7 +232,7 @@ def _ideal_delta(total: _Composition, epsilon: float) -> float:
         delta = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))
         return min(1.0, delta + _FFT_NOISE)
     if epsilon == math.inf:
-        return _failure_mass(total)
+        return total.failure
     return min(1.0, _exact_delta(total, epsilon) * (1.0 + _COMPOSITION_MARGIN))
 
 

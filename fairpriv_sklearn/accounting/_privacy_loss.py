@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,10 +19,13 @@ from fairpriv_sklearn.accounting._gaussian import (
     gaussian_epsilon,
 )
 
-Part = tuple
-
 # Above this number the atoms of a loss distribution are merged.
 _MAX_ATOMS = 10_000
+
+# With more different pure releases than this their losses are added on a grid.
+_MANY_PURES, _GRID_SIZE = 16, 1 << 15
+# Mass of far losses that is put on the largest one, and what a transform may lose.
+_NEGLECTED, _TRANSFORM_ERROR = 1e-40, 1e-12
 
 # Number of grid points, mass cut off per step, and the aim for the discretisation
 # error, relative to the spread of the total loss.
@@ -36,15 +40,24 @@ class _Composition:
 
     mu: float = 0.0
     n_draws: int = 0
-    losses: tuple[tuple[float, float], ...] = ()  # (epsilon, delta), sorted
-    sampled: tuple[Part, ...] = ()  # sorted
+    pures: tuple[tuple[float, int], ...] = ()  # (epsilon, how many), sorted
+    failure: float = 0.0  # probability that a declared guarantee fails entirely
+    sampled: tuple[tuple, ...] = ()  # (kind, q, noise multiplier, steps), sorted
 
     def plus(self, other: _Composition) -> _Composition:
+        return _sum((self, other))
+
+    def times(self, count: int) -> _Composition:
+        """Return `count` copies of it, composed."""
+        failure = self.failure
+        if failure < 1.0:
+            failure = -math.expm1(count * math.log1p(-failure))
         return _Composition(
-            math.hypot(self.mu, other.mu),
-            self.n_draws + other.n_draws,
-            tuple(sorted(self.losses + other.losses)),
-            tuple(sorted(self.sampled + other.sampled)),
+            math.nextafter(self.mu * math.sqrt(count), math.inf) if self.mu else 0.0,
+            self.n_draws * count,
+            tuple((epsilon, n * count) for epsilon, n in self.pures if count),
+            min(1.0, failure * (1 + 1e-15)),
+            tuple((*family, n * count) for *family, n in self.sampled if count),
         )
 
     def covers(self, other: _Composition) -> bool:
@@ -52,34 +65,61 @@ class _Composition:
         return (
             self.mu >= other.mu
             and self.n_draws >= other.n_draws
-            and _pairwise_at_most(other.losses, self.losses)
+            and self.failure >= other.failure
+            and _pairwise_at_most(other.pures, self.pures)
             and (other.sampled == self.sampled or not other.sampled)
         )
 
 
-def _pairwise_at_most(small: tuple, large: tuple) -> bool:
-    """Whether the largest of `large` match `small` one by one (both sorted)."""
-    return len(small) <= len(large) and all(
-        e <= epsilon and d <= delta
-        for (e, d), (epsilon, delta) in zip(small[::-1], large[::-1], strict=False)
+def _sum(compositions: Iterable[_Composition]) -> _Composition:
+    several = tuple(compositions)
+    mus = [one.mu for one in several if one.mu > 0.0]
+    return _Composition(
+        mus[0] if len(mus) == 1 else math.hypot(*mus),
+        sum(one.n_draws for one in several),
+        _counted(pure for one in several for pure in one.pures),
+        _any_fails([one.failure for one in several if one.failure > 0.0]),
+        _counted(family for one in several for family in one.sampled),
     )
 
 
+def _any_fails(failures: list[float]) -> float:
+    """Return the probability that one of several independent failures happens."""
+    if len(failures) < 2 or max(failures) == 1.0:
+        return max(failures, default=0.0)
+    survival = math.fsum(math.log1p(-failure) for failure in failures)
+    return min(1.0, -math.expm1(survival) * (1.0 + 1e-15))
+
+
+def _counted(several: Iterable[tuple]) -> tuple[tuple, ...]:
+    """Add up the last numbers of tuples that are equal but for these."""
+    counts: Counter = Counter()
+    for *family, count in several:
+        counts[tuple(family)] += count
+    return tuple((*family, count) for family, count in sorted(counts.items()))
+
+
+def _pairwise_at_most(small: tuple, large: tuple) -> bool:
+    """Whether the largest of `large` match `small` one by one (both sorted)."""
+    spare, larger = 0, list(large)
+    for epsilon, count in small[::-1]:
+        while larger and larger[-1][0] >= epsilon:
+            spare += larger.pop()[1]
+        spare -= count
+        if spare < 0:
+            return False
+    return True
+
+
 def _largest_loss(total: _Composition) -> float:
-    epsilons = [epsilon for epsilon, _ in total.losses]
-    if math.inf in epsilons:
+    if any(epsilon == math.inf for epsilon, _ in total.pures):
         return math.inf
-    exact = sum(map(Fraction, epsilons), Fraction(0))
-    nearest = float(exact)
+    exact = sum((Fraction(e) * count for e, count in total.pures), Fraction(0))
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
-
-
-def _failure_mass(total: _Composition) -> float:
-    """Return the probability that a declared guarantee fails entirely."""
-    mass = 0.0
-    for _, delta in total.losses:
-        mass += delta - mass * delta
-    return mass
 
 
 def _exact_delta(total: _Composition, epsilon: float) -> float:
@@ -89,22 +129,23 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
     +-epsilon. Given the sum of these losses, a Gaussian remains:
     delta(epsilon) = E[delta_Gauss(epsilon - L)].
     """
-    losses, weights = _loss_atoms(tuple(e for e, _ in total.losses))
+    losses, weights = _loss_atoms(total.pures)
     if total.mu > 0.0:
         deltas = np.exp(_gaussian_log_delta(total.mu, epsilon - losses))
     else:
         deltas = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
-    failure = _failure_mass(total)
-    return failure + (1.0 - failure) * float(weights @ deltas)
+    return total.failure + (1.0 - total.failure) * float(weights @ deltas)
 
 
 @lru_cache(maxsize=256)
 def _loss_atoms(
-    epsilons: tuple[float, ...],
+    pures: tuple[tuple[float, int], ...],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the distribution of the total privacy loss of pure releases."""
+    if len(pures) > _MANY_PURES:
+        return _loss_grid(pures)
     losses, weights = np.zeros(1), np.ones(1)
-    for epsilon, count in sorted(Counter(epsilons).items()):
+    for epsilon, count in pures:
         new_losses, new_weights = _randomized_response(epsilon, count)
         losses = np.add.outer(losses, new_losses).ravel()
         weights = np.multiply.outer(weights, new_weights).ravel()
@@ -116,11 +157,58 @@ def _randomized_response(
     epsilon: float, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return losses and weights of `count` equal releases: a binomial distribution."""
-    minus = np.arange(count + 1, dtype=np.float64)
+    p_minus = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+    # Hoeffding: what lies further out has a probability below the neglected mass, which
+    # is put on the largest loss.
+    reach = math.sqrt(-count * math.log(_NEGLECTED) / 2.0)
+    low = max(0, math.floor(count * p_minus - reach))
+    minus = np.arange(low, min(count, math.ceil(count * p_minus + reach)) + 1)
     log_choose = gammaln(count + 1) - gammaln(minus + 1) - gammaln(count - minus + 1)
     log_plus = -math.log1p(math.exp(-epsilon))  # log of exp(eps) / (1 + exp(eps))
     weights = np.exp(log_choose + count * log_plus - minus * epsilon)
-    return epsilon * (count - 2.0 * minus), weights
+    losses = epsilon * (count - 2.0 * minus)
+    if len(minus) <= count:
+        losses, weights = (
+            np.append(losses, epsilon * count),
+            np.append(weights, _NEGLECTED),
+        )
+    return losses, weights
+
+
+def _loss_grid(
+    pures: tuple[tuple[float, int], ...],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the same for many different releases, by one Fourier transform.
+
+    Every loss is split between its two neighbours on a grid so that its probability
+    with and without the record is kept, which only makes it cost more.
+    """
+    epsilons, counts = (np.array(column) for column in zip(*pures, strict=True))
+    p_plus = 1.0 / (1.0 + np.exp(-epsilons))
+    mean = float(counts @ (epsilons * (2.0 * p_plus - 1.0)))
+    reach = math.sqrt(-2.0 * math.log(_NEGLECTED) * float(counts @ epsilons**2))
+    step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4)
+    angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE
+    spectrum = np.ones(len(angles), dtype=complex)
+    for epsilon, count, p in zip(epsilons, counts, p_plus, strict=True):
+        one = sum(
+            weight * np.exp(-1j * angles * place)
+            for loss, mass in ((epsilon, p), (-epsilon, 1.0 - p))
+            for place, weight in _split_atom(loss, mass, step)
+        )
+        spectrum *= one ** int(count)
+    masses = np.maximum(0.0, np.fft.irfft(spectrum, _GRID_SIZE))
+    first = math.floor(mean / step) - _GRID_SIZE // 2
+    places = first + (np.arange(_GRID_SIZE) - first) % _GRID_SIZE
+    # What the transform lost, and what lies beyond the grid, fails.
+    highest = epsilons @ counts
+    return np.append(step * places, highest), np.append(masses, _TRANSFORM_ERROR)
+
+
+def _split_atom(loss: float, mass: float, step: float) -> list[tuple[int, float]]:
+    below = math.floor(loss / step)
+    share = math.expm1(below * step - loss) / math.expm1(-step)
+    return [(below, (1.0 - share) * mass), (below + 1, share * mass)]
 
 
 def _thin(
@@ -261,8 +349,8 @@ def _loss_pmf(total: _Composition, step: float):
     """Return the distribution of privacy losses of the pure and declared events."""
     from dp_accounting.pld.pld_pmf import DensePLDPmf
 
-    losses, weights = _loss_atoms(tuple(epsilon for epsilon, _ in total.losses))
-    failure = _failure_mass(total)
+    losses, weights = _loss_atoms(total.pures)
+    failure = total.failure
     below = np.floor(losses / step).astype(np.int64)
     # Split every atom between its two neighbours so that both probabilities, with
     # and without the record, are kept: the polygon again.

@@ -214,7 +214,7 @@ class PrivacyLedger:
         asked.fits(*self._cap)
 
         def step(spent: Composition | None) -> Composition:
-            total = asked if spent is None else spent.add(asked.events(), relation)
+            total = asked if spent is None else spent.plus(asked)
             if not total.fits(*self._cap):
                 raise BudgetExceededError(self._refusal(asked, spent, total))
             if self._mirror is not None:

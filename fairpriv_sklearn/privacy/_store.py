@@ -9,7 +9,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,15 +20,40 @@ from ._composition import Composition
 # What a spend does to the running composition, or raises.
 Step = Callable[[Composition | None], Composition]
 
-# One lock for all ledgers of a process. A fork waits for it: a child that inherits half
-# a transaction, or a lock whose owner stayed behind, could not use its ledgers.
-_LOCK = threading.RLock()
+# Every ledger has a lock of its own. A fork waits for all of them: a child with half a
+# transaction, or with a lock whose owner stayed behind, could not use its ledgers.
+_LOCKS: dict[str, threading.RLock] = {}
+_REGISTRY = threading.Lock()
+_held: list = []
+
+
+def _lock_of(name: str) -> threading.RLock:
+    with _REGISTRY:
+        return _LOCKS.setdefault(name, threading.RLock())
+
+
+def _before_fork() -> None:
+    _REGISTRY.acquire()
+    _held[:] = _LOCKS.values()
+    for lock in _held:
+        lock.acquire()
+
+
+def _after_fork() -> None:
+    for lock in _held:
+        lock.release()
+    _held.clear()
+    _REGISTRY.release()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_LOCK.acquire,
-        after_in_parent=_LOCK.release,
-        after_in_child=_LOCK.release,
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
     )
+
+
+class LedgerNotFoundError(RuntimeError, FileNotFoundError):
+    """The file of a ledger is missing."""
 
 
 class MemoryStore:
@@ -38,6 +63,7 @@ class MemoryStore:
 
     def __init__(self):
         self._pid = os.getpid()
+        self._lock = _lock_of(f"memory {uuid.uuid4().hex}")
         self._records: dict[str, list[dict]] = {}
         self._running: dict[str, Composition] = {}
 
@@ -46,7 +72,7 @@ class MemoryStore:
         if os.getpid() != self._pid:
             # After a fork parent and child would both spend the same budget.
             raise RuntimeError(_ONE_PROCESS)
-        with _LOCK:
+        with self._lock:
             self._running[dataset] = step(self._running.get(dataset))
             self._records.setdefault(dataset, []).append(record)
 
@@ -74,15 +100,22 @@ _ONE_PROCESS = (
 
 _APPLICATION_ID = 0x46505332  # tells a ledger from any other SQLite file
 _BUSY_SECONDS = 300.0
+# Version of the file. Files of another version are refused in one sentence.
+_VERSION = 2
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_VERSION};
 CREATE TABLE ledger (uuid TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
 CREATE TABLE spends (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     record TEXT NOT NULL,  -- what was spent, as JSON
-    totals TEXT NOT NULL,  -- the composition of each data set after this spend, as JSON
+    totals TEXT NOT NULL,  -- digest of the table of totals after this spend
     previous TEXT NOT NULL,  -- digest of the row before
-    digest TEXT NOT NULL  -- of this row
+    digest TEXT NOT NULL  -- of this row, and of the cap
+);
+CREATE TABLE totals (
+    dataset TEXT PRIMARY KEY NOT NULL,
+    composition TEXT NOT NULL  -- of all its spends, as JSON
 );
 """
 
@@ -94,12 +127,7 @@ class _Row(NamedTuple):
     previous: str
     digest: str
 
-    def compositions(self) -> dict[str, Composition]:
-        plain = json.loads(self.totals)
-        return {name: Composition.from_plain(total) for name, total in plain.items()}
 
-
-_NO_ROW = _Row(0, "", "{}", "", "")
 _ALL_ROWS = "SELECT id, record, totals, previous, digest FROM spends ORDER BY id"
 
 
@@ -107,13 +135,14 @@ class FileStore:
     """Spends in a SQLite file, shared by threads and processes.
 
     A connection lives for one transaction, so that nothing is shared across a fork and
-    the file is checked each time. The last row knows all totals: a spend costs the same
-    after the first and the thousandth.
+    the file is checked each time. It holds the totals beside the spends: one costs the
+    same after the first and the ten thousandth.
     """
 
-    def __init__(self, path: str, identity: str):
+    def __init__(self, path: str, identity: str, cap: tuple[float, float]):
         self.path = path
         self._identity = identity
+        self._cap = tuple(cap)
         self._last_id = 0  # the newest spend this object has seen
 
     @classmethod
@@ -129,32 +158,38 @@ class FileStore:
                 f"{tuple(cap)!r} was asked for. Resume it with its own cap, or choose "
                 "another path."
             )
-        return cls(path, identity)
+        return cls(path, identity, found)
 
     def append(self, dataset: str, record: dict, step: Step) -> None:
         """Record a spend if `step` accepts it; durable on return."""
         with self._transaction("IMMEDIATE") as connection:
-            last = self._last_row(connection)
-            totals = last.compositions()
-            totals[dataset] = step(totals.get(dataset))
+            last, totals = self._last_row(connection)
+            before = totals.get(dataset)
+            total = step(None if before is None else _composition(before))
+            totals[dataset] = json.dumps(total.to_plain())
             row = self._signed(
                 last.id + 1,
                 json.dumps({**record, "dataset": dataset}),
-                json.dumps({name: total.to_plain() for name, total in totals.items()}),
+                _digest(sorted(totals.items())),
                 last.digest,
             )
             connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute(
+                "INSERT OR REPLACE INTO totals VALUES (?, ?)",
+                (dataset, totals[dataset]),
+            )
         self._last_id = max(self._last_id, row.id)
 
     def running(self, dataset: str) -> Composition | None:
         """Return the composition of all spends."""
         with self._transaction() as connection:
-            return self._last_row(connection).compositions().get(dataset)
+            _, totals = self._last_row(connection)
+        return _composition(totals[dataset]) if dataset in totals else None
 
     def records(self, dataset: str) -> list[dict]:
         """Return the records of all spends, oldest first."""
         with self._transaction() as connection:
-            last = self._last_row(connection)
+            last, _ = self._last_row(connection)
             rows = [_NO_ROW, *map(_Row._make, connection.execute(_ALL_ROWS))]
         chained = all(
             row == self._signed(before.id + 1, row.record, row.totals, before.digest)
@@ -168,13 +203,16 @@ class FileStore:
     def datasets(self) -> list[str]:
         """Return the names of the data sets with spends."""
         with self._transaction() as connection:
-            return sorted(self._last_row(connection).compositions())
+            _, totals = self._last_row(connection)
+        return sorted(totals)
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
-        with _LOCK, _connect(self.path) as connection:
+        with _lock_of(self.path), _connect(self.path) as connection:
             connection.execute(f"BEGIN {kind}")
-            identity, _ = _header(connection, self.path)
+            identity, cap = _header(connection, self.path)
+            if cap != self._cap:
+                raise _damaged(self.path)
             if identity != self._identity:
                 raise RuntimeError(
                     f"{self.path!r} holds another ledger than the one this object was "
@@ -183,7 +221,8 @@ class FileStore:
             yield connection
             connection.execute("COMMIT")
 
-    def _last_row(self, connection: sqlite3.Connection) -> _Row:
+    def _last_row(self, connection: sqlite3.Connection) -> tuple[_Row, dict[str, str]]:
+        """Return the newest spend and the totals, after checking them."""
         (counter,) = connection.execute(
             "SELECT ifnull(max(seq), 0) FROM sqlite_sequence"
         ).fetchone()
@@ -196,20 +235,33 @@ class FileStore:
                 f"{self.path!r} is an older copy of the ledger: spends are missing. "
                 "Restore the newest file."
             )
+        totals = dict(connection.execute("SELECT dataset, composition FROM totals"))
+        if last.totals != (_digest(sorted(totals.items())) if totals else ""):
+            raise _damaged(self.path)
         self._last_id = last.id
-        return last
+        return last, totals
 
     def _signed(self, row_id: int, record: str, totals: str, previous: str) -> _Row:
-        content = repr((self._identity, row_id, record, totals, previous))
-        digest = blake2b(content.encode(), digest_size=16).hexdigest()
-        return _Row(row_id, record, totals, previous, digest)
+        content = (self._identity, self._cap, row_id, record, totals, previous)
+        return _Row(row_id, record, totals, previous, _digest(content))
+
+
+def _digest(content) -> str:
+    return blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+
+def _composition(stored: str) -> Composition:
+    return Composition.from_plain(json.loads(stored))
+
+
+_NO_ROW = _Row(0, "", "", "", "")
 
 
 @contextmanager
 def _connect(path: str) -> Iterator[sqlite3.Connection]:
     """Connect to an existing file; never create one."""
     if not os.path.exists(path):
-        raise FileNotFoundError(
+        raise LedgerNotFoundError(
             f"The ledger file {path!r} is missing. It is not made anew, for that would "
             "forget what was spent: restore it, or start a new ledger on purpose."
         )
@@ -239,7 +291,7 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 
 
 def _read_header(path: str) -> tuple[str, tuple[float, float]]:
-    with _LOCK, _connect(path) as connection:
+    with _lock_of(path), _connect(path) as connection:
         header = _header(connection, path)
         if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
             raise _damaged(path)
@@ -251,6 +303,13 @@ def _header(connection, path: str) -> tuple[str, tuple[float, float]]:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION_ID:
         raise RuntimeError(f"{path!r} is not the file of a PrivacyLedger.")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != _VERSION:
+        raise RuntimeError(
+            f"The ledger {path!r} was written in version {version or 1} of the file "
+            f"format, and this library reads version {_VERSION}: go on with the one "
+            "that wrote it, or start a new ledger on purpose."
+        )
     rows = connection.execute("SELECT uuid, epsilon, delta FROM ledger").fetchall()
     if len(rows) != 1:
         raise _damaged(path)
@@ -268,8 +327,11 @@ def _damaged(path: str) -> RuntimeError:
 def _create(path: str, cap: tuple[float, float]) -> None:
     """Create a ledger; a file that another process made meanwhile is left alone."""
     folder = os.path.dirname(path)
-    with tempfile.TemporaryDirectory(prefix=".ledger-", dir=folder) as private:
-        draft = os.path.join(private, "ledger")
+    _remove_drafts(folder)
+    # The process in its name: what a killed process left behind is found and removed.
+    descriptor, draft = tempfile.mkstemp(prefix=f"{_DRAFT}{os.getpid()}-", dir=folder)
+    os.close(descriptor)  # made with mode 0600
+    try:
         with closing(sqlite3.connect(draft)) as connection:
             _make_durable(connection)
             connection.executescript(_SCHEMA)
@@ -282,7 +344,35 @@ def _create(path: str, cap: tuple[float, float]) -> None:
             os.link(draft, path)
         except FileExistsError:
             pass
+    finally:
+        for leftover in (draft, f"{draft}-journal"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
     _sync(folder)
+
+
+_DRAFT = ".ledger-"
+
+
+def _remove_drafts(folder: str) -> None:
+    """Remove drafts of processes of this machine that are no more."""
+    for name in os.listdir(folder):
+        owner = name.removeprefix(_DRAFT).partition("-")[0]
+        if name.startswith(_DRAFT) and owner.isdigit() and not _lives(int(owner)):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _lives(process: int) -> bool:
+    if process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _sync(folder: str) -> None:
