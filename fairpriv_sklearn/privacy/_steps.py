@@ -438,15 +438,17 @@ def walk(
     if estimator is None or isinstance(estimator, str):  # "passthrough", "drop"
         return
 
+    # First of all, for it hands on the attributes of what it holds.
+    if isinstance(estimator, FrozenEstimator):
+        yield from walk(estimator.estimator, name, fitted=True, frozen=True)
+        return
+
     def found(step: StepPrivacy) -> Found:
         return Found(step, estimator, frozen)
 
     own = _own_guarantee(estimator, fitted, n_features, (before or {}).get(name))
     if own is not None:
         yield found(_private_step(estimator, name, own))
-        return
-    if isinstance(estimator, FrozenEstimator):
-        yield from walk(estimator.estimator, name, fitted=True, frozen=True)
         return
     kind = type(estimator).__name__
     uncovered = StepPrivacy(name, kind, "uncovered")
