@@ -85,6 +85,11 @@ def parser() -> argparse.ArgumentParser:
         default="linear",
         help="the private model that is made fair (default: linear)",
     )
+    add(
+        "--blind",
+        action="store_true",
+        help="a fair model that predicts without knowing the group",
+    )
     add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns not to use")
     add(
         "--groups",

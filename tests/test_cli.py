@@ -505,6 +505,20 @@ def test_several_sensitive_columns_and_equalized_odds(staff, tmp_path, capsys):
     assert "constant" in out
 
 
+def test_a_blind_model_predicts_without_the_group(staff, tmp_path, capsys):
+    pytest.importorskip("skops")
+    path, new = staff
+    model, out = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    arguments = [path, "--target", "hired", "--sensitive", "sex", "--drop", "salary"]
+    assert run(tmp_path, *arguments, "--blind", "--save", model) == 0
+    assert report(tmp_path)["models"][2]["epsilon"] <= 1
+    rows = [line.split(",") for line in Path(new).read_text().splitlines()]
+    without = tmp_path / "without.csv"
+    without.write_text("\n".join(",".join(r[:3] + r[4:]) for r in rows) + "\n")
+    assert main(["predict", model, str(without), "--out", out]) == 0
+    assert "8 predictions" in capsys.readouterr().out
+
+
 def test_network_as_base_model(staff, tmp_path):
     path, _ = staff
     arguments = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn.privacy._with_budget import budget_of_steps
@@ -63,6 +64,9 @@ def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         ks_parity_difference,
     )
     private = _private_regressor(table, facts, args)
+    blind = {"blind": True} if args.blind else {}
+    if args.blind and "blind" not in DPBarycenterRegressor(private).get_params():
+        raise InputError("--blind repairs classifications; for a number leave it out.")
     fair = DPBarycenterRegressor(
         private,
         epsilon=args.epsilon,
@@ -71,6 +75,7 @@ def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         groups=facts.groups,
         handle_unknown="pooled",
         random_state=args.seed,
+        **blind,
     )
     return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
 
@@ -102,6 +107,7 @@ def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         delta=args.delta,
         fairness_tolerance=args.fairness_tolerance,
         constraint=args.constraint,
+        blind=args.blind,
         classes=facts.classes,
         groups=facts.groups,
         handle_unknown="pooled",

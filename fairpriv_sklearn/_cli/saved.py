@@ -29,6 +29,7 @@ def save_model(study: Study, path: str) -> None:
     """Write the private and fair model, and what is needed to read new rows."""
     skops = _skops()
     table, learnt = study.table, study.learnt
+    blind = getattr(study.model, "blind", False)
     declared = {
         name: p.column if p.declared else Column() for name, p in table.features.items()
     }
@@ -38,7 +39,8 @@ def save_model(study: Study, path: str) -> None:
         "encoder": learnt.encoder,
         "codebook": Codebook(tuple(declared.items())).to_json(),
         "target": table.target,
-        "sensitive": list(table.sensitive),
+        # a blind model needs no group to predict
+        "sensitive": [] if blind else list(table.sensitive),
         "groups": list(learnt.groups),
         "bounds": list(learnt.bounds) if learnt.bounds else None,
         "guarantee": json.dumps(study.guarantee.to_dict()),
@@ -115,10 +117,13 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
     X = encoded(content["encoder"], list(codebook), parsed)
-    labels = join_labels([parsed[name] for name in sensitive])
-    if OTHER_GROUP in content["groups"]:
-        labels[~np.isin(labels.astype(str), content["groups"])] = OTHER_GROUP
-    y = content["model"].predict(X, sensitive_features=labels)
+    labels, given = [], {}
+    if sensitive:
+        labels = join_labels([parsed[name] for name in sensitive])
+        if OTHER_GROUP in content["groups"]:
+            labels[~np.isin(labels.astype(str), content["groups"])] = OTHER_GROUP
+        given = {"sensitive_features": labels}
+    y = content["model"].predict(X, **given)
     if content["bounds"]:
         y = np.clip(y, *content["bounds"])
     outside = sum(label not in set(content["groups"]) for label in labels)

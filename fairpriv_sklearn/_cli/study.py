@@ -25,7 +25,6 @@ from fairpriv_sklearn._cli.models import (
 )
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._groups import AttributeAwareMixin
-from fairpriv_sklearn.accounting import DeclaredEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -146,6 +145,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         aware = isinstance(model, AttributeAwareMixin)
         groups = {"sensitive_features": labels[train]} if aware else {}
         _run(progress, name, partial(model.fit, X[name][train], y[train], **groups))
+        aware = aware and not args.blind
         groups = {"sensitive_features": labels[test]} if aware else {}
         y_pred = model.predict(X[name][test], **groups)
         if learnt.bounds is not None:
@@ -192,7 +192,7 @@ def _constant(measures, table, labels, train, test) -> Result:
 
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
     """Guarantee of the encoder and a model; conditional on what was read."""
-    guarantee = learnt.encoder.privacy_.compose(_exact(model), delta=args.delta)
+    guarantee = learnt.encoder.privacy_.compose(model.privacy_, delta=args.delta)
     if table.from_data:
         hidden = tuple(
             f"{name}="
@@ -207,30 +207,6 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
         guarantee = replace(guarantee, assumptions=tuple(kept))
         guarantee = guarantee.qualified(conditional_on=table.from_data)
     return guarantee
-
-
-def _exact(model) -> PrivacyGuarantee:
-    """The guarantee with what the wrapped model really did instead of its total."""
-    own, base = model.privacy_, getattr(model, "estimator_", None)
-    if base is None:
-        return own
-    events = tuple(
-        replace(event, right=base.privacy_.events)
-        if isinstance(event, MaximumEvent)
-        and all(isinstance(part, DeclaredEvent) for part in event.right)
-        else event
-        for event in own.events
-    )
-    return PrivacyGuarantee.from_events(
-        events,
-        delta=own.delta,
-        neighboring=own.neighboring,
-        mechanism=f"{own.mechanism}; {base.privacy_.mechanism}",
-        assumptions=own.assumptions,
-        uncovered=own.uncovered,
-        conditional_on=own.conditional_on,
-        noise_is_secure=own.noise_is_secure,
-    )
 
 
 # --------------------------------------------------------------------------- sentences
@@ -291,11 +267,16 @@ def after_fitting(study: Study) -> list[str]:
             f"{study.share_clipped:.1%} of the values of {study.table.target} lie "
             "outside the bounds and count as the nearer one."
         )
-    if fair.gap >= private.gap and private.gap > 0:
+    if fair.gap >= 0.9 * private.gap > 0:
+        blind = getattr(study.model, "blind", False)
+        why = (
+            "the columns tell too little about the group for a blind repair."
+            if blind
+            else "noise and sampling are larger than what there was to repair."
+        )
         said.append(
             "The fair model does not treat the groups more alike than the private one "
-            f"(gap {fair.gap:.4f} against {private.gap:.4f}): noise and sampling are "
-            "larger than what there was to repair."
+            f"(gap {fair.gap:.4f} against {private.gap:.4f}): {why}"
         )
     if fair.error > private.error * 1.02:
         said.append(
