@@ -331,6 +331,24 @@ def test_linear_regression_is_no_worse_than_the_mean(d):
     assert np.min(scores) > -0.05
 
 
+def test_solvers_of_the_linear_regression():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4000, 60))
+    y = X[:, :10].sum(axis=1) / 3 + rng.normal(size=4000) / 3
+    scores = {}
+    for solver in ("moments", "gradients", "auto"):
+        models = [
+            linear(epsilon=0.5, solver=solver, random_state=seed).fit(X, y)
+            for seed in range(3)
+        ]
+        scores[solver] = np.mean([model.score(X, y) for model in models])
+    assert scores["auto"] == scores["gradients"] > scores["moments"] + 0.05
+    exact = linear(epsilon=np.inf).fit(X, y)
+    close = linear(epsilon=300.0, solver="gradients", max_iter=200).fit(X, y)
+    assert_allclose(close.coef_, exact.coef_, atol=0.02)
+    assert (exact.n_iter_, close.n_iter_) == (0, 200)
+
+
 def test_more_budget_means_less_error():
     X, y, _ = make_spurious_bias(4000, random_state=0)
     target = X @ np.ones(16) / 10

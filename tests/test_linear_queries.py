@@ -29,6 +29,7 @@ from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
     LossGradient,
+    ResidualGradient,
     SecondMoments,
 )
 from fairpriv_sklearn.mechanisms import noise_source
@@ -156,6 +157,37 @@ def test_loss_gradients_stay_below_their_bound_and_reach_it(relation, n_outputs)
     assert largest >= (0.95 if n_outputs == 1 or relation == "add_remove" else 0.8) * (
         bound * (1 if n_outputs == 1 else math.sqrt((n_outputs - 1) / n_outputs))
     )
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("largest", [0.3, 1.0])
+def test_residual_gradients_stay_below_their_bound_and_reach_it(relation, largest):
+    rng = np.random.default_rng(2)
+    n, found = 6, 0.0
+    query = ResidualGradient(geometry(3), float(n), largest)
+    for _ in range(300):
+        X, y = grid(3 * rng.normal(size=(n, 3))), rng.choice([-1.0, 0.5, 1.0], n)
+        weights = rng.choice([0, 1, 30]) * rng.normal(size=(4, 1))
+        other, other_y = X[1:], y[1:]
+        if relation == "replace_one":
+            other, other_y = X.copy(), y.copy()
+            other[0] *= rng.choice([-1, 1])
+            other_y[0] = -y[0]
+        change = query.of_rows(rows_of(X, y), weights)
+        change = change - query.of_rows(rows_of(other, other_y), weights)
+        found = max(found, np.linalg.norm(change))
+    assert 0.95 * query.sensitivity(relation) <= found <= query.sensitivity(relation)
+
+
+def test_residual_gradients_are_what_the_formula_says():
+    rng = np.random.default_rng(0)
+    X, y = grid(rng.normal(size=(5000, 4))), rng.integers(-8, 9, 5000) / 8
+    weights = rng.normal(size=(5, 1))
+    query = ResidualGradient(geometry(4), 5000.0, 0.4)
+    Z = np.column_stack([X, np.full(5000, 0.25)])
+    slopes = np.clip(Z @ weights - y[:, None], -0.4, 0.4)
+    got = query.of_rows(rows_of(X, y), weights)
+    assert_allclose(got, Z.T @ slopes / 5000, atol=2e-6)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -11,38 +11,62 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
 from fairpriv_sklearn._domain import domain, finite_sparse
-from fairpriv_sklearn._sklearn import Interval, fit_context
+from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     INPUT,
     BoundedLinearMixin,
 )
+from fairpriv_sklearn._training._counts import Count
 from fairpriv_sklearn._training._design import BITS, UNIT
-from fairpriv_sklearn._wall import PrivacyFilter, Release, read_rows
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.linear_model._gradient_plan import (
+    NOMINAL_RECORDS,
+    gradient_plan,
+    noisy_curvature,
+)
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
+from fairpriv_sklearn.linear_model._preconditioned import (
+    REGRESSION,
+    SQUARE_CURVATURE,
+    intercept_column,
+    largest_residual,
+    preconditioned_descent,
+)
+from fairpriv_sklearn.linear_model._queries import Geometry, ResidualGradient
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import warn_leak
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
-    r"""Ridge regression from noisy second moments.
+    r"""Linear regression from noisy gradients or noisy second moments.
 
     .. math::
-        \min_{w, b} \sum_i (y_i - w^\top x_i - b)^2 + \alpha \|w\|^2,
+        \min_{w, b} \sum_i \rho_c(y_i - w^\top x_i - b) + \alpha \|w\|^2,
 
-    computed from :math:`\sum x x^\top`, :math:`\sum x`, :math:`\sum y x` and
+    with the squares of residuals continued linearly beyond a public c (Huber's loss),
+    by noisy gradients in the metric of noisy second moments of the features; or, with
+    plain squares, from :math:`\sum x x^\top`, :math:`\sum x`, :math:`\sum y x` and
     :math:`\sum y`, each with noise.
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for the records (x, y): one Gaussian release of the sums over
-    scaled features u, :math:`\|u\| \le \rho =` `data_norm`, and the target scaled to
-    [-1, 1]. Weighted by :math:`\rho^{-2}, \rho^{-1}, \kappa \rho^{-1}, 1` with
-    :math:`\kappa = 1.5` they change by at most :math:`\sqrt{8 + 2 \kappa^2 +
-    (\kappa^2 - 1)^2 / 2} = 3.65` when a record is replaced, and with the number of
-    records, which is then private too, by :math:`\sqrt{\kappa^2 + 4} = 2.5` when one
-    is removed; the user guide has the proof.
+    (epsilon, delta)-DP for the records (x, y), features scaled to rows u of norm at
+    most :math:`\rho =` `data_norm` and the target to [-1, 1].
+
+    *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
+    column, replacing a record changes the mean gradient by at most 2 c R / n, and
+    the second moments, which take a tenth of the squared Gaussian-DP parameter, by
+    :math:`\sqrt2 R^2 / n`; composed exactly. Under "add_remove" n is replaced by a
+    noisy count.
+
+    *Moments:* one release. Weighted by :math:`\rho^{-2}, \rho^{-1}, \lambda \rho^{-1},
+    1` with :math:`\lambda = 1.5` they change by at most :math:`\sqrt{8 + 2 \lambda^2 +
+    (\lambda^2 - 1)^2 / 2} = 3.65` when a record is replaced, and with the number of
+    records, which is then private too, by :math:`\sqrt{\lambda^2 + 4} = 2.5` when one
+    is removed. The user guide has the proofs.
+
     Public: `bounds`, `data_norm`, `target_bounds`, and n under "replace_one".
 
     Parameters
@@ -53,10 +77,17 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         Range: (0, 1).
     alpha : float, default=None
         Ridge penalty, as in :class:`~sklearn.linear_model.Ridge` fitted on the scaled
-        features. None picks the one with the smallest
-        error as estimated from the noisy moments, which costs nothing; where no
-        weights promise to be better than none, the prediction is the noisy mean.
-        Without noise None is least squares.
+        features. None picks the one with the smallest error as estimated from what was
+        released, which costs nothing; where no weights promise to be better than none,
+        the prediction is a constant. Without noise None is least squares. Gradients
+        shrink the weights further where noise asks for it.
+    solver : {"auto", "gradients", "moments"}, default="auto"
+        Gradients need d noisy numbers a step where moments need d^2 / 2 at once, and
+        their noise is proportional to c instead of the range of the target. "auto" is
+        "gradients", and "moments" without noise.
+    max_iter : int, default=None
+        Number of gradients. None: 10 to 40, by a rule of n and `epsilon` ("add_remove":
+        of `epsilon`).
     fit_intercept : bool, default=True
         Whether to fit an intercept. Without one the prediction at the centre of
         `bounds` is the centre of `target_bounds`.
@@ -88,6 +119,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     intercept_ : float
     bounds_ : ndarray of shape (2, n_features) or None
     data_norm_ : float
+    n_iter_ : int
+        Number of gradients that were released; 0 for moments.
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
     n_features_in_ : int
@@ -130,6 +163,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         epsilon=1.0,
         delta=1e-5,
         alpha=None,
+        solver="auto",
+        max_iter=None,
         fit_intercept=True,
         bounds=None,
         data_norm=None,
@@ -141,6 +176,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
+        self.solver = solver
+        self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.bounds = bounds
         self.data_norm = data_norm
@@ -155,7 +192,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
-        "alpha": [None, Interval(Real, 0, None, closed="left")],
+        "alpha": [None, Interval(Real, 0, 1e100, closed="both")],
+        "solver": [StrOptions({"auto", "moments", "gradients"})],
+        "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "target_bounds": [None, tuple, list, np.ndarray],
     }
 
@@ -179,24 +218,43 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         scaling, (low, high), facts = self._public
         del self._public
         noise = noise_source(self.random_state)
+        if self._solver() == "moments":
+            weights, intercept, wall = self._fit_moments(rows, scaling, facts, noise)
+        else:
+            weights, intercept, wall = self._fit_gradients(rows, scaling, facts, noise)
+        self._publish(weights, intercept, scaling, low, high)
+        self.privacy_ = wall.guarantee()
+        return self
 
+    def _solver(self) -> str:
+        if self.solver != "auto":
+            return self.solver
+        return "moments" if self.epsilon == np.inf else "gradients"
+
+    def _open(self, lines, mechanism: str, facts, noise) -> PrivacyFilter:
+        wall = PrivacyFilter(
+            self,
+            lines,
+            delta=self.delta,
+            neighboring=self.neighboring,
+            mechanism=mechanism,
+            facts=facts,
+            noise=noise,
+            ledger=self.ledger,
+        )
+        wall.reserve()
+        return wall
+
+    def _fit_moments(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
         query = MomentRelease(
             self.n_features_in_, scaling.data_norm, scaling.unit, counted
         )
         n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        wall = PrivacyFilter(
-            self,
-            [Release(query.name, "gaussian", mu, n_draws)],
-            delta=self.delta,
-            neighboring=self.neighboring,
-            mechanism="second moments of features and target",
-            facts=facts,
-            noise=noise,
-            ledger=self.ledger,
-        )
-        wall.reserve()
+        line = Release(query.name, "gaussian", mu, n_draws)
+        what = "second moments of features and target"
+        wall = self._open([line], what, facts, noise)
         released = wall.release(query, rows)
         moments = query.unpack(released, None if counted else rows.n_rows)
         alpha = self.alpha
@@ -209,9 +267,60 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
-        self._publish(weights / scaling.data_norm, intercept, scaling, low, high)
-        self.privacy_ = wall.guarantee()
-        return self
+        self.n_iter_ = 0
+        return weights / scaling.data_norm, intercept, wall
+
+    def _fit_gradients(self, rows: Rows, scaling, facts, noise):
+        counted = self.neighboring == "add_remove"
+        n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
+        mu = calibrate_gaussian(self.epsilon, self.delta)
+        constant = 0.0
+        if self.fit_intercept:
+            wanted = intercept_column(scaling.data_norm, mu, n_assumed)
+            constant = replace(scaling, intercept=wanted).constant
+        geometry = Geometry(
+            self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
+        )
+        plan = gradient_plan(
+            geometry,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_assumed=n_assumed,
+            n_counts=int(counted),
+            max_iter=self.max_iter,
+        )
+        what = f"{plan.n_steps} noisy gradients of squares with bounded residuals"
+        wall = self._open(plan.lines, what, facts, noise)
+        n_records = rows.n_rows
+        if counted:
+            least = max(1.0, 2 * wall.scale(Count()))
+            n_records = max(least, float(wall.release(Count(), rows)[0]))
+        curvature = noisy_curvature(
+            wall,
+            rows,
+            geometry,
+            n_records,
+            has_moments=plan.has_moments,
+            factor=SQUARE_CURVATURE,
+        )
+        query = ResidualGradient(geometry, n_records, largest_residual(mu, n_assumed))
+        ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
+        if self.fit_intercept:
+            ridge[-1] = 0.0
+        weights = preconditioned_descent(
+            lambda weights: wall.release(query, rows, weights),
+            curvature,
+            n_outputs=1,
+            ridge=ridge,
+            noise=wall.scale(query),
+            max_iter=plan.n_steps,
+            average=True,
+            caution=REGRESSION,
+        )[:, 0]
+        self.n_iter_ = plan.n_steps
+        if not self.fit_intercept:
+            return weights, 0.0, wall
+        return weights[:-1], weights[-1] * constant, wall
 
     def _read(self, X, y, sensitive_features) -> dict:
         with domain("X"):

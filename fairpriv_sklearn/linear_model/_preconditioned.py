@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,11 @@ LOSS_CURVATURE = 1 / 8
 PENALTY_CURVATURE = 1 / 20
 """Of the penalty between groups, per second moment, where the fit ends."""
 
+SQUARE_CURVATURE = 0.8
+"""Of the squared loss with a bounded residual, per second moment."""
+
 _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
-_NOISE_RIDGE = 100.0  # during descent, in units of the squared noise of the whole fit
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 
 
@@ -53,47 +56,100 @@ def intercept_column(data_norm: float, mu: float, n_records: float) -> float:
     return min(1.0, min(1.0, max(0.3, share)) * data_norm)
 
 
-def curvature(
-    moments: Floats | None, noise: float, *, n_columns: int, row_norm: float,
-    constant: float, factor: float,
-) -> Floats:  # fmt: skip
-    """Positive definite matrix that stands for the Hessian; public.
+def largest_residual(mu: float, n_records: float) -> float:
+    """Where residuals of a target in [-1, 1] are cut off: nowhere, given much signal.
 
-    Parameters
-    ----------
-    moments : ndarray of shape (n_columns, n_columns) or None
-        Noisy second moments. None: nothing is known of them.
-    noise : float
-        Standard deviation of their diagonal.
-    n_columns : int
-    row_norm : float
-    constant : float
-        Entry of the intercept's column, the last; 0 without one.
-    factor : float
-        Hessian per second moment.
+    Noise is proportional to it, and a small one draws the mean towards the median.
     """
-    most = _LARGEST_FLOOR * row_norm**2
-    if moments is None:
-        diagonal = np.full(n_columns, most)
-        if constant:
-            diagonal[-1] = constant**2
-        return np.diag(diagonal * factor)
-    floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
-    values, vectors = np.linalg.eigh(moments)
-    values = np.maximum(values, max(floor, 1e-9 * row_norm**2))
-    return (vectors * (values * factor)) @ vectors.T
+    return min(2.0, 0.4 * math.sqrt(max(1.0, n_records * mu / 2000)))
+
+
+@dataclass(frozen=True)
+class Caution:
+    """How much a fit trusts its gradients.
+
+    Attributes
+    ----------
+    noise_ridge : float
+        Ridge during descent, in units of the squared noise of the whole fit.
+    least_known : float
+        Curvature hidden by noise is taken for at least this share of its bound.
+    """
+
+    noise_ridge: float
+    least_known: float
+
+
+CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
+REGRESSION = Caution(noise_ridge=1000.0, least_known=0.5)
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Public stand-in for the Hessian.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_columns, n_columns)
+        Positive definite; its spectrum was raised to `floor`.
+    floor : float
+        Below it the noise hides what the curvature is.
+    typical : float
+        What it is there on average.
+    """
+
+    matrix: Floats
+    floor: float
+    typical: float
+
+    @classmethod
+    def from_moments(
+        cls, moments: Floats | None, noise: float, *, n_columns: int, row_norm: float,
+        constant: float, factor: float,
+    ) -> Curvature:  # fmt: skip
+        """Build the stand-in out of noisy second moments.
+
+        Parameters
+        ----------
+        moments : ndarray of shape (n_columns, n_columns) or None
+            None: nothing is known of them.
+        noise : float
+            Standard deviation of their diagonal.
+        n_columns : int
+        row_norm : float
+        constant : float
+            Entry of the intercept's column, the last; 0 without one.
+        factor : float
+            Hessian per second moment.
+        """
+        most = _LARGEST_FLOOR * row_norm**2
+        d = max(1, n_columns - (constant > 0))
+        if moments is None:
+            diagonal = np.full(n_columns, most)
+            if constant:
+                diagonal[-1] = constant**2
+            typical = (row_norm**2 - constant**2) / d
+            return cls(np.diag(diagonal * factor), most * factor, typical * factor)
+        floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
+        floor = max(floor, 1e-9 * row_norm**2)
+        values, vectors = np.linalg.eigh(moments)
+        values = np.maximum(values, floor)
+        typical = max(np.trace(moments) - constant**2, 0.0) / d
+        matrix = (vectors * (values * factor)) @ vectors.T
+        return cls(matrix, floor * factor, min(floor, typical) * factor)
 
 
 def preconditioned_descent(
     gradient: Callable[[Floats], Floats],
-    hessian: Floats,
+    curvature: Curvature,
     *,
     n_outputs: int,
     ridge: Floats,
     noise: float,
     max_iter: int,
     average: bool,
-) -> tuple[Floats, float]:
+    caution: Caution,
+) -> Floats:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
     A noisy gradient g at v says :math:`b = H v - g`; where the curvature is H, all of
@@ -104,7 +160,7 @@ def preconditioned_descent(
     ----------
     gradient : callable
         Noisy gradient, (n_columns, n_outputs); called `max_iter` times.
-    hessian : ndarray of shape (n_columns, n_columns)
+    curvature : Curvature
     n_outputs : int
     ridge : ndarray of shape (n_columns,)
     noise : float
@@ -112,70 +168,119 @@ def preconditioned_descent(
     max_iter : int
     average : bool
         False takes each gradient on its own.
+    caution : Caution
 
     Returns
     -------
-    b : ndarray of shape (n_columns, n_outputs)
-        Of the last model.
-    noise : float
-        Standard deviation of the noise in it.
+    weights : ndarray of shape (n_columns, n_outputs)
+        See :func:`_shrunk_minimum`.
     """
-    n_columns = len(hessian)
-    shrinkage = np.full(n_columns, _NOISE_RIDGE * noise**2 / max_iter)
+    hessian, n_columns = curvature.matrix, len(curvature.matrix)
+    shrinkage = np.full(n_columns, caution.noise_ridge * noise**2 / max_iter)
     shrinkage[ridge == 0] = 0.0  # the intercept
     inverse = np.linalg.inv(hessian + np.diag(ridge + shrinkage))
     weights = previous = np.zeros((n_columns, n_outputs))
-    total, sum_of_weights, sum_of_squares = np.zeros_like(weights), 0.0, 0.0
+    model = _AverageModel(average)
     for t in range(max_iter):
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
-        b = hessian @ ahead - gradient(ahead)
-        if not average:
-            total, sum_of_weights, sum_of_squares = 0 * total, 0.0, 0.0
-        weight = (t + 1.0) ** 2
-        total = total + weight * b
-        sum_of_weights += weight
-        sum_of_squares += weight**2
-        weights = inverse @ (total / sum_of_weights)
-    return total / sum_of_weights, noise * math.sqrt(sum_of_squares) / sum_of_weights
+        b = model.add(hessian @ ahead - gradient(ahead))
+        weights = inverse @ b
+    steps = (max_iter, average)
+    return _shrunk_minimum(
+        b, curvature, ridge=ridge, noise=noise, steps=steps, caution=caution
+    )
 
 
-def shrunk_minimum(
-    b: Floats, hessian: Floats, *, ridge: Floats, noise: float, fit_intercept: bool
+class _AverageModel:
+    """Weighted average of b, later ones counting more."""
+
+    def __init__(self, average: bool):
+        self._average, self._n_added = average, 0
+        self._total, self._weights = 0.0, 0.0
+
+    def add(self, b: Floats) -> Floats:
+        """Return the average with one more."""
+        if not self._average:
+            return b
+        self._n_added += 1
+        weight = float(self._n_added**2)
+        self._total = self._total + weight * b
+        self._weights += weight
+        return self._total / self._weights
+
+
+def _carried_noise(ratios: Floats, max_iter: int, average: bool) -> Floats:
+    """Variance of the last b by that of one gradient, where H is 1 / ratio too large.
+
+    Noise that moved the weights comes back in H v - g, but for `ratio` of it.
+    """
+    impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
+    weights = previous = np.zeros((max_iter, len(ratios)))
+    model = _AverageModel(average)
+    for t in range(max_iter):
+        ahead = weights + t / (t + 3) * (weights - previous)
+        previous = weights
+        weights = model.add((1 - ratios) * ahead + impulses[t])
+    return np.square(weights).sum(axis=0)
+
+
+def _shrunk_minimum(
+    b: Floats,
+    curvature: Curvature,
+    *,
+    ridge: Floats,
+    noise: float,
+    steps: tuple,
+    caution: Caution,
 ) -> Floats:
     r"""Weights with the smallest estimate of the error, the noise taken into account.
 
     With the intercept profiled out, weights :math:`w = b / (h + r)` in the eigenbasis
     gain :math:`b w - h w^2 / 2`; from noisy b this is too large by :math:`\sigma^2 /
     (h + r)` a direction, which is subtracted (Stein's estimate of the risk). Where no r
-    promises a gain over the constant model, the weights are zero.
+    promises a gain over the constant model, by more than noise alone would, the weights
+    are zero. Where the noise hid the curvature, it is taken for what it is on average,
+    and b for noisier.
 
     Parameters
     ----------
     b : ndarray of shape (n_columns, n_outputs)
-    hessian : ndarray of shape (n_columns, n_columns)
+    curvature : Curvature
     ridge : ndarray of shape (n_columns,)
-        Added in any case; 0 for the intercept.
+        Added in any case; 0 for the intercept, which is the last column.
     noise : float
-    fit_intercept : bool
-        Whether the last column is the intercept's.
+        Standard deviation of the noise in one gradient.
+    steps : tuple
+        How many there were, and whether they were averaged.
+    caution : Caution
 
     Returns
     -------
     weights : ndarray of shape (n_columns, n_outputs)
     """
-    hessian = hessian + np.diag(ridge)
-    d = len(hessian) - fit_intercept
+    hessian = curvature.matrix + np.diag(ridge)
+    d = int(np.count_nonzero(ridge))
     ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
+    hidden = values <= 1.1 * curvature.floor
+    known = np.clip(curvature.typical / values, caution.least_known, 1.0)
+    known = np.where(hidden, known, 1.0)
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
-    variance = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1))
-    ridges = noise**2 * 4.0 ** np.arange(-3, 16)
+    carried, which = np.unique(known, return_inverse=True)
+    variance = noise**2 * _carried_noise(carried, *steps)[which]
+    variance = variance * (1 + np.square(vectors.T @ ratio).sum(axis=1)) * known**2
+    signal, values = signal * known[:, None], values * known
+    ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
     divided = 1 / (values + ridges[:, None])  # (n_ridges, d)
     shrunk = divided[..., None] * signal
     gains = shrunk * signal - values[:, None] / 2 * shrunk**2
     gains = (gains - (variance * divided)[..., None]).sum(axis=1)
+    # Of noise alone a gain varies by so much.
+    spread = variance * (divided - values / 2 * divided**2)
+    spread = np.sqrt(2 * np.square(spread).sum(axis=1))
+    gains -= spread[:, None]
     best = gains.argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     chosen[:, gains.max(axis=0) <= 0] = 0.0

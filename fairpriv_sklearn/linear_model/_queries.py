@@ -286,3 +286,47 @@ class FairGradient(LossGradient):
         # The second digit counts 2**20 times less: its halves move one place down.
         carry = low[0]
         return np.stack([high[0], high[1] + carry, low[1]])
+
+
+@dataclass(frozen=True)
+class ResidualGradient(Query):
+    """Gradient of the mean of squared losses whose residual is cut off (Huber's).
+
+    Attributes
+    ----------
+    geometry : Geometry
+    n_records : float
+    largest : float
+        Where residuals of the target in [-1, 1] are cut off.
+    """
+
+    name = "gradients"
+    theorem = "user_guide/linear_models:proof-loss"
+
+    geometry: Geometry
+    n_records: float
+    largest: float
+
+    @property
+    def block_rows(self) -> int:
+        return block_rows(self.geometry.n_features)
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.geometry.n_columns
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Largest residual times R / n for each record that differs."""
+        bound = self.largest * self.geometry.row_norm
+        return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
+
+    def of_block(self, block, state) -> Integers:
+        residuals = self.geometry.scores(block.x, state)
+        residuals -= block.y[:, None]
+        np.clip(residuals, -self.largest, self.largest, out=residuals)
+        residuals *= 2.0**BITS
+        sums = self.geometry.sums(block.x, np.trunc(residuals, out=residuals))
+        return to_units(sums * UNIT)
+
+    def value(self, total, state) -> Floats:
+        return self.geometry.in_units(from_units(total)) / self.n_records

@@ -16,7 +16,6 @@ from fairpriv_sklearn._groups import blind_X
 from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
-    COUNT_SHARE,
     check_blind,
     class_probabilities,
     most_probable,
@@ -41,31 +40,30 @@ from fairpriv_sklearn.accounting import (
     calibrate_without_replacement,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.linear_model._gradient_plan import (
+    NOMINAL_RECORDS,
+    GradientPlan,
+    gradient_plan,
+    noisy_curvature,
+)
 from fairpriv_sklearn.linear_model._objective import (
     FairLogisticLoss,
     minimise_without_noise,
 )
 from fairpriv_sklearn.linear_model._preconditioned import (
+    CLASSIFICATION,
     LOSS_CURVATURE,
-    MOMENT_SHARE,
     PENALTY_CURVATURE,
-    curvature,
     intercept_column,
-    is_worth_moments,
-    number_of_steps,
     preconditioned_descent,
-    shrunk_minimum,
 )
 from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
     LossGradient,
-    SecondMoments,
 )
 from fairpriv_sklearn.mechanisms import noise_source
 
-# Number of records that public rules assume where the number is private.
-NOMINAL_RECORDS = 10_000
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
@@ -514,7 +512,16 @@ class DPWassersteinLogisticRegression(
             normals = noise.standard_normal((geometry.n_outputs, self.n_projections))
             directions = projection_directions(normals)
         sizes = self._sizes(wall, rows, plan.n_counts)
-        hessian = self._hessian(wall, rows, geometry, sizes, plan.has_moments)
+        alpha = self.fairness_weight
+        factor = (1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE
+        curvature = noisy_curvature(
+            wall,
+            rows,
+            geometry,
+            sizes.n_records,
+            has_moments=plan.has_moments,
+            factor=factor / (self.learning_rate or 1.0),
+        )
         query = self._gradient_query(geometry, sizes, strata, directions)
         progress = Progress(self, plan.n_steps)
 
@@ -527,19 +534,17 @@ class DPWassersteinLogisticRegression(
         ridge = np.full(geometry.n_columns, min(1e50, 1 / (self.C * sizes.n_records)))
         if self.fit_intercept:
             ridge[-1] = 0.0
-        b, remaining = preconditioned_descent(
+        weights = preconditioned_descent(
             noisy_gradient,
-            hessian,
+            curvature,
             n_outputs=geometry.n_outputs,
             ridge=ridge,
             noise=wall.scale(query),
             max_iter=plan.n_steps,
             average=self.average,
+            caution=CLASSIFICATION,
         )
         progress.close()
-        weights = shrunk_minimum(
-            b, hessian, ridge=ridge, noise=remaining, fit_intercept=self.fit_intercept
-        )
         self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
 
     def _geometry(self, n_assumed: float) -> Geometry:
@@ -558,7 +563,7 @@ class DPWassersteinLogisticRegression(
             constant,
         )
 
-    def _plan(self, geometry: Geometry, n_assumed: float, strata) -> _Plan:
+    def _plan(self, geometry: Geometry, n_assumed: float, strata) -> GradientPlan:
         """What is released, at which share of the budget; public numbers only."""
         n_weights = geometry.n_columns * geometry.n_outputs
         if strata is not None:
@@ -578,30 +583,15 @@ class DPWassersteinLogisticRegression(
                 times=n_steps,
                 sampling=("without_replacement", strata.rate),
             )
-            return _Plan([line], n_steps, 0, has_moments=False)
-        mu = calibrate_gaussian(self.epsilon, self.delta)
-        n_steps = self.max_iter or number_of_steps(mu, n_assumed)
-        has_moments = is_worth_moments(
-            geometry.n_columns, geometry.row_norm, mu, n_assumed
+            return GradientPlan([line], n_steps)
+        return gradient_plan(
+            geometry,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_assumed=n_assumed,
+            n_counts=self._n_counts(),
+            max_iter=self.max_iter,
         )
-        n_moments = SecondMoments(geometry, 1.0).n_coordinates if has_moments else 0
-        n_counts = self._n_counts()
-        n_draws = n_counts + n_moments + n_steps * n_weights
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        lines = []
-        if n_counts:
-            name = CellCounts.name if n_counts > 1 else Count.name
-            lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
-            mu *= math.sqrt(1 - COUNT_SHARE**2)
-        if has_moments:
-            share = math.sqrt(MOMENT_SHARE) * mu
-            lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
-            mu *= math.sqrt(1 - MOMENT_SHARE)
-        step = mu / math.sqrt(n_steps)
-        lines.append(
-            Release(LossGradient.name, "gaussian", step, n_weights, times=n_steps)
-        )
-        return _Plan(lines, n_steps, n_counts, has_moments)
 
     def _fit_without_noise(self, wall, rows: Rows) -> None:
         query = Optimum(self._noiseless_minimum, self._n_weights)
@@ -676,24 +666,6 @@ class DPWassersteinLogisticRegression(
             floors = np.minimum(floors, max(1, rows.n_rows))
         return Sizes(n_records, floors)
 
-    def _hessian(self, wall, rows: Rows, geometry: Geometry, sizes: Sizes, moments):
-        """Public stand-in for the Hessian, from noisy second moments if planned."""
-        matrix, noise = None, 0.0
-        if moments:
-            query = SecondMoments(geometry, sizes.n_records)
-            matrix = query.matrix(wall.release(query, rows))
-            noise = wall.scale(query)
-        alpha = self.fairness_weight
-        return curvature(
-            matrix,
-            noise,
-            n_columns=geometry.n_columns,
-            row_norm=geometry.row_norm,
-            constant=geometry.constant,
-            factor=((1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE)
-            / (self.learning_rate or 1.0),
-        )
-
     def _gradient_query(self, geometry, sizes: Sizes, strata, directions):
         """What is asked in every step."""
         weights = None
@@ -713,16 +685,6 @@ class DPWassersteinLogisticRegression(
         if self.fairness_weight == 0 and not self.group_sizes_public:
             cell = np.zeros(len(cell), dtype=np.int64)
         return _Strata.proportional(cell, math.prod(self._shape), self.batch_size)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Lines of the plan, and what the fit needs to know of them."""
-
-    lines: list
-    n_steps: int
-    n_counts: int
-    has_moments: bool
 
 
 @dataclass(frozen=True)
