@@ -129,6 +129,15 @@ def _barycenter_regressor(**params):
     return DPBarycenterRegressor(LinearRegression(), **params)
 
 
+def _blind_regressor(**params):
+    blind = {
+        "blind": True,
+        "group_estimator": BernoulliNB(),
+        "group_guarantee": _declared(params),
+    }
+    return _barycenter_regressor(**{**blind, **params})
+
+
 def _blind_classifier(**params):
     blind = {
         "blind": True,
@@ -195,6 +204,13 @@ def _autoencoder(**params):
 ENTRIES = [
     Entry("DPBarycenterTransformer", _barycenter_transformer, "transform", {}),
     Entry("DPBarycenterRegressor", _barycenter_regressor, "regression", {}),
+    Entry(
+        "DPBarycenterRegressor-blind",
+        _blind_regressor,
+        "regression",
+        {},
+        attribute_aware=False,
+    ),
     Entry("DP2DPClassifier", _dp2dp_classifier, "classification", {"classes": [0, 1]}),
     Entry(
         "DP2DPClassifier-blind",

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
@@ -14,12 +14,20 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn._sensitivity import counts_l2
 from fairpriv_sklearn._wall import Rows, recording
-from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     equalized_odds_difference,
+    ks_parity_difference,
 )
-from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    RepairWarning,
+)
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing._queries import CellCounts, SoftCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee
@@ -208,6 +216,115 @@ def test_stock_tools_need_no_routing():
     assert search.fit(table, y).best_score_ > 0.5
     piped = make_pipeline(FunctionTransformer(), fitted).fit(table, y)
     assert piped.score(table, y) > 0.5
+
+
+# --- numbers --------------------------------------------------------------------------
+
+
+def predicted(X):
+    return X[:, 1] + 0.8 * X[:, 0]
+
+
+class Numbers(RegressorMixin, BaseEstimator):
+    def fit(self, X=None, y=None):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X):
+        return predicted(np.asarray(X))
+
+
+def regressor(**params):
+    public = {
+        "base_guarantee": "public",
+        "group_guarantee": "public",
+        "group_estimator": frozen(telling),
+        "target_bounds": (-5, 5),
+        "groups": [0, 1],
+        "blind": True,
+        "random_state": 0,
+    }
+    return DPBarycenterRegressor(
+        FrozenEstimator(Numbers().fit()), **{**public, **params}
+    )
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_numbers_agree_without_the_group_at_prediction(relation):
+    X, y, group = population(8000)
+    target = predicted(X) + 0.5 * y
+    fitted = regressor(neighboring=relation).fit(X, target, sensitive_features=group)
+    fresh, _, groups = population(20_000, seed=1)
+    fair = fitted.predict(fresh)
+    gap, before = (
+        ks_parity_difference(fair, scores, sensitive_features=groups)
+        for scores in (fair, predicted(fresh))
+    )
+    assert before > 0.3 and gap < 0.1
+    change = np.mean((fair - predicted(fresh)) ** 2)
+    assert change < 0.8 * np.var(predicted(fresh))  # a constant would change as much
+    assert len(np.unique(fair)) > 10_000 and fitted.__fairpriv_row_pure__
+    assert fitted.predict(fresh[:1])[0] == fair[0]
+    assert fitted.privacy_.epsilon == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="in fit only"):
+        fitted.predict(fresh, sensitive_features=groups)
+    loose = fitted.path([0.2, 1.0])
+    gaps = [
+        ks_parity_difference(fair, one.predict(fresh), sensitive_features=groups)
+        for one in loose
+    ]
+    assert gap < gaps[0] < gaps[1] and gaps[0] < 0.27
+    assert_allclose(loose[1].predict(fresh), predicted(fresh).clip(-5, 5))
+
+
+def test_numbers_replay_and_budget():
+    X, y, group = population(300)
+    other = X.copy()
+    other[3] = 9.0
+    with recording() as first:
+        one = regressor().fit(X, X[:, 1], sensitive_features=group)
+    with recording(replay=first) as second:
+        two_ = regressor().fit(other, X[:, 1], sensitive_features=group)
+    (a,), (b,) = first.crossings, second.crossings
+    assert np.abs(a.exact - b.exact).sum() <= a.sensitivity == 2
+    assert a.parameter == 1.0
+    assert_array_equal(one.predict(X), two_.predict(X))
+
+
+def test_numbers_in_a_pipeline_with_everything_private():
+    X, y, group = population(4000)
+    table = np.column_stack([group, X])
+    base = DPLinearRegression(epsilon=1.0, bounds=(-5, 5), target_bounds=(-5, 5))
+    fitted = DPBarycenterRegressor(
+        base,
+        blind=True,
+        sensitive_features=0,
+        groups=[0, 1],
+        target_bounds=(-5, 5),
+        random_state=0,
+    )
+    piped = make_pipeline(FunctionTransformer(), fitted).fit(table, predicted(X))
+    assert piped.score(table, predicted(X)) > 0
+    assert fitted.privacy_.epsilon <= 1.0 + 1e-6
+    assert_array_equal(fitted.predict(X), piped.predict(table))
+    stood = clone(fitted).set_params(epsilon=0.01)
+    with pytest.warns(RepairWarning, match="stood back"):
+        stood.fit(table[:200], predicted(X)[:200])
+    assert stood.repair_ == "none"
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"blind": False}, "group_estimator is for blind=True"),
+        ({"output": "randomized"}, "continuous output"),
+        ({"calibration_size": 0.8, "group_size": 0.3}, "below 1"),
+    ],
+)
+def test_wrong_arguments_for_numbers(params, message):
+    X, y, group = population(50)
+    with pytest.raises(ValueError, match=message):
+        regressor().set_params(**params).fit(X, X[:, 1], sensitive_features=group)
 
 
 # --- privacy --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -26,6 +27,7 @@ from sklearn.utils.validation import (
 from fairpriv_sklearn._base import DPEstimator, public_fact, read_bounds
 from fairpriv_sklearn._groups import (
     AttributeAwareMixin,
+    blind_X,
     fit_groups,
     predict_groups,
     sensitive_positions,
@@ -40,20 +42,35 @@ from fairpriv_sklearn._sklearn import (
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, read_rows
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing._parity import n_score_bins, score_bins
 from fairpriv_sklearn.postprocessing._phases import (
+    BLIND_CONSTRAINTS,
     PHASE_CONSTRAINTS,
+    ConstantClassifier,
     ConstantRegressor,
     Model,
     Phases,
+    RepairWarning,
     check_cells,
+    check_not_blind,
+    check_sizes,
+    class_probabilities,
+    default_group_estimator,
+    group_labels,
     inherit_input_tags,
     metadata_routing,
     private_columns,
     requested,
     score_rows,
+    without_groups,
 )
-from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
+from fairpriv_sklearn.postprocessing._queries import (
+    CellCounts,
+    DistinctScores,
+    ScoreCounts,
+)
 from fairpriv_sklearn.privacy import warn_leak
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter
 
@@ -66,6 +83,7 @@ ATOMS_SHARE = 0.05
 
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
+BLIND_ARGUMENTS = ("blind", "group_estimator", "group_guarantee", "group_size")
 WHAT_IS_RELEASED = "score counts per group with discrete Laplace noise"
 
 
@@ -657,6 +675,19 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         What fitting the wrapped regressor costs. None reads it from our estimators and
         from diffprivlib's; "public" says that it saw no data under protection, so it
         has to come fitted, in a `FrozenEstimator`.
+    blind : bool, default=False
+        Whether prediction does without the group: the repair then reads an estimate of
+        it off `X`, and `predict` takes no sensitive features. `fit` needs them as
+        before. The answer is a continuous one.
+    group_estimator : classifier or None, default=None
+        Blind only: estimates the group from the columns that the regressor sees; a
+        public one comes in a `FrozenEstimator`. None fits a private
+        `DPWassersteinLogisticRegression` without penalty, at the budget of the repair.
+    group_guarantee : PrivacyGuarantee, "public" or None, default=None
+        What fitting `group_estimator` costs, as `base_guarantee` for the regressor.
+    group_size : float, default=0.25
+        Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
+        and `calibration_size` leave fits the regressor.
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.
@@ -747,6 +778,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         **_BarycenterRepair._parameter_constraints,
         "target_bounds": [tuple, list, np.ndarray, None],
         **PHASE_CONSTRAINTS,
+        **{name: BLIND_CONSTRAINTS[name] for name in BLIND_ARGUMENTS},
         "estimator": [HasMethods(["fit", "predict"])],
     }
 
@@ -764,6 +796,10 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         output="auto",
         calibration_size=0.25,
         base_guarantee=None,
+        blind=False,
+        group_estimator=None,
+        group_guarantee=None,
+        group_size=0.25,
         handle_unknown="error",
         neighboring="replace_one",
         sensitive_features=None,
@@ -782,6 +818,10 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         self.output = output
         self.calibration_size = calibration_size
         self.base_guarantee = base_guarantee
+        self.blind = blind
+        self.group_estimator = group_estimator
+        self.group_guarantee = group_guarantee
+        self.group_size = group_size
         self.handle_unknown = handle_unknown
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
@@ -805,15 +845,22 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         -------
         self : DPBarycenterRegressor
         """
+        self._check_blind()
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds, facts, asked, scored_with = self._public
         del self._public
         source = noise_source(self.random_state)
         model = Model("estimator", self.estimator, self.base_guarantee)
+        models = [model]
+        if self.blind:
+            given = self.group_estimator
+            if given is None:
+                given = default_group_estimator(self, self._n_columns)
+            models += [Model("group_estimator", given, self.group_guarantee)]
         phases = Phases(
             self,
-            [model],
-            self._plan(1),
+            models,
+            self._blind_plan() if self.blind else self._plan(1),
             mechanism=WHAT_IS_RELEASED,
             facts=facts,
             source=source,
@@ -821,15 +868,22 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         )
         wall, rows = phases.fit(
             rows,
-            {"estimator": "y"},
-            {"estimator": ConstantRegressor(bounds.mean())},
+            {"estimator": "y", "group_estimator": "group"},
+            {
+                "estimator": ConstantRegressor(bounds.mean()),
+                "group_estimator": ConstantClassifier(group_labels(self)),
+            },
             {"estimator": {name: f"fit_{name}" for name in asked}},
         )
         block = rows.whole()
         metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
         scores = self._scores(model.fitted, block.X, metadata, private=True)
-        rows = rows.with_columns(scores=scores)
-        self._release(wall, rows, bounds, source)
+        if self.blind:
+            self.group_estimator_ = models[1].fitted
+            self._release_blind(wall, rows, block, scores[:, 0], bounds)
+        else:
+            rows = rows.with_columns(scores=scores)
+            self._release(wall, rows, bounds, source)
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self
@@ -844,10 +898,12 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         scored_with = requested(self, "fit", "predict", sensitive_features)
         facts = (about_groups, about_bounds)
         self._public = bounds, facts, tuple(asked), tuple(scored_with)
+        self._n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         return private_columns(
             X,
             y=y,
             codes=codes,
+            group=group_labels(self)[codes],
             **{f"fit_{name}": value for name, value in asked.items()},
             **{f"score_{name}": value for name, value in scored_with.items()},
         )
@@ -866,6 +922,8 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         y_pred : ndarray of shape (n_samples,), float64
         """
         check_is_fitted(self)
+        if self.blind:
+            return self._predict_blind(X, sensitive_features)
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
@@ -873,8 +931,111 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         scores = self._scores(self.estimator_, X, asked, private=False)
         return self._repair(scores, codes, X, spread=self._may_spread())[:, 0]
 
+    # --- blind ---------------------------------------------------------------------
+
+    def _check_blind(self) -> None:
+        if not self.blind:
+            check_not_blind(self)
+            return
+        check_sizes(self)
+        if self.output in ("randomized", "mean"):
+            raise ValueError(
+                f"A blind repair has a continuous output, got output={self.output!r}; "
+                "leave it at 'auto'."
+            )
+
+    def _spreads(self) -> bool:
+        return not self.blind and super()._spreads()
+
+    def _blind_shape(self) -> tuple[int, int, int]:
+        n_groups = len(self.groups_)
+        n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
+        return n_groups, n_score_bins(n_groups, blind.REGIONS), n_bins
+
+    def _blind_plan(self) -> list[Release]:
+        n_counts = int(np.prod(self._blind_shape()))
+        return [Release("counts", "pure", self.epsilon, n_counts)]
+
+    def _release_blind(self, wall, rows, block, scores, bounds) -> None:
+        """Count by true group, region of the estimated shares and bin; then solve."""
+        shape = self._blind_shape()
+        regions = self._regions(block.X, private=True)
+        bins = histogram.bin_scores(scores, tuple(bounds[0]), shape[2])
+        cells = (block.codes * shape[1] + regions) * shape[2] + bins
+        query = CellCounts(
+            shape, name="counts", theorem="user_guide/fair_regression:score_counts"
+        )
+        self.counts_ = wall.release(query, rows.with_columns(cells=cells))
+        self._noise_variance = float(wall.mechanism_of(query).variance)
+        public_n = self.neighboring == "replace_one"
+        self._n_public = max(rows.n_rows, 1) if public_n else None
+        self.bounds_, self.n_bins_ = bounds, shape[2]
+        self.output_ = ["continuous"]
+        self._solve()
+
+    def _solve(self):
+        if not self.blind:
+            super()._solve()
+            return
+        tolerance = self.fairness_tolerance
+        if tolerance == "auto":
+            tolerance = histogram.default_tolerance(
+                self.counts_.sum(axis=1), noise_variance=self._noise_variance
+            )
+        self.fairness_tolerance_ = np.array([tolerance])
+        masses = blind.estimate_masses(
+            self.counts_, self._n_public, self._noise_variance
+        )
+        # What noise makes of the smallest group's distribution function.
+        sizes = np.maximum(self.counts_.sum(axis=(1, 2)), 1.0)
+        n_cells = self.counts_[0].size
+        noise = np.sqrt(self._noise_variance * n_cells) / 2 / sizes.min()
+        helps = blind.largest_gap(masses) > noise
+        self.repair_ = "repaired" if helps else "none"
+        if not helps:
+            warnings.warn(
+                "The blind repair stood back: the groups' predictions differ by less "
+                "than the noise of its counts. More rows or a larger epsilon may help.",
+                RepairWarning,
+                stacklevel=5,
+            )
+        self._levels = blind.solve_levels(masses, tolerance if helps else 1.0)
+
+    def _regions(self, X, *, private) -> np.ndarray:
+        """Region of the estimated group shares in which each row lies."""
+        labels = group_labels(self).tolist()
+        shares = class_probabilities(
+            self,
+            self.group_estimator_,
+            X,
+            {},
+            labels,
+            private=private,
+            what="group_estimator",
+        )
+        return score_bins(shares, blind.REGIONS)
+
+    def _predict_blind(self, X, sensitive_features):
+        if sensitive_features is not None:
+            raise ValueError(
+                f"A blind {type(self).__name__} takes sensitive_features in fit only; "
+                "leave them out here."
+            )
+        X = blind_X(self, X)
+        scores = self._scores(self.estimator_, X, {}, private=False)[:, 0]
+        (lower, upper), *_ = self.bounds_
+        unit = (np.nan_to_num(scores, nan=lower).clip(lower, upper) - lower) / (
+            upper - lower
+        )
+        mapped = self._levels(unit, self._regions(X, private=False))
+        return lower + (upper - lower) * mapped
+
+    def _get_metadata_request(self):
+        return without_groups(self, super()._get_metadata_request())
+
     def _wrapped_parts(self):
-        return (getattr(self, "estimator_", None),)
+        names = ("estimator_", "group_estimator_")
+        return tuple(getattr(self, name, None) for name in names)
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None):
         """Coefficient of determination of the fair predictions.

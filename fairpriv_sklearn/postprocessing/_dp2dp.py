@@ -47,13 +47,13 @@ from fairpriv_sklearn.postprocessing._phases import (
     check_cells,
     check_not_blind,
     check_sizes,
+    class_probabilities,
     default_group_estimator,
     group_labels,
     inherit_input_tags,
     metadata_routing,
     private_columns,
     requested,
-    score_rows,
     without_groups,
 )
 from fairpriv_sklearn.postprocessing._queries import (
@@ -61,9 +61,6 @@ from fairpriv_sklearn.postprocessing._queries import (
     MarginCounts,
     SoftCounts,
 )
-
-# How far the sum of a row's probabilities may be from one: single precision passes.
-SUM_TOLERANCE = 1e-3
 
 # A group of fewer calibration rows than this over epsilon is treated as pooled.
 SMALLEST_GROUP = 50
@@ -872,43 +869,10 @@ class DP2DPClassifier(
         self, estimator, X, metadata, *, private, classes=None, what="classifier"
     ) -> np.ndarray:
         """Probabilities of a wrapped classifier, one column per public class."""
-        method = self._base_method
         classes = self.classes_.tolist() if classes is None else classes
-        scores = score_rows(self, estimator, method, X, metadata, private=private)
-        seen = np.asarray(estimator.classes_).tolist()
-        if not len(scores):
-            return np.empty((0, len(classes)))
-        if scores.ndim != 2 or scores.shape[1] != len(seen):
-            raise ValueError(
-                f"predict_proba of the wrapped {what} must return one column per "
-                f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
-            )
-        scores = scores.astype(np.float64, copy=False)
-        # NaN fails both comparisons.
-        sums = scores @ np.ones(len(seen))
-        close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
-            (scores >= -SUM_TOLERANCE).all(axis=1)
+        return class_probabilities(
+            self, estimator, X, metadata, classes, private=private, what=what
         )
-        if private:
-            # No refusal here may depend on a row: it counts as undecided.
-            scores = np.where(close[:, None], scores, 1 / len(seen))
-        elif not close.all():
-            raise ValueError(
-                f"predict_proba of the wrapped {what} must return non-negative "
-                "numbers that sum to one in each row."
-            )
-        if seen == classes:
-            return scores
-        columns = {label: column for column, label in enumerate(classes)}
-        unknown = [label for label in seen if label not in columns]
-        if unknown:
-            raise ValueError(
-                f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
-                f"in classes={list(columns)!r}."
-            )
-        aligned = np.zeros((len(scores), len(columns)))
-        aligned[:, [columns[label] for label in seen]] = scores
-        return aligned
 
     def _scores(self, caller, X, sensitive_features):
         """Probabilities, groups (or their shares) and the model's columns of rows."""

@@ -427,7 +427,7 @@ def check_not_blind(meta) -> None:
                 f"{name} is for blind=True: with blind=False the group itself is read "
                 "at prediction."
             )
-    if meta.reach_size > 0:
+    if getattr(meta, "reach_size", 0) > 0:
         raise ValueError("reach_size is for blind=True.")
 
 
@@ -482,3 +482,52 @@ def without_groups(meta, requests):
             if hasattr(requests, method):
                 getattr(requests, method).requests.pop("sensitive_features", None)
     return requests
+
+
+# How far the sum of a row's probabilities may be from one: single precision passes.
+SUM_TOLERANCE = 1e-3
+
+
+def class_probabilities(
+    meta, estimator, X, metadata, classes: list, *, private: bool, what="classifier"
+) -> np.ndarray:
+    """Probabilities of a wrapped classifier, one column per public class.
+
+    Among private rows an answer that is no distribution is undecided, in silence.
+    """
+    method = "predict_proba"
+    scores = score_rows(meta, estimator, method, X, metadata, private=private)
+    seen = np.asarray(estimator.classes_).tolist()
+    if not len(scores):
+        return np.empty((0, len(classes)))
+    if scores.ndim != 2 or scores.shape[1] != len(seen):
+        raise ValueError(
+            f"predict_proba of the wrapped {what} must return one column per "
+            f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
+        )
+    scores = scores.astype(np.float64, copy=False)
+    # NaN fails both comparisons.
+    sums = scores @ np.ones(len(seen))
+    close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
+        (scores >= -SUM_TOLERANCE).all(axis=1)
+    )
+    if private:
+        # No refusal here may depend on a row: it counts as undecided.
+        scores = np.where(close[:, None], scores, 1 / len(seen))
+    elif not close.all():
+        raise ValueError(
+            f"predict_proba of the wrapped {what} must return non-negative "
+            "numbers that sum to one in each row."
+        )
+    if seen == classes:
+        return scores
+    columns = {label: column for column, label in enumerate(classes)}
+    unknown = [label for label in seen if label not in columns]
+    if unknown:
+        raise ValueError(
+            f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
+            f"in classes={list(columns)!r}."
+        )
+    aligned = np.zeros((len(scores), len(columns)))
+    aligned[:, [columns[label] for label in seen]] = scores
+    return aligned

@@ -22,7 +22,7 @@ class ScoreCounts(Query):
     """Counts of the scores per column, group and bin."""
 
     name = "counts"
-    theorem = "fair_regression:score_counts"
+    theorem = "user_guide/fair_regression:score_counts"
     norm = "l1"
 
     bounds: tuple  # one pair per column
@@ -71,7 +71,7 @@ class DistinctScores(Query):
     """
 
     name = "distinct"
-    theorem = "fair_regression:distinct_scores"
+    theorem = "user_guide/fair_regression:distinct_scores"
     norm = "l1"
 
     bounds: tuple
@@ -99,7 +99,7 @@ class MarginCounts(Query):
     """
 
     name = "soft_counts"
-    theorem = "dp2dp:soft_counts"
+    theorem = "user_guide/dp2dp:soft_counts"
 
     n_groups: int
     smoothing: float
@@ -138,7 +138,7 @@ class SoftCounts(Query):
     """
 
     name = "soft_counts"
-    theorem = "dp2dp:soft_counts"
+    theorem = "user_guide/dp2dp:soft_counts"
 
     n_conditions: int
     n_groups: int
@@ -182,7 +182,7 @@ class CellCounts(Query):
     shape: tuple
     name: str = "cells"
     norm: str = "l1"
-    theorem: str = "dp2dp:cell_counts"
+    theorem: str = "user_guide/dp2dp:cell_counts"
     n_tables: int = 1
 
     @property

@@ -1,0 +1,137 @@
+r"""Repair of predicted numbers without the group at prediction.
+
+One noisy table of counts, true group by region of the estimated group shares by bin of
+the prediction, tells what the rule needs: how the groups' predictions are distributed,
+and which group a prediction belongs to in which region. The most accurate rule of
+prediction and region whose answers have the same distribution in all groups, up to a
+tolerance in Kolmogorov-Smirnov distance, is then a linear program over levels (compare
+V. Divol and S. Gaucher 2024 for the rule without noise). Between the levels the answer
+is interpolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+
+# Bins of the prediction, and regions of two groups' shares.
+BINS = 16
+REGIONS = 8
+# Parts of a bin that move on their own, and levels of the answer.
+PARTS = 2
+LEVELS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LevelMaps:
+    """One increasing map of the predictions per region, on the unit interval.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_points,)
+    values : ndarray of shape (n_regions, n_points)
+    """
+
+    points: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, scores: np.ndarray, regions: np.ndarray) -> np.ndarray:
+        mapped = np.empty(len(scores))
+        for region, values in enumerate(self.values):
+            rows = np.flatnonzero(regions == region)
+            mapped[rows] = np.interp(scores[rows], self.points, values)
+        return mapped
+
+
+def estimate_masses(counts: np.ndarray, n, noise_variance: float) -> np.ndarray:
+    """Estimate the masses of the cells from noisy counts.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_groups, n_regions, n_bins)
+    n : float or None
+        Number of rows if it is public.
+    noise_variance : float
+
+    Returns
+    -------
+    masses : ndarray of the same shape
+        Positive, summing to one. Group by region is a smooth share of the pooled
+        distribution of predictions (`_histogram.smooth_estimate`).
+    """
+    n_groups, n_regions, n_bins = counts.shape
+    rows = counts.reshape(n_groups * n_regions, n_bins)
+    pmfs, weights = smooth_estimate(rows, n=n, noise_variance=max(noise_variance, 1.0))
+    return (weights[:, None] * pmfs).reshape(counts.shape)
+
+
+def largest_gap(masses: np.ndarray) -> float:
+    """Kolmogorov-Smirnov distance between the groups' predictions as they are."""
+    of_group = masses.sum(axis=1)
+    cdfs = of_group.cumsum(axis=1) / of_group.sum(axis=1, keepdims=True)
+    return float(np.ptp(cdfs, axis=0).max())
+
+
+def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
+    r"""Find the least squared change whose answers agree between groups.
+
+    .. math::
+
+        \min_x \sum_{c,k} m_c (f_c - g_k)^2 x_{c,k} \quad \text{such that} \quad
+        \Big|\sum_{k \le l} \sum_c m_{s,c} x_{c,k} - Q_l\Big| \le \alpha / 2
+        \text{ for all } s, l
+
+    over cells c of region and prediction f, and levels g.
+    """
+    n_groups, n_regions, n_bins = masses.shape
+    fine = np.repeat(masses, PARTS, axis=2) / PARTS
+    n_points = n_bins * PARTS
+    points = (np.arange(n_points) + 0.5) / n_points
+    if tolerance >= 1:
+        ends = np.concatenate([[0.0], points, [1.0]])
+        return LevelMaps(ends, np.tile(ends, (n_regions, 1)))
+    levels = (np.arange(LEVELS) + 0.5) / LEVELS
+    cells = fine.reshape(n_groups, -1)
+    mass = cells.sum(axis=0)
+    place = np.tile(points, n_regions)
+    shares = cells / cells.sum(axis=1, keepdims=True)
+    n_cells, n_rates = len(mass), n_groups * LEVELS
+    n_moves = n_cells * LEVELS
+
+    whole = sparse.kron(sparse.eye_array(n_cells), np.ones((1, LEVELS)))
+    rates = sparse.kron(sparse.csr_array(shares), sparse.eye_array(LEVELS))
+    nothing = sparse.csr_array((n_cells, n_rates + LEVELS))
+    centre = sparse.csr_array((n_rates, LEVELS))
+    equal = sparse.vstack(
+        [
+            sparse.hstack([whole, nothing]),
+            sparse.hstack([rates, -sparse.eye_array(n_rates), centre]),
+        ]
+    )
+    sums = sparse.csr_array(np.tril(np.ones((LEVELS, LEVELS)))[:-1])
+    summed = sparse.kron(sparse.eye_array(n_groups), sums)
+    centres = sparse.vstack([sparse.eye_array(LEVELS - 1, LEVELS)] * n_groups)
+    free = sparse.csr_array((summed.shape[0], n_moves))
+    gap = sparse.hstack([free, summed, -centres])
+    cost = 1e3 * mass[:, None] * (place[:, None] - levels) ** 2 / mass.sum()
+    solution = linprog(
+        np.concatenate([cost.ravel(), np.zeros(n_rates + LEVELS)]),
+        A_ub=sparse.csr_array(sparse.vstack([gap, -gap])),
+        b_ub=np.full(2 * gap.shape[0], tolerance / 2),
+        A_eq=sparse.csr_array(equal),
+        b_eq=np.concatenate([np.ones(n_cells), np.zeros(n_rates)]),
+        bounds=(0, None),
+        method="highs",
+    )
+    moves = np.maximum(solution.x[:n_moves].reshape(n_cells, LEVELS), 0)
+    means = (moves @ levels / moves.sum(axis=1)).reshape(n_regions, n_points)
+    # Rounding of the solver apart they rise already, by the optimality of transport
+    # within a region; a hair of slope keeps different predictions apart.
+    means = np.maximum.accumulate(means, axis=1)
+    means = (1 - 1e-3) * means + 1e-3 * points
+    return LevelMaps(points, means)
