@@ -31,6 +31,7 @@ from fairpriv_sklearn.accounting import (
     PureEvent,
     calibrate_gaussian,
     compose_epsilon,
+    gaussian_mu,
 )
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import (
@@ -700,7 +701,11 @@ def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
     source = noise_source(0)
     pipe = Pipeline([("a", logistic()), ("b", logistic())])
     first = candidates.candidate(pipe, {}, share, source, {})
-    assert first["a"].epsilon == first["b"].epsilon == 1.0
+    assert first["a"].epsilon == first["b"].epsilon
+    # What Gaussian steps side by side compose to is exact, and less than their sum.
+    assert 1.0 < first["a"].epsilon < 2.0
+    both = [GaussianEvent(gaussian_mu(s.epsilon, s.delta), 0) for _, s in first.steps]
+    assert 0.999 * 2.0 <= compose_epsilon(both, 1e-5) <= 2.0
     assert candidates.expected_kind(pipe) == "approximate"
     nested = DP2DPClassifier(logistic())
     inside = candidates.candidate(nested, {}, share, source, {"groups": [0, 1]})

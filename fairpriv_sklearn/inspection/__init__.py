@@ -7,10 +7,12 @@ styles and markers change together, so that a picture can be read in grey.
 
 from fairpriv_sklearn.inspection._distribution import GroupDistributionDisplay
 from fairpriv_sklearn.inspection._profile import PrivacyProfileDisplay
+from fairpriv_sklearn.inspection._shapes import AdditiveShapesDisplay
 from fairpriv_sklearn.inspection._tradeoff import TradeoffDisplay
 from fairpriv_sklearn.inspection._transport import TransportDisplay
 
 __all__ = [
+    "AdditiveShapesDisplay",
     "GroupDistributionDisplay",
     "PrivacyProfileDisplay",
     "TradeoffDisplay",

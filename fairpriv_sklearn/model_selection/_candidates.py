@@ -33,6 +33,7 @@ from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.metrics._scorer import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.privacy import PrivacyGuarantee, guarantee_of
+from fairpriv_sklearn.privacy._with_budget import budget_of_steps
 
 # Where the numbers of a fit break down the candidate fails, and nobody is told. Other
 # errors are about parameters, or say that the table is outside the domain.
@@ -176,25 +177,26 @@ def candidate(
 ) -> BaseEstimator:
     """Return an unfitted candidate with its share of the budget.
 
-    A step inside another one works on other rows, by a coin, and gets the same share;
-    steps side by side divide it. An epsilon that the candidate itself names is lowered
-    to its share. Steps that have no list of groups or classes get the `public` ones.
+    Steps divide it as :func:`~fairpriv_sklearn.privacy.with_budget` says. An epsilon
+    that the candidate itself names is lowered to its share. Steps that have no list of
+    groups or classes get the `public` ones.
     """
     chosen = clone(estimator).set_params(**clone(params, safe=False))
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
     refuse_spreading(chosen, "The estimator of the search")
     steps = private_steps(chosen)
-    n_shares = max(1, len(_outermost(steps)))
+    budgets = _budgets(chosen, steps, share)
     settings = {}
     for path, step in steps.items():
         names = step.get_params(deep=False)
-        epsilon = share.epsilon / n_shares
+        own = names["epsilon"], names.get("delta")  # inside a declared guarantee
+        epsilon, delta = budgets.get(path, own)
         if f"{path}epsilon" in params and isinstance(names["epsilon"], Real):
             epsilon = min(epsilon, names["epsilon"])
         values = {
             "epsilon": epsilon,
-            "delta": share.delta / n_shares,
+            "delta": delta or names.get("delta"),
             "ledger": None,
             "verbose": 0,
             "random_state": None if source.is_secure else _seed(source),
@@ -206,6 +208,16 @@ def candidate(
     chosen.set_params(**settings)
     _forget_callbacks(chosen)
     return chosen
+
+
+def _budgets(chosen, steps: dict, share: FitShare) -> dict:
+    """Budget of every step: all of it for one, and else what composes to it."""
+    outer = _outermost(steps)
+    if len(outer) == 1 or not share.delta:
+        epsilon, delta = share.epsilon / max(1, len(outer)), share.delta
+        return dict.fromkeys(steps, (epsilon, delta))
+    shared = budget_of_steps(chosen, share.epsilon, share.delta)
+    return {f"{path}__" if path else "": budget for path, budget in shared.items()}
 
 
 def _seed(source: NoiseSource) -> int:

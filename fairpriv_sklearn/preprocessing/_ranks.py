@@ -18,7 +18,6 @@ _N_QUANTILES = 32
 # No cell sets more than a tenth of the edges, nor a quarter of the ranks.
 _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
 _TABLE = 1024  # intervals on which the basis is interpolated
-_LENGTHS, _GRID = (0.2, 0.04), 64
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
 
 
@@ -170,22 +169,23 @@ def n_coordinates(n_columns: int) -> int:
 def rank_basis(n_coordinates: int) -> NDArray[np.float64]:
     r"""Smooth functions of a rank, on a fine grid of ranks.
 
-    The rows of :math:`K_{mm}^{-1/2} K_m(u)`, rotated to the eigenvectors of
-    :math:`K_{mm}` and cut to the largest eigenvalues, and scaled so that the longest
-    has norm 1. K is half a wide and half a narrow squared exponential.
+    .. math:: \phi_k(u) = a_k \cos(\pi k u), \qquad a_k \propto 1 / k, \quad
+        \sum_k a_k^2 = 1
+
+    so that no row is longer than 1. They are the eigenfunctions of the kernel
+    :math:`\sum_k a_k^2 \cos(\pi k u) \cos(\pi k v)`: weights of equal size, or
+    equal noise in each, make a function of one derivative, and the constant is left
+    to the intercept.
 
     Returns
     -------
     table : ndarray of shape (1025, n_coordinates)
     """
-    grid = (np.arange(_GRID) + 0.5) / _GRID
-    values, vectors = np.linalg.eigh(_kernel(grid, grid))
-    largest = np.argsort(-values)[:n_coordinates]
     ranks = np.linspace(0.0, 1.0, _TABLE + 1)
-    # The sign of an eigenvector is the library's choice; this one is ours.
-    vectors = vectors[:, largest] * np.sign(vectors[-1, largest])
-    table = _kernel(ranks, grid) @ vectors / np.sqrt(values[largest])
-    table /= np.linalg.norm(table, axis=1).max()
+    frequencies = np.arange(1.0, n_coordinates + 1)
+    amplitudes = 1 / frequencies
+    amplitudes /= np.linalg.norm(amplitudes) * (1 + 1e-12)
+    table = np.cos(np.pi * ranks[:, None] * frequencies) * amplitudes
     table.setflags(write=False)
     return table
 
@@ -199,11 +199,6 @@ def smooth(ranks, table) -> NDArray[np.float64]:
     left = np.minimum(scaled.astype(np.intp), len(table) - 2)
     weight = (scaled - left)[:, None]
     return table[left] * (1.0 - weight) + table[left + 1] * weight
-
-
-def _kernel(a, b) -> NDArray[np.float64]:
-    gaps = (a[:, None] - b[None, :]) ** 2
-    return sum(0.5 * np.exp(-gaps / (2 * length**2)) for length in _LENGTHS)
 
 
 def _above(value: float) -> float:

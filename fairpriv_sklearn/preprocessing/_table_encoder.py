@@ -18,7 +18,14 @@ from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing._cells import Cells, TableReader, as_table, key_of
+from fairpriv_sklearn.preprocessing._cells import (
+    DATE,
+    NUMBER,
+    Cells,
+    TableReader,
+    as_table,
+    key_of,
+)
 from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
@@ -53,9 +60,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     A number with rank u in its column becomes the smooth functions
 
-    .. math:: \phi(u) = K_{mm}^{-1/2} K_m(u), \qquad \|\phi(u)\| \le 1,
+    .. math:: \phi_k(u) = a_k \cos(\pi k u), \quad a_k \propto 1 / k, \qquad
+        \|\phi(u)\| \le \textstyle\sum_k a_k^2 = 1,
 
-    of which a linear model makes any smooth curve; a category becomes an indicator.
+    of which a linear model makes any smooth curve, and smooth noise; a category becomes
+    an indicator.
     Every row is scaled to norm at most 1, which `data_norm_` says, so that a model
     needs no bounds.
 
@@ -277,6 +286,30 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             if seen is not None and list(input_features) != list(seen):
                 raise ValueError("input_features is not equal to feature_names_in_")
         return np.asarray(self._feature_names, dtype=object)
+
+    def shape_points(self, name, n_points=201):
+        """Values of one column, and what they become: for pictures of a model.
+
+        Parameters
+        ----------
+        name : str
+            A column that is used.
+        n_points : int, default=201
+            For a number.
+
+        Returns
+        -------
+        values : ndarray of shape (n_values,)
+            Numbers between the learnt ends, or names of categories.
+        rows : ndarray of shape (n_values, n_features_out_of_the_column)
+        """
+        check_is_fitted(self)
+        column = next(one for one in self._columns if one.name == name)
+        values, cells = column.points(n_points)
+        scale = _SLACK / math.sqrt(len(self._columns))
+        rows = np.zeros((len(values), len(column.feature_names())))
+        column.encode(cells, rows, scale)
+        return values, rows
 
     def __sklearn_tags__(self):
         """Tags: cells may be text or missing."""
@@ -612,6 +645,13 @@ class NumberColumn:
         names = [f"{self.name}_rank{i}" for i in range(self.width)]
         return names + [f"{self.name}: missing"] * self.has_flag
 
+    def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
+        """Values between the learnt ends, as cells too."""
+        low, high = self.rank_map.inverse([0.01, 0.99])
+        values = np.linspace(low, high, n_points)
+        kind = DATE if self.kind == "date" else NUMBER
+        return values, Cells(np.full(n_points, kind, dtype=np.int8), values)
+
     def encode(self, cells: Cells, out, scale: float) -> None:
         """Write the columns of some cells."""
         cells = without_missing_values(cells, self.missing_values)
@@ -647,6 +687,11 @@ class CategoryColumn:
         names = [f"{self.name}_{label}" for label in self.labels]
         names += [f"{self.name}: other"] * self.has_other
         return names + [f"{self.name}: missing"] * self.has_flag
+
+    def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
+        """The categories, as cells too; the text of none of them is a cell."""
+        listed = TableReader.of(np.array([[key] for key in self.keys], dtype=object))
+        return np.array(self.labels, dtype=object), listed.cells(0)
 
     def encode(self, cells: Cells, out, scale: float) -> None:
         """Write the columns of some cells."""

@@ -1,0 +1,166 @@
+"""What an additive model makes of each column of a table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from fairpriv_sklearn.inspection._style import new_axes, style
+
+_POINTS = 201
+
+
+class AdditiveShapesDisplay:
+    """Contribution of each column to the score of a linear model on an encoded table.
+
+    Parameters
+    ----------
+    names : list of str
+        Columns of the table.
+    values : list of array-like
+        Where each curve is drawn: numbers, or names of categories.
+    contributions : list of ndarray
+        Contribution of the column at its values, in units of the score, less its mean
+        over them.
+    errors : list of ndarray, default=None
+        Standard deviations that the noise of the model gives the contributions.
+
+    Attributes
+    ----------
+    axes_ : ndarray of Axes
+    figure_ : Figure
+
+    Notes
+    -----
+    Everything drawn follows from what the encoder and the model released: it costs no
+    further budget. A number is drawn between its lowest and highest learnt quantile.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.inspection import AdditiveShapesDisplay
+    >>> display = AdditiveShapesDisplay(
+    ...     names=["age"], values=[[20, 40]], contributions=[[-1.0, 1.0]]
+    ... )
+    >>> display.names
+    ['age']
+    """
+
+    def __init__(self, *, names, values, contributions, errors=None):
+        self.names = list(names)
+        self.values = values
+        self.contributions = contributions
+        self.errors = errors
+
+    @classmethod
+    def from_estimator(cls, estimator, *, columns=None, output=0, ax=None, **kwargs):
+        """Compute the curves of a fitted pipeline and draw them.
+
+        Parameters
+        ----------
+        estimator : Pipeline
+            A fitted :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` and a
+            fitted linear model.
+        columns : list of str, default=None
+            Which columns. None: all that the encoder uses.
+        output : int, default=0
+            Which output of a model with several classes.
+        ax : array of Axes, default=None
+            One for each column; None makes a figure.
+        **kwargs : dict
+            For matplotlib's `plot`.
+
+        Returns
+        -------
+        display : AdditiveShapesDisplay
+        """
+        if not (isinstance(estimator, Pipeline) and len(estimator.steps) == 2):
+            raise ValueError(
+                "estimator must be a pipeline of a table encoder and a linear model."
+            )
+        encoder, model = estimator[0], estimator[-1]
+        if not hasattr(encoder, "shape_points"):
+            raise ValueError(
+                "The first step must be a DPTableEncoder, got "
+                f"{type(encoder).__name__}."
+            )
+        check_is_fitted(model)
+        coef = np.atleast_2d(model.coef_)[output]
+        covariance = getattr(model, "coef_covariance_", None)
+        chosen = list(encoder.feature_slices_) if columns is None else list(columns)
+        names, values, curves, errors = [], [], [], []
+        for name in chosen:
+            if name not in encoder.feature_slices_:
+                raise ValueError(f"columns names {name!r}, which the encoder left out.")
+            where, rows = encoder.shape_points(name, _POINTS)
+            at = encoder.feature_slices_[name]
+            centred = rows - rows.mean(axis=0)
+            names.append(name)
+            values.append(where)
+            curves.append(centred @ coef[at])
+            if covariance is not None:
+                part = np.asarray(covariance)[at, at]
+                errors.append(np.sqrt(np.einsum("ij,jk,ik->i", centred, part, centred)))
+        display = cls(
+            names=names, values=values, contributions=curves, errors=errors or None
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, *, ax=None, level=0.95, **kwargs):
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : array of Axes, default=None
+            One for each column; None makes a figure.
+        level : float, default=0.95
+            Coverage of the bands at each point, where the noise is known.
+        **kwargs : dict
+            For matplotlib's `plot`.
+
+        Returns
+        -------
+        self : object
+        """
+        from scipy.stats import norm
+
+        if ax is None:
+            from fairpriv_sklearn.inspection._style import _pyplot
+
+            n_columns = min(4, len(self.names))
+            n_rows = math.ceil(len(self.names) / n_columns)
+            figure, grid = _pyplot().subplots(
+                n_rows,
+                n_columns,
+                figsize=(3.2 * n_columns, 2.6 * n_rows),
+                sharey=True,
+                squeeze=False,
+                layout="constrained",
+            )
+            axes = grid.ravel()
+            for spare in axes[len(self.names) :]:
+                spare.set_axis_off()
+        else:
+            axes, figure = new_axes(ax, len(self.names))
+        width = norm.ppf(0.5 + level / 2)
+        for i, name in enumerate(self.names):
+            look = style(0, 0, kwargs) | {"marker": "", **kwargs}
+            where, curve = self.values[i], np.asarray(self.contributions[i])
+            error = None if self.errors is None else width * self.errors[i]
+            if len(where) and isinstance(where[0], str):
+                places = np.arange(len(where))
+                axes[i].bar(places, curve, yerr=error, color=look["color"])
+                axes[i].set_xticks(places, where, rotation=45, ha="right")
+            else:
+                axes[i].plot(where, curve, **look)
+                if error is not None:
+                    axes[i].fill_between(
+                        where, curve - error, curve + error, alpha=0.25,
+                        color=look["color"],
+                    )  # fmt: skip
+            axes[i].set_xlabel(name)
+        axes[0].set_ylabel("contribution to the score")
+        self.axes_, self.figure_ = axes[: len(self.names)], figure
+        return self
