@@ -200,6 +200,7 @@ def test_edges_stay_in_the_public_range(bounds):
 def test_many_numbers_get_few_coordinates():
     widths = [n_coordinates(n) for n in (1, 16, 30, 100, 1000)]
     assert widths == [24, 24, 13, 4, 4]
+    assert [n_coordinates(6, s) for s in (10, 800, 1e4)] == [4, 8, 24]
 
 
 # -- counts at the wall ----------------------------------------------------------------
@@ -540,11 +541,11 @@ def test_batches_and_resumed_fits_are_the_fit_of_the_table(tmp_path):
         pass
 
     class Dies(DPTableEncoder):
-        def _publish(self, drafts):
+        def _publish(self, *args):
             if Dies.alive:
                 Dies.alive = False
                 raise Killed
-            super()._publish(drafts)
+            super()._publish(*args)
 
     Dies.alive = True
     ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)

@@ -6,6 +6,7 @@ every value by itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ _N_QUANTILES = 32
 _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
 _TABLE = 1024  # intervals on which the basis is interpolated
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
+_SIGNAL_PER_COORDINATE = 100.0
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -159,10 +161,19 @@ class RankMap:
         return edges, cdf
 
 
-def n_coordinates(n_columns: int) -> int:
-    """How many coordinates a number gets in a table with so many numbers."""
-    share = _ALL_COORDINATES // max(1, n_columns)
-    return min(_MAX_COORDINATES, max(_MIN_COORDINATES, share))
+def n_coordinates(n_columns: int, signal: float = math.inf) -> int:
+    """How many coordinates a number gets: few in wide tables, and where noise reigns.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of numbers in the table.
+    signal : float, default=inf
+        Number of records times the Gaussian parameter of the encoder.
+    """
+    most = min(_MAX_COORDINATES, signal / _SIGNAL_PER_COORDINATE)
+    most = min(most, _ALL_COORDINATES / max(1, n_columns))
+    return max(_MIN_COORDINATES, int(most))
 
 
 @lru_cache(maxsize=32)

@@ -97,8 +97,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     handle_unknown : {"other", "ignore"}, default="other"
         Whether a category outside the list gets an indicator of its own or none.
     n_coordinates : int, default=None
-        Columns that a number becomes. None: 24, and fewer with more than 16 numbers, at
-        least 4.
+        Columns that a number becomes. None: 24; fewer, at least 4, with more than 16
+        numbers, or where records and budget are few.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables are neighbours.
     ledger : PrivacyLedger, default=None
@@ -234,7 +234,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         learnt = self._count(wall, rows, [c for c in counted if c.is_used])
         columns = [learnt.get(c.position, c) for c in columns if c.is_used]
 
-        self._publish(columns)
+        self._publish(columns, self._signal(rows))
         self.privacy_ = wall.guarantee()
         return self
 
@@ -435,11 +435,19 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return max(1.0, float(np.mean([seen.sum() for seen in counts])))
 
     # -- what is public ----------------------------------------------------------------
-    def _publish(self, drafts) -> None:
-        self.__dict__.pop("_total", None)
+    def _signal(self, rows) -> float:
+        """Records times the Gaussian parameter: public, or released."""
+        n_records = self.__dict__.pop("_total", None)
+        if self.neighboring == "replace_one":
+            n_records = rows.n_rows
+        if n_records is None:
+            return math.inf
+        return n_records * calibrate_gaussian(self.epsilon, self.delta)
+
+    def _publish(self, drafts, signal) -> None:
         drafts = [draft.with_ranks() for draft in drafts]
         n_numbers = sum(draft.rank_map is not None for draft in drafts)
-        width = self.n_coordinates or n_coordinates(n_numbers)
+        width = self.n_coordinates or n_coordinates(n_numbers, signal)
         columns = [draft.finished(int(width), self.handle_unknown) for draft in drafts]
         self._columns = columns
         self._feature_names: list[str] = []
