@@ -24,6 +24,7 @@ from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from fairpriv_sklearn._purity import RowPureMixin
 from fairpriv_sklearn.accounting import MaximumEvent, PureEvent
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -34,7 +35,6 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, privacy_re
 from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
 from fairpriv_sklearn.privacy._steps import (
     expected_guarantee,
-    is_row_pure,
     kept,
     surely_uncovered,
 )
@@ -184,15 +184,14 @@ def test_a_stack_of_fitted_models_pays_for_the_last():
 # --- answers that are functions of their row ------------------------------------------
 
 
-class Repair(TransformerMixin, BaseEstimator):
+class Repair(RowPureMixin, TransformerMixin, BaseEstimator):
     """Stands for a repair whose answers are spread over identical rows, or not."""
 
     def __init__(self, pure=True):
         self.pure = pure
 
-    @property
-    def __fairpriv_row_pure__(self):
-        return self.pure
+    def _spreads(self):
+        return not self.pure
 
     def fit(self, X, y=None):
         self.privacy_ = PrivacyGuarantee(0.5, 0.0, "replace_one", "repair")
@@ -216,17 +215,11 @@ class Repair(TransformerMixin, BaseEstimator):
 )
 def test_a_frozen_repair_before_a_private_step_has_to_be_pure(pure, wrap):
     step = wrap(Repair(pure).fit(X))
-    assert is_row_pure(step) is pure
     model = make_pipeline(step, line())
     for guarantee in (expected_guarantee(model), privacy_report(fit(model)).guarantee):
         assert (guarantee.epsilon < math.inf) == pure
     alone = privacy_report(step.fit(X, TARGET)).guarantee  # it may answer the public
     assert alone.epsilon == 0.5
-
-
-def test_a_function_around_an_impure_object_is_impure():
-    assert not is_row_pure(FunctionTransformer(Repair(False).transform))
-    assert is_row_pure(FunctionTransformer(np.sqrt))
 
 
 # --- before the fit -------------------------------------------------------------------

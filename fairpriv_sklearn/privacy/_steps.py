@@ -14,6 +14,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
+from fairpriv_sklearn._purity import spreads
+
 from ..accounting import PrivacyEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
@@ -176,31 +178,6 @@ def _works_by_row(function) -> bool:
     name = getattr(function, "__name__", "")
     library = any(getattr(home, name, None) is function for home in (np, special))
     return isinstance(function, np.ufunc) and library
-
-
-def is_row_pure(estimator) -> bool:
-    """Whether every answer of a fitted estimator is a function of its row alone.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Containers and wrappers are looked into. What says nothing is taken as pure.
-
-    Returns
-    -------
-    bool
-    """
-    if isinstance(estimator, FrozenEstimator):
-        return is_row_pure(estimator.estimator)
-    said = getattr(estimator, ROW_PURE, None)
-    if said is not None:
-        return bool(said() if callable(said) else said)
-    fitted = any(name.endswith("_") for name in getattr(estimator, "__dict__", ()))
-    inner = [step for _, step in _parts(estimator, fitted) or ()]
-    function = getattr(estimator, "func", None)
-    if isinstance(estimator, FunctionTransformer) and hasattr(function, "__self__"):
-        inner.append(function.__self__)
-    return all(is_row_pure(one) for one in inner)
 
 
 def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
@@ -501,7 +478,7 @@ def _with_spreading(estimators: list, several: list[list[Found]]) -> list[list[F
     for i, estimator in enumerate(estimators[:-1]):
         later = [one for steps in several[i + 1 :] for one in steps]
         fed = any(one.step.guarantee is not None and not one.frozen for one in later)
-        if fed and _holds_frozen(estimator) and not is_row_pure(estimator):
+        if fed and _holds_frozen(estimator) and spreads(estimator):
             several[i] = [
                 replace(
                     one, step=replace(one.step, status="uncovered", fix=_SPREAD_FIX)
