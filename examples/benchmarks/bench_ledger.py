@@ -1,0 +1,104 @@
+"""Ledger: what a spend costs, in time and bytes, from the first to the 10,000th.
+
+Three kinds of guarantees, in memory and in a file. The cap is chosen so that 10,000
+spends use it up to a twentieth: composing is needed all the way.
+"""
+
+import argparse
+import os
+import platform
+import sqlite3
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    MaximumEvent,
+    PureEvent,
+    WithoutReplacementGaussianEvent,
+)
+from fairpriv_sklearn.accounting import _composition as accounting
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, _composition
+from fairpriv_sklearn.privacy._composition import Composition
+
+DELTA = 1e-5
+KINDS = {
+    "post-processor (maximum)": MaximumEvent(
+        [GaussianEvent(0.02, 100)], [PureEvent(0.01)]
+    ),
+    "close maximum": MaximumEvent([GaussianEvent(0.01, 100)], [PureEvent(0.01)]),
+    "discrete Laplace (pure)": PureEvent(0.01),
+    "full batch (Gaussian)": GaussianEvent(0.01, 100),
+    "batches (sampled)": WithoutReplacementGaussianEvent(0.01, 5.0, 10, 100),
+}
+
+
+def cap_for(event, n_spends: int) -> float:
+    """A cap of which `n_spends` of the event take 95 per cent."""
+    one = Composition("replace_one").add([event], "replace_one")
+    splits = tuple((pair, n_spends * count) for pair, count in one.splits)
+    total = Composition("replace_one", one.plain.times(n_spends), splits)
+    return total.epsilon_at(DELTA) / 0.95
+
+
+def measure(event, path, n_spends: int):
+    fit = PrivacyGuarantee.from_events(
+        [event], delta=DELTA, neighboring="replace_one", mechanism="a fit"
+    )
+    ledger = PrivacyLedger(cap_for(event, n_spends), DELTA, path)
+    milliseconds, sizes = [], []
+    for _ in range(n_spends):
+        start = time.perf_counter()
+        ledger.spend(fit)
+        milliseconds.append(1e3 * (time.perf_counter() - start))
+        if path is not None and len(milliseconds) % (n_spends // 2) == 0:
+            sizes.append(os.path.getsize(path))
+    # The cap was a total too: forget it, so that the first call composes.
+    for cached in (_composition._largest_epsilon, accounting._epsilon_of):
+        cached.cache_clear()
+    totals = []
+    for _ in range(2):
+        start = time.perf_counter()
+        ledger.total()
+        totals.append(1e3 * (time.perf_counter() - start))
+    return milliseconds, sizes, totals
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--spends", type=int, default=10_000)
+    parser.add_argument("--file-spends", type=int, default=10_000)
+    options = parser.parse_args()
+    print(
+        f"bench_ledger.py --spends {options.spends} --file-spends {options.file_spends}"
+    )
+    versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    print(f"{versions}, {platform.system()}, {os.cpu_count()} cores")
+    print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
+    print(
+        "milliseconds a spend: median of the first 100, of the last 100 (their means);"
+    )
+    print("total(): first and second call; file: bytes a spend, first half and second")
+    for where in ("memory", "file"):
+        for name, event in KINDS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                path = None if where == "memory" else str(Path(folder) / "ledger")
+                n = options.spends if path is None else options.file_spends
+                times, sizes, totals = measure(event, path, n)
+            first, last = times[:100], times[-100:]
+            line = (
+                f"{where:7}{name:26}"
+                f"{statistics.median(first):8.3f}{statistics.median(last):8.3f}"
+                f" ({statistics.fmean(first):.3f}, {statistics.fmean(last):.3f})"
+                f"  total() {totals[0]:.1f}, {totals[1]:.3f} ms"
+            )
+            if sizes:
+                half = n // 2
+                line += f"  {sizes[0] / half:.0f}, {(sizes[1] - sizes[0]) / half:.0f} B"
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
