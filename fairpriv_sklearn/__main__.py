@@ -67,10 +67,11 @@ def parser() -> argparse.ArgumentParser:
     add("--delta", type=float, default=1e-5, help="failure chance (default: 1e-5)")
     add(
         "--fairness-tolerance",
-        type=float,
+        type=_tolerance,
         default=0.0,
         metavar="T",
-        help="difference between groups that is let pass, 0 to 1 (default: 0)",
+        help="difference between groups that is let pass, 0 to 1 (default: 0); "
+        "auto, for a number: what noise and sampling cannot tell from none",
     )
     add(
         "--constraint",
@@ -135,6 +136,10 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _tolerance(text: str):
+    return text if text == "auto" else float(text)
+
+
 def add_reading(parser) -> None:
     """The arguments that say how a file is written."""
     add = parser.add_argument
@@ -170,7 +175,7 @@ def parse(argv=None) -> argparse.Namespace:
         rules.error(f"--epsilon must lie in [0.0001, 10000], got {args.epsilon:g}")
     if not 0 < args.delta < 1:
         rules.error(f"--delta must lie between 0 and 1, got {args.delta:g}")
-    if not 0 <= args.fairness_tolerance <= 1:
+    if args.fairness_tolerance != "auto" and not 0 <= args.fairness_tolerance <= 1:
         rules.error(
             f"--fairness-tolerance must lie in [0, 1], got {args.fairness_tolerance:g}"
         )

@@ -130,7 +130,9 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         and not found[name].categories
     ]
     if dates:
-        table.left_out.append(columns_note(dates, "dates, or nothing in common"))
+        table.left_out.append(
+            columns_note(dates, "dates that no codebook declares, or empty")
+        )
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
     groups, labels = _groups(table, found, facts)

@@ -90,6 +90,8 @@ def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
     )
     from fairpriv_sklearn.postprocessing import DP2DPClassifier
 
+    if args.fairness_tolerance == "auto":
+        raise InputError("--fairness-tolerance auto belongs to a regression.")
     odds = args.constraint == "equalized_odds"
     measures = Measures(
         "error",
