@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -39,6 +39,7 @@ from fairpriv_sklearn.accounting import (
     GaussianEvent,
     MaximumEvent,
     PoissonGaussianEvent,
+    PrivacyEvent,
     PureEvent,
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
@@ -47,6 +48,7 @@ from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
+    PermuteAndFlip,
 )
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 from fairpriv_sklearn.privacy._guarantee import own_events
@@ -325,6 +327,28 @@ class Split:
         return (MaximumEvent(left, right),)
 
 
+@dataclass(frozen=True)
+class Combined:
+    """Lines whose total cost a theorem of its own states, such as repeat and select.
+
+    They are released at most as often as planned; how often may be secret.
+
+    Attributes
+    ----------
+    name : str
+    event : PrivacyEvent
+        What all of them cost together.
+    lines : tuple of Release
+    """
+
+    name: str
+    event: PrivacyEvent
+    lines: tuple
+
+    def events(self, neighboring: str) -> tuple:
+        return (self.event,)
+
+
 def _events(plan: Sequence, neighboring: str) -> tuple:
     """Events of a plan; Gaussian releases are merged, as they compose exactly."""
     squares, draws, others = [], 0, []
@@ -379,10 +403,12 @@ class PrivacyFilter:
 
     def __post_init__(self):
         self.plan = tuple(self.plan)
-        self._left = {
-            line.name: getattr(line, "times", 1) for line in _unique(self.plan)
-        }
-        self._lines = {line.name: line for line in self.plan}
+        combined = [line for line in self.plan if isinstance(line, Combined)]
+        inner = [line for one in combined for line in one.lines]
+        lines = [line for line in self.plan if not isinstance(line, Combined)] + inner
+        self._lines = {line.name: line for line in _unique(lines)}
+        self._left = {line.name: getattr(line, "times", 1) for line in lines}
+        self._at_most = {line.name for line in inner}
         self._reserved = False
         self._branches: list[PrivacyFilter] = []
 
@@ -431,7 +457,9 @@ class PrivacyFilter:
                 return
         self.ledger.spend(self.cost or self.planned, label=label)
 
-    def release(self, query: Query, rows: Rows, state=None, *, name=None) -> NDArray:
+    def release(
+        self, query: Query, rows: Rows, state=None, *, name=None, parameter=None
+    ) -> NDArray:
         """Release the value of `query` with the noise that the plan paid for.
 
         Parameters
@@ -443,14 +471,20 @@ class PrivacyFilter:
             Released numbers that the query depends on.
         name : str, default=None
             Line of the plan; the name of the query by default.
+        parameter : float, default=None
+            Where a theorem states the total (`Combined`), what it pays for this one.
         """
         line = self._take_line(query.name if name is None else name, Release)
+        if parameter is not None:
+            if line.name not in self._at_most:
+                raise PlanError(f"The parameter of {line.name!r} is in the plan.")
+            line = replace(line, parameter=parameter)
         self._check_reader(rows)
         if rows.n_rows > query.max_rows:
             raise ValueError(f"A table may have at most {query.max_rows} rows here.")
         if line.sampling is not None and line.parameter < math.inf:
             self._check_sample(line, rows)
-        mechanism = self.mechanism_of(query, name=line.name)
+        mechanism = self._mechanism(query, line)
         if query.n_coordinates > line.n_coordinates:
             raise PlanError(f"{line.name!r} releases more numbers than planned.")
 
@@ -536,9 +570,14 @@ class PrivacyFilter:
         counts, shown = json.loads(released.tobytes())
         return np.array(counts), {(column, key): count for column, key, count in shown}
 
-    def mechanism_of(self, query: Query, *, name=None):
+    def mechanism_of(self, query: Query, *, name=None, parameter=None):
         """The mechanism of a planned release: its noise is public."""
         line = self._lines[query.name if name is None else name]
+        if parameter is not None:
+            line = replace(line, parameter=parameter)
+        return self._mechanism(query, line)
+
+    def _mechanism(self, query: Query, line: Release):
         sensitivity = query.sensitivity(self.neighboring)
         if line.kind == "pure":
             if query.norm != "l1":
@@ -547,6 +586,29 @@ class PrivacyFilter:
         if query.norm != "l2":
             raise PlanError("Gaussian noise needs a sensitivity in l2.")
         return GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)
+
+    def choose(self, utilities, sensitivity: float, *, name: str, parameter) -> int:
+        """Choose an index of a large utility by permute-and-flip.
+
+        Parameters
+        ----------
+        utilities : sequence of float
+            Exact and private.
+        sensitivity : float
+            Largest change of one utility.
+        name : str
+            Line of the plan, of kind "selection", whose total a theorem states.
+        parameter : float
+            Epsilon of the choice.
+        """
+        line = self._take_line(name, Release)
+        if line.kind != "selection" or line.name not in self._at_most:
+            raise PlanError(f"{name!r} is not a selection.")
+        # Adding a record can only raise sums of scores that are not negative.
+        monotonic = self.neighboring == "add_remove"
+        mechanism = PermuteAndFlip(sensitivity, parameter, monotonic)
+        self.log.append((line.name, sensitivity, parameter))
+        return mechanism.release(utilities, self.noise)
 
     def scale(self, query: Query, *, name=None) -> float:
         """Public scale of the noise of a planned release (0 without noise)."""
@@ -627,7 +689,11 @@ class PrivacyFilter:
         return self.planned
 
     def _check_done(self) -> None:
-        missing = [name for name, times in self._left.items() if times]
+        missing = [
+            name
+            for name, times in self._left.items()
+            if times and name not in self._at_most
+        ]
         if missing:
             raise PlanError(f"Reserved and never released: {missing}.")
         for branch in self._branches:

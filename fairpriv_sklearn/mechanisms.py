@@ -613,6 +613,103 @@ class DiscreteLaplaceMechanism:
         return saturated + noise.reshape(counts.shape)
 
 
+@dataclass(frozen=True)
+class PermuteAndFlip:
+    r"""Choose an index with a large utility, exactly.
+
+    Candidates are visited in random order; one with utility u is taken with
+    probability :math:`\exp(\varepsilon (u - \max u) / (2 \Delta))` [1]_, without the 2
+    if a record can only raise all utilities or only lower them (`monotonic`).
+
+    .. rubric:: Privacy
+
+    Pure `epsilon`-DP if one record changes each utility by at most `sensitivity`. The
+    coins are exact: exponents are rational numbers, and a coin of probability
+    exp(-x) is tossed without computing it [2]_.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of one utility. Range: (0, inf).
+    epsilon : float
+        Range: (0, inf]; infinity takes the largest utility.
+    monotonic : bool, default=False
+
+    References
+    ----------
+    .. [1] R. McKenna, D. Sheldon, "Permute-and-Flip: A New Mechanism for
+       Differentially Private Selection", NeurIPS, 2020.
+    .. [2] C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential
+       Privacy", NeurIPS, 2020.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.mechanisms import PermuteAndFlip, noise_source
+    >>> PermuteAndFlip(1.0, epsilon=20.0).release([0, 50, 3], noise_source(0))
+    1
+    """
+
+    sensitivity: float
+    epsilon: float
+    monotonic: bool = False
+
+    def __post_init__(self):
+        for name in ("sensitivity", "epsilon"):
+            if not real(name, getattr(self, name)) > 0:
+                raise ValueError(f"{name} must be above 0.")
+
+    def release(self, utilities, source: NoiseSource) -> int:
+        """Choose an index.
+
+        Parameters
+        ----------
+        utilities : sequence of float
+            Finite; taken as the rational numbers that they are.
+        source : NoiseSource
+            Where the coins come from.
+
+        Returns
+        -------
+        index : int
+        """
+        exact = [Fraction(float(utility)) for utility in utilities]
+        largest = max(exact)
+        if self.epsilon == math.inf:
+            return exact.index(largest)
+        factor = Fraction(float(self.epsilon)) / Fraction(float(self.sensitivity))
+        if not self.monotonic:
+            factor /= 2
+        order = list(range(len(exact)))
+        while True:
+            place = int(source.integers(0, len(order), 1)[0])
+            candidate = order.pop(place)
+            if _coin_of_exp(source, factor * (largest - exact[candidate])):
+                return candidate
+
+
+def _coin_of_exp(source: NoiseSource, x: Fraction) -> bool:
+    """Toss a coin of probability exp(-x), x >= 0, exactly."""
+    while x > 1:
+        if not _coin_of_exp(source, Fraction(1)):
+            return False
+        x -= 1
+    tosses = 1
+    while _rational_coin(source, x / tosses):
+        tosses += 1
+    return tosses % 2 == 1
+
+
+def _rational_coin(source: NoiseSource, p: Fraction) -> bool:
+    """Toss a coin of rational probability p in [0, 1], bit by bit."""
+    numerator, denominator = p.numerator, p.denominator
+    while True:
+        word = int(source.uint64(1)[0])
+        # The word is the next 64 binary digits of a uniform number; so are these of p.
+        digits, numerator = divmod(numerator << 64, denominator)
+        if word != digits or numerator == 0:
+            return word < digits
+
+
 def _system_words(n: int) -> NDArray[np.uint64]:
     # No buffer is kept: after a fork two processes would release the same noise.
     return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)

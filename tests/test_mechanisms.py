@@ -1,3 +1,4 @@
+import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -16,6 +17,7 @@ from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
+    PermuteAndFlip,
     noise_source,
 )
 
@@ -629,3 +631,43 @@ def test_audits_bound_a_known_truth_from_below():
     assert pure_audit([0] * 100, [0] * 100) <= 0.0
     # delta explains a difference that pure DP cannot.
     assert pure_audit(*shifted, delta=0.2) < pure_audit(*shifted)
+
+
+def _permute_and_flip_law(utilities, factor):
+    """Exact probabilities by going through all orders."""
+    top = max(utilities)
+    accept = [math.exp(factor * (u - top)) for u in utilities]
+    law = np.zeros(len(utilities))
+    orders = list(itertools.permutations(range(len(utilities))))
+    for order in orders:
+        left = 1.0
+        for i in order:
+            law[i] += left * accept[i] / len(orders)
+            left *= 1 - accept[i]
+    return law
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_permute_and_flip_has_its_law(monotonic):
+    utilities, n = [0.0, 1.5, 2.0, -0.25], 6000
+    mechanism = PermuteAndFlip(0.5, epsilon=0.7, monotonic=monotonic)
+    factor = 0.7 / 0.5 / (1 if monotonic else 2)
+    source = noise_source(0)
+    counts = np.bincount(
+        [mechanism.release(utilities, source) for _ in range(n)], minlength=4
+    )
+    expected = _permute_and_flip_law(utilities, factor)
+    sd = np.sqrt(n * expected * (1 - expected))
+    assert (np.abs(counts - n * expected) < 4.5 * sd).all()
+
+
+def test_permute_and_flip_at_its_ends():
+    assert (
+        PermuteAndFlip(1.0, epsilon=math.inf).release([1, 7, 3], noise_source(0)) == 1
+    )
+    assert PermuteAndFlip(1.0, epsilon=1e6).release([0, -5], noise_source(0)) == 0
+    one = PermuteAndFlip(1.0, epsilon=1.0).release([3.0], noise_source(0))
+    assert one == 0
+    for bad in (0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="epsilon"):
+            PermuteAndFlip(1.0, epsilon=bad)

@@ -33,6 +33,7 @@ from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.metrics._scorer import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.privacy import PrivacyGuarantee, guarantee_of
+from fairpriv_sklearn.privacy._steps import expected_guarantee
 from fairpriv_sklearn.privacy._with_budget import budget_of_steps
 
 # Where the numbers of a fit break down the candidate fails, and nobody is told. Other
@@ -238,6 +239,24 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
+def check_candidates(estimator, grid: list[dict]) -> None:
+    """Refuse a candidate that no table could fit: unknown names, values out of range.
+
+    Parameters
+    ----------
+    estimator : estimator
+    grid : list of dict
+        Parameters of each candidate.
+    """
+    for params in grid:
+        chosen = clone(estimator).set_params(**clone(params, safe=False))
+        for owner in (chosen, *chosen.get_params(deep=True).values()):
+            if isinstance(owner, BaseEstimator):
+                check = getattr(owner, "_validate_params", None)
+                if check is not None:
+                    check()
+
+
 # --- Fitting and predicting -----------------------------------------------------------
 
 
@@ -385,3 +404,11 @@ def _gaussian_cost(events) -> tuple[float, int]:
             return math.inf, 0
         squares, draws = squares + mu * mu, draws + n_draws
     return (math.sqrt(squares) if events else math.inf), draws
+
+
+def expected_price(model, neighboring: str) -> PrivacyGuarantee:
+    """Return the guarantee that a candidate would have had, were there rows to fit."""
+    guarantee = expected_guarantee(model)
+    if guarantee is None:
+        return PrivacyGuarantee(0.0, 0.0, neighboring, "nothing was fitted")
+    return guarantee

@@ -14,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._diffprivlib import permute_and_flip
 from fairpriv_sklearn._groups import AttributeAwareMixin, _as_table
 from fairpriv_sklearn._sklearn import (
     HasMethods,
@@ -22,6 +21,7 @@ from fairpriv_sklearn._sklearn import (
     StrOptions,
     fit_context,
 )
+from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
 )
@@ -40,8 +40,16 @@ from fairpriv_sklearn.model_selection._scoring import (
     ranking,
     table_of,
 )
-from fairpriv_sklearn.model_selection._task import Task, default_scoring, make_task
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
+from fairpriv_sklearn.model_selection._task import (
+    Scores,
+    Task,
+    default_scoring,
+    make_task,
+)
+from fairpriv_sklearn.privacy import warn_leak
+
+_CHOICE = "choice"
+_MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
 
 
 def _estimator_has(method: str) -> Callable:
@@ -108,36 +116,33 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         validate_data(self, X, skip_check_array=True)
         scoring = self._scoring()
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
-        source = noise_source(self.random_state)
-        grid = self._candidates(source)
-        holdout = source.bernoulli(task.n_rows, self.holdout_size)
+        noise = noise_source(self.random_state)
+        grid = self._candidates(noise)
+        candidates.check_candidates(self.estimator, grid)
+        self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
+        wall = self._open_wall(task, noise)
+        wall.reserve()
+        holdout = wall.coins(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
-        if not len(train):
-            raise ValueError(
-                "The coins left no row to fit the candidates: one sample or a few are "
-                "too small a table to be parted. Lower holdout_size."
-            )
-        guarantee = self._guarantee(task, source)
-        self._reserve(guarantee)
 
         n_draws = DRAWS_PER_FIT
         while True:
             plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
             search = self._search_of(plan)
             try:
-                model, params, receipt = search(grid, task, train, test, plan, source)
+                model, params, receipt = search(grid, task, train, test, plan, wall)
                 break
             except candidates.OtherPrice as price:
                 # The first receipt tells, whatever the data: start again.
                 kind, n_draws = price.kind, price.n_draws
         if self.refit:
-            model, receipt = self._refit(task, params, source)
+            model, receipt = self._refit(task, params, noise)
         for fact in receipt.conditional_on:
             warn_leak(fact, f"`{fact}` of the estimator")
 
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
-        self.privacy_ = guarantee.qualified(
+        self.privacy_ = wall.guarantee().qualified(
             assumptions=receipt.assumptions, conditional_on=receipt.conditional_on
         )
         return self
@@ -167,16 +172,23 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             permute_and_flip=table_of(self._scoring()) is None,
         )
 
-    def _guarantee(self, task: Task, source: NoiseSource) -> PrivacyGuarantee:
+    def _open_wall(self, task: Task, noise: NoiseSource) -> PrivacyFilter:
         """The total, whatever way the search takes: calibration spends it all."""
-        return PrivacyGuarantee.from_events(
-            [DeclaredEvent(self.epsilon, self.delta)],
+        scores = Release(
+            Scores.name, "gaussian", np.inf, task.statistic.size, times=_MOST_RUNS
+        )
+        choice = Release(_CHOICE, "selection", np.inf, 1)
+        total = DeclaredEvent(self.epsilon, self.delta)
+        return PrivacyFilter(
+            self,
+            [Combined("search", total, (scores, choice))],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="the winner of a search over public candidates, fits and scores "
             "together",
-            assumptions=task.assumptions,
-            noise_is_secure=source.is_secure,
+            facts=task.assumptions,
+            noise=noise,
+            ledger=self.ledger,
         )
 
     def _search_of(self, plan: SearchPlan) -> Callable:
@@ -187,20 +199,22 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
     def _run(self, task, train, params, share: FitShare, source):
         """Fit one candidate; the model is None if its numbers broke down."""
         model = candidates.candidate(self.estimator, params, share, source, task.public)
+        if not len(train):
+            return task.stand_in(), candidates.expected_price(model, self.neighboring)
         if not task.fit(model, train):
             return None, None
         return model, candidates.check_price(model, share, self.neighboring)
 
-    def _best_of_a_random_number(self, grid, task, train, test, plan, source):
+    def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""
-        scoring = self._scoring()
+        scoring, source = self._scoring(), wall.noise
         best, winner = None, None
         for _ in range(plan.law.draw(source)):
             params = grid[int(source.integers(0, len(grid), 1)[0])]
             model, receipt = self._run(task, train, params, plan.fit, source)
             reading = None
             if model is not None:
-                reading = task.release(model, test, plan.score_mu, source)
+                reading = task.release(model, test, plan.score_mu, wall)
             key = _key(scoring, reading, source)
             if best is None or key > best:
                 best, winner = key, (model, params, receipt)
@@ -211,9 +225,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             )
         return _unless_it_failed(best, winner)
 
-    def _best_of_all(self, grid, task, train, test, plan, source):
+    def _best_of_all(self, grid, task, train, test, plan, wall):
         """Fit every candidate once; compose the fits and select privately."""
-        scoring = self._scoring()
+        scoring, source = self._scoring(), wall.noise
         runs, exact, keys = [], [], []
         for params in grid:
             model, receipt = self._run(task, train, params, plan.fit, source)
@@ -221,20 +235,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             if plan.score_mu is not None:
                 reading = None
                 if model is not None:
-                    reading = task.release(model, test, plan.score_mu, source)
+                    reading = task.release(model, test, plan.score_mu, wall)
                 keys.append(_key(scoring, reading, source))
             else:
                 exact.append(0.0 if model is None else _utility(task, model, test))
         if plan.score_mu is not None:
             chosen = max(range(len(keys)), key=keys.__getitem__)
             return _unless_it_failed(keys[chosen], runs[chosen])
-        chosen = permute_and_flip(
-            exact,
-            epsilon=plan.selection_epsilon,
-            sensitivity=1.0,
-            monotonic=self.neighboring == "add_remove",
-            source=source,
-        )
+        chosen = wall.choose(exact, 1.0, name=_CHOICE, parameter=plan.selection_epsilon)
         return _unless_it_failed((runs[chosen][0] is not None,), runs[chosen])
 
     def _refit(self, task, params, source):

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from fairpriv_sklearn._base import encode_labels, public_fact
+from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._groups import (
     POOLED,
     encode_against,
@@ -20,7 +22,8 @@ from fairpriv_sklearn._groups import (
 )
 from fairpriv_sklearn._groups import _outside as outside_message
 from fairpriv_sklearn._groups import _sorted_groups as sorted_groups
-from fairpriv_sklearn.mechanisms import NoiseSource
+from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._scoring import (
     Reading,
@@ -28,6 +31,10 @@ from fairpriv_sklearn.model_selection._scoring import (
     bounded_score,
     needs_target_bounds,
     table_of,
+)
+from fairpriv_sklearn.postprocessing._phases import (
+    ConstantClassifier,
+    ConstantRegressor,
 )
 from fairpriv_sklearn.privacy import warn_leak
 
@@ -62,6 +69,7 @@ class Task:
     neighboring: str
     public: dict
     assumptions: tuple[str, ...]
+    is_classifier: bool = True
 
     @property
     def n_rows(self) -> int:
@@ -87,14 +95,51 @@ class Task:
         codes = None if self.codes is None else self.codes[rows]
         return self.statistic.query(self.y[rows], said, codes)
 
-    def release(
-        self, model, rows: np.ndarray, mu: float, source: NoiseSource
-    ) -> Reading:
-        """Release the statistic with noise."""
-        mechanism = self.statistic.mechanism(mu)
+    def release(self, model, rows: np.ndarray, mu: float, wall: PrivacyFilter):
+        """Release the statistic of `model` on some rows with noise.
+
+        Returns
+        -------
+        reading : Reading
+        """
+        query = Scores(self, model)
+        private = Rows(len(rows), row=rows)
+        noisy = wall.release(query, private, parameter=mu)
+        scale = wall.mechanism_of(query, parameter=mu).scale
         n_rows = len(rows) if self.neighboring == "replace_one" else None
-        noisy = mechanism.release(self.query(model, rows), source)
-        return Reading(self.statistic, noisy, mechanism.scale, n_rows)
+        return Reading(self.statistic, noisy, scale, n_rows)
+
+    def stand_in(self):
+        """A constant model, public, for a random split that left no row to fit one."""
+        if self.statistic.classes or self.is_classifier:
+            return ConstantClassifier(self.statistic.classes or (0, 1)).fit()
+        low, high = self.statistic.target_bounds or (0.0, 0.0)
+        return ConstantRegressor(low / 2 + high / 2).fit()
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Query):
+    """The sum of the scores of a released model over the rows of a test set."""
+
+    task: Task
+    model: Any
+
+    name = "scores"
+    theorem = "model_selection:scores"
+
+    @property
+    def n_coordinates(self) -> int:
+        """Sums of the scores, and counts of the table."""
+        return self.task.statistic.size
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Euclidean; each score is in [-1/2, 1/2], each record in one cell."""
+        rows_changed(neighboring)
+        return self.task.statistic.sensitivity
+
+    def of_rows(self, rows: Rows, state) -> np.ndarray:
+        """The exact sums, of integers."""
+        return self.task.query(self.model, rows.whole().row)
 
 
 def default_scoring(estimator) -> str:
@@ -122,18 +167,21 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     scorings : iterable of str, BoundedScore or ConstrainedScore
     """
     scorings = list(scorings)
-    _refuse_what_the_estimator_would(estimator, X)
     if y is None:
         raise ValueError(
             f"{type(owner).__name__} requires y to be passed, but the target y is None."
         )
-    y = column_or_1d(y, warn=True)
+    with domain("y"):
+        y = column_or_1d(y, warn=True)
+        if is_regressor(estimator):
+            y = y.astype(np.float64, copy=False)
     check_consistent_length(X, y)
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported, got a complex y.")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("Input y contains NaN or infinity.")
     groups = candidates.read_groups(owner, estimator, X, sensitive_features)
+    _refuse_what_the_estimator_would(estimator, groups.X)
     check_consistent_length(X, groups.labels)
     table = _one_table(scorings)
     codes, listed, about_groups = _encode_groups(owner, estimator, groups.labels, table)
@@ -160,21 +208,33 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         owner.neighboring,
         {"groups": owner.groups, "classes": owner.classes},
         tuple(filter(None, facts)),
+        is_classifier(estimator),
     )
 
 
 def _refuse_what_the_estimator_would(estimator, X) -> None:
     """Check plain arrays before the ledger is asked; frames may hold text."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[0][1]
     tags = get_tags(estimator).input_tags
-    if sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind != "O"):
-        check_array(
-            X,
-            accept_sparse=True,
-            dtype=None,
-            ensure_all_finite=not tags.allow_nan,
-            estimator=estimator,
-            input_name="X",
-        )
+    reads_numbers = isinstance(estimator, DPEstimator) and not tags.string
+    is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
+    if sparse.issparse(X) or is_plain or (reads_numbers and _reads(estimator, X)):
+        with domain("X"):
+            check_array(
+                X,
+                accept_sparse=True,
+                dtype="numeric" if reads_numbers else None,
+                ensure_all_finite=not tags.allow_nan,
+                estimator=estimator,
+                input_name="X",
+            )
+
+
+def _reads(estimator, X) -> bool:
+    """Whether the estimator itself reads all columns: none is named as sensitive."""
+    inner = getattr(estimator, "estimator", None)
+    return inner is None and getattr(estimator, "sensitive_features", None) is None
 
 
 def _one_table(scorings) -> str | None:

@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._groups import _as_table
+from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
 )
@@ -28,7 +29,12 @@ from fairpriv_sklearn.model_selection._scoring import (
     Reading,
     table_of,
 )
-from fairpriv_sklearn.model_selection._task import Task, default_scoring, make_task
+from fairpriv_sklearn.model_selection._task import (
+    Scores,
+    Task,
+    default_scoring,
+    make_task,
+)
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _NOT_BY_COINS = (
@@ -250,16 +256,20 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     source = noise_source(random_state)
     folds = _folds(cv, task, source)
-    guarantee = PrivacyGuarantee.from_events(
-        [DeclaredEvent(epsilon, delta)],
+    candidates.check_candidates(estimator, [{}])
+    size = task.statistic.size
+    scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
+    wall = PrivacyFilter(
+        "dp_cross_validate",
+        [Combined("folds", DeclaredEvent(epsilon, delta), (scores,))],
         delta=delta,
         neighboring=neighboring,
         mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",
-        assumptions=(*task.assumptions, *filter(None, [folds.assumption])),
-        noise_is_secure=source.is_secure,
+        facts=(*task.assumptions, *filter(None, [folds.assumption])),
+        noise=source,
+        ledger=ledger,
     )
-    if ledger is not None:
-        ledger.spend(guarantee, label="dp_cross_validate")
+    wall.reserve()
 
     n_draws = DRAWS_PER_FIT
     while True:
@@ -273,7 +283,7 @@ def dp_cross_validate(
             n_statistics=task.statistic.size,
         )
         try:
-            models, readings, caveats = _run(estimator, task, folds, plan, source)
+            models, readings, caveats = _run(estimator, task, folds, plan, wall)
             break
         except candidates.OtherPrice as price:
             kind, n_draws = price.kind, price.n_draws
@@ -283,7 +293,7 @@ def dp_cross_validate(
         fit_delta=plan.fit.delta,
         confidence_level=confidence_level,
         estimators=models if return_estimator else None,
-        privacy_=guarantee.qualified(**caveats),
+        privacy_=wall.guarantee().qualified(**caveats),
     )
 
 
@@ -296,24 +306,24 @@ class _PublicFacts(BaseEstimator):
         self.sensitive_features = None
 
 
-def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, source):
+def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     models, readings, facts, assumed = [], [], {}, {}
     for train, test in folds:
+        model = candidates.candidate(estimator, {}, plan.fit, wall.noise, task.public)
         if not len(train):
-            raise ValueError(
-                "The coins left no row to fit a fold's model: the table is too small."
-            )
-        model = candidates.candidate(estimator, {}, plan.fit, source, task.public)
-        if not task.fit(model, train):
+            receipt = candidates.expected_price(model, task.neighboring)
+            model = task.stand_in()
+        elif not task.fit(model, train):
             raise RuntimeError(
                 "A fold's model could not be fitted. Which numbers broke down is "
                 "private; fit it on made-up data of the same shape to see."
             )
-        receipt = candidates.check_price(model, plan.fit, task.neighboring)
+        else:
+            receipt = candidates.check_price(model, plan.fit, task.neighboring)
         facts.update(dict.fromkeys(receipt.conditional_on))
         assumed.update(dict.fromkeys(receipt.assumptions))
         models.append(model)
-        readings.append(task.release(model, test, plan.score_mu, source))
+        readings.append(task.release(model, test, plan.score_mu, wall))
     for fact in facts:
         warn_leak(fact, f"`{fact}` of the estimator")
     return models, readings, {"assumptions": assumed, "conditional_on": facts}
