@@ -320,7 +320,7 @@ def test_datasets_add_up_separately_under_one_cap(new_ledger):
     assert "'north'" in north.to_markdown()
     assert north.dataset == "north" and (north.epsilon, north.delta) == (2.0, 0.0)
     for name in ("", None, 3):
-        with pytest.raises(ValueError, match="name of a data set"):
+        with pytest.raises(ValueError, match="name must be a string"):
             ledger.for_dataset(name)
 
 

@@ -438,8 +438,8 @@ def test_conditions_survive_every_way_of_combining():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"name": ""}, "name of a fact"),
-        ({"name": 5}, "name of a fact"),
+        ({"name": ""}, "name must be a string"),
+        ({"name": 5}, "name must be a string"),
         ({"name": "n", "origin": "guessed"}, "origin must be one of"),
     ],
 )

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+from fairpriv_sklearn._arguments import described
+
 
 @dataclass(frozen=True)
 class PrivacyEvent:
@@ -267,7 +269,11 @@ class MaximumEvent(PrivacyEvent):
     right: tuple
 
     def __post_init__(self):
-        _set(self, left=checked_events(self.left), right=checked_events(self.right))
+        _set(
+            self,
+            left=checked_events(self.left, name="left"),
+            right=checked_events(self.right, name="right"),
+        )
 
     def __str__(self) -> str:
         sides = (", ".join(map(str, side)) or "nothing" for side in self._sides())
@@ -291,16 +297,21 @@ _KINDS = {
 }
 
 
-def checked_events(events: Iterable[PrivacyEvent]) -> tuple[PrivacyEvent, ...]:
+def checked_events(
+    events: Iterable[PrivacyEvent], *, name: str = "events"
+) -> tuple[PrivacyEvent, ...]:
     """Return the events as a tuple, or raise."""
     if isinstance(events, str | Mapping) or not isinstance(events, Iterable):
-        raise TypeError(f"events must be a list of privacy events, got {events!r}.")
+        raise TypeError(
+            f"{name} must be a list of privacy events, got {described(events)}."
+        )
     events = tuple(events)
     for event in events:
         if not isinstance(event, PrivacyEvent):
             raise TypeError(
-                "Each event must be one of the classes in fairpriv_sklearn.accounting, "
-                f"such as PureEvent(1.0); got {event!r}."
+                f"Each of {name} must be one of the event classes in "
+                "fairpriv_sklearn.accounting, such as PureEvent(1.0); got "
+                f"{described(event)}."
             )
     return events
 
@@ -340,12 +351,16 @@ def _set(event, **values) -> None:
 def _number(name: str, value, *, high: float = math.inf) -> float:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0 <= value <= high:
-        raise ValueError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
+        raise ValueError(
+            f"{name} must be a number in [0, {high:g}], got {described(value)}."
+        )
     return float(value)
 
 
 def _whole(name: str, value, *, low: int = 0) -> int:
     whole = isinstance(value, Integral) or (isinstance(value, float) and value % 1 == 0)
     if not whole or isinstance(value, bool) or value < low:
-        raise ValueError(f"{name} must be a whole number >= {low}, got {value!r}.")
+        raise ValueError(
+            f"{name} must be a whole number >= {low}, got {described(value)}."
+        )
     return int(value)

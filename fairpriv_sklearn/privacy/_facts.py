@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+from fairpriv_sklearn._arguments import described
+
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]
 
@@ -53,9 +55,11 @@ default="given"
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"The name of a fact is a string, got {self.name!r}.")
-        if self.origin not in ORIGINS:
-            raise ValueError(f"origin must be one of {ORIGINS}, got {self.origin!r}.")
+            raise ValueError(f"name must be a string, got {described(self.name)}.")
+        if not isinstance(self.origin, str) or self.origin not in ORIGINS:
+            raise ValueError(
+                f"origin must be one of {ORIGINS}, got {described(self.origin)}."
+            )
         if self.is_read:
             object.__setattr__(self, "value", None)
 
@@ -108,6 +112,9 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
     >>> fact.origin
     'read from the data'
     """
+    for name, words in (("argument", argument), ("what", what)):
+        if not isinstance(words, str) or not words:
+            raise ValueError(f"{name} must be a string, got {described(words)}.")
     warnings.warn(
         f"{what[:1].upper()}{what[1:]} was read from the data and is published without "
         "noise, which the privacy guarantee does not cover. "

@@ -10,6 +10,10 @@ from html import escape
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
+from fairpriv_sklearn._arguments import described
+
 from ..accounting import (
     DeclaredEvent,
     MaximumEvent,
@@ -140,11 +144,11 @@ class PrivacyGuarantee:
             "assumptions": _words("assumptions", self.assumptions),
             "uncovered": _words("uncovered", self.uncovered),
             "conditional_on": _words("conditional_on", self.conditional_on),
-            "noise_is_secure": bool(self.noise_is_secure),
+            "noise_is_secure": _truth("noise_is_secure", self.noise_is_secure),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.neighboring not in RELATIONS:
+        if not isinstance(self.neighboring, str) or self.neighboring not in RELATIONS:
             raise ValueError(
                 f"neighboring must be one of {list(RELATIONS)}, got "
                 f"{self.neighboring!r}."
@@ -455,8 +459,8 @@ class PrivacyGuarantee:
         """
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             raise ValueError(
-                f"Expected a guarantee stored in version {VERSION} of the form; it was "
-                "stored by an older or newer version of the library, or is none."
+                f"data must be a guarantee stored in version {VERSION} of the form; "
+                "this was stored by an older or newer version of the library, or is none."
             )
         known = ["version", *(field.name for field in fields(cls))]
         if set(data) != set(known):
@@ -582,8 +586,10 @@ def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
 
 def _words_and_names(facts: Iterable[Fact | str]) -> tuple[list[str], list[str]]:
     """Part facts into the words to list and the names of those read from the data."""
-    if isinstance(facts, str):
-        raise ValueError(f"assumptions must be a list of facts, got {facts!r}.")
+    if isinstance(facts, str) or not isinstance(facts, Iterable):
+        raise ValueError(
+            f"assumptions must be a tuple of strings and facts, got {described(facts)}."
+        )
     facts = list(facts)
     read = [one.name for one in facts if isinstance(one, Fact) and one.is_read]
     words = [one for one in facts if not (isinstance(one, Fact) and one.is_read)]
@@ -649,10 +655,19 @@ def _union(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def _truth(name: str, value) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {described(value)}.")
+    return bool(value)
+
+
 def _words(name: str, value) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{name} must be a tuple of strings, got {value!r}.")
-    return tuple(value)
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a tuple of strings, got {described(value)}.")
+    words = tuple(value)
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{name} must be a tuple of strings, got {described(value)}.")
+    return words
 
 
 def to_plain(value):

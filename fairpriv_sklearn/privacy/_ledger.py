@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from fairpriv_sklearn._arguments import described
 
 from ..accounting import PrivacyEvent, PureEvent
 from ._composition import Composition
@@ -124,6 +127,8 @@ class PrivacyLedger:
     """
 
     def __init__(self, epsilon, delta=0.0, path=None, *, mirror=None):
+        if path is not None and not (isinstance(path, str | os.PathLike) and path):
+            raise TypeError(f"path must be a path or None, got {described(path)}.")
         self._cap = PrivacyBudget(check_epsilon(epsilon), check_delta(delta))
         self._store = MemoryStore() if path is None else FileStore.open(path, self._cap)
         self._dataset = "default"
@@ -168,7 +173,7 @@ class PrivacyLedger:
             It shares the file and the cap with this one.
         """
         if not isinstance(name, str) or not name:
-            raise ValueError(f"The name of a data set is a string, got {name!r}.")
+            raise ValueError(f"name must be a string, got {described(name)}.")
         view = object.__new__(type(self))
         view._cap, view._store = self._cap, self._store
         view._dataset, view._mirror = name, _checked_mirror(mirror)
@@ -202,7 +207,9 @@ class PrivacyLedger:
             If earlier spends on this data set used another neighbouring relation.
         """
         if not isinstance(guarantee, PrivacyGuarantee):
-            raise TypeError(f"A ledger spends a PrivacyGuarantee, got {guarantee!r}.")
+            raise TypeError(
+                f"guarantee must be a PrivacyGuarantee, got {described(guarantee)}."
+            )
         relation = guarantee.neighboring
         asked = Composition(relation).add(_charge(guarantee), relation)
         cost = _cost(guarantee, asked)
@@ -394,6 +401,6 @@ def _spend_row(dataset: str, record: dict) -> dict[str, Any]:
 def _checked_mirror(mirror):
     if mirror is not None and not callable(getattr(mirror, "spend", None)):
         raise TypeError(
-            f"mirror must have a method spend(epsilon, delta), got {mirror!r}."
+            f"mirror must have a method spend(epsilon, delta), got {described(mirror)}."
         )
     return mirror
