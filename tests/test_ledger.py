@@ -342,7 +342,7 @@ def test_bad_caps_raise(cap):
 
 
 def test_only_guarantees_are_spent(new_ledger):
-    with pytest.raises(TypeError, match="spends a PrivacyGuarantee, got 1.0"):
+    with pytest.raises(TypeError, match="must be a PrivacyGuarantee, got 1.0"):
         new_ledger(5).spend(1.0)
 
 

@@ -460,7 +460,7 @@ class PrivacyGuarantee:
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             raise ValueError(
                 f"data must be a guarantee stored in version {VERSION} of the form; "
-                "this was stored by an older or newer version of the library, or is none."
+                "it was stored by an older or newer version of the library, or is none."
             )
         known = ["version", *(field.name for field in fields(cls))]
         if set(data) != set(known):

@@ -10,6 +10,7 @@ from numbers import Real
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from fairpriv_sklearn._arguments import described
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -84,6 +85,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     >>> round(pipeline[0].epsilon, 2), round(pipeline[1].epsilon, 2)
     (0.3, 0.99)
     """
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise TypeError(f"estimator must be an estimator, got {described(estimator)}.")
     chosen = clone(estimator)
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     settings = {}
@@ -405,9 +408,11 @@ def _check(epsilon, delta, shares) -> None:
     if not (
         isinstance(epsilon, Real) and not isinstance(epsilon, bool) and epsilon > 0
     ):
-        raise ValueError(f"epsilon must be a number in (0, inf], got {epsilon!r}.")
+        raise ValueError(
+            f"epsilon must be a number in (0, inf], got {described(epsilon)}."
+        )
     if not (isinstance(delta, Real) and 0 < delta < 1):
-        raise ValueError(f"delta must be a number in (0, 1), got {delta!r}.")
+        raise ValueError(f"delta must be a number in (0, 1), got {described(delta)}.")
     if shares is None:
         return
     if not isinstance(shares, Mapping):
