@@ -162,6 +162,10 @@ def _sliced_generator(**params):
     return DPSlicedWassersteinGenerator(**{"epsilon": 1.0, **params})
 
 
+def _tree_generator(**params):
+    return _sinkhorn_generator(**{"method": "tree", **params})
+
+
 def _gradient_generator(**params):
     return _sliced_generator(**{"method": "gradient", "max_iter": 10, **params})
 
@@ -222,6 +226,13 @@ ENTRIES = [
     Entry(
         "DPSinkhornGenerator",
         _sinkhorn_generator,
+        "generate",
+        {"bounds": (-1, 1), "classes": [0, 1]},
+        needs_groups=False,
+    ),
+    Entry(
+        "DPSinkhornGenerator-tree",
+        _tree_generator,
         "generate",
         {"bounds": (-1, 1), "classes": [0, 1]},
         needs_groups=False,

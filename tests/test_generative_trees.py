@@ -419,7 +419,9 @@ def small_tree(rng, C=2, A=4, m=3):
         for a in range(A - 1)
     }
     bins = tuple(np.arange(m) for _ in range(A))
-    return _trees.Tree(np.array([60.0, 40.0]), one, bins, tables)
+    return _trees.Tree(
+        np.array([60.0, 40.0]), one, bins, tuple(tables), tuple(tables.values())
+    )
 
 
 def test_samples_and_evidence_against_enumeration():

@@ -413,6 +413,15 @@ class DPSinkhornGenerator(BaseGenerator):
         fit_records(records, codes, facts)
         return self
 
+    def __sklearn_tags__(self):
+        """Tags: raw tables may have text and missing cells."""
+        tags = super().__sklearn_tags__()
+        if self.method == "tree":
+            tags.input_tags.string = True
+            tags.input_tags.categorical = True
+            tags.input_tags.allow_nan = True
+        return tags
+
     # --- raw tables, trees ------------------------------------------------------------
 
     def _is_raw(self, X) -> bool:
@@ -425,8 +434,8 @@ class DPSinkhornGenerator(BaseGenerator):
     def _fit_raw(self, X, y):
         """Learn the columns, release their tables, and make a tree of them."""
         with domain("X"):
-            X = as_table(X)
             table = read_table(self, X, reset=True)
+            X = as_table(X)
         codes, facts = self._encode_labels(y, len(table))
         if y is not None and len(codes) != len(table):
             raise ValueError(

@@ -233,14 +233,22 @@ class Tree:
         Laws of the levels of every column in every class.
     bins : tuple of ndarray of shape (n_levels,)
         Bin of every level.
-    tables : dict of ndarray of shape (C, m_a, m_b)
-        Joint law of the bins of two columns in every class, by edge (a, b).
+    edges : tuple of (int, int)
+        Of the tree.
+    joint : tuple of ndarray of shape (C, m_a, m_b)
+        Joint law of the bins of the two columns of each edge, in every class.
     """
 
     counts: np.ndarray
     levels: list
     bins: tuple
-    tables: dict
+    edges: tuple = ()
+    joint: tuple = ()
+
+    @property
+    def tables(self) -> dict:
+        """Joint laws by edge."""
+        return dict(zip(self.edges, self.joint, strict=True))
 
     @property
     def n_columns(self) -> int:
@@ -284,7 +292,7 @@ def fit_tree(rows: Rows, columns: list, plan: TreePlan, wall: PrivacyFilter) -> 
         _bins(table.sum(axis=0), column)
         for table, column in zip(tables, columns, strict=True)
     )
-    tree = Tree(counts, [t / counts[:, None] for t in tables], bins, {})
+    tree = Tree(counts, [t / counts[:, None] for t in tables], bins)
     if A == 1:
         return tree
     edges = _choose_edges(rows, tree, plan, wall)
@@ -425,7 +433,7 @@ def _reconcile(tree, noisy, scale, table_scale) -> Tree:
         expected = counts[:, None, None] * laws[a][:, :, None] * laws[b][:, None, :]
         difference = shrink(table - expected, counts, table_scale)
         tables[a, b] = _rake(expected + difference, expected, laws[a], laws[b], counts)
-    return Tree(counts, levels, tree.bins, tables)
+    return Tree(counts, levels, tree.bins, tuple(tables), tuple(tables.values()))
 
 
 def shrink(difference, counts, scale) -> np.ndarray:
@@ -543,7 +551,7 @@ def sample_tree(tree: Tree, codes, given, source) -> np.ndarray:
 def visits(tree: Tree) -> list[tuple[int, int | None]]:
     """Columns in an order in which every parent comes first, with their parents."""
     neighbours: dict = {a: [] for a in range(tree.n_columns)}
-    for a, b in tree.tables:
+    for a, b in tree.edges:
         neighbours[a].append(b)
         neighbours[b].append(a)
     order, seen = [], set()
@@ -565,7 +573,7 @@ def conditional_laws(tree: Tree, c: int, evidence: dict) -> dict:
     Messages from the leaves to the root weigh every bin by the probability of the
     evidence below it. Key None holds the probability of the evidence itself.
     """
-    order = visits(tree)
+    order, tables = visits(tree), tree.tables
     below = {a: np.ones(tree.n_bins(a)) for a, _ in order}
     for a, level in evidence.items():
         inside = np.maximum(tree.levels[a][c], 1e-12)
@@ -581,8 +589,7 @@ def conditional_laws(tree: Tree, c: int, evidence: dict) -> dict:
             laws[None] = laws.get(None, 1.0) * total
         else:
             edge = (parent, a)
-            table = tree.tables[edge] if edge in tree.tables else None
-            table = tree.tables[a, parent][c].T if table is None else table[c]
+            table = tables[edge][c] if edge in tables else tables[a, parent][c].T
             table = np.maximum(table, 1e-15)
             joint = table * below[a]
             below[parent] = below[parent] * joint.sum(axis=1) / table.sum(axis=1)
