@@ -27,6 +27,8 @@ MOST_LEARNT = 200
 # Whole numbers of a known range up to this wide have a level each.
 MOST_WHOLE_LEVELS = 128
 OTHER = "other"
+# Part of the records from which a place counts as an atom.
+RARE = 1 / 8
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
 
@@ -124,6 +126,11 @@ class LevelColumn:
             counts = blockwise(noisy[: len(edges) - 1], scale, max(counts.sum(), 1.0))
         occupied = np.flatnonzero(counts > 0)
         places = quantile_edges(edges, counts, self.declared.bounds)
+        # what is rare beside large atoms, a tail above all, keeps cells of its own
+        rest = np.where(counts >= RARE * counts.sum(), 0.0, counts)
+        if rest.any():
+            tail = quantile_edges(edges, rest, self.declared.bounds)[1:-1:2]
+            places = np.union1d(places, tail)
         if self.declared.range is None and len(occupied):
             # nobody, as far as the noise lets one see, beyond these
             low, high = edges[occupied[0]], edges[occupied[-1] + 1]

@@ -169,7 +169,7 @@ class PointGradient(Query):
     basis: np.ndarray | None
 
     name = GRADIENTS
-    theorem = "generators:network"
+    theorem = "user_guide/generators:generators-network"
 
     @property
     def n_coordinates(self) -> int:

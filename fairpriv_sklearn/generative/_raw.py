@@ -53,7 +53,7 @@ class FractionalCounts(Query):
     columns: tuple
 
     name = WHOLE
-    theorem = "generators:tables"
+    theorem = "user_guide/synthetic_tables:tree-tables"
 
     @property
     def n_coordinates(self) -> int:

@@ -139,7 +139,7 @@ class SemidualQuery(Query):
 
     plan: SemidualPlan
 
-    theorem = "generators:semi-dual"
+    theorem = "user_guide/generators:generators-semi-dual"
 
     @property
     def max_rows(self) -> int:

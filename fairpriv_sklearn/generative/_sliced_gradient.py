@@ -113,7 +113,7 @@ class SlicedGradient(Query):
     floors: np.ndarray
 
     name = GRADIENTS
-    theorem = "generators:sliced-gradients"
+    theorem = "user_guide/generators:generators-sliced-gradients"
 
     def __post_init__(self):
         object.__setattr__(self, "_quantiles", {})

@@ -94,7 +94,7 @@ class SliceCounts(Query):
     plan: SlicedPlan
 
     name = HISTOGRAMS
-    theorem = "generators:semi-dual"
+    theorem = "user_guide/generators:generators-semi-dual"
 
     @property
     def n_coordinates(self) -> int:

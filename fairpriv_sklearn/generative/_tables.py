@@ -135,7 +135,7 @@ class LevelQuery(Query):
 
     plan: TablePlan
 
-    theorem = "generators:semi-dual"
+    theorem = "user_guide/generators:generators-semi-dual"
 
     def sensitivity(self, neighboring: str) -> float:
         """Arrays of norm at most sqrt(A), with entries not negative (Lemma A)."""

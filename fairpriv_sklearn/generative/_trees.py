@@ -127,7 +127,7 @@ class Counts(Query):
     bins: tuple | None = None
 
     name = CLASS_TABLES
-    theorem = "generators:tables"
+    theorem = "user_guide/synthetic_tables:tree-tables"
     block_rows = 1 << 15
 
     @property
@@ -192,7 +192,7 @@ class Distances(Counts):
     parts: tuple = ()
     name: str = DISTANCES
 
-    theorem = "generators:distances"
+    theorem = "user_guide/synthetic_tables:table-distances"
 
     @property
     def n_coordinates(self) -> int:
