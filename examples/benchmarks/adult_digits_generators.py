@@ -108,6 +108,7 @@ def adult(folder):
         for seed in SEEDS:
             generator = DPSinkhornGenerator(
                 epsilon=epsilon,
+                method="semidual",
                 categories=categories,
                 bins=BINS,
                 classes=classes,

@@ -36,7 +36,7 @@ CLASS_TABLES, DISTANCES = "class tables", "distances from independence"
 TREE_TABLES = "tables of the tree"
 
 # Parts of mu**2; the tables of the tree have the rest.
-CLASS_SHARE, DISTANCE_SHARE, QUALITY_SHARE = 0.2, 0.05, 0.02
+CLASS_SHARE, DISTANCE_SHARE, QUALITY_SHARE = 0.45, 0.05, 0.02
 # Levels of a column in the tables of the tree: numbers, categories.
 MOST_BINS, MOST_CATEGORIES = 16, 64
 RAKING_ROUNDS = 30
