@@ -1,0 +1,213 @@
+"""How fits grow with the table: CPU time over one reading of it, and memory.
+
+    OMP_NUM_THREADS=1 python examples/benchmarks/bench_scale.py [estimator ...]
+
+For each estimator and number of rows, in a process of its own: CPU time of the fit
+divided by that of `X.sum()` on the same table (20 features, float64), the growth of
+this quotient from one size to the next, ten times larger (1.0 is linear), and the peak
+of the memory during the fit above what was in use before, over the size of X. Then the
+keyed draws of a randomised repair, calibration at small rates, and many groups.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+N_FEATURES = 20
+SIZES = (100_000, 1_000_000)
+PUBLIC = {"bounds": (-1, 1), "random_state": 0}
+
+
+def make_table(n):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(n, N_FEATURES))
+    y = np.clip(X[:, 0] / 2 + 0.2 * rng.normal(size=n), -1, 1)
+    return X, y, (X[:, 1] + 0.5 * rng.normal(size=n) > 0).astype(np.int64)
+
+
+def linear_regression(X, y, groups):
+    from fairpriv_sklearn.linear_model import DPLinearRegression
+
+    model = DPLinearRegression(target_bounds=(-1, 1), **PUBLIC)
+    return lambda: model.fit(X, y)
+
+
+def logistic(X, y, groups, weight=0.0):
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+
+    model = DPWassersteinLogisticRegression(
+        fairness_weight=weight, max_iter=20, classes=[0, 1], groups=[0, 1], **PUBLIC
+    )
+    labels = (y > 0).astype(int)
+    return lambda: model.fit(X, labels, sensitive_features=groups)
+
+
+def logistic_with_penalty(X, y, groups):
+    return logistic(X, y, groups, 0.5)
+
+
+def repair(X, y, groups):
+    from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
+
+    model = DPBarycenterTransformer(groups=[0, 1], **PUBLIC)
+    column = y[:, None]
+
+    def fit_and_transform():
+        model.fit(column, sensitive_features=groups)
+        return model.transform(column, sensitive_features=groups)
+
+    return fit_and_transform
+
+
+def network(X, y, groups):
+    from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
+
+    model = DPWassersteinMLPRegressor(
+        max_iter=3, target_bounds=(-1, 1), groups=[0, 1], **PUBLIC
+    )
+    return lambda: model.fit(X, y, sensitive_features=groups)
+
+
+def encoder(X, y, groups):
+    import pandas as pd
+
+    from fairpriv_sklearn.preprocessing import DPTableEncoder
+
+    frame = pd.DataFrame(X)
+    return lambda: DPTableEncoder(random_state=0).fit(frame)
+
+
+def semidual_generator(X, y, groups):
+    from fairpriv_sklearn.generative import DPSinkhornGenerator
+
+    model = DPSinkhornGenerator(method="semidual", **PUBLIC)
+    return lambda: model.fit(X)
+
+
+def sliced_generator(X, y, groups):
+    from fairpriv_sklearn.generative import DPSlicedWassersteinGenerator
+
+    return lambda: DPSlicedWassersteinGenerator(**PUBLIC).fit(X)
+
+
+FITS = {
+    f.__name__: f
+    for f in (
+        linear_regression,
+        logistic,
+        logistic_with_penalty,
+        repair,
+        network,
+        encoder,
+        semidual_generator,
+        sliced_generator,
+    )
+}
+
+
+def in_use():
+    """Resident memory now, and its peak so far, in bytes."""
+    with open("/proc/self/status") as status:
+        lines = dict(line.split(":", 1) for line in status)
+    return [1024 * int(lines[name].split()[0]) for name in ("VmRSS", "VmHWM")]
+
+
+def measure(name, n):
+    """Run in a process of its own: prints CPU seconds of fit and sum, and memory."""
+    FITS[name](*make_table(1000))()  # imports
+    X, y, groups = make_table(n)
+    fit = FITS[name](X, y, groups)
+    start = time.process_time()
+    for _ in range(5):
+        X.sum()
+    reading = (time.process_time() - start) / 5
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak starts anew
+    before, _ = in_use()
+    start = time.process_time()
+    fit()
+    took = time.process_time() - start
+    print(took, reading, (in_use()[1] - before) / X.nbytes)
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as file:
+        names = [line.split(":")[1] for line in file if line.startswith("model name")]
+    return names[0].strip() if names else platform.processor()
+
+
+def main(names):
+    import sklearn
+
+    print(
+        f"{cpu_name()}, one thread, Python {platform.python_version()}, numpy "
+        f"{np.__version__}, scikit-learn {sklearn.__version__}\n"
+    )
+    print(
+        f"{'fit':24}{'rows':>9}{'CPU s':>8}{'/ X.sum()':>11}{'growth':>8}{'memory':>10}"
+    )
+    for name in names:
+        last = None
+        for n in SIZES:
+            run = subprocess.run(
+                [sys.executable, __file__, "--measure", name, str(n)],
+                capture_output=True,
+                text=True,
+            )
+            if run.returncode:
+                print(f"{name:24}{n:9}  failed: {run.stderr.splitlines()[-1][:60]}")
+                break
+            took, reading, memory = map(float, run.stdout.split())
+            ratio = took / reading
+            growth = "" if last is None else f"{ratio / last:.2f}"
+            print(
+                f"{name:24}{n:9}{took:8.2f}{ratio:11.0f}{growth:>8}{memory:8.2f} X",
+                flush=True,
+            )
+            last = ratio
+    others()
+
+
+def others():
+    from fairpriv_sklearn._rowwise import row_uniforms
+    from fairpriv_sklearn.accounting import calibrate_poisson
+    from fairpriv_sklearn.mechanisms import noise_source
+    from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
+
+    print("\nkeyed draws, microseconds of CPU a row (1e6 rows)")
+    for n_features in (1, 5, 20):
+        X = np.random.default_rng(0).normal(size=(1_000_000, n_features))
+        start = time.process_time()
+        row_uniforms(X, np.zeros(len(X), np.int64), bytes(32))
+        print(f"  {n_features:3} features {time.process_time() - start:.2f}")
+    calibrate_poisson(1.0, 1e-5, 0.1, 10)  # import
+    for q in (1e-2, 1e-3, 1e-4):
+        start = time.process_time()
+        calibrate_poisson(1.0, 1e-6, q, 100)
+        print(
+            f"calibrate_poisson(1, 1e-6, {q}, 100): {time.process_time() - start:.2f} s"
+        )
+    source, n = noise_source(), 1_000_000
+    start = time.process_time()
+    for _ in range(100):
+        source.choice(n, 256)
+    took = 10 * (time.process_time() - start)
+    print(f"256 of 1e6 rows without replacement: {took:.3f} ms")
+    groups = np.arange(1_000_000) % 1000
+    scores = np.random.default_rng(0).uniform(-1, 1, size=(1_000_000, 1))
+    start = time.process_time()
+    model = DPBarycenterTransformer(groups=np.arange(1000), n_bins=20, **PUBLIC)
+    model.fit(scores, sensitive_features=groups)
+    print(f"repair of 1,000 groups, 1e6 rows: {time.process_time() - start:.2f} s")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        measure(sys.argv[2], int(sys.argv[3]))
+    else:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        main(sys.argv[1:] or list(FITS))
