@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._sklearn import HasMethods, Interval, StrOptions
+from fairpriv_sklearn._wall import NOT_RESUMED, current_journal
 from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
 from fairpriv_sklearn.privacy._facts import READ
 
@@ -94,6 +95,9 @@ class DPEstimator(BaseEstimator):
         "random_state": ["random_state"],
     }
 
+    # Whether all that `fit` draws besides noise comes from `PrivacyFilter.public`.
+    _can_resume = False
+
     # Whether `fit` reads its rows with `read_rows`, and so takes `Batches`.
     _reads_batches = False
 
@@ -135,6 +139,8 @@ class DPEstimator(BaseEstimator):
 
     def _reserve(self, guarantee: PrivacyGuarantee) -> None:
         """Take `guarantee` out of the ledger, or raise; called before any statistic."""
+        if current_journal.get() is not None:
+            raise ValueError(NOT_RESUMED)
         if self.ledger is not None:
             self.ledger.spend(guarantee, label=type(self).__name__)
         self._unfit()

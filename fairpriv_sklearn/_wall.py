@@ -434,13 +434,12 @@ class PrivacyFilter:
         journal = current_journal.get()
         if journal is None:
             self._spend()
-        elif all(isinstance(line, Release) for line in self.plan):
+        elif getattr(self.estimator, "_can_resume", False) and all(
+            isinstance(line, Release) for line in self.plan
+        ):
             journal.reserve(self, self._spend)
         else:
-            raise ValueError(
-                "A fit that wraps an estimator or parts its rows by coins cannot be "
-                "resumed."
-            )
+            raise ValueError(NOT_RESUMED)
         unfit = getattr(self.estimator, "_unfit", None)
         if unfit is not None:
             unfit()
@@ -761,6 +760,12 @@ def _coin_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
     stream = hashlib.shake_256(key + chunk.to_bytes(8, "little"))
     return np.frombuffer(stream.digest(8 * n_words), dtype="<u8")
 
+
+NOT_RESUMED = (
+    "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "
+    "networks, DPTableEncoder and DPBarycenterTransformer can be; what parts its rows "
+    "by coins or wraps an estimator cannot."
+)
 
 # The journal of :func:`fairpriv_sklearn.distributed.resume`, while one is open.
 current_journal: ContextVar = ContextVar("current_journal", default=None)

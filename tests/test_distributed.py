@@ -29,6 +29,7 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
+from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
@@ -66,6 +67,7 @@ class Descent(RegressorMixin, DPEstimator):
     """A private fit of a few steps, for these tests."""
 
     _reads_batches = True
+    _can_resume = True
 
     def __init__(self, bounds=None, n_steps=3, ledger=None, random_state=None):
         self.bounds = bounds
@@ -616,3 +618,49 @@ def test_array_batches_and_dask_give_the_same_bits(entry, variant):
         for name, value in vars(expected).items():
             if isinstance(value, np.ndarray):
                 assert_array_equal(getattr(model, name), value, err_msg=name)
+
+
+def test_estimators_that_cannot_be_resumed_say_so_before_they_spend(tmp_path):
+    from fairpriv_sklearn.postprocessing import DP2DPClassifier
+
+    ledger = PrivacyLedger(10.0, 1e-4)
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(size=(60, 2)), rng.integers(2, size=60)
+    base = DPWassersteinLogisticRegression(
+        fairness_weight=0, bounds=(0, 1), classes=[0, 1]
+    )
+    model = DP2DPClassifier(base, classes=[0, 1], groups=[0, 1], ledger=ledger)
+    with pytest.raises(ValueError, match="cannot be resumed"), resume(tmp_path / "j"):
+        model.fit(X, groups, sensitive_features=groups)
+    assert ledger.spends() == []
+
+
+def test_public_directions_are_the_same_after_a_restart(tmp_path):
+    """Multi-class, with secure noise: what was drawn for released gradients stays."""
+    rng = np.random.default_rng(0)
+    X, y, groups = (
+        rng.uniform(size=(90, 2)),
+        np.arange(90) % 3,
+        rng.integers(2, size=90),
+    )
+    model = DPWassersteinLogisticRegression(
+        max_iter=3, n_projections=2, bounds=(0, 1), classes=[0, 1, 2], groups=[0, 1]
+    )
+    entries = []
+    for alive in (1, 3):
+        steps = []
+
+        def step(progress, alive=alive, steps=steps):
+            steps.append(None)
+            if len(steps) > alive - 1:
+                raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fairpriv_sklearn._training._progress.Progress.step", step)
+            with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+                model.fit(X, y, sensitive_features=groups)
+        lines = (tmp_path / "journal").read_text().splitlines()
+        entries.append([json.loads(line) for line in lines])
+    assert [one["entry"] for one in entries[0]].count("public") == 1
+    assert entries[1][: len(entries[0])] == entries[0]
+    assert len(entries[1]) > len(entries[0])

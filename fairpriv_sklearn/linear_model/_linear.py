@@ -187,6 +187,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.random_state = random_state
 
     _reads_batches = True
+    _can_resume = True
 
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,

@@ -313,6 +313,7 @@ class DPWassersteinLogisticRegression(
     _intercept_share = 1.0
 
     _reads_batches = True
+    _can_resume = True
 
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
@@ -509,7 +510,8 @@ class DPWassersteinLogisticRegression(
 
         directions = None
         if geometry.n_outputs > 1 and self.n_projections is not None:
-            normals = noise.standard_normal((geometry.n_outputs, self.n_projections))
+            shape = (geometry.n_outputs, self.n_projections)
+            normals = wall.public(lambda: noise.standard_normal(shape))
             directions = projection_directions(normals)
         sizes = self._sizes(wall, rows, plan.n_counts)
         alpha = self.fairness_weight

@@ -56,6 +56,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     """
 
     _reads_batches = True
+    _can_resume = True
     _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
     # The biases of the first layer are the intercept of the features' scaling.

@@ -477,6 +477,7 @@ class DPBarycenterTransformer(
     """
 
     _reads_batches = True
+    _can_resume = True
 
     _parameter_constraints: dict = {
         **_BarycenterRepair._parameter_constraints,

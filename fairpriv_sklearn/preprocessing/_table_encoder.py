@@ -188,6 +188,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.random_state = random_state
 
     _reads_batches = True
+    _can_resume = True
     _budget_kind = "encoder"
 
     _parameter_constraints = {
