@@ -39,6 +39,7 @@ from fairpriv_sklearn._sklearn import (
     Interval,
     StrOptions,
     fit_context,
+    safe_indexing,
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, read_rows
 from fairpriv_sklearn.mechanisms import noise_source
@@ -272,6 +273,19 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             errors.append(float(largest[-2:].sum()))
         return np.array(errors)
 
+    def _mixed_rows(self, values, codes, transport, column) -> np.ndarray:
+        """Rows whose bin has several targets: the others need no draw."""
+        n_groups = len(transport.weights)
+        centres = histogram.centre_indices(self.n_bins_, self.output_refinement)
+        group, point = np.divmod(np.arange(n_groups * len(centres)), len(centres))
+        ends = [
+            transport.transport(group, centres[point], np.full(len(group), end))
+            for end in (np.finfo(np.float64).tiny, 1.0)
+        ]
+        mixed = (ends[0] != ends[1]).reshape(n_groups, len(centres))
+        bins = histogram.bin_scores(values, self.bounds_[column], self.n_bins_)
+        return np.flatnonzero(mixed[codes, bins])
+
     def _repair(self, scores, codes, rows, *, spread):
         """Send every score to its target; `rows` key the draws."""
         repaired = np.empty(scores.shape)
@@ -283,15 +297,23 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             elif self.output_[column] == "continuous":
                 repaired[:, column] = self._maps[column](values, codes)
             else:
+                pooled = with_pooled_group(transport)
                 u = None
                 if self.output_[column] == "randomized":
                     # Another draw for each column; 1 - u lies in (0, 1].
                     keyed = codes * len(self.transports_) + column
-                    u = 1.0 - row_uniforms(rows, keyed, self._key, spread=spread)
+                    mixed = self._mixed_rows(values, codes, pooled, column)
+                    u = np.ones(len(values))
+                    u[mixed] -= row_uniforms(
+                        safe_indexing(rows, mixed),
+                        keyed[mixed],
+                        self._key,
+                        spread=spread,
+                    )
                 repaired[:, column] = repair_scores(
                     values,
                     codes,
-                    with_pooled_group(transport),
+                    pooled,
                     self.bounds_[column],
                     self.n_bins_,
                     self.output_refinement,

@@ -30,6 +30,7 @@ from fairpriv_sklearn._sklearn import (
     Interval,
     StrOptions,
     fit_context,
+    safe_indexing,
 )
 from fairpriv_sklearn._wall import Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
@@ -899,9 +900,14 @@ class DP2DPClassifier(
         if not self._is_randomised():
             return self._shifted(scores, codes)
         chances = self._chances(scores, codes)
-        u = row_uniforms(X, codes, self._key, spread=self._may_spread())
-        passed = u[:, None] >= chances.cumsum(axis=1)[:, :-1]
-        drawn = passed.sum(axis=1)
+        # Most regions decide for one class: only rows of the others need a draw.
+        drawn = chances.argmax(axis=1)
+        mixed = np.flatnonzero(chances.max(axis=1) < 1.0)
+        if len(mixed):
+            rows, spread = safe_indexing(X, mixed), self._may_spread()
+            u = row_uniforms(rows, codes[mixed], self._key, spread=spread)
+            passed = u[:, None] >= chances[mixed].cumsum(axis=1)[:, :-1]
+            drawn[mixed] = passed.sum(axis=1)
         return chances + np.eye(chances.shape[1])[drawn]
 
     def _shifted(self, scores, codes) -> np.ndarray:
