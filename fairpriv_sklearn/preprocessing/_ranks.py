@@ -21,6 +21,7 @@ _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
 _TABLE = 1024  # intervals on which the basis is interpolated
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
 _SIGNAL_PER_COORDINATE = 100.0
+_PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -93,6 +94,16 @@ def project_counts(noisy, total: float) -> NDArray[np.float64]:
     excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
     last = np.flatnonzero(descending > excess)[-1:]
     return np.maximum(noisy - excess[last if len(last) else 0], 0.0)
+
+
+def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
+    """Add a few records' worth of noise that lie evenly in the public range.
+
+    Where counts are lost in their noise, ranks then follow the range.
+    """
+    if bounds is None or not scale:
+        return counts
+    return counts + _PRIOR * scale * np.diff(edges) / (bounds[1] - bounds[0])
 
 
 def capped(counts, share: float) -> NDArray[np.float64]:
@@ -171,9 +182,8 @@ def n_coordinates(n_columns: int, signal: float = math.inf) -> int:
     signal : float, default=inf
         Number of records times the Gaussian parameter of the encoder.
     """
-    most = min(_MAX_COORDINATES, signal / _SIGNAL_PER_COORDINATE)
-    most = min(most, _ALL_COORDINATES / max(1, n_columns))
-    return max(_MIN_COORDINATES, int(most))
+    most = max(_MIN_COORDINATES, _ALL_COORDINATES // max(1, n_columns))
+    return max(1, int(min(_MAX_COORDINATES, most, signal / _SIGNAL_PER_COORDINATE)))
 
 
 @lru_cache(maxsize=32)

@@ -42,6 +42,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     rank_basis,
     smooth,
     universal_edges,
+    with_prior,
 )
 from fairpriv_sklearn.privacy import Fact
 from fairpriv_sklearn.privacy._with_budget import KEY_SHARE
@@ -53,6 +54,8 @@ _SIGNIFICANT = 3.0
 _MOST_CELLS = 64
 # Rows are shortened by more than single precision can lengthen them.
 _SLACK = 1.0 - 1e-5
+# Rows this many standard deviations longer than the mean are shortened.
+_LONG = 1.0
 
 
 class DPTableEncoder(TransformerMixin, DPEstimator):
@@ -65,8 +68,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     of which a linear model makes any smooth curve, and smooth noise; a category becomes
     an indicator.
-    Every row is scaled to norm at most 1, which `data_norm_` says, so that a model
-    needs no bounds.
+    Rows are scaled, and the long ones shortened, to norm at most 1, which `data_norm_`
+    says, so that a model needs no bounds.
 
     .. rubric:: Privacy
 
@@ -97,8 +100,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     handle_unknown : {"other", "ignore"}, default="other"
         Whether a category outside the list gets an indicator of its own or none.
     n_coordinates : int, default=None
-        Columns that a number becomes. None: 24; fewer, at least 4, with more than 16
-        numbers, or where records and budget are few.
+        Columns that a number becomes. None: 24, and fewer with more than 16 numbers or
+        few records or little budget.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables are neighbours.
     ledger : PrivacyLedger, default=None
@@ -256,12 +259,13 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         table = self._table(X, reset=False)
         _check_lists(table, self._columns)
         Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
-        scale = _SLACK / math.sqrt(max(1, len(self._columns)))
+        scale = _row_scale(self._columns)
         with np.errstate(all="ignore"):
             for rows, cells in table.blocks(16 * BLOCK_ROWS):
                 for column in self._columns:
                     block = Z[rows, self.feature_slices_[column.name]]
                     column.encode(cells.cells(column.position), block, scale)
+                _shorten(Z[rows])
         return Z
 
     def get_feature_names_out(self, input_features=None):
@@ -307,7 +311,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         check_is_fitted(self)
         column = next(one for one in self._columns if one.name == name)
         values, cells = column.points(n_points)
-        scale = _SLACK / math.sqrt(len(self._columns))
+        scale = _row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
         column.encode(cells, rows, scale)
         return values, rows
@@ -470,6 +474,23 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 
 
+def _row_scale(columns) -> float:
+    """Scale at which few rows are longer than 1; those are shortened.
+
+    Of evenly spread ranks a column has squared norm 1/2 on average, and variance at
+    most 1/8; a category has norm 1.
+    """
+    n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
+    typical = len(columns) - n_numbers / 2 + _LONG * math.sqrt(n_numbers / 8)
+    return 1.0 / math.sqrt(max(1.0, min(typical, len(columns))))
+
+
+def _shorten(rows) -> None:
+    """Shorten rows to norm 1, each by itself."""
+    norms = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1))
+    rows *= (_SLACK / np.maximum(norms, 1.0))[:, None]
+
+
 def _facts(codebook) -> list[Fact]:
     given = Codebook.from_dict(codebook or {})
     return [Fact("code book", list(given))] if len(given) else []
@@ -571,6 +592,7 @@ class _Draft:
         if self.is_keyed:
             return replace(self, categories=keys, has_missing=has_missing)
         counts = project_counts(noisy, total)[:-1]
+        counts = with_prior(counts, self.edges, self.declared.bounds, scale)
         rank_map = RankMap.from_counts(self.edges, counts)
         crowded = np.flatnonzero(noisy[:-1] > _SIGNIFICANT * scale)
         if not len(crowded):
