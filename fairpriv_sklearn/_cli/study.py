@@ -193,6 +193,14 @@ def _constant(measures, table, labels, train, test) -> Result:
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
     """Guarantee of the encoder and a model; conditional on what was read."""
     guarantee = learnt.encoder.privacy_.compose(model.privacy_, delta=args.delta)
+    told = tuple(name for name, known in _learnt_facts(table).items() if known is None)
+    guarantee = replace(
+        guarantee,
+        assumptions=tuple(
+            f"{text} (released)" if told and text.startswith(told) else text
+            for text in guarantee.assumptions
+        ),
+    )
     if table.from_data:
         hidden = tuple(
             f"{name}="
@@ -207,6 +215,16 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
         guarantee = replace(guarantee, assumptions=tuple(kept))
         guarantee = guarantee.qualified(conditional_on=table.from_data)
     return guarantee
+
+
+def _learnt_facts(table: Table) -> dict:
+    """What was declared of the facts that a guarantee lists, by their names in it."""
+    facts = {"groups=": table.groups}
+    key = "target_bounds=" if table.task == "regression" else "classes="
+    return {
+        **facts,
+        key: table.bounds if table.task == "regression" else table.classes,
+    }
 
 
 # --------------------------------------------------------------------------- sentences
