@@ -19,6 +19,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 N_INPUTS = 720
@@ -293,10 +294,12 @@ def main():
         found[what] += 1
         if what not in ("result", "sentence"):
             print(json.dumps(arguments), what, flush=True)
-    print("python examples/benchmarks/malformed_inputs.py")
-    print(f"Python {sys.version.split()[0]}")
-    for what, count in found.most_common():
-        print(f"{count:5} {what}")
+    print("OMP_NUM_THREADS=1 python examples/benchmarks/malformed_inputs.py")
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pandas", "pyarrow"))
+    print(f"{N_INPUTS} inputs, seed 0; {versions}, Python {sys.version.split()[0]}\n")
+    for what in ("sentence", "result"):
+        print(f"{found.pop(what):5} {what}")
+    print(f"{found.total():5} tracebacks or internal errors")
 
 
 if __name__ == "__main__":
