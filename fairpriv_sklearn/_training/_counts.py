@@ -15,7 +15,7 @@ class Count(Query):
     """The number of records."""
 
     name = "count"
-    theorem = "privacy/wall:lemma-a"
+    theorem = "accounting:lemma-a"
     n_coordinates = 1
 
     def sensitivity(self, neighboring: str) -> float:
@@ -31,7 +31,7 @@ class CellCounts(Query):
     """The number of records of every cell; the column `cell` holds the numbers."""
 
     name = "counts"
-    theorem = "privacy/wall:lemma-a"
+    theorem = "accounting:lemma-a"
 
     n_cells: int
 

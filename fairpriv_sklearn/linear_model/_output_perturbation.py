@@ -313,7 +313,7 @@ class Parameters(Query):
     """
 
     name = "parameters"
-    theorem = "user_guide/linear_models:output-perturbation"
+    theorem = "linear_models:output-perturbation"
 
     scaling: FeatureScaling
     n_columns: int

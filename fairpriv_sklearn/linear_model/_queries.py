@@ -105,7 +105,7 @@ class SecondMoments(Query):
     """
 
     name = "second moments"
-    theorem = "user_guide/linear_models:proof-second-moments"
+    theorem = "linear_models:linear-second-moments"
 
     geometry: Geometry
     n_records: float
@@ -173,7 +173,7 @@ class LossGradient(Query):
     """
 
     name = "gradients"
-    theorem = "user_guide/linear_models:proof-loss"
+    theorem = "linear_models:linear-loss"
 
     geometry: Geometry
     n_records: float
@@ -230,7 +230,7 @@ class FairGradient(LossGradient):
         Public: its floors, form and directions.
     """
 
-    theorem = "user_guide/linear_models:proof-penalty"
+    theorem = "linear_models:linear-penalty"
 
     fairness_weight: float = 0.0
     penalty: WassersteinPenalty | None = None
@@ -301,7 +301,7 @@ class ResidualGradient(Query):
     """
 
     name = "gradients"
-    theorem = "user_guide/linear_models:proof-loss"
+    theorem = "linear_models:linear-loss"
 
     geometry: Geometry
     n_records: float
