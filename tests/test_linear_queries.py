@@ -31,6 +31,7 @@ from fairpriv_sklearn.linear_model._queries import (
     LossGradient,
     ResidualGradient,
     SecondMoments,
+    TargetCounts,
 )
 from fairpriv_sklearn.mechanisms import noise_source
 
@@ -221,6 +222,27 @@ def test_second_moments_come_back():
         assert_allclose(query.matrix(released), Z.T @ Z / 500, atol=1e-12)
         upper = np.linalg.norm(Z.T @ Z / 500) ** 2 - constant**4
         assert_allclose(np.linalg.norm(released) ** 2, upper)
+
+
+def test_the_range_of_the_target_is_learnt():
+    rng = np.random.default_rng(0)
+    y = np.clip(rng.normal(0.25, 0.05, 5000), -1, 1)
+    query = TargetCounts(64)
+    counts = query.of_rows(rows_of(np.zeros((5000, 1)), y), None)
+    assert counts.sum() == 5000 and counts.shape == (64,)
+    want, _ = np.histogram(y, np.linspace(-1, 1, 65))
+    assert_array_equal(counts, want)
+    noisy = counts + rng.normal(0, 5, 64)
+    center, width = query.range(noisy, 5000)
+    inside = np.abs(y - center) <= width
+    assert inside.mean() > 0.98 and width < 0.25
+    # A constant target has one cell; no record at all, or pure noise, is no error.
+    ends = query.of_rows(rows_of(np.zeros((2, 1)), np.array([-1.0, 1.0])), None)
+    assert_array_equal(np.flatnonzero(ends), [0, 63])
+    for released in (np.eye(64)[5] * 9, np.zeros(64), -np.ones(64), np.full(64, 1e9)):
+        center, width = query.range(released, 9.0)
+        assert -1 <= center <= 1 and 1 / 64 <= width <= 1
+    assert query.sensitivity("replace_one") == math.sqrt(2)
 
 
 def test_counts():

@@ -19,7 +19,11 @@ from fairpriv_sklearn.linear_model._queries import (
     Geometry,
     LossGradient,
     SecondMoments,
+    TargetCounts,
 )
+
+TARGET_SHARE = 0.05
+"""Share of the squared Gaussian-DP parameter that counts of the target take."""
 
 # Number of records that public rules assume where the number is private.
 NOMINAL_RECORDS = 10_000
@@ -43,6 +47,7 @@ def gradient_plan(
     n_assumed: float,
     n_counts: int,
     max_iter: int | None,
+    n_cells: int = 0,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, and full gradients."""
     n_weights = geometry.n_columns * geometry.n_outputs
@@ -50,13 +55,17 @@ def gradient_plan(
     n_steps = max_iter or number_of_steps(mu, n_assumed)
     has_moments = is_worth_moments(geometry.n_columns, geometry.row_norm, mu, n_assumed)
     n_moments = SecondMoments(geometry, 1.0).n_coordinates if has_moments else 0
-    n_draws = n_counts + n_moments + n_steps * n_weights
+    n_draws = n_counts + n_cells + n_moments + n_steps * n_weights
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
     if n_counts:
         name = CellCounts.name if n_counts > 1 else Count.name
         lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
         mu *= math.sqrt(1 - COUNT_SHARE**2)
+    if n_cells:
+        share = math.sqrt(TARGET_SHARE) * mu
+        lines.append(Release(TargetCounts.name, "gaussian", share, n_cells))
+        mu *= math.sqrt(1 - TARGET_SHARE)
     if has_moments:
         share = math.sqrt(MOMENT_SHARE) * mu
         lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))

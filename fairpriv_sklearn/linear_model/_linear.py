@@ -34,9 +34,18 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     largest_residual,
     preconditioned_descent,
 )
-from fairpriv_sklearn.linear_model._queries import Geometry, ResidualGradient
+from fairpriv_sklearn.linear_model._queries import (
+    Geometry,
+    ResidualGradient,
+    TargetCounts,
+)
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import warn_leak
+
+# The range of the target is learnt on so many cells of `target_bounds`, where the
+# number of records times the Gaussian-DP parameter is at least this.
+TARGET_CELLS = 64
+LEAST_SIGNAL = 50.0
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
@@ -56,7 +65,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     most :math:`\rho =` `data_norm` and the target to [-1, 1].
 
     *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
-    column, replacing a record changes the mean gradient by at most 2 c R / n, and
+    column, replacing a record changes the mean gradient by at most 2 c R / n,
+    counts of the target in 64 cells, a twentieth of the squared Gaussian-DP parameter
+    from which the range of the target is learnt, by :math:`\sqrt2`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`; composed exactly. Under "add_remove" n is replaced by a
     noisy count.
@@ -282,6 +293,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         geometry = Geometry(
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
+        learnt = self.fit_intercept and n_assumed * mu >= LEAST_SIGNAL
+        n_cells = TARGET_CELLS if learnt else 0
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -289,6 +302,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_assumed=n_assumed,
             n_counts=int(counted),
             max_iter=self.max_iter,
+            n_cells=n_cells,
         )
         what = f"{plan.n_steps} noisy gradients of squares with bounded residuals"
         wall = self._open(plan.lines, what, facts, noise)
@@ -296,6 +310,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
+        center, width = 0.0, 1.0
+        if learnt:
+            counts = TargetCounts(n_cells)
+            center, width = counts.range(wall.release(counts, rows), n_records)
         curvature = noisy_curvature(
             wall,
             rows,
@@ -304,7 +322,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             has_moments=plan.has_moments,
             factor=SQUARE_CURVATURE,
         )
-        query = ResidualGradient(geometry, n_records, largest_residual(mu, n_assumed))
+        largest = largest_residual(mu, n_assumed)
+        query = ResidualGradient(geometry, n_records, largest, center, width)
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
         if self.fit_intercept:
             ridge[-1] = 0.0
@@ -321,7 +340,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.n_iter_ = plan.n_steps
         if not self.fit_intercept:
             return weights, 0.0, wall
-        return weights[:-1], weights[-1] * constant, wall
+        return weights[:-1] * width, weights[-1] * constant * width + center, wall
 
     def _read(self, X, y, sensitive_features) -> dict:
         with domain("X"):

@@ -81,7 +81,7 @@ class Caution:
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
-REGRESSION = Caution(noise_ridge=1000.0, least_known=0.5)
+REGRESSION = Caution(noise_ridge=1500.0, least_known=0.4)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
     UNIT,
@@ -31,6 +31,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     link_slopes,
     linked,
 )
+from fairpriv_sklearn.preprocessing._ranks import project_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -297,7 +298,9 @@ class ResidualGradient(Query):
     geometry : Geometry
     n_records : float
     largest : float
-        Where residuals of the target in [-1, 1] are cut off.
+        Where residuals of the scaled target are cut off.
+    center, width : float
+        Released numbers that scale the target once more.
     """
 
     name = "gradients"
@@ -306,6 +309,8 @@ class ResidualGradient(Query):
     geometry: Geometry
     n_records: float
     largest: float
+    center: float = 0.0
+    width: float = 1.0
 
     @property
     def block_rows(self) -> int:
@@ -322,7 +327,8 @@ class ResidualGradient(Query):
 
     def of_block(self, block, state) -> Integers:
         residuals = self.geometry.scores(block.x, state)
-        residuals -= block.y[:, None]
+        target = (block.y - self.center) / self.width
+        residuals -= np.clip(target, -1.0, 1.0)[:, None]
         np.clip(residuals, -self.largest, self.largest, out=residuals)
         residuals *= 2.0**BITS
         sums = self.geometry.sums(block.x, np.trunc(residuals, out=residuals))
@@ -330,3 +336,33 @@ class ResidualGradient(Query):
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
+
+
+@dataclass(frozen=True)
+class TargetCounts(Query):
+    """Counts of the target in [-1, 1] on cells of equal width."""
+
+    name = "target counts"
+    theorem = "accounting:lemma-a"
+
+    n_cells: int
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_cells
+
+    def sensitivity(self, neighboring: str) -> float:
+        return counts_l2(neighboring)
+
+    def of_block(self, block, state) -> Integers:
+        cell = np.floor((block.y + 1) * (self.n_cells / 2)).astype(np.int64)
+        cell = np.clip(cell, 0, self.n_cells - 1)
+        return np.bincount(cell, minlength=self.n_cells)
+
+    def range(self, released: Floats, n_records: float) -> tuple[float, float]:
+        """Centre and half width of the cells that hold all but 1 % of the records."""
+        shares = np.cumsum(project_counts(released, n_records)) / n_records
+        low = -1 + 2 / self.n_cells * np.searchsorted(shares, 0.005)
+        high = -1 + 2 / self.n_cells * (1 + np.searchsorted(shares, 0.995))
+        low, high = min(low, 1 - 2 / self.n_cells), min(high, 1.0)
+        return (low + high) / 2, max((high - low) / 2, 1 / self.n_cells)
