@@ -232,6 +232,14 @@ class _Bound:
         return self
 
     @property
+    def estimate(self):
+        """Parameter that the most telling event of the past suggests: no bound."""
+        if len(self._past[0]) < _FIRST_BATCH:
+            return math.inf
+        p, q = best_event(*self._past, self._promise).rates
+        return float(self._promise(np.array(p), np.array(q)))
+
+    @property
     def value(self):
         """Largest parameter below which every claim is refuted."""
         self.flush()
@@ -293,6 +301,8 @@ class EpsilonBound(_Bound):
     ----------
     value : float
         The bound; 0 when nothing can be said.
+    estimate : float
+        What the most telling event so far suggests, without any confidence.
     n_runs : int
         Runs taken in, on each of the two tables.
 
@@ -339,6 +349,8 @@ class MuBound(_Bound):
     ----------
     value : float
         The bound; 0 when nothing can be said.
+    estimate : float
+        What the most telling event so far suggests, without any confidence.
     n_runs : int
         Runs taken in, on each of the two tables.
 

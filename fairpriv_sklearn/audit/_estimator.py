@@ -239,7 +239,7 @@ class _Audit:
         self.confidence = confidence
         self.max_fits = max_fits
         self.start = time.monotonic()
-        self.deadline = self.start + max_seconds
+        self.deadline = self.start + 0.9 * max_seconds
         self.rng = random_state
         self.seeds = _given_seeds(estimator)
 
@@ -509,7 +509,8 @@ class _Audit:
             contest.play(*self._runs(contest.pair, size))
             self._judge(contest)
             done += size
-            if self.report.violated or (done >= 4000 and contest.promise < 0.2):
+            # No event suggests more than the claim: further runs would not refute it.
+            if self.report.violated or (done >= 4000 and contest.estimate < 1.08):
                 return
             size = min(2 * size, 1024)
 
@@ -672,6 +673,14 @@ class _Contest:
     def promise(self) -> float:
         """How much of the claim the best bound has reached."""
         return self._promises[-1]
+
+    @property
+    def estimate(self) -> float:
+        """How much of the claim the most telling event suggests, without confidence."""
+        return max(
+            (bound.estimate / level for (_, level, _), bound in self.bounds if level),
+            default=math.inf,
+        )
 
     def train(self, first, second):
         """Take in outcomes without a bet on them."""
