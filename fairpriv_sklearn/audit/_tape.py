@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from .. import _wall
+from .. import _guarded
 from ..mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, NoiseSource
 
 
@@ -131,8 +131,10 @@ def taped(tape: Tape, estimator=None):
         for name in ("uniform", "key", "choice", "bernoulli", "integers"):
             spy = _coin_spy(tape, getattr(NoiseSource, name))
             stack.enter_context(patch.object(NoiseSource, name, spy))
-        guarded = _wrapped_spy(tape, _wall.guarded)
-        stack.enter_context(patch.object(_wall, "guarded", guarded))
+        guarded = _wrapped_spy(tape, _guarded.guarded)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("fairpriv_sklearn.") and hasattr(module, "guarded"):
+                stack.enter_context(patch.object(module, "guarded", guarded))
         for cls in _diffprivlib_mechanisms():
             spy = _foreign_spy(tape, cls.randomise)
             stack.enter_context(patch.object(cls, "randomise", spy))
@@ -177,11 +179,11 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
             return guarded(call, *args, **kwargs)
         position, n_releases = len(tape.wrapped), len(tape.releases)
         earlier = tape._replay.wrapped if tape._replay is not None else []
-        if position < len(earlier) and earlier[position] is not None:
-            # The rows of a phase may have been too few for the model itself.
-            call.__self__.__class__, state = earlier[position]
-            call.__self__.__dict__ = copy.deepcopy(state)
-            tape.wrapped.append(earlier[position])
+        known = earlier[position] if position < len(earlier) else None
+        # A constant that stands in for a model without rows is no such model.
+        if known is not None and known[0] is type(call.__self__):
+            call.__self__.__dict__ = copy.deepcopy(known[1])
+            tape.wrapped.append(known)
             return call.__self__
         tape.wrapped.append(None)
         fitted = guarded(call, *args, **kwargs)
