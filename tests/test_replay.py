@@ -23,12 +23,14 @@ from fairpriv_sklearn.audit._tables import Table
 
 VARIANTS = {
     "DP2DPClassifier": [{}, {"method": "histogram"}],
-    "DPSinkhornGenerator": [{}, {"method": "network", "max_iter": 3}],
+    "DPSinkhornGenerator": [
+        {},
+        {"method": "network", "max_iter": 3, "sampling_rate": 0.5},
+    ],
     "DPOutputPerturbationLogisticRegression": [{}, {"C": 0.1}],
     "DPWassersteinLogisticRegression": [
         {"max_iter": 10},
         {"max_iter": 10, "fairness_weight": 0.0},
-        {"max_iter": 10, "batch_size": 8},
     ],
 }
 CASES = [(e, v) for e in ENTRIES for v in VARIANTS.get(e.name, [{}])]
@@ -67,12 +69,12 @@ def test_nothing_but_the_releases_tells_neighbours_apart(entry, variant, relatio
         make(entry, variant, relation), "base_guarantee"
     ):
         pairs = [pair for pair in pairs if pair.name not in TINY]
-    if entry.name in COINS_SHIFT:  # slow
+    if entry.name in COINS_SHIFT or "sampling_rate" in variant:  # slow
         pairs = pairs[::4]
     report = audit.replay(make(entry, variant, relation), pairs)
     assert not report.findings, str(report)
     assert report.n_pairs == len(pairs)
-    assert 0.3 < report.largest_ratio <= 1 + 1e-9
+    assert 0.1 < report.largest_ratio <= 1 + 1e-9
 
 
 @both_relations
@@ -118,11 +120,15 @@ def _norm(values):
 
 @every_case
 def test_an_earlier_or_interrupted_fit_leaves_nothing(entry, variant):
+    if entry.task == "generate" or entry.name in COINS_SHIFT:
+        pytest.skip("other methods and searches are slow; see their own tests")
+    one = data(entry)
     report = audit.audit_estimator(
         make(entry, variant, "replace_one"),
-        *(column for column in data(entry)._columns()[:2]),
-        pairs=audit.neighbours(*data(entry)._columns()[:2])[:1],
-        max_fits=60,
+        one.X,
+        one.y,
+        pairs=audit.neighbours(one.X, one.y)[:1],
+        max_fits=40,
         random_state=0,
     )
     assert not report.violated, str(report)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from fairpriv_sklearn._base import DPEstimator, public_fact, read_bounds
+from fairpriv_sklearn._domain import domain
 from fairpriv_sklearn._groups import (
     AttributeAwareMixin,
     blind_X,
@@ -577,7 +578,8 @@ class DPBarycenterTransformer(
     def _read(self, scores, y, sensitive_features) -> dict:
         """The private columns of one table; sets public facts."""
         codes, scores, about_groups = fit_groups(self, scores, sensitive_features)
-        scores = check_array(scores, dtype=np.float64)
+        with domain("X"):
+            scores = check_array(scores, dtype=np.float64)
         self._bounds, about_bounds = self._public_bounds(scores)
         self._facts = (about_groups, about_bounds)
         return {"scores": scores, "codes": codes}
@@ -602,7 +604,8 @@ class DPBarycenterTransformer(
         codes, scores = predict_groups(
             self, scores, sensitive_features, handle_unknown=self.handle_unknown
         )
-        scores = check_array(scores, dtype=np.float64)
+        with domain("X"):
+            scores = check_array(scores, dtype=np.float64)
         # Rounded scores key the draws: the last bits of a score depend on the batch.
         steps = [
             histogram.quantize_scores(column, pair)
