@@ -1,6 +1,6 @@
 """One fit on a cluster whose workers and driver are killed: the same bits.
 
-    OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py
+    OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py [speed] [kills]
 
 Two workers in processes of their own, 1 GiB each, encrypted connections if the package
 `cryptography` is there. The rows are made lazily, block by block: no machine holds the
@@ -26,6 +26,7 @@ import numpy as np
 
 BLOCK, N_BLOCKS, N_FEATURES = 50_000, 24, 20
 N_WORKER_KILLS, N_DRIVER_KILLS = 20, 20
+N_BLOCKS_KILLED = 8  # a smaller table where workers and drivers are killed
 
 
 def make_block(seed):
@@ -180,16 +181,17 @@ def driver(folder):
 
 
 def kill_drivers():
-    global N_BLOCKS
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         kills, redrawn, known, finished = 0, 0, [], None
         while finished is None or finished.returncode:
             process = subprocess.Popen(
-                [sys.executable, __file__, folder], stdout=subprocess.PIPE, text=True
+                [sys.executable, __file__, "--driver", folder],
+                stdout=subprocess.PIPE,
+                text=True,
             )
             try:
-                wait = None if kills == N_DRIVER_KILLS else 3 + 5 * rng.uniform()
+                wait = None if kills == N_DRIVER_KILLS else 4 + 8 * rng.uniform()
                 out, _ = process.communicate(timeout=wait)
                 finished = process
             except subprocess.TimeoutExpired:
@@ -220,7 +222,8 @@ def cpu_name():
     return platform.processor()
 
 
-def main():
+def main(parts):
+    global N_BLOCKS
     import dask
     import sklearn
     from distributed import Client
@@ -233,7 +236,7 @@ def main():
     gib = BLOCK * N_BLOCKS * (N_FEATURES + 2) * 8 / 2**30
     print(f"{BLOCK * N_BLOCKS} rows, {N_FEATURES} features, {gib:.2f} GiB")
     with cluster() as two, Client(two) as client:
-        for name, task, model in estimators(random_state=0):
+        for name, task, model in estimators(random_state=0) if "speed" in parts else ():
             n_passes, expected = passes(model, task)
             X, y, group = as_dask(task)
             start = time.perf_counter()
@@ -250,6 +253,9 @@ def main():
                 f"one process: {same}",
                 flush=True,
             )
+        if "kills" not in parts:
+            return
+        N_BLOCKS = N_BLOCKS_KILLED
         killer, fits, different = Killer(client, 2.0), 0, 0
         killer.start()
         name, task, model = estimators(random_state=0)[1]
@@ -268,4 +274,8 @@ def main():
 
 
 if __name__ == "__main__":
-    driver(sys.argv[1]) if len(sys.argv) > 1 else main()
+    if sys.argv[1:2] == ["--driver"]:
+        N_BLOCKS = N_BLOCKS_KILLED
+        driver(sys.argv[2])
+    else:
+        main(sys.argv[1:] or ["speed", "kills"])

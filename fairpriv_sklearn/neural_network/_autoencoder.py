@@ -97,12 +97,13 @@ class DPWassersteinAutoencoder(
     bounds : tuple (low, high), default=None
         Public bounds of the features, numbers or arrays of shape (n_features,), in
         units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are if `data_norm` is given, else the
-        bounds are read from the data, with a `PrivacyLeakWarning`.
+        [-1, 1]. None: features are taken as they are.
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: the square root of the number of features, which shortens none within
-        `bounds`. The noise does not depend on it.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
+        the square root of the number of features, which shortens none. The noise does
+        not depend on it.
     min_group_size : int, default=None
         Public floor of the group sizes, in place of noisy counts. Range:
         [1, 4194304].
@@ -150,7 +151,7 @@ class DPWassersteinAutoencoder(
     Warns
     -----
     PrivacyLeakWarning
-        If `groups` or the bounds are read from the data.
+        If `groups` are read from the data.
 
     See Also
     --------

@@ -92,12 +92,13 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     bounds : tuple (low, high), default=None
         Public bounds of the features, numbers or arrays of shape (n_features,), in
         units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are if `data_norm` is given, else the
-        bounds are read from the data, with a `PrivacyLeakWarning`.
+        [-1, 1]. None: features are taken as they are.
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: the square root of the number of features, which shortens none within
-        `bounds`. The noise does not depend on it.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
+        the square root of the number of features, which shortens none. The noise does
+        not depend on it.
     target_bounds : tuple (low, high), default=None
         Public bounds of the targets, numbers or arrays of shape (n_outputs,), to which
         targets and predictions are clipped. None reads them from the data, with a
@@ -153,7 +154,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     Warns
     -----
     PrivacyLeakWarning
-        If `groups` or the bounds are read from the data.
+        If `groups` or `target_bounds` are read from the data.
 
     See Also
     --------
@@ -398,12 +399,13 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     bounds : tuple (low, high), default=None
         Public bounds of the features, numbers or arrays of shape (n_features,), in
         units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are if `data_norm` is given, else the
-        bounds are read from the data, with a `PrivacyLeakWarning`.
+        [-1, 1]. None: features are taken as they are.
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: the square root of the number of features, which shortens none within
-        `bounds`. The noise does not depend on it.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
+        the square root of the number of features, which shortens none. The noise does
+        not depend on it.
     classes : array-like of shape (n_classes,), default=None
         Public list of the labels. None reads it from the data, with a
         `PrivacyLeakWarning`.
@@ -459,7 +461,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     Warns
     -----
     PrivacyLeakWarning
-        If `groups`, `classes` or the bounds are read from the data.
+        If `groups` or `classes` are read from the data.
 
     See Also
     --------
