@@ -48,11 +48,12 @@ def measure(event, path, n_spends: int):
         [event], delta=DELTA, neighboring="replace_one", mechanism="a fit"
     )
     ledger = PrivacyLedger(cap_for(event, n_spends), DELTA, path)
-    milliseconds, sizes = [], []
+    milliseconds, busy, sizes = [], [], []
     for _ in range(n_spends):
-        start = time.perf_counter()
+        start, start_busy = time.perf_counter(), time.process_time()
         ledger.spend(fit)
         milliseconds.append(1e3 * (time.perf_counter() - start))
+        busy.append(1e3 * (time.process_time() - start_busy))
         if path is not None and len(milliseconds) % (n_spends // 2) == 0:
             sizes.append(os.path.getsize(path))
     # The cap was a total too: forget it, so that the first call composes.
@@ -63,7 +64,7 @@ def measure(event, path, n_spends: int):
         start = time.perf_counter()
         ledger.total()
         totals.append(1e3 * (time.perf_counter() - start))
-    return milliseconds, sizes, totals
+    return milliseconds, busy, sizes, totals
 
 
 def main():
@@ -77,21 +78,20 @@ def main():
     versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     print(f"{versions}, {platform.system()}, {os.cpu_count()} cores")
     print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
-    print(
-        "milliseconds a spend: median of the first 100, of the last 100 (their means);"
-    )
+    print("milliseconds a spend: median of the first 100, of the last 100;")
     print("total(): first and second call; file: bytes a spend, first half and second")
     for where in ("memory", "file"):
         for name, event in KINDS.items():
             with tempfile.TemporaryDirectory() as folder:
                 path = None if where == "memory" else str(Path(folder) / "ledger")
                 n = options.spends if path is None else options.file_spends
-                times, sizes, totals = measure(event, path, n)
+                times, busy, sizes, totals = measure(event, path, n)
             first, last = times[:100], times[-100:]
             line = (
                 f"{where:7}{name:26}"
                 f"{statistics.median(first):8.3f}{statistics.median(last):8.3f}"
-                f" ({statistics.fmean(first):.3f}, {statistics.fmean(last):.3f})"
+                f"  processor {statistics.median(busy[:100]):.3f},"
+                f" {statistics.median(busy[-100:]):.3f}"
                 f"  total() {totals[0]:.1f}, {totals[1]:.3f} ms"
             )
             if sizes:

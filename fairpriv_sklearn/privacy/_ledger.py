@@ -105,11 +105,15 @@ class PrivacyLedger:
     each reservation is one immediate SQLite transaction, on the disk before `spend`
     returns, which takes five flushes of the disk (a millisecond in all where nothing
     else keeps the machine busy). Put the file on a local disk; locks of network file
-    systems are unreliable. The cap is compared with a relative slack of 1e-9 for
-    rounding. So that a spend costs the same after ten thousand others, what differs
-    from fit to fit is merged for the dearer beyond a fixed number, and the sides of
-    random splits are followed in ranges: the total is then an upper bound, as a rule at
-    most one per cent above the tight one, and never below it.
+    systems are unreliable. A copy of an older file, or one whose digests somebody has
+    computed anew, looks sound to a process that has not seen the newer one: keep the
+    file where only those can write who may be trusted with the budget.
+
+    The cap is compared with a relative slack of 1e-9 for rounding. So that a spend
+    costs the same after ten thousand others, what differs from fit to fit is merged for
+    the dearer beyond a fixed number, and the sides of random splits are followed in
+    ranges: the total is then an upper bound, as a rule at most one per cent above the
+    tight one, and never below it.
 
     Examples
     --------
