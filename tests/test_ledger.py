@@ -832,14 +832,14 @@ def test_spends_cost_the_same_after_thousands():
     ledger = PrivacyLedger(6.0, 1e-5)
     fit = guarantee(REPAIR, delta=1e-5)
     n_compositions = []
-    real = _composition._fits
+    real = _composition._surely_fits
 
     def counted(*arguments):
         n_compositions.append(1)
         return real(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_composition, "_fits", counted)
+        patch.setattr(_composition, "_surely_fits", counted)
         for _ in range(3000):
             ledger.spend(fit)
     assert len(n_compositions) < 1000  # each composition answers many questions

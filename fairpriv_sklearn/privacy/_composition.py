@@ -98,7 +98,10 @@ class Composition:
         return False
 
     def _fits(self, epsilon: float, delta: float) -> bool:
-        return all(_fits(one, epsilon, delta) for one in self._ranges(epsilon, delta))
+        return all(
+            _epsilon_of(total, delta) <= epsilon
+            for total in self._unsettled(epsilon, delta)
+        )
 
     def within(self, other: Composition) -> bool:
         """Whether this is part of `other`, as far as that can be seen at once."""
@@ -128,15 +131,17 @@ class Composition:
         splits = tuple((pair, more(count)) for pair, count in self.splits)
         return Composition(self.neighboring, grown, splits)
 
-    def _ranges(self, epsilon: float, delta: float) -> Iterator[_Composition]:
-        """Yield totals that together cover all sides, no finer than they have to be."""
+    def _unsettled(self, epsilon: float, delta: float) -> Iterator[_Composition]:
+        """Yield totals, on ranges of the sides, that do not fit at the first glance."""
         waiting = [tuple((0, count) for _, count in self.splits)]
         n_seen = 0
         while waiting:
             ranges = waiting.pop()
             total, n_seen = self._at(ranges), n_seen + 1
             halves = self._halved(ranges) if n_seen < _MAX_RANGES else None
-            if halves is None or _fits(total, epsilon, delta):
+            if _surely_fits(total, epsilon, delta):
+                continue
+            if halves is None:
                 yield total
             else:
                 waiting += halves
@@ -184,7 +189,7 @@ class Composition:
         return cls(data["neighboring"], _from_plain(data["plain"]), splits)
 
 
-def _fits(total: _Composition, epsilon: float, delta: float) -> bool:
+def _surely_fits(total: _Composition, epsilon: float, delta: float) -> bool:
     # From cheap to costly; each "yes" is a proof. With delta = 0 a delta below it
     # could only be underflow, which proves nothing.
     rest = replace(total, pures=(), failure=0.0)
@@ -195,9 +200,7 @@ def _fits(total: _Composition, epsilon: float, delta: float) -> bool:
             return True
         if spare > 0 and rest != total and _delta_of(rest, left) <= spare:
             return True
-    if delta > 0 and _delta_of(total, epsilon) <= delta:
-        return True
-    return _epsilon_of(total, delta) <= epsilon
+    return delta > 0 and _delta_of(total, epsilon) <= delta
 
 
 @lru_cache(maxsize=64)
