@@ -26,6 +26,7 @@ from fairpriv_sklearn.metrics import (
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
+    DPBarycenterTransformer,
     RepairWarning,
 )
 from fairpriv_sklearn.postprocessing import _blind as blind
@@ -310,7 +311,34 @@ def test_numbers_in_a_pipeline_with_everything_private():
     stood = clone(fitted).set_params(epsilon=0.01)
     with pytest.warns(RepairWarning, match="stood back"):
         stood.fit(table[:200], predicted(X)[:200])
-    assert stood.repair_ == "none"
+    assert stood.repair_ == ["none"]
+
+
+def test_finished_scores_agree_without_the_group():
+    """The transformer reads the group off all score columns."""
+    X, _, group = population(8000)
+    repair = DPBarycenterTransformer(
+        bounds=(-5, 5), groups=[0, 1], blind=True, random_state=0
+    )
+    repair.fit(X, sensitive_features=group)
+    assert repair.counts_.shape[0] == 3 and repair.__fairpriv_row_pure__
+    assert repair.privacy_.epsilon <= 1.0 + 1e-6 and not repair.privacy_.uncovered
+    fresh, _, groups = population(20_000, seed=1)
+    fair = repair.transform(fresh)
+    gap, before = (
+        ks_parity_difference(fair[:, 0], table[:, 0], sensitive_features=groups)
+        for table in (fair, fresh)
+    )
+    assert before > 0.5 and gap < 0.7 * before
+    with pytest.raises(ValueError, match="in fit only"):
+        repair.transform(fresh, sensitive_features=groups)
+    again = clone(repair).fit_transform(X, sensitive_features=group)
+    assert_array_equal(again, repair.transform(X))
+    public = clone(repair).set_params(
+        group_estimator=frozen(telling), group_guarantee="public"
+    )
+    public.fit(X, sensitive_features=group)
+    assert public.counts_[0].sum() > 7900  # all rows are counted
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         "solver": [str],
         "output": [StrOptions({"auto", "continuous", "randomized", "mean"})],
         "handle_unknown": PHASE_CONSTRAINTS["handle_unknown"],
+        **{name: BLIND_CONSTRAINTS[name] for name in BLIND_ARGUMENTS},
     }
 
     def path(self, fairness_tolerances: Iterable[float]) -> list:
@@ -133,6 +134,8 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         return estimators
 
     def _spreads(self) -> bool:
+        if self.blind:
+            return False
         # Not fitted yet: "auto" may turn out either way.
         outputs = getattr(self, "output_", [self.output])
         return any(output in ("auto", "randomized") for output in outputs)
@@ -214,6 +217,9 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 
     def _solve(self):
         """Estimate the group distributions and solve for their targets."""
+        if self.blind:
+            self._solve_blind()
+            return
         tolerances, transports, maps = [], [], []
         columns = zip(self.counts_, self.bounds_, self.output_, strict=True)
         for counts, bounds, output in columns:
@@ -322,6 +328,119 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                 )
         return repaired
 
+    # --- blind ---------------------------------------------------------------------
+
+    def _check_blind(self) -> None:
+        if not self.blind:
+            check_not_blind(self)
+            return
+        check_sizes(self)
+        if self.output in ("randomized", "mean"):
+            raise ValueError(
+                f"A blind repair has a continuous output, got output={self.output!r}; "
+                "leave it at 'auto'."
+            )
+
+    def _blind_shape(self) -> tuple[int, int, int]:
+        n_groups = len(self.groups_)
+        n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
+        return n_groups, n_score_bins(n_groups, blind.REGIONS), n_bins
+
+    def _blind_plan(self, n_columns: int) -> list[Release]:
+        n_counts = n_columns * int(np.prod(self._blind_shape()))
+        return [Release("counts", "pure", self.epsilon, n_counts)]
+
+    def _group_model(self, n_columns: int) -> Model:
+        given = self.group_estimator
+        if given is None:
+            given = default_group_estimator(self, n_columns)
+        return Model("group_estimator", given, self.group_guarantee)
+
+    def _release_blind(self, wall, rows, X, scores, bounds) -> None:
+        """Count by true group, region of the estimated shares and bin; then solve."""
+        shape, codes = self._blind_shape(), rows.whole().codes
+        cells = np.empty(scores.shape, dtype=np.int64)
+        regions = self._regions(X, private=True)
+        for column, pair in enumerate(bounds):
+            bins = histogram.bin_scores(scores[:, column], tuple(pair), shape[2])
+            cells[:, column] = (codes * shape[1] + regions) * shape[2] + bins
+        query = CellCounts(
+            shape,
+            name="counts",
+            theorem="user_guide/fair_regression:score_counts",
+            n_tables=len(bounds),
+        )
+        counts = wall.release(query, rows.with_columns(cells=cells))
+        self.counts_ = counts.reshape(len(bounds), *shape)
+        self._noise_variance = float(wall.mechanism_of(query).variance)
+        public_n = self.neighboring == "replace_one"
+        self._n_public = max(rows.n_rows, 1) if public_n else None
+        self.bounds_, self.n_bins_ = bounds, shape[2]
+        self.output_ = ["continuous"] * len(bounds)
+        self._solve_blind()
+
+    def _solve_blind(self) -> None:
+        tolerances, self._levels, self.repair_ = [], [], []
+        for counts in self.counts_:
+            tolerance = self.fairness_tolerance
+            if tolerance == "auto":
+                tolerance = histogram.default_tolerance(
+                    counts.sum(axis=1), noise_variance=self._noise_variance
+                )
+            masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
+            # What noise makes of the smallest group's distribution function.
+            smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
+            noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
+            helps = blind.largest_gap(masses) > noise
+            tolerances.append(tolerance)
+            self.repair_.append("repaired" if helps else "none")
+            self._levels.append(blind.solve_levels(masses, tolerance if helps else 1.0))
+        self.fairness_tolerance_ = np.array(tolerances)
+        if "none" in self.repair_:
+            warnings.warn(
+                "The blind repair stood back: the groups' scores differ by less than "
+                "the noise of its counts. More rows or a larger epsilon may help.",
+                RepairWarning,
+                stacklevel=6,
+            )
+
+    def _regions(self, X, *, private) -> np.ndarray:
+        """Region of the estimated group shares in which each row lies."""
+        labels = group_labels(self).tolist()
+        shares = class_probabilities(
+            self,
+            self.group_estimator_,
+            X,
+            {},
+            labels,
+            private=private,
+            what="group_estimator",
+        )
+        return score_bins(shares, blind.REGIONS)
+
+    def _blind_columns(self, X, sensitive_features):
+        """The models' columns of `X`, of which blind answers are made."""
+        if sensitive_features is not None:
+            raise ValueError(
+                f"A blind {type(self).__name__} takes sensitive_features in fit only; "
+                "leave them out here."
+            )
+        return blind_X(self, X)
+
+    def _repair_blind(self, scores, X) -> np.ndarray:
+        """Send every score to its target by the region of its row."""
+        regions = self._regions(X, private=False)
+        repaired = np.empty(scores.shape)
+        for column, (lower, upper) in enumerate(self.bounds_):
+            values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
+            unit = (values - lower) / (upper - lower)
+            mapped = self._levels[column](unit, regions)
+            repaired[:, column] = lower + (upper - lower) * mapped
+        return repaired
+
+    def _get_metadata_request(self):
+        return without_groups(self, super()._get_metadata_request())
+
 
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:
     """Append the pooled group, the last row, to which code -1 points."""
@@ -411,6 +530,18 @@ class DPBarycenterTransformer(
         "randomized" otherwise; it spends 5 % of epsilon to find out. Identical rows get
         different answers under "randomized" only, so nothing private may be fitted on
         those.
+    blind : bool, default=False
+        Whether `transform` does without the group: the repair then reads an estimate of
+        it off all score columns. The output is a continuous one.
+    group_estimator : classifier or None, default=None
+        Blind only: estimates the group from the score columns; a public one comes in a
+        `FrozenEstimator`. None fits a private `DPWassersteinLogisticRegression` without
+        penalty, at the budget of the repair.
+    group_guarantee : PrivacyGuarantee, "public" or None, default=None
+        Blind only: what fitting `group_estimator` costs, if it does not say so itself.
+    group_size : float, default=0.25
+        Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); the other
+        rows are counted.
     handle_unknown : {"error", "pooled"}, default="error"
         What `transform` does with a label that is not in `groups`: raise, or repair it
         as a member of the pooled population.
@@ -518,6 +649,10 @@ class DPBarycenterTransformer(
         output_refinement=3,
         solver="exact",
         output="auto",
+        blind=False,
+        group_estimator=None,
+        group_guarantee=None,
+        group_size=0.25,
         handle_unknown="error",
         neighboring="replace_one",
         sensitive_features=None,
@@ -533,6 +668,10 @@ class DPBarycenterTransformer(
         self.output_refinement = output_refinement
         self.solver = solver
         self.output = output
+        self.blind = blind
+        self.group_estimator = group_estimator
+        self.group_guarantee = group_guarantee
+        self.group_size = group_size
         self.handle_unknown = handle_unknown
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
@@ -558,8 +697,11 @@ class DPBarycenterTransformer(
         -------
         self : DPBarycenterTransformer
         """
+        self._check_blind()
         source = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
+        if self.blind:
+            return self._fit_blind(rows, source)
         wall = PrivacyFilter(
             self,
             self._plan(len(self._bounds)),
@@ -582,7 +724,44 @@ class DPBarycenterTransformer(
             scores = check_array(scores, dtype=np.float64)
         self._bounds, about_bounds = self._public_bounds(scores)
         self._facts = (about_groups, about_bounds)
-        return {"scores": scores, "codes": codes}
+        columns = {"scores": scores, "codes": codes}
+        if self.blind:
+            columns |= {"X": scores, "group": group_labels(self)[codes]}
+        return columns
+
+    def _fit_blind(self, rows, source):
+        """Fit a model of the group on some rows, count the scores of the others."""
+        n_columns = len(self._bounds)
+        model = self._group_model(n_columns)
+        phases = Phases(
+            self,
+            [model],
+            self._blind_plan(n_columns),
+            mechanism=WHAT_IS_RELEASED,
+            facts=self._facts,
+            source=source,
+            delta=0.0,
+        )
+        stand_in = ConstantClassifier(group_labels(self))
+        wall, rows = phases.fit(
+            rows,
+            {"group_estimator": "group"},
+            {"group_estimator": stand_in},
+            {},
+        )
+        self.group_estimator_ = model.fitted
+        scores = rows.whole().scores
+        self._release_blind(wall, rows, scores, scores, self._bounds)
+        self.privacy_ = phases.guarantee()
+        return self
+
+    @property
+    def calibration_size(self) -> float:
+        """Blind: chance of a row to be counted, what the group model leaves."""
+        return 1 - self.group_size
+
+    def _wrapped_parts(self):
+        return (getattr(self, "group_estimator_", None),)
 
     def transform(self, scores, *, sensitive_features=None):
         """Send the scores to the common distribution.
@@ -601,6 +780,10 @@ class DPBarycenterTransformer(
 
     def _transform(self, scores, sensitive_features, *, spread):
         check_is_fitted(self)
+        if self.blind:
+            scores = self._blind_columns(scores, sensitive_features)
+            scores = check_array(scores, dtype=np.float64)
+            return self._repair_blind(scores, scores)
         codes, scores = predict_groups(
             self, scores, sensitive_features, handle_unknown=self.handle_unknown
         )
@@ -632,6 +815,8 @@ class DPBarycenterTransformer(
             that do not depend on each other.
         """
         self.fit(scores, y, sensitive_features=sensitive_features)
+        if self.blind:
+            sensitive_features = None
         # In a pipeline the next step learns from these rows: each must be a function
         # of its own record, so identical rows are not spread over their targets.
         return self._transform(scores, sensitive_features, spread=False)
@@ -804,7 +989,6 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         **_BarycenterRepair._parameter_constraints,
         "target_bounds": [tuple, list, np.ndarray, None],
         **PHASE_CONSTRAINTS,
-        **{name: BLIND_CONSTRAINTS[name] for name in BLIND_ARGUMENTS},
         "estimator": [HasMethods(["fit", "predict"])],
     }
 
@@ -879,14 +1063,11 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         model = Model("estimator", self.estimator, self.base_guarantee)
         models = [model]
         if self.blind:
-            given = self.group_estimator
-            if given is None:
-                given = default_group_estimator(self, self._n_columns)
-            models += [Model("group_estimator", given, self.group_guarantee)]
+            models += [self._group_model(self._n_columns)]
         phases = Phases(
             self,
             models,
-            self._blind_plan() if self.blind else self._plan(1),
+            self._blind_plan(1) if self.blind else self._plan(1),
             mechanism=WHAT_IS_RELEASED,
             facts=facts,
             source=source,
@@ -906,7 +1087,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         scores = self._scores(model.fitted, block.X, metadata, private=True)
         if self.blind:
             self.group_estimator_ = models[1].fitted
-            self._release_blind(wall, rows, block, scores[:, 0], bounds)
+            self._release_blind(wall, rows, block.X, scores, bounds)
         else:
             rows = rows.with_columns(scores=scores)
             self._release(wall, rows, bounds, source)
@@ -949,115 +1130,15 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         """
         check_is_fitted(self)
         if self.blind:
-            return self._predict_blind(X, sensitive_features)
+            X = self._blind_columns(X, sensitive_features)
+            scores = self._scores(self.estimator_, X, {}, private=False)
+            return self._repair_blind(scores, X)[:, 0]
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
         asked = requested(self, "predict", "predict", sensitive_features)
         scores = self._scores(self.estimator_, X, asked, private=False)
         return self._repair(scores, codes, X, spread=self._may_spread())[:, 0]
-
-    # --- blind ---------------------------------------------------------------------
-
-    def _check_blind(self) -> None:
-        if not self.blind:
-            check_not_blind(self)
-            return
-        check_sizes(self)
-        if self.output in ("randomized", "mean"):
-            raise ValueError(
-                f"A blind repair has a continuous output, got output={self.output!r}; "
-                "leave it at 'auto'."
-            )
-
-    def _spreads(self) -> bool:
-        return not self.blind and super()._spreads()
-
-    def _blind_shape(self) -> tuple[int, int, int]:
-        n_groups = len(self.groups_)
-        n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
-        return n_groups, n_score_bins(n_groups, blind.REGIONS), n_bins
-
-    def _blind_plan(self) -> list[Release]:
-        n_counts = int(np.prod(self._blind_shape()))
-        return [Release("counts", "pure", self.epsilon, n_counts)]
-
-    def _release_blind(self, wall, rows, block, scores, bounds) -> None:
-        """Count by true group, region of the estimated shares and bin; then solve."""
-        shape = self._blind_shape()
-        regions = self._regions(block.X, private=True)
-        bins = histogram.bin_scores(scores, tuple(bounds[0]), shape[2])
-        cells = (block.codes * shape[1] + regions) * shape[2] + bins
-        query = CellCounts(
-            shape, name="counts", theorem="user_guide/fair_regression:score_counts"
-        )
-        self.counts_ = wall.release(query, rows.with_columns(cells=cells))
-        self._noise_variance = float(wall.mechanism_of(query).variance)
-        public_n = self.neighboring == "replace_one"
-        self._n_public = max(rows.n_rows, 1) if public_n else None
-        self.bounds_, self.n_bins_ = bounds, shape[2]
-        self.output_ = ["continuous"]
-        self._solve()
-
-    def _solve(self):
-        if not self.blind:
-            super()._solve()
-            return
-        tolerance = self.fairness_tolerance
-        if tolerance == "auto":
-            tolerance = histogram.default_tolerance(
-                self.counts_.sum(axis=1), noise_variance=self._noise_variance
-            )
-        self.fairness_tolerance_ = np.array([tolerance])
-        masses = blind.estimate_masses(
-            self.counts_, self._n_public, self._noise_variance
-        )
-        # What noise makes of the smallest group's distribution function.
-        sizes = np.maximum(self.counts_.sum(axis=(1, 2)), 1.0)
-        n_cells = self.counts_[0].size
-        noise = np.sqrt(self._noise_variance * n_cells) / 2 / sizes.min()
-        helps = blind.largest_gap(masses) > noise
-        self.repair_ = "repaired" if helps else "none"
-        if not helps:
-            warnings.warn(
-                "The blind repair stood back: the groups' predictions differ by less "
-                "than the noise of its counts. More rows or a larger epsilon may help.",
-                RepairWarning,
-                stacklevel=5,
-            )
-        self._levels = blind.solve_levels(masses, tolerance if helps else 1.0)
-
-    def _regions(self, X, *, private) -> np.ndarray:
-        """Region of the estimated group shares in which each row lies."""
-        labels = group_labels(self).tolist()
-        shares = class_probabilities(
-            self,
-            self.group_estimator_,
-            X,
-            {},
-            labels,
-            private=private,
-            what="group_estimator",
-        )
-        return score_bins(shares, blind.REGIONS)
-
-    def _predict_blind(self, X, sensitive_features):
-        if sensitive_features is not None:
-            raise ValueError(
-                f"A blind {type(self).__name__} takes sensitive_features in fit only; "
-                "leave them out here."
-            )
-        X = blind_X(self, X)
-        scores = self._scores(self.estimator_, X, {}, private=False)[:, 0]
-        (lower, upper), *_ = self.bounds_
-        unit = (np.nan_to_num(scores, nan=lower).clip(lower, upper) - lower) / (
-            upper - lower
-        )
-        mapped = self._levels(unit, self._regions(X, private=False))
-        return lower + (upper - lower) * mapped
-
-    def _get_metadata_request(self):
-        return without_groups(self, super()._get_metadata_request())
 
     def _wrapped_parts(self):
         names = ("estimator_", "group_estimator_")

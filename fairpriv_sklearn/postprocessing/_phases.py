@@ -433,6 +433,8 @@ def check_not_blind(meta) -> None:
 
 def check_sizes(meta) -> None:
     """Check that the phases leave rows for the wrapped model."""
+    if not hasattr(meta, "estimator"):  # two phases only
+        return
     if meta.calibration_size + meta.group_size >= 1:
         raise ValueError(
             "calibration_size and group_size must leave rows for the estimator: their "
@@ -455,8 +457,8 @@ def default_group_estimator(meta, n_features: int):
     """
     from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 
-    base, labels = meta.estimator, group_labels(meta).tolist()
-    names = base.get_params(deep=True)
+    base, labels = getattr(meta, "estimator", None), group_labels(meta).tolist()
+    names = {} if base is None else base.get_params(deep=True)
     ends = [name for name in names if name.rpartition("__")[2] == "classes"]
     owned = not isinstance(base, FrozenEstimator) and len(ends) == 1
     if owned and expected_guarantee(base) is not None:
