@@ -641,7 +641,8 @@ def _linear_program(
     # of the answer far below what is reported.
     n_groups, k = cdfs.shape
     masses = 1e3 * np.diff(cdfs, prepend=0.0)
-    costs = (grid[:, None] - grid[None, :]) ** 2
+    unit = grid / (np.abs(grid).max() or 1.0)  # squares of huge scores would overflow
+    costs = (unit[:, None] - unit[None, :]) ** 2
     shares = _shares(weights)
     costs *= 1e6 / (costs.max() or 1.0)
 
