@@ -361,5 +361,9 @@ def _draw_rates(study: Study, plt):
     axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))
-    figure.text(0.01, -0.06, "Not private: drawn from the data.", style="italic")
+    axes[0, 0].annotate(
+        "Not private: drawn from the data.",
+        xy=(0, 0), xycoords="axes fraction", xytext=(0, -48),
+        textcoords="offset points", style="italic",
+    )  # fmt: skip
     return figure
