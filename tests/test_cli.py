@@ -646,3 +646,14 @@ def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):
         folder.mkdir()
         what = malformed.outcome(main, files, arguments, folder)
         assert what in ("result", "sentence"), (arguments, what)
+
+
+def test_without_pandas_one_sentence_says_what_to_install(
+    people, tmp_path, capsys, monkeypatch
+):
+    path = people()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    base = ["--target", "salary", "--sensitive", "sex"]
+    for arguments in ([path, *base], []):
+        assert run(tmp_path, *arguments) == 2
+        assert "pip install pandas" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import Parsed
-from fairpriv_sklearn._cli.reader import some
+from fairpriv_sklearn._cli.reader import needed_pandas, some
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
 from fairpriv_sklearn.accounting import GaussianEvent
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
@@ -71,8 +71,7 @@ class Learnt:
 
 def encoded(encoder, names, features: dict[str, Parsed]) -> np.ndarray:
     """Bounded numbers of some columns by an encoder that may know more."""
-    import pandas
-
+    pandas = needed_pandas()
     n_rows = len(next(iter(features.values())).values)
     columns = {
         name: _cells(features[name]) if name in names else np.full(n_rows, None)
@@ -108,8 +107,7 @@ def unfitted_encoder(table: Table, args) -> DPTableEncoder:
 
 def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
     """Fit the encoder to the training rows and complete the table's facts."""
-    import pandas
-
+    pandas = needed_pandas()
     names = list(table.features)
     columns = {name: _cells(p)[train] for name, p in table.features.items()}
     if table.groups is None:

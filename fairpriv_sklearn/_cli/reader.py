@@ -160,7 +160,7 @@ def _refuse_others(data: bytes, path: Path):
 
 # -------------------------------------------------------------------------------- text
 def _text(data: bytes, name: str, separator, encoding) -> Raw:
-    pandas = _pandas()
+    pandas = needed_pandas()
     left_out: list[str] = []
     remarks: list[str] = []
     text = _decoded(data, name, encoding, remarks)
@@ -354,7 +354,7 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
 
 
 def _excel(data: bytes, name: str, sheet) -> Raw:
-    pandas = _pandas()
+    pandas = needed_pandas()
     left_out: list[str] = []
     try:
         import openpyxl  # noqa: F401
@@ -465,7 +465,7 @@ def some(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("s" if count != 1 else "")
 
 
-def _pandas():
+def needed_pandas():
     try:
         import pandas
     except ImportError:
