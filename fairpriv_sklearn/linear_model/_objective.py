@@ -1,8 +1,8 @@
-"""Gradients of loss plus penalty, and the price of noise in them."""
+"""Logistic loss plus penalty, minimised without noise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,6 @@ from fairpriv_sklearn._training._design import Design, ExactSum
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 
 Floats = NDArray[np.float64]
-
-# Noise ridge, in units of (number of weights) x (noise of the whole fit)^2: the ridge
-# that is best for weights whose scores have variance 2, were all directions alike.
-NOISE_RIDGE = 4.0
 
 
 @dataclass(frozen=True)
@@ -53,23 +49,6 @@ class FairLogisticLoss:
         unit = 2.0 ** np.ceil(np.log2(self._largest_coefficient()))
         coefficients *= 1 / unit
         return self.design.sums(coefficients, digits=2) * unit
-
-    def take(self, rows, weights: Floats, floors) -> FairLogisticLoss:
-        """The objective on some of the records."""
-        penalty = self.penalty
-        penalty = replace(
-            penalty,
-            groups=penalty.groups[rows],
-            cells=penalty.cells[rows],
-            floors=floors,
-        )
-        return replace(
-            self,
-            design=self.design.take(rows),
-            targets=self.targets[rows],
-            weights=weights,
-            penalty=penalty,
-        )
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
         """Objective and gradient, for fits without noise."""
