@@ -275,8 +275,9 @@ def test_bounds_from_the_data_leak_and_say_so():
         make("classifier", classes=None, max_iter=2).fit(
             X, groups, sensitive_features=groups
         )
-    with pytest.warns(PrivacyLeakWarning, match="bounds"):
-        make("code", bounds=None, max_iter=2).fit(X, sensitive_features=groups)
+    # Without bounds rows are taken as they are: nothing is read from the data.
+    model = make("code", bounds=None, max_iter=2).fit(X, sensitive_features=groups)
+    assert model.data_norm_ == 1.0 and not model.privacy_.conditional_on
 
 
 @pytest.mark.parametrize(
