@@ -459,6 +459,16 @@ def test_auto_output_tells_atoms_from_noisy_numbers():
         assert pure.privacy_.events == (PureEvent(1.0),)
 
 
+@pytest.mark.parametrize("wrong", [{"solver": "nonsense"}, {"bounds": (-1e200, 1e200)}])
+def test_cheap_mistakes_cost_nothing(wrong):
+    """Breach A16: found before the reserve."""
+    scores, group = scores_of_groups(n=50)
+    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        transformer(ledger=ledger, **wrong).fit(scores, sensitive_features=group)
+    assert ledger.spends() == []
+
+
 def test_old_names_say_the_new_ones():
     with pytest.raises(TypeError, match="'randomized' is now 'output'"):
         DPBarycenterTransformer(randomized=True)

@@ -75,6 +75,7 @@ from fairpriv_sklearn.postprocessing._queries import (
 )
 from fairpriv_sklearn.privacy import warn_leak
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter
+from fairpriv_sklearn.transport._barycenter import solver_name
 
 # Number of bins where it may not depend on the number of rows (add/remove).
 BINS_WITHOUT_N = 36
@@ -83,6 +84,7 @@ BINS_WITHOUT_N = 36
 # of sensitivity one, so little is enough.
 ATOMS_SHARE = 0.05
 
+LARGEST_BOUND = 1e150
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
 BLIND_ARGUMENTS = ("blind", "group_estimator", "group_guarantee", "group_size")
@@ -153,6 +155,8 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         lower, upper = read_bounds(given, values.shape[1], name=name)
         if not (lower < upper).all():
             raise ValueError(f"{name} must have low < high, got {given!r}.")
+        if max(np.abs(lower).max(), np.abs(upper).max()) > LARGEST_BOUND:
+            raise ValueError(f"{name} must lie within +-1e150: squares overflow.")
         return np.column_stack([lower, upper]), public_fact(
             name, (lower.tolist(), upper.tolist()), from_data=False
         )
@@ -330,7 +334,8 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 
     # --- blind ---------------------------------------------------------------------
 
-    def _check_blind(self) -> None:
+    def _check_arguments(self) -> None:
+        solver_name(self.solver)  # a typo is found before it costs anything
         if not self.blind:
             check_not_blind(self)
             return
@@ -697,7 +702,7 @@ class DPBarycenterTransformer(
         -------
         self : DPBarycenterTransformer
         """
-        self._check_blind()
+        self._check_arguments()
         source = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
         if self.blind:
@@ -1055,7 +1060,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         -------
         self : DPBarycenterRegressor
         """
-        self._check_blind()
+        self._check_arguments()
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds, facts, asked, scored_with = self._public
         del self._public

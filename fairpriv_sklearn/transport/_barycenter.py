@@ -624,10 +624,10 @@ def _levelwise_objective(result: BarycenterResult) -> float:
     return total
 
 
-def _linear_program(
-    grid: Floats, cdfs: Floats, weights: Floats, tolerance: float, solver: str
-) -> Floats:
-    """Solve the linear program of the paper with cvxpy; return the target CDFs."""
+def solver_name(solver: str) -> str:
+    """Name of an installed solver of cvxpy, or raise; "exact" needs none."""
+    if solver == "exact":
+        return solver
     import cvxpy as cp
 
     name = "HIGHS" if solver == "cvxpy" else solver.upper()
@@ -637,6 +637,16 @@ def _linear_program(
             f"solver {solver!r} is neither 'exact' nor 'cvxpy' nor installed for "
             f"cvxpy; installed solvers: {installed}"
         )
+    return name
+
+
+def _linear_program(
+    grid: Floats, cdfs: Floats, weights: Floats, tolerance: float, solver: str
+) -> Floats:
+    """Solve the linear program of the paper with cvxpy; return the target CDFs."""
+    import cvxpy as cp
+
+    name = solver_name(solver)
     # Solver tolerances are absolute: masses of 1e3 and costs of 1e6 put the rounding
     # of the answer far below what is reported.
     n_groups, k = cdfs.shape
