@@ -17,7 +17,12 @@ from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     projection_directions,
 )
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.linear_model._bounded_slope import (
     LINK_SLOPE,
     SLOPE,
@@ -475,3 +480,57 @@ def test_releases_have_the_claimed_mu(name):
         for rows in (rows_of(*table) for table in tables)
     ]
     assert 0.6 * mu < gaussian_audit(*outputs) <= mu
+
+
+# --------------------------------------------------------------------------- replay
+
+LABELLED = {"classes": [0, 1], "random_state": 0}
+GROUPED = {**LABELLED, "groups": [0, 1], "max_iter": 3}
+FITS = {
+    "moments": (DPLinearRegression, {"solver": "moments"}),
+    "gradients": (DPLinearRegression, {"solver": "gradients", "max_iter": 3}),
+    "parameters": (DPOutputPerturbationLogisticRegression, LABELLED),
+    "barycenter": (DPWassersteinLogisticRegression, GROUPED),
+    "pairs": (DPWassersteinLogisticRegression, {**GROUPED, "penalty": "pairs"}),
+    "odds": (
+        DPWassersteinLogisticRegression,
+        {**GROUPED, "constraint": "equalized_odds"},
+    ),
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", FITS)
+def test_replay_of_whole_fits(name, relation):
+    """Neighbours differ by nothing but released values, by at most what is claimed."""
+    kind, params = FITS[name]
+    rng, n = np.random.default_rng(10), 12
+
+    def fit(X, y, groups, replay=None):
+        model = kind(epsilon=20.0, neighboring=relation, **params)
+        if kind is DPLinearRegression:
+            model.set_params(target_bounds=(0, 1), random_state=0)
+        grouped = "groups" in params
+        with recording(replay) as seen:
+            model.fit(X, y, **({"sensitive_features": groups} if grouped else {}))
+        return model, seen.crossings, seen
+
+    for case in range(8):
+        X = 3 * rng.normal(size=(n, 2))
+        if case % 3 == 0:
+            X[:] = X[0]
+        y, groups = rng.integers(0, 2, n), rng.integers(0, 1 + case % 2 + 1, n) % 2
+        other = neighbour(rng, X, y, groups, relation, 2, 2)
+        if case == 5 and relation == "replace_one":
+            other[0][0] = 1e300
+        model, exact, seen = fit(X, y, groups)
+        twin, changed, _ = fit(*other, replay=seen)
+        assert len(exact) == len(changed)
+        for one, two in zip(exact, changed, strict=True):
+            assert one.sensitivity == two.sensitivity
+            change = np.linalg.norm((one.exact - two.exact).astype(float))
+            assert change <= one.sensitivity
+        assert_array_equal(model.coef_, twin.coef_)
+        assert_array_equal(model.intercept_, twin.intercept_)
+        assert str(model.privacy_) == str(twin.privacy_)
+        assert vars(model).keys() == vars(twin).keys()
