@@ -3,6 +3,7 @@
 import datetime
 import math
 import traceback
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -659,3 +660,22 @@ def test_a_filter_refuses_what_was_not_planned():
     column = LevelColumn.of("a", 0, Column("category", categories=("x", "y")))
     tree = _trees.fit_tree(rows, [column] * 4, plan, wall)
     assert len(tree.tables) == 3 and wall.guarantee().epsilon > 0
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_memory_stays_within_three_tables(kind):
+    """Blocks of rows: what is kept beside the table does not grow faster than it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(120_000, 10))
+    y = (X[:, 0] > 0.5).astype(int)
+    public = {"classes": [0, 1], "random_state": 0}
+    if kind == "array":
+        generator = DPSinkhornGenerator(bounds=(0, 1), max_iter=1, **public)
+    else:
+        X = pd.DataFrame(X, columns=list("abcdefghij"))
+        generator = DPSinkhornGenerator(quality=False, **public)
+    tracemalloc.start()
+    generator.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * 120_000 * 10 * 8

@@ -70,7 +70,7 @@ for table, ax, title in zip(
     ax.imshow(shares**0.5, cmap="Blues", aspect="auto")
     ax.set_xticks(range(len(kinds)), kinds, rotation=60, ha="right", fontsize=7)
     ax.set_yticks(range(len(order)), order, fontsize=7)
-    ax.set_title(f"{title}: marital status, relationship")
+    ax.set_title(title)
 plt.show()
 
 # %%

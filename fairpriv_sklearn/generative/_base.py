@@ -49,7 +49,7 @@ class BaseGenerator(DPEstimator):
         **DELTA_CONSTRAINT,
         "bounds": "no_validation",  # `read_bounds` says what is wrong
         "classes": ["array-like", None],
-        "basis": [StrOptions({"auto", "dct", "identity"}), "array-like"],
+        "basis": [StrOptions({"auto", "dct", "identity"}), list, tuple, np.ndarray],
         "n_components": [
             StrOptions({"auto"}),
             Interval(Integral, 1, None, closed="left"),
@@ -105,7 +105,8 @@ class BaseGenerator(DPEstimator):
         d = len(lower)
         side = image_side(d)
         if not isinstance(self.basis, str):
-            basis = np.asarray(self.basis, dtype=np.float64)
+            with domain("basis"):
+                basis = np.asarray(self.basis, dtype=np.float64)
             if basis.ndim != 2 or len(basis) != d or not _is_orthonormal(basis):
                 raise ValueError(
                     f"basis must have {d} rows and orthonormal columns, got shape "

@@ -17,7 +17,11 @@ from fairpriv_sklearn.generative._levels import (
     LevelColumn,
     is_fractional,
 )
-from fairpriv_sklearn.generative._schema import check_edges
+from fairpriv_sklearn.generative._schema import (
+    as_pair,
+    check_edges,
+    listed_values,
+)
 from fairpriv_sklearn.generative._trees import draw_evenly, evidence_weights
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
 from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
@@ -101,8 +105,16 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
     ]
 
 
+def read_codebook(codebook) -> Codebook:
+    """The code book, empty for None; an error names the argument."""
+    try:
+        return Codebook.from_dict({} if codebook is None else codebook)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"codebook: {error}") from None
+
+
 def _declared(names, codebook, categories) -> dict:
-    codebook = Codebook.from_dict(codebook or {})
+    codebook = read_codebook(codebook)
     unknown = [name for name in codebook if name not in names]
     unknown = [name for name in unknown if codebook[name].kind != "left out"]
     unknown = [name for name in unknown if codebook[name].role != "target"]
@@ -114,9 +126,7 @@ def _declared(names, codebook, categories) -> dict:
     for name, values in (categories or {}).items():
         if name not in columns:
             raise ValueError(f"categories names a column X does not have: {name!r}.")
-        values = list(values)
-        if not values:
-            raise ValueError(f"categories[{name!r}] is empty.")
+        values = listed_values(values, name)
         present = [value for value in values if value is not None and value == value]
         columns[name] = Column(
             "category",
@@ -135,7 +145,7 @@ def _ranges(bounds, names, numbers) -> dict:
         unknown = [name for name in bounds if name not in names]
         if unknown:
             raise ValueError(f"bounds names columns that X does not have: {unknown}.")
-        given = {name: tuple(bounds[name]) for name in bounds if name in numbers}
+        given = {name: as_pair(bounds[name]) for name in bounds if name in numbers}
         ends = {
             name: read_bounds(pair, 1, name=f"bounds[{name!r}]")
             for name, pair in given.items()
@@ -300,7 +310,7 @@ def raw_names(X) -> list:
 
 def label_of(columns, codebook) -> LevelColumn | None:
     """The column that the code book names as the target, if its values are listed."""
-    target = Codebook.from_dict(codebook or {}).target
+    target = read_codebook(codebook).target
     found = [c for c in columns if c.name == target and c.keys]
     return found[0] if found else None
 

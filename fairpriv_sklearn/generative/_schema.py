@@ -137,9 +137,8 @@ def make_schema(X, categories, bounds, bins) -> tuple[TableSchema, bool]:
     columns = []
     for name in names:
         if name in categories:
-            values = tuple(dict.fromkeys(_plain(value) for value in categories[name]))
-            if not values:
-                raise ValueError(f"categories[{name!r}] is empty.")
+            listed = listed_values(categories[name], name)
+            values = tuple(dict.fromkeys(map(_plain, listed)))
             columns.append(CategoricalColumn(values))
         elif name in edges:
             columns.append(BinnedColumn(check_edges(edges[name], name)))
@@ -169,7 +168,7 @@ def _ranges(X, names, numeric, bounds):
         if missing:
             raise ValueError(f"bounds lists no pair for the columns {missing}.")
         pairs = [
-            read_bounds(_pair(bounds[name]), 1, name=f"bounds[{name!r}]")
+            read_bounds(as_pair(bounds[name]), 1, name=f"bounds[{name!r}]")
             for name in numeric
         ]
         ends = [(float(low[0]), float(high[0])) for low, high in pairs]
@@ -182,7 +181,20 @@ def _ranges(X, names, numeric, bounds):
     return dict(zip(numeric, ends, strict=True)), False
 
 
-def _pair(pair):
+def listed_values(values, name) -> list:
+    """The public list of a categorical column."""
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise ValueError(f"categories[{name!r}] must be a list of values.")
+    values = list(values)
+    if not values:
+        raise ValueError(f"categories[{name!r}] is empty.")
+    if not all(np.ndim(value) == 0 for value in values):
+        raise ValueError(f"categories[{name!r}] must be a list of single values.")
+    return values
+
+
+def as_pair(pair):
+    """A pair of one column as `read_bounds` wants it."""
     # one column: a list of two numbers cannot be misread
     return tuple(pair) if isinstance(pair, list) else pair
 
