@@ -23,6 +23,7 @@ from fairpriv_sklearn.metrics import (
     equalized_odds_difference,
     ks_parity_difference,
 )
+from fairpriv_sklearn.model_selection import expected_error
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -546,6 +547,20 @@ def test_reach_reads_counts_that_were_paid_for():
     full = fitted.reach([0.0])
     assert abs(full.violation[0] - gap) < 0.05
     assert "NOT met" in str(full) or full.reached[0]
+
+
+def test_what_to_expect_before_spending():
+    """A weaker group model leaves or costs more; nothing is read from any data."""
+    sizes = {"group_sizes": [6000, 4000], "n_repeats": 3}
+    expected = [
+        expected_error(model(), group_strength=strength, **sizes)
+        for strength in (0.9, 0.3)
+    ]
+    assert all(0 < one.violation < 0.2 for one in expected)
+    noisy = expected_error(model(epsilon=0.05), group_strength=0.9, **sizes)
+    assert noisy.violation > expected[0].violation
+    with pytest.raises(ValueError, match="blind=False"):
+        expected_error(regressor(), **sizes)
 
 
 # --- arguments ------------------------------------------------------------------------

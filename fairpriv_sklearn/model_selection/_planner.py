@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import softmax
 from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -59,7 +62,15 @@ class ExpectedError:
     noise_scale: float
 
 
-def expected_error(estimator, *, group_sizes, n_repeats=10, random_state=0):
+def expected_error(
+    estimator,
+    *,
+    group_sizes,
+    n_repeats=10,
+    model_strength=1.0,
+    group_strength=0.5,
+    random_state=0,
+):
     r"""Predict what the noise of a budget will do, without looking at any data.
 
     The estimator is fitted to made-up people whose number and groups are given, with
@@ -83,6 +94,12 @@ def expected_error(estimator, *, group_sizes, n_repeats=10, random_state=0):
         Number of people of each group in the table for `fit`.
     n_repeats : int, default=10
         Number of rehearsals.
+    model_strength : float, default=1.0
+        Distance between the classes in the made-up scores of a classifier, in standard
+        deviations. Range: (0, inf).
+    group_strength : float, default=0.5
+        Of a blind classifier: what its model is assumed to tell about the groups, as
+        `group_strength_` says it after a fit. Range: (0, 1).
     random_state : int, RandomState instance or None, default=0
         Of the made-up people and their noise.
 
@@ -124,6 +141,15 @@ def expected_error(estimator, *, group_sizes, n_repeats=10, random_state=0):
             f"group_sizes must list at least two sizes >= 0, got {group_sizes!r}."
         )
     rehearse = _rehearsal(estimator)
+    if isinstance(estimator, DP2DPClassifier):
+        rehearse = partial(
+            rehearse, model_strength=model_strength, group_strength=group_strength
+        )
+    elif estimator.blind:
+        raise ValueError(
+            "expected_error rehearses blind classifiers; of a blind repair of numbers "
+            "it knows only the aware one: pass it with blind=False."
+        )
     source = noise_source(random_state)
     sizes = _calibration_sizes(estimator, sizes)
     results = [rehearse(estimator, sizes, source) for _ in range(n_repeats)]
@@ -197,15 +223,24 @@ def _bell_shaped(sizes, bounds, source):
     return low + (high - low) * beta.ppf(source.uniform(len(codes)), a, 10 - a), codes
 
 
-def _rehearse_classifier(estimator, sizes, source: NoiseSource):
+def _rehearse_classifier(
+    estimator, sizes, source: NoiseSource, *, model_strength, group_strength
+):
     n_classes = 2 if estimator.classes is None else len(estimator.classes)
     shared = _settings(sizes, source) | {
         "estimator": FrozenEstimator(_Given(n_classes).fit(None)),
         "classes": list(range(n_classes)),
         "base_guarantee": "public",
     }
-    X, y, codes = _mixture(sizes, n_classes, source)
-    everyone = _mixture([_POPULATION] * len(sizes), n_classes, source)
+    separation = 0.0
+    if estimator.blind:
+        separation = _separation(group_strength)
+        guess = _Given(len(sizes), first=n_classes)
+        shared["group_estimator"] = FrozenEstimator(guess.fit(None))
+        shared["group_guarantee"] = "public"
+    strengths = {"model": model_strength, "group": separation}
+    X, y, codes = _mixture(sizes, n_classes, source, **strengths)
+    everyone = _mixture([_POPULATION] * len(sizes), n_classes, source, **strengths)
     by_parity = estimator.constraint == "demographic_parity"
     metric = demographic_parity_difference if by_parity else equalized_odds_difference
     noisy = clone(estimator).set_params(**shared)
@@ -214,7 +249,8 @@ def _rehearse_classifier(estimator, sizes, source: NoiseSource):
     for model in (noisy, exact):
         model.fit(X, y, sensitive_features=codes)
         X_all, y_all, groups = everyone
-        predicted = model.predict(X_all, sensitive_features=groups)
+        given = {} if estimator.blind else {"sensitive_features": groups}
+        predicted = model.predict(X_all, **given)
         violations.append(metric(y_all, predicted, sensitive_features=groups))
         # Weighted as in the table, not as in the population.
         weights = np.array(sizes)[groups]
@@ -232,10 +268,27 @@ def _noise_scale(classifier) -> float:
     return counts_l2(classifier.neighboring) / line.parameter
 
 
-def _mixture(sizes, n_classes: int, source: NoiseSource):
+def _separation(strength: float) -> float:
+    """Distance of the groups at which true shares explain this part of their variance.
+
+    For two equal groups with one Gaussian coordinate each.
+    """
+    points, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+
+    def missing(distance):
+        odds = distance**2 + np.sqrt(2) * distance * points
+        return weights @ np.tanh(odds / 2) ** 2 - strength
+
+    return brentq(missing, 0.0, 20.0)
+
+
+def _mixture(sizes, n_classes: int, source: NoiseSource, *, model, group):
     """True class probabilities, classes and groups; the class law depends on the group.
 
-    One Gaussian coordinate per class, its mean 1 higher for that class.
+    One Gaussian coordinate per class, its mean `model` higher for that class. With
+    `group`, the true shares of the groups given one coordinate per group stand behind
+    the class probabilities.
     """
     codes = np.repeat(np.arange(len(sizes)), sizes)
     tilt = np.linspace(-0.5, 0.5, len(sizes))[:, None]
@@ -244,24 +297,29 @@ def _mixture(sizes, n_classes: int, source: NoiseSource):
     passed = source.uniform(len(codes))[:, None] > law.cumsum(axis=1)[codes][:, :-1]
     y = passed.sum(axis=1)
     x = norm.ppf(source.uniform((len(codes), n_classes)))
-    x[np.arange(len(codes)), y] += 1.0
-    logits = x + np.log(law[codes])
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return p / p.sum(axis=1, keepdims=True), y, codes
+    x[np.arange(len(codes)), y] += model
+    p = softmax(model * x + np.log(law[codes]), axis=1)
+    if group:
+        z = norm.ppf(source.uniform((len(codes), len(sizes))))
+        z[np.arange(len(codes)), codes] += group
+        shares = np.maximum(sizes, 1) / np.sum(sizes)
+        p = np.hstack([p, softmax(group * z + np.log(shares), axis=1)])
+    return p, y, codes
 
 
 class _Given(ClassifierMixin, BaseEstimator):
     """Takes its rows as class probabilities."""
 
-    def __init__(self, n_classes=2):
+    def __init__(self, n_classes=2, first=0):
         self.n_classes = n_classes
+        self.first = first
 
     def fit(self, X, y=None):
         self.classes_ = np.arange(self.n_classes)
         return self
 
     def predict_proba(self, X):
-        return np.asarray(X)
+        return np.asarray(X)[:, self.first : self.first + self.n_classes]
 
 
 def _settings(sizes, source: NoiseSource) -> dict:
