@@ -15,6 +15,7 @@ from common import ENTRIES, outputs
 from common import table as tabulated
 from numpy.testing import assert_array_equal
 from sklearn.base import RegressorMixin
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._base import DPEstimator
@@ -31,6 +32,7 @@ from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
 GRID = 2.0**20
@@ -664,3 +666,30 @@ def test_public_directions_are_the_same_after_a_restart(tmp_path):
     assert [one["entry"] for one in entries[0]].count("public") == 1
     assert entries[1][: len(entries[0])] == entries[0]
     assert len(entries[1]) > len(entries[0])
+
+
+def test_a_pipeline_of_encoder_and_model_reads_batches_and_dask_frames():
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    n, rng = 800, np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["x", "y"], size=n)})
+    y = (X.a + rng.normal(size=n) > 0).astype(int)
+
+    def make():
+        model = DPWassersteinLogisticRegression(
+            fairness_weight=0.0, max_iter=5, classes=[0, 1], random_state=0
+        )
+        return make_pipeline(DPTableEncoder(random_state=0), model)
+
+    def cut(size):
+        for i in range(0, n, size):
+            yield X[i : i + size], y[i : i + size], None
+
+    expected = make().fit(X, y)
+    for model in (
+        make().fit(Batches(lambda: cut(70))),
+        make().fit(Batches(lambda: cut(333))),
+        make().fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)),
+    ):
+        assert_array_equal(model[-1].coef_, expected[-1].coef_)
+        assert_array_equal(model.predict(X), expected.predict(X))
