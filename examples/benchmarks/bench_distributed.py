@@ -256,7 +256,7 @@ def main(parts):
         if "kills" not in parts:
             return
         N_BLOCKS = N_BLOCKS_KILLED
-        killer, fits, different = Killer(client, 2.0), 0, 0
+        killer, fits, different = Killer(client, 6.0), 0, 0
         killer.start()
         name, task, model = estimators(random_state=0)[1]
         expected = learnt(passes(model, task)[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from scipy.optimize import brentq
@@ -348,20 +349,25 @@ def _calibrate_sampled(
             f"delta must be above {_MIN_SAMPLED_DELTA} with sampling, got {delta!r}."
         )
 
-    def excess(log_multiplier: float) -> float:
-        events = [kind(q, math.exp(log_multiplier), steps, n_draws)]
-        return math.log(compose_delta(events, epsilon)) - math.log(delta)
+    def excess(log_multiplier: float, roughness: float = 1.0) -> float:
+        event = _single(kind(q, math.exp(log_multiplier), steps, n_draws))
+        composed = _delta_of(replace(event, roughness=roughness), epsilon)
+        return math.log(composed) - math.log(delta)
 
     least = math.log(_LEAST_MULTIPLIER)
-    low = high = max(math.log(q * full_batch), least)
-    while excess(high) > 0.0:
-        high += 0.25
-    while excess(low) <= 0.0:
-        if low == least:
-            return min(full_batch, _LEAST_MULTIPLIER)
-        low = max(low - 0.25, least)
-    tolerance = 1e-6
-    root = brentq(excess, low, high, xtol=tolerance)
+    root = max(math.log(q * full_batch), least)
+    # Nearly all of the search on a grid that costs little, then close to its root.
+    for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)):
+        low = high = root
+        step = width
+        while excess(high, roughness) > 0.0:
+            low, high, step = high, high + step, 2.0 * step
+        step = width
+        while excess(low, roughness) <= 0.0:
+            if low == least:
+                return min(full_batch, _LEAST_MULTIPLIER)
+            high, low, step = low, max(low - step, least), 2.0 * step
+        root = brentq(excess, low, high, args=(roughness,), xtol=tolerance)
     # Clearly inside the budget, so that its composition rounds up to no more.
     while excess(root) > -tolerance:
         root += tolerance

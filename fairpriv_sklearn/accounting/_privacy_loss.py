@@ -43,6 +43,7 @@ class _Composition:
     pures: tuple[tuple[float, int], ...] = ()  # (epsilon, how many), sorted
     failure: float = 0.0  # probability that a declared guarantee fails entirely
     sampled: tuple[tuple, ...] = ()  # (kind, q, noise multiplier, steps), sorted
+    roughness: float = 1.0  # of the grid of losses: a search starts on a coarse one
 
     def plus(self, other: _Composition) -> _Composition:
         return _sum((self, other))
@@ -313,7 +314,7 @@ def _grid_step(total: _Composition) -> float:
     # Rare batches make `reach` long and `step` short. With this many points the steps
     # together still add no more than 6e-6 `reach`**2 to the mean loss.
     n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS)
-    return max(step, 2.0 * reach / n_points)
+    return total.roughness * max(step, 2.0 * reach / n_points)
 
 
 def _connect_dots(forward: Curve, backward: Curve, highest: float, step: float):
