@@ -326,6 +326,9 @@ def test_levels_there_and_back():
     levels = whole.encode(cells.cells(0))
     assert levels.tolist() == [0, 0, 2, 5, 5, 6]
     np.testing.assert_array_equal(whole.decode(levels, source), [0, 0, 2, 5, 5, np.nan])
+    declared = Column("number", range=(0, 5), integer=True, missing=False)
+    never = LevelColumn.of("a", 0, declared)
+    assert never.n_levels == 6 and never.encode(cells.cells(0))[-1] == 0
 
 
 def test_a_level_is_a_function_of_its_cell():
