@@ -1,6 +1,7 @@
 """One budget for a pipeline, or anything nested."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -194,3 +196,58 @@ def test_public_estimators_and_mixed_relations_are_refused():
     mixed = make_pipeline(DPTableEncoder(neighboring="add_remove"), classifier())
     with pytest.raises(ValueError, match="same `neighboring`"):
         with_budget(mixed, 1.0)
+
+
+def test_a_raw_table_goes_through_everything_under_one_budget():
+    """The ten lines of the gallery: encoder, model, private search, repair."""
+    X, y, groups = table(4000)
+    X = X.assign(sex=groups, joined=pd.Timestamp("2010-01-01"))
+    X.loc[::9, "income"] = None
+    search = DPGridSearchCV(
+        pipeline(), {"dpwassersteinlogisticregression__C": [0.1, 10.0]}, classes=[0, 1]
+    )
+    repair = DP2DPClassifier(search, sensitive_features="sex", classes=[0, 1], **GROUPS)
+    model = with_budget(repair, 1.0, 1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    guarantee = privacy_report(model).guarantee
+    assert 0.999 <= guarantee.epsilon_at(1e-5) <= 1.0
+    assert not guarantee.conditional_on
+    assert not guarantee.uncovered
+    assert set(model.predict(X)) <= {0, 1}
+
+
+def _neighbours():
+    X, y, _ = table(400)
+    cells = [("age", "old"), ("age", None), ("work", "new"), ("income", 1e300)]
+    for column, cell in cells:
+        other = X.astype({column: object})
+        other.loc[5, column] = cell
+        other[column] = other[column].infer_objects()
+        yield f"{column} {cell}", X, other, y, y
+    rng = np.random.default_rng(0)
+    for k in range(21):
+        other, labels = X.copy(), y.copy()
+        i, j = rng.integers(400, size=2)
+        other.iloc[i], labels[i] = X.iloc[j], 1 - y[i]
+        yield f"row {k}", X, other, y, labels
+
+
+@pytest.mark.parametrize("name, X, other, y, labels", _neighbours())
+def test_replay_of_the_whole_pipeline(name, X, other, y, labels):
+    chosen = with_budget(
+        make_pipeline(DPTableEncoder(random_state=0), classifier(random_state=0)), 1.0
+    )
+    with recording() as first:
+        one = clone(chosen).fit(X, y)
+    with recording(replay=first) as second:
+        two = clone(chosen).fit(other, labels)
+    assert len(first.crossings) == len(second.crossings) > 2
+    for a, b in zip(first.crossings, second.crossings, strict=True):
+        assert a.name == b.name
+        gap = np.asarray(a.exact, float) - np.asarray(b.exact, float)
+        size = np.abs(gap).sum() if a.norm == "l1" else np.linalg.norm(gap)
+        assert size <= a.sensitivity * (1 + 1e-9)
+    assert privacy_report(one).guarantee == privacy_report(two).guarantee
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))

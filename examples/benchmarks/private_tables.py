@@ -223,7 +223,8 @@ def main(n_splits=5, names=tuple(SETS)):
                             scores(model, bounds, X, y, order[:cut], order[cut:])
                         )
                 except Exception as error:
-                    print(f"{label:24s} {epsilon:5g}  does not run: {str(error)[:60]}")
+                    reason = type(error).__name__
+                    print(f"{label:24s} {epsilon:5g}  does not run: {reason}")
                     break
                 *quality, seconds = np.mean(found, axis=0)
                 cells = "  ".join(f"{value:6.3f}" for value in quality)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._rowwise import BLOCK_ROWS
 from fairpriv_sklearn._sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
@@ -74,6 +75,7 @@ class ColumnCounts(KeyedQuery):
     name = "columns"
     theorem = "tables:counts"
     norm = "l2"
+    block_rows = 64 * BLOCK_ROWS  # a call per column and block
 
     @property
     def n_coordinates(self) -> int:

@@ -18,8 +18,8 @@ _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -8, 34
 _N_QUANTILES = 32
 # No cell sets more than a tenth of the edges, nor a quarter of the ranks.
 _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
-_TABLE = 1024  # intervals on which the basis is interpolated
-_MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 4, 400
+_TABLE = 1 << 14  # steps of the ranks at which the basis is tabulated
+_MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 
@@ -187,7 +187,7 @@ def n_coordinates(n_columns: int, signal: float = math.inf) -> int:
 
 
 @lru_cache(maxsize=32)
-def rank_basis(n_coordinates: int) -> NDArray[np.float64]:
+def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
     r"""Smooth functions of a rank, on a fine grid of ranks.
 
     .. math:: \phi_k(u) = a_k \cos(\pi k u), \qquad a_k \propto 1 / k, \quad
@@ -200,26 +200,21 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float64]:
 
     Returns
     -------
-    table : ndarray of shape (1025, n_coordinates)
+    table : ndarray of shape (16385, n_coordinates), float32
     """
     ranks = np.linspace(0.0, 1.0, _TABLE + 1)
     frequencies = np.arange(1.0, n_coordinates + 1)
     amplitudes = 1 / frequencies
     amplitudes /= np.linalg.norm(amplitudes) * (1 + 1e-12)
     table = np.cos(np.pi * ranks[:, None] * frequencies) * amplitudes
+    table = table.astype(np.float32)
     table.setflags(write=False)
     return table
 
 
-def smooth(ranks, table) -> NDArray[np.float64]:
-    """Return the basis at some ranks, by linear interpolation in the table.
-
-    A point between two rows of norm at most 1 has norm at most 1.
-    """
-    scaled = ranks * (len(table) - 1)
-    left = np.minimum(scaled.astype(np.intp), len(table) - 2)
-    weight = (scaled - left)[:, None]
-    return table[left] * (1.0 - weight) + table[left + 1] * weight
+def smooth(ranks, table) -> NDArray[np.float32]:
+    """Return the basis at some ranks: those of the nearest knot."""
+    return table[np.rint(ranks * (len(table) - 1)).astype(np.intp)]
 
 
 def _above(value: float) -> float:

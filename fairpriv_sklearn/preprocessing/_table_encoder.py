@@ -100,7 +100,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     handle_unknown : {"other", "ignore"}, default="other"
         Whether a category outside the list gets an indicator of its own or none.
     n_coordinates : int, default=None
-        Columns that a number becomes. None: 24, and fewer with more than 16 numbers or
+        Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
         few records or little budget.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables are neighbours.
@@ -261,7 +261,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
         scale = _row_scale(self._columns)
         with np.errstate(all="ignore"):
-            for rows, cells in table.blocks(16 * BLOCK_ROWS):
+            for rows, cells in table.blocks(64 * BLOCK_ROWS):
                 for column in self._columns:
                     block = Z[rows, self.feature_slices_[column.name]]
                     column.encode(cells.cells(column.position), block, scale)
@@ -507,7 +507,7 @@ def _check_names(given, names, argument) -> None:
 def _check_lists(table, columns) -> None:
     """Refuse a cell outside a list that the code book says is complete."""
     closed = [c for c in columns if c.complete_list() is not None]
-    for _, cells in table.blocks(16 * BLOCK_ROWS) if closed else ():
+    for _, cells in table.blocks(64 * BLOCK_ROWS) if closed else ():
         for column in closed:
             keys, _ = without_missing_values(
                 cells.cells(column.position), column.missing_values
@@ -687,9 +687,9 @@ class NumberColumn:
         """Write the columns of some cells."""
         cells = without_missing_values(cells, self.missing_values)
         numbers = cells.numbers(self.kind)
-        out[:, : self.width] = scale * smooth(
-            self.rank_map(numbers), rank_basis(self.width)
-        )
+        ranks = self.rank_map(numbers)
+        out[:, : self.width] = smooth(ranks, rank_basis(self.width))
+        out[:, : self.width] *= np.float32(scale)
         if self.has_flag:
             missing = np.isnan(numbers)
             out[missing, : self.width] = 0.0
