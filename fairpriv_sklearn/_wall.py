@@ -115,6 +115,12 @@ class Rows:
         rows._reader = self._reader
         return rows
 
+    def only(self, *names: str) -> Rows:
+        """The same rows with these columns alone: those that a query reads."""
+        rows = type(self)(self.n_rows, **{name: self._columns[name] for name in names})
+        rows._reader = self._reader
+        return rows
+
     def with_columns(self, **columns) -> Rows:
         """The same rows with more columns, functions of each row: scores, say."""
         rows = type(self)(self.n_rows, **{**self._columns, **columns})

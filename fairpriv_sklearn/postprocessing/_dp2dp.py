@@ -643,9 +643,11 @@ class DP2DPClassifier(
             n_margins = len(parity.margin_grid(self.smoothing))
             places = parity.margin_bins(scores, self.smoothing)
             rows = rows.with_columns(places=block.codes * n_margins + places)
+            rows = rows.only("places")
         else:
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
+            rows = rows.only("scores", "groups", "cells")
         offsets, sizes = parity.fit_offsets(
             lambda offsets: wall.release(query, rows, offsets),
             steered=self._steered(),
@@ -723,6 +725,7 @@ class DP2DPClassifier(
             cells = block.labels * n_groups + block.codes
         query = SoftCounts(*shape, self.smoothing)
         scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
+        scored = scored.only("scores", "groups", "cells")
         faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
         offsets, _ = parity.fit_offsets(
             lambda offsets: wall.release(query, scored, offsets),
