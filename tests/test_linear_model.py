@@ -117,7 +117,7 @@ def test_sparse_and_float32_input(make):
     for other in (sparse.csr_array(X), sparse.csc_array(X), X.astype(np.float32)):
         model = make().fit(other, y, **params)
         assert_allclose(model.coef_, dense.coef_, rtol=1e-6, atol=1e-9)
-        assert_allclose(model.predict(other), model.predict(X), rtol=1e-6)
+        assert_allclose(model.predict(other), model.predict(X), rtol=1e-6, atol=1e-6)
 
 
 def test_sparse_input_cannot_be_centred():

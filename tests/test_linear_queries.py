@@ -238,14 +238,14 @@ def test_the_range_of_the_target_is_learnt():
     want, _ = np.histogram(y, np.linspace(-1, 1, 65))
     assert_array_equal(counts, want)
     noisy = counts + rng.normal(0, 5, 64)
-    center, width = query.range(noisy, 5000)
+    center, width = query.range(noisy, 5000, 5.0)
     inside = np.abs(y - center) <= width
-    assert inside.mean() > 0.98 and width < 0.25
+    assert inside.mean() > 0.97 and width < 0.25
     # A constant target has one cell; no record at all, or pure noise, is no error.
     ends = query.of_rows(rows_of(np.zeros((2, 1)), np.array([-1.0, 1.0])), None)
     assert_array_equal(np.flatnonzero(ends), [0, 63])
     for released in (np.eye(64)[5] * 9, np.zeros(64), -np.ones(64), np.full(64, 1e9)):
-        center, width = query.range(released, 9.0)
+        center, width = query.range(released, 9.0, 1.0)
         assert -1 <= center <= 1 and 1 / 64 <= width <= 1
     assert query.sensitivity("replace_one") == math.sqrt(2)
 

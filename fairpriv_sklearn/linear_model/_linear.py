@@ -313,7 +313,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         center, width = 0.0, 1.0
         if learnt:
             counts = TargetCounts(n_cells)
-            center, width = counts.range(wall.release(counts, rows), n_records)
+            released = wall.release(counts, rows)
+            center, width = counts.range(released, n_records, wall.scale(counts))
         curvature = noisy_curvature(
             wall,
             rows,

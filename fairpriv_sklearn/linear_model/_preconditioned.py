@@ -74,14 +74,17 @@ class Caution:
         Ridge during descent, in units of the squared noise of the whole fit.
     least_known : float
         Curvature hidden by noise is taken for at least this share of its bound.
+    n_spreads : float, default=1.0
+        Standard deviations of noise by which a gain must beat the constant model.
     """
 
     noise_ridge: float
     least_known: float
+    n_spreads: float = 1.0
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
-REGRESSION = Caution(noise_ridge=1500.0, least_known=0.4)
+REGRESSION = Caution(noise_ridge=1000.0, least_known=0.4)
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,15 @@ class Curvature:
     floor : float
         Below it the noise hides what the curvature is.
     typical : float
-        What it is there on average.
+        What it is there on average; `floor` if that is not known.
+    cross : ndarray of shape (n_features, 1) or (n_features, 0)
+        Column of the intercept, as it was released.
     """
 
     matrix: Floats
     floor: float
     typical: float
+    cross: Floats
 
     @classmethod
     def from_moments(
@@ -128,15 +134,16 @@ class Curvature:
             diagonal = np.full(n_columns, most)
             if constant:
                 diagonal[-1] = constant**2
-            typical = (row_norm**2 - constant**2) / d
-            return cls(np.diag(diagonal * factor), most * factor, typical * factor)
+            hessian = np.diag(diagonal * factor)
+            return cls(hessian, most * factor, most * factor, hessian[:d, d:])
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
         values = np.maximum(values, floor)
         typical = max(np.trace(moments) - constant**2, 0.0) / d
         matrix = (vectors * (values * factor)) @ vectors.T
-        return cls(matrix, floor * factor, min(floor, typical) * factor)
+        cross = moments[:d, d:] * factor
+        return cls(matrix, floor * factor, min(floor, typical) * factor, cross)
 
 
 def preconditioned_descent(
@@ -188,7 +195,7 @@ def preconditioned_descent(
         weights = inverse @ b
     steps = (max_iter, average)
     return _shrunk_minimum(
-        b, curvature, ridge=ridge, noise=noise, steps=steps, caution=caution
+        weights, b, curvature, ridge=ridge, noise=noise, steps=steps, caution=caution
     )
 
 
@@ -226,6 +233,7 @@ def _carried_noise(ratios: Floats, max_iter: int, average: bool) -> Floats:
 
 
 def _shrunk_minimum(
+    weights: Floats,
     b: Floats,
     curvature: Curvature,
     *,
@@ -245,6 +253,8 @@ def _shrunk_minimum(
 
     Parameters
     ----------
+    weights : ndarray of shape (n_columns, n_outputs)
+        Where the descent ended: the gradient of the intercept vanishes there.
     b : ndarray of shape (n_columns, n_outputs)
     curvature : Curvature
     ridge : ndarray of shape (n_columns,)
@@ -280,10 +290,11 @@ def _shrunk_minimum(
     # Of noise alone a gain varies by so much.
     spread = variance * (divided - values / 2 * divided**2)
     spread = np.sqrt(2 * np.square(spread).sum(axis=1))
-    gains -= spread[:, None]
+    gains -= caution.n_spreads * spread[:, None]
     best = gains.argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     chosen[:, gains.max(axis=0) <= 0] = 0.0
     slopes = vectors @ chosen
-    intercept = (b[d:] - hessian[d:, :d] @ slopes) / np.diag(hessian)[d:, None]
+    shift = curvature.cross.T @ (weights[:d] - slopes)
+    intercept = weights[d:] + shift / np.diag(hessian)[d:, None]
     return np.concatenate([slopes, intercept])

@@ -359,10 +359,21 @@ class TargetCounts(Query):
         cell = np.clip(cell, 0, self.n_cells - 1)
         return np.bincount(cell, minlength=self.n_cells)
 
-    def range(self, released: Floats, n_records: float) -> tuple[float, float]:
-        """Centre and half width of the cells that hold all but 1 % of the records."""
-        shares = np.cumsum(project_counts(released, n_records)) / n_records
-        low = -1 + 2 / self.n_cells * np.searchsorted(shares, 0.005)
-        high = -1 + 2 / self.n_cells * (1 + np.searchsorted(shares, 0.995))
-        low, high = min(low, 1 - 2 / self.n_cells), min(high, 1.0)
-        return (low + high) / 2, max((high - low) / 2, 1 / self.n_cells)
+    def range(
+        self, released: Floats, n_records: float, noise: float
+    ) -> tuple[float, float]:
+        """Centre and half width of the cells that hold nearly all records.
+
+        The hull of the cells that noise of this scale cannot explain, if they hold nine
+        tenths; else of all but 1 % of the projected counts.
+        """
+        sure = np.flatnonzero(released >= 3 * noise)
+        if sure.size and released[sure].sum() >= 0.9 * n_records:
+            first, last = max(sure[0] - 1, 0), min(sure[-1] + 1, self.n_cells - 1)
+        else:
+            shares = np.cumsum(project_counts(released, n_records)) / n_records
+            first, last = np.searchsorted(shares, [0.005, 0.995])
+            first, last = min(first, self.n_cells - 1), min(last, self.n_cells - 1)
+        cell = 2 / self.n_cells
+        low, high = -1 + cell * first, -1 + cell * (last + 1)
+        return (low + high) / 2, (high - low) / 2
