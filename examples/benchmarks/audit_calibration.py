@@ -116,7 +116,7 @@ def peer():
         clopper += auditor.epsilon_clopper_pearson(0.05, delta=1e-5) > 0
         ours += epsilon_lower_bound(a, b, delta=1e-5) > 0
     name, median = f"jax-privacy {version('jax-privacy')}", np.median(values)
-    print(f"  {name} epsilon_from_gdp        {gdp:>3}, median bound {median:.3f}")
+    print(f"  {name} epsilon_from_gdp        {gdp:>3}, median bound {median:.2f}")
     print(f"  {name} epsilon_clopper_pearson {clopper:>3}")
     print(f"  epsilon_lower_bound, here                 {ours:>3}")
 
@@ -141,7 +141,7 @@ if __name__ == "__main__":
     start = time.time()
     print(
         f"python {platform.python_version()}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}\n"
+        f"scipy {scipy.__version__}, shared 2-core machine\n"
     )
     null_models()
     peer()

@@ -17,7 +17,7 @@ from scipy import sparse
 _MAX_DEPTH = 14
 _SKIPPED = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 # What a fit may know of its own randomness, and where it writes what it spent.
-_NOT_RELEASED = {"ledger", "random_state", "_draft_of"}
+_NOT_RELEASED = {"ledger", "accountant", "random_state", "_draft_of"}
 
 
 @dataclass
