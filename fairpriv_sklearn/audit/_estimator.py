@@ -58,8 +58,9 @@ class AuditReport:
         Whether the claim is refuted: by an exact difference, or by a lower bound above
         it, corrected for all that was tried.
     conclusive : bool
-        Violated; or all pairs were replayed; or the bound reached half of what was
-        claimed, so that a mistake of a factor two would have shown.
+        Violated; or all pairs were replayed, or their noise was recognised in all
+        outputs; or the bound reached half of what was claimed, so that a mistake of a
+        factor two would have shown.
     epsilon_lower : float
         Largest lower bound on epsilon at the claim's delta.
     confidence : float
@@ -346,6 +347,7 @@ class _Audit:
                 self._replayed(pair, first, second)
             else:
                 score = self._score(pair, first, second)
+                replayed += score == 0.0
                 if score > 0:
                     suspects.append((score, pair))
         self.report.conclusive = replayed == len(pairs)
@@ -372,7 +374,7 @@ class _Audit:
             self._add([Finding("overspent", pair.name, text, True)], pair)
 
     def _score(self, pair, first, second) -> float:
-        """How far the outputs of a pair are apart, in the noise; exact if additive."""
+        """How far the outputs of a pair are apart, in the noise; 0 if all is known."""
         sides = [[first], [second]]
         for seed in range(2, _SEEDS + 1):
             for side, table in zip(sides, (pair.first, pair.second), strict=True):
@@ -381,6 +383,8 @@ class _Audit:
         if additive is not None:
             self._floating(pair)
             self._lower(pair, additive.epsilon(self.claim.delta, self.claim.epsilon))
+            if additive.is_all:
+                return 0.0  # nothing is left to bet on
         return _apart(*sides)
 
     def _floating(self, pair):
@@ -497,9 +501,8 @@ class _Audit:
             contests.sort(key=lambda one: -one.promise)
             contests = [one for one in contests[:n_contests] if one.learn(confidence)]
             for contest in contests:
-                self._play(contest, n_runs)
-                if self.report.violated or self._out_of_time():
-                    break
+                if not (self.report.violated or self._out_of_time()):
+                    self._play(contest, n_runs)
         best = max(self.report.bounds.values(), default=0.0)
         self.report.conclusive |= best >= self.claim.epsilon / 2
 

@@ -388,12 +388,15 @@ class AdditiveNoise:
         How far the number moves between the tables.
     scale, other_scale : ndarray
         Of the noise on the one table and on the other.
+    is_all : bool, default=False
+        Whether nothing else in the outputs moves, so that their loss is known exactly.
     """
 
     families: list
     shift: np.ndarray
     scale: np.ndarray
     other_scale: np.ndarray
+    is_all: bool = False
 
     def epsilon(self, delta: float, claimed: float) -> float:
         """Return a lower bound on epsilon at a delta.
@@ -497,7 +500,27 @@ def additive_noise(first: list[Outcome], second: list[Outcome]) -> AdditiveNoise
     shift = (B[:, i] - c * Z[:, j]).mean(axis=0) - (A[:, i] - b * Z[:, j]).mean(axis=0)
     size = 1e-9 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
     shift = np.where(np.abs(shift) <= size, 0.0, shift)
-    return AdditiveNoise(list(families[j]), shift, np.abs(b), np.abs(c))
+    is_all = len({one.signature() for one in every}) == 1 and _explains(A, B, both, Z)
+    return AdditiveNoise(list(families[j]), shift, np.abs(b), np.abs(c), is_all)
+
+
+def _explains(A, B, both, Z) -> bool:
+    """Whether every output that moves is affine in one draw, and none tells more.
+
+    Two outputs with the same draw have to move by the same multiple of their noise:
+    otherwise their difference is free of noise.
+    """
+    moves = (np.ptp(A, axis=0) > 0) | (np.ptp(B, axis=0) > 0) | (A != B).any(axis=0)
+    if not both[moves].any(axis=1).all() or not np.isfinite(A[:, moves]).all():
+        return False
+    for j in np.flatnonzero(both.sum(axis=0) > 1):
+        outputs = np.flatnonzero(both[:, j])
+        with np.errstate(all="ignore"):
+            slopes = _slopes(A[:, outputs], Z[:, [j]])[:, 0]
+            steps = (B[0, outputs] - A[0, outputs]) / slopes
+        if not np.ptp(steps) <= 1e-6 * np.abs(steps).max():
+            return False
+    return True
 
 
 def _slopes(outputs, z) -> np.ndarray:
