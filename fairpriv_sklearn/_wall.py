@@ -32,9 +32,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._guarded import guarded
-from fairpriv_sklearn._rowwise import BLOCK_ROWS
-from fairpriv_sklearn._sklearn import safe_indexing
+from fairpriv_sklearn._shared.guarded import guarded
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     MaximumEvent,
@@ -55,7 +55,7 @@ from fairpriv_sklearn.privacy._guarantee import own_events
 
 # One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
 MAX_ROWS = 1 << 32
-_COIN_ROWS = 1 << 16  # coins come in chunks, so that a stream of rows needs no other
+_DRAW_ROWS = 1 << 16  # draws come in chunks, so that a stream of rows needs no other
 
 
 class PlanError(RuntimeError):
@@ -319,7 +319,7 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Split:
-    """A line of a plan: rows parted by one independent coin each, two plans.
+    """A line of a plan: rows parted by one independent draw each, two plans.
 
     A record is read in one branch only, so the cost is the larger one (Lemma B).
     """
@@ -392,7 +392,7 @@ class PrivacyFilter:
     facts : sequence, default=()
         Facts taken as public.
     noise : NoiseSource
-        Where noise and coins come from.
+        Where noise and draws come from.
     ledger : PrivacyLedger, default=None
     """
 
@@ -517,7 +517,7 @@ class PrivacyFilter:
         Parameters
         ----------
         draw : callable
-            Returns an array: initial weights, directions. Never coins or keys.
+            Returns an array: initial weights, directions. Never draws or keys.
         """
         journal = current_journal.get()
         if journal is None:
@@ -620,17 +620,17 @@ class PrivacyFilter:
         return self.mechanism_of(query, name=name).scale
 
     def split(self, rows: Rows, p: float, *, name: str = "split"):
-        """Part the rows by one independent coin each, True with probability `p`.
+        """Part the rows by one independent draw each, True with probability `p`.
 
         Returns
         -------
         left, right : tuple of (PrivacyFilter, Rows)
-            `left` gets the rows whose coin is True. Each filter reads its own rows
+            `left` gets the rows whose draw is True. Each filter reads its own rows
             only; the parent's rows cannot be read any more.
         """
         line = self._take_line(name, Split)
         self._check_reader(rows)
-        heads = self.coins(rows.n_rows, p)
+        heads = self.random_split(rows.n_rows, p)
         branches = []
         for plan, chosen in ((line.left, heads), (line.right, ~heads)):
             branch = PrivacyFilter(
@@ -650,18 +650,18 @@ class PrivacyFilter:
         rows._reader = _NOBODY
         return tuple(branches)
 
-    def coins(self, n_rows: int, p: float) -> NDArray[np.bool_]:
-        """One independent coin per row number, whatever the number of rows.
+    def random_split(self, n_rows: int, p: float) -> NDArray[np.bool_]:
+        """One independent draw per row number, whatever the number of rows.
 
-        Keyed by a fresh secret: the coin of row i is the same in a table with more
+        Keyed by a fresh secret: the draw of row i is the same in a table with more
         rows behind it, and however the rows are cut into batches.
         """
-        return keyed_coins(self.noise.key(32), n_rows, p)
+        return keyed_draws(self.noise.key(32), n_rows, p)
 
     def sample(self, rows: Rows, q: float) -> Rows:
-        """A Poisson sample: each row by a coin of its own."""
+        """A Poisson sample: each row by a draw of its own."""
         self._check_reader(rows)
-        sampled = rows.take(self.coins(rows.n_rows, q))
+        sampled = rows.take(self.random_split(rows.n_rows, q))
         sampled._sampled = ("poisson", q)
         return sampled
 
@@ -739,10 +739,10 @@ def _unique(plan: Sequence) -> Sequence:
     return plan
 
 
-def keyed_coins(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np.bool_]:
-    """Coins of rows `start`, ..., `start` + `n_rows` - 1 under a secret key.
+def keyed_draws(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np.bool_]:
+    """Draws of rows `start`, ..., `start` + `n_rows` - 1 under a secret key.
 
-    A coin is True with probability `p`, rounded down to a multiple of 2**-64.
+    A draw is True with probability `p`, rounded down to a multiple of 2**-64.
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"p must be in [0, 1], got {p!r}.")
@@ -751,9 +751,9 @@ def keyed_coins(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np
     stop = start + n_rows
     heads = np.empty(n_rows, dtype=bool)
     threshold = np.uint64(int(p * 2**64))
-    for chunk in range(start // _COIN_ROWS, -(-stop // _COIN_ROWS)):
-        first = chunk * _COIN_ROWS
-        words = _coin_words(key, chunk, min(stop - first, _COIN_ROWS))
+    for chunk in range(start // _DRAW_ROWS, -(-stop // _DRAW_ROWS)):
+        first = chunk * _DRAW_ROWS
+        words = _draw_words(key, chunk, min(stop - first, _DRAW_ROWS))
         begin = max(start - first, 0)
         heads[first + begin - start : first + len(words) - start] = (
             words[begin:] < threshold
@@ -761,7 +761,7 @@ def keyed_coins(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np
     return heads
 
 
-def _coin_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
+def _draw_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
     # Of an extendable-output function a shorter output is the start of a longer one.
     stream = hashlib.shake_256(key + chunk.to_bytes(8, "little"))
     return np.frombuffer(stream.digest(8 * n_words), dtype="<u8")
@@ -770,7 +770,7 @@ def _coin_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
 NOT_RESUMED = (
     "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "
     "networks, DPTableEncoder and DPBarycenterTransformer can be; what parts its rows "
-    "by coins or wraps an estimator cannot."
+    "at random or wraps an estimator cannot."
 )
 
 # The journal of :func:`fairpriv_sklearn.distributed.resume`, while one is open.

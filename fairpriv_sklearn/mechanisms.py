@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from fairpriv_sklearn._arguments import described, real
+from fairpriv_sklearn._shared.arguments import described, real
 
 Size = int | tuple[int, ...]
 
@@ -105,7 +105,7 @@ class NoiseSource:
         return (words.astype(np.float64) + 0.5) * 2.0**-52
 
     def bernoulli(self, size: Size, p: float) -> NDArray[np.bool_]:
-        """Toss independent coins.
+        """Draw independent truth values.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class NoiseSource:
 
         Returns
         -------
-        coins : ndarray of dtype bool
+        draws : ndarray of dtype bool
         """
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"p must be in [0, 1], got {p!r}.")
@@ -624,7 +624,7 @@ class PermuteAndFlip:
     .. rubric:: Privacy
 
     Pure `epsilon`-DP if one record changes each utility by at most `sensitivity`. The
-    coins are exact: exponents are rational numbers, and a coin of probability
+    draws are exact: exponents are rational numbers, and a draw of probability
     exp(-x) is tossed without computing it [2]_.
 
     Parameters
@@ -666,7 +666,7 @@ class PermuteAndFlip:
         utilities : sequence of float
             Finite; taken as the rational numbers that they are.
         source : NoiseSource
-            Where the coins come from.
+            Where the draws come from.
 
         Returns
         -------
@@ -683,24 +683,24 @@ class PermuteAndFlip:
         while True:
             place = int(source.integers(0, len(order), 1)[0])
             candidate = order.pop(place)
-            if _coin_of_exp(source, factor * (largest - exact[candidate])):
+            if _true_with_exp(source, factor * (largest - exact[candidate])):
                 return candidate
 
 
-def _coin_of_exp(source: NoiseSource, x: Fraction) -> bool:
-    """Toss a coin of probability exp(-x), x >= 0, exactly."""
+def _true_with_exp(source: NoiseSource, x: Fraction) -> bool:
+    """Return True with probability exp(-x), x >= 0, exactly."""
     while x > 1:
-        if not _coin_of_exp(source, Fraction(1)):
+        if not _true_with_exp(source, Fraction(1)):
             return False
         x -= 1
     tosses = 1
-    while _rational_coin(source, x / tosses):
+    while _true_with(source, x / tosses):
         tosses += 1
     return tosses % 2 == 1
 
 
-def _rational_coin(source: NoiseSource, p: Fraction) -> bool:
-    """Toss a coin of rational probability p in [0, 1], bit by bit."""
+def _true_with(source: NoiseSource, p: Fraction) -> bool:
+    """Return True with rational probability p in [0, 1], bit by bit."""
     numerator, denominator = p.numerator, p.denominator
     while True:
         word = int(source.uint64(1)[0])
@@ -739,7 +739,7 @@ def _discrete_laplace(
 ) -> NDArray[np.int64]:
     """Draw `size` integers with P(z) proportional to r**|z|, r = exp(-2**shift / t).
 
-    By inversion: P(|Z| >= k) = c r**k for k >= 1, with c = 2 / (1 + r). So a fair coin
+    By inversion: P(|Z| >= k) = c r**k for k >= 1, with c = 2 / (1 + r). So a fair draw
     is the sign, and a uniform U < 1 <= c gives the magnitude k with
     c r**(k + 1) <= U < c r**k. One word holds the sign and the first 63 bits of U. A
     logarithm guesses k, and the guess stands if all U with these bits lie between the

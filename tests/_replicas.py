@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from fairpriv_sklearn._base import DPEstimator
+from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn.accounting import GaussianEvent, PureEvent, gaussian_mu
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,

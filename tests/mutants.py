@@ -29,7 +29,7 @@ SECONDS = 240
 
 # What carries a promise, and the tests that look after it.
 TARGETS = {
-    "_sensitivity.py": ["test_sensitivity.py"],
+    "_shared/sensitivity.py": ["test_sensitivity.py"],
     "_wall.py": ["test_wall.py"],
     "mechanisms.py": ["test_mechanisms.py"],
     "accounting/_gaussian.py": ["test_accounting.py"],

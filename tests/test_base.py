@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fairpriv_sklearn._base import DPEstimator, read_bounds
+from fairpriv_sklearn._door.estimator import DPEstimator, read_bounds
 
 
 class Toy(DPEstimator):

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,

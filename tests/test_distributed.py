@@ -18,8 +18,7 @@ from sklearn.base import RegressorMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._base import DPEstimator
-from fairpriv_sklearn._stream import StreamRows
+from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
     Query,
@@ -30,6 +29,7 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
+from fairpriv_sklearn.distributed._stream import StreamRows
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -350,15 +350,15 @@ def test_counts_by_side_effect_count_rows_twice():
 
 def test_redrawn_coins_put_rows_into_both_phases():
     """One record in both phases voids the split; keyed coins fall alike again."""
-    from fairpriv_sklearn._wall import keyed_coins
+    from fairpriv_sklearn._wall import keyed_draws
 
     source = noise_source(0)
     first, again = source.bernoulli(1000, 0.5), source.bernoulli(1000, 0.5)
     assert (first & ~again).any()
     key = source.key(32)
-    attempts = [keyed_coins(key, 100, 0.5, start=700) for _ in range(2)]
+    attempts = [keyed_draws(key, 100, 0.5, start=700) for _ in range(2)]
     assert_array_equal(*attempts)
-    assert_array_equal(attempts[0], keyed_coins(key, 1000, 0.5)[700:800])
+    assert_array_equal(attempts[0], keyed_draws(key, 1000, 0.5)[700:800])
 
 
 # --- journal --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
-from fairpriv_sklearn._network import Network
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._wall import PlanError, PrivacyFilter, Release, Rows, recording
 from fairpriv_sklearn.accounting import compose_delta
 from fairpriv_sklearn.generative import (

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.groups import (
     as_label_array,
     blind_X,
     encode_against,

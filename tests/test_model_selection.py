@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -1127,7 +1127,8 @@ def chosen(table, monkeypatch, n_runs, epsilon):
     X, y = table
     holdout = np.array([True, False])
     monkeypatch.setattr(
-        "fairpriv_sklearn._wall.PrivacyFilter.coins", lambda self, n_rows, p: holdout
+        "fairpriv_sklearn._wall.PrivacyFilter.random_split",
+        lambda self, n_rows, p: holdout,
     )
     search = DPGridSearchCV(
         Stub(), {"column": [1, 2]}, epsilon=epsilon, method="compose"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpriv_sklearn._network import ACTIVATIONS, SGD, Adam, Network
-from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training._network import ACTIVATIONS, SGD, Adam, Network
 
 
 def make_network(hidden="tanh", output="identity", sizes=(3, 5, 4, 2), seed=0):

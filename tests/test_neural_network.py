@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from fairpriv_sklearn._network import Network
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairpriv_sklearn._network import Network
-from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
 from fairpriv_sklearn.mechanisms import noise_source

@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from fairpriv_sklearn._sensitivity import counts_l1
+from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.datasets import make_biased_regression
 from fairpriv_sklearn.linear_model import DPLinearRegression

@@ -24,7 +24,7 @@ from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from fairpriv_sklearn._purity import RowPureMixin
+from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn.accounting import MaximumEvent, PureEvent
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,

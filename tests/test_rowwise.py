@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.special import softmax as scipy_softmax
 
-from fairpriv_sklearn._rowwise import (
+from fairpriv_sklearn._shared.rowwise import (
     BLOCK_ROWS,
     GOLDEN,
     padded_blocks,

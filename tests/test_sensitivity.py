@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fairpriv_sklearn._sensitivity import counts_l1, counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_changed
 
 
 def tables(records, n_cells, n_tables):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fairpriv_sklearn._guarded import (
+from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
     guarded,
     show_wrapped_errors,
@@ -22,7 +22,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     Split,
     Wrapped,
-    keyed_coins,
+    keyed_draws,
     recording,
 )
 from fairpriv_sklearn.accounting import (
@@ -203,12 +203,12 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
 
 def test_coins_of_a_row_do_not_know_how_many_rows_follow():
     key = b"k" * 32
-    coins = keyed_coins(key, 200_000, 0.3)
-    assert_array_equal(coins[:70_001], keyed_coins(key, 70_001, 0.3))
-    assert_array_equal(coins[65_000:66_000], keyed_coins(key, 1000, 0.3, start=65_000))
+    coins = keyed_draws(key, 200_000, 0.3)
+    assert_array_equal(coins[:70_001], keyed_draws(key, 70_001, 0.3))
+    assert_array_equal(coins[65_000:66_000], keyed_draws(key, 1000, 0.3, start=65_000))
     assert abs(coins.mean() - 0.3) < 5 * math.sqrt(0.21 / 200_000)
-    assert not keyed_coins(key, 1000, 0.0).any()
-    assert keyed_coins(key, 1000, 1.0).all()
+    assert not keyed_draws(key, 1000, 0.0).any()
+    assert keyed_draws(key, 1000, 1.0).all()
 
 
 def test_sums_do_not_know_the_blocks():

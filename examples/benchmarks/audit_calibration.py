@@ -38,7 +38,7 @@ def laplace(shift):
     return shift + rng.laplace(size=M), rng.laplace(size=M)
 
 
-def coin(shift):
+def draw(shift):
     # Randomised response: few values, many ties.
     truth = 1 / (1 + np.exp(-shift))
     return [(rng.random(M) < p).astype(float) for p in (truth, 1 - truth)]
@@ -62,9 +62,9 @@ def gaussian_bound(a, b):
 
 CASES = [  # bound, outputs, shift, truth
     ("epsilon", epsilon_bound, normal, 0.0, 0.0),
-    ("epsilon", epsilon_bound, coin, 0.0, 0.0),
+    ("epsilon", epsilon_bound, draw, 0.0, 0.0),
     ("epsilon", epsilon_bound, laplace, 1.0, 1.0),
-    ("epsilon", epsilon_bound, coin, 1.0, 1.0),
+    ("epsilon", epsilon_bound, draw, 1.0, 1.0),
     ("epsilon at delta = 0.01", delta_bound, normal, 0.0, 0.0),
     ("epsilon at delta = 0.01", delta_bound, normal, 1.0, gaussian_epsilon(1.0, 1e-2)),
     ("mu", mu_bound, normal, 0.0, 0.0),

@@ -28,7 +28,7 @@ from sklearn.model_selection import PredefinedSplit
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from _audit import gaussian_audit, pure_audit  # noqa: E402
 
-from fairpriv_sklearn._base import DPEstimator  # noqa: E402
+from fairpriv_sklearn._door.estimator import DPEstimator  # noqa: E402
 from fairpriv_sklearn.accounting import (  # noqa: E402
     GaussianEvent,
     PureEvent,
@@ -118,7 +118,7 @@ def patched(owner, name, value):
 
 
 def sent_to(holdout):
-    """Fix the coins; the analysis holds for every outcome of them."""
+    """Fix the draws; the analysis holds for every outcome of them."""
     return patched(NoiseSource, "bernoulli", _coins(np.asarray(holdout)))
 
 

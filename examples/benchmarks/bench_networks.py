@@ -17,8 +17,8 @@ import time
 
 import numpy as np
 
-from fairpriv_sklearn._network import SGD, Network
-from fairpriv_sklearn._rowwise import row_scores
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training._network import SGD, Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn.datasets import make_spurious_regression
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source

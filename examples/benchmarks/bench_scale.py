@@ -173,7 +173,7 @@ def main(names):
 
 
 def others():
-    from fairpriv_sklearn._rowwise import row_uniforms
+    from fairpriv_sklearn._shared.rowwise import row_uniforms
     from fairpriv_sklearn.accounting import calibrate_poisson
     from fairpriv_sklearn.mechanisms import noise_source
     from fairpriv_sklearn.postprocessing import DPBarycenterTransformer

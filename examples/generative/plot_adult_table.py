@@ -69,5 +69,5 @@ for epsilon in (10.0, 3.0, 1.0):
 
 columns = ["age", "sex", "education", "occupation", "hours-per-week"]
 print(X_synthetic[columns].head().round(1).to_string())
-receipt = generator.privacy_
-print(f"({receipt.epsilon:.4f}, {receipt.delta})-differentially private")
+guarantee = generator.privacy_
+print(f"({guarantee.epsilon:.4f}, {guarantee.delta})-differentially private")

@@ -56,7 +56,7 @@ for n_iter in (20, 40, 400):
     )
 
 # %%
-# A search is random: coins draw the list, and the candidates that are tried. Here are
+# A search is random: draws draw the list, and the candidates that are tried. Here are
 # three, to see how much that matters; each of them costs the whole budget, and in
 # earnest there would be one. A winner may miss the rule by a little: it was judged on
 # the holdout, with noise.
@@ -83,7 +83,7 @@ for fitted, (gap, accuracy) in zip(searches, winners, strict=True):
     )
 
 # %%
-# The receipt of a search is the price to quote. That of the winner speaks of its own
+# The guarantee of a search is the price to quote. That of the winner speaks of its own
 # fit alone.
 
 print(searches[0].privacy_)

@@ -81,7 +81,7 @@ tasks = {
 }
 
 # %%
-# Splits in 55 % for the classifier, 20 % for its calibration (drawn by coins) and 25 %
+# Splits in 55 % for the classifier, 20 % for its calibration (drawn at random) and 25 %
 # for the test. The printed epsilon is that of both phases together.
 
 tolerances = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2]

@@ -30,7 +30,7 @@ X_train, X_test, y_train, y_test, group_train, group_test = train_test_split(
 
 # %%
 # Groups and bounds are public: they are arguments, and nothing about them is learnt
-# from the data. The wrapped regressor is not private here, and the receipt says so;
+# from the data. The wrapped regressor is not private here, and the guarantee says so;
 # declare what it was trained on with ``base_guarantee``, or wrap a private regressor.
 
 model = DPBarycenterRegressor(

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
+from fairpriv_sklearn.preprocessing._errors import InputError
 from fairpriv_sklearn.privacy._with_budget import budget_of_steps
 
 BASE_MODELS = ("linear", "network")

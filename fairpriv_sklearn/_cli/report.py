@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.study import Result, Study
 from fairpriv_sklearn._cli.words import markdown_text, picture_text, printable, wrap
+from fairpriv_sklearn.preprocessing._errors import InputError
 
 REPORTS = ("report.md", "report.json", "report.png")
 NOT_PRIVATE = "computed from the data without noise: for the data holder only"
@@ -187,7 +187,7 @@ def markdown(study: Study, picture: Path | None) -> str:
         "",
         f"{words.error_name}: {markdown_text(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "
-        f"{study.n_train} training rows by coins). Epsilon: none means that the model "
+        f"{study.n_train} training rows at random). Epsilon: none means that the model "
         "is not differentially private"
         + (
             "; *if public*: for a reader to whom the facts below are public.\n"
@@ -244,7 +244,7 @@ def markdown(study: Study, picture: Path | None) -> str:
     lines += [
         "## Reading the numbers",
         "",
-        "Each private model is priced on its own; whoever publishes several of them "
+        "Each private model stands for itself; whoever publishes several of them "
         "spends the sum. Parity of the distributions between groups is one notion of "
         "fairness among several, and holds up to the gap shown. The guarantee speaks "
         "of what is learned from one person's record, not of what can be learned "

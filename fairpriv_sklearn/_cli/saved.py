@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import Writing, parse_columns
-from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
-from fairpriv_sklearn._cli.reader import Raw, read_table, some
 from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
 from fairpriv_sklearn._cli.words import printable, wrap
 from fairpriv_sklearn.preprocessing import Codebook, Column
+from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing._reader import Raw, read_table, some
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 FORMAT = "fairpriv_sklearn model 1"

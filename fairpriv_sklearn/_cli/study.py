@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from fairpriv_sklearn._cli.encode import Encoder
-from fairpriv_sklearn._cli.errors import InputError
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, Learnt, learn, unfitted_encoder
 from fairpriv_sklearn._cli.models import (
     UNKNOWN,
@@ -24,8 +23,9 @@ from fairpriv_sklearn._cli.models import (
     with_shares,
 )
 from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._groups import AttributeAwareMixin
+from fairpriv_sklearn._door.groups import AttributeAwareMixin
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.preprocessing._errors import InputError
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 TEST_SHARE = 0.25
@@ -112,8 +112,8 @@ class Progress:
 
 def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
     """Fit the three models on the training rows and measure them on the others."""
-    coins = noise_source(args.seed).bernoulli(len(table.y), TEST_SHARE)
-    train, test = np.flatnonzero(~coins), np.flatnonzero(coins)
+    draws = noise_source(args.seed).bernoulli(len(table.y), TEST_SHARE)
+    train, test = np.flatnonzero(~draws), np.flatnonzero(draws)
     if min(len(train), len(test)) < 2 or len(train) < 8:
         raise InputError(
             f"The table has too few rows, {len(table.y)}, to learn from and to test on."

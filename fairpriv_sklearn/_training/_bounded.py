@@ -10,11 +10,11 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fairpriv_sklearn._base import public_fact, read_bounds
-from fairpriv_sklearn._domain import domain, finite_sparse
-from fairpriv_sklearn._groups import sensitive_positions
-from fairpriv_sklearn._rowwise import row_scores, row_softmax
-from fairpriv_sklearn._sklearn import Interval
+from fairpriv_sklearn._door.estimator import public_fact, read_bounds
+from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
+from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.

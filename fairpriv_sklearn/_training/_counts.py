@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import Query
 
 

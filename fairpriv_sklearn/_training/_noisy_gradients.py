@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._groups import AttributeBlindMixin, fit_groups
-from fairpriv_sklearn._sklearn import Interval
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._door.groups import AttributeBlindMixin, fit_groups
+from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     BoundedLinearMixin,

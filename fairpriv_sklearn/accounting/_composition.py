@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from fairpriv_sklearn._arguments import checked, real
+from fairpriv_sklearn._shared.arguments import checked, real
 from fairpriv_sklearn.accounting._events import (
     DeclaredEvent,
     GaussianEvent,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class WithoutReplacementGaussianEvent(_SampledEvent):
 
 @dataclass(frozen=True)
 class MaximumEvent(PrivacyEvent):
-    """Two phases on disjoint rows, split by a fair or biased coin for each record.
+    """Two phases on disjoint rows, split by a fair or biased draw for each record.
 
     A record is in one phase only and pays the larger of the two.
 

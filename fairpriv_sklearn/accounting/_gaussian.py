@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from fairpriv_sklearn._arguments import checked, real
+from fairpriv_sklearn._shared.arguments import checked, real
 
 Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

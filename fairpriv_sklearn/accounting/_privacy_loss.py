@@ -163,7 +163,8 @@ def _randomized_response(
     # is put on the largest loss.
     reach = math.sqrt(-count * math.log(_NEGLECTED) / 2.0)
     low = max(0, math.floor(count * p_minus - reach))
-    minus = np.arange(low, min(count, math.ceil(count * p_minus + reach)) + 1)
+    high = min(count, math.ceil(count * p_minus + reach))
+    minus = np.arange(low, high + 1, dtype=np.float64)
     log_choose = gammaln(count + 1) - gammaln(minus + 1) - gammaln(count - minus + 1)
     log_plus = -math.log1p(math.exp(-epsilon))  # log of exp(eps) / (1 + exp(eps))
     weights = np.exp(log_choose + count * log_plus - minus * epsilon)

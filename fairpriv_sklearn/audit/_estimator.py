@@ -38,7 +38,7 @@ _TRAINING = 48  # fits on each table from which the statistics are chosen
 # Pairs that are audited by their outputs, and fits to each table, round by round.
 _ROUNDS = [(6, 256), (3, 1024), (1, 10**9)]
 _MEMORY = 4096  # outcomes of each table that statistics are chosen from
-_SEEDS = 5  # fits on each table to recognise additive noise, and what coins hide
+_SEEDS = 5  # fits on each table to recognise additive noise, and what draws hide
 _COORDINATES = 8  # numbers that a statistic adds up
 
 
@@ -360,7 +360,7 @@ class _Audit:
         if self.report.violated:
             return
         if first.tape.own_coins or first.tape.other_randomness:
-            return  # the loss of one outcome of the coins is not that of the fit
+            return  # the loss of one outcome of the draws is not that of the fit
         self._lower(
             pair, loss_epsilon(realised_events(first, second), self.claim.delta)
         )

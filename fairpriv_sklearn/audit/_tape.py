@@ -19,7 +19,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from .. import _guarded
+from fairpriv_sklearn._shared import guarded as _guarded
+
 from ..mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, NoiseSource
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils import check_random_state
 
-from fairpriv_sklearn._arguments import (
+from fairpriv_sklearn._shared.arguments import (
     checked,
     count,
     floats,
@@ -416,7 +416,7 @@ def make_biased_regression(
     Kolmogorov-Smirnov distance is :math:`2 \Phi(|m_a - m_b| / (2 s)) - 1` (0.383 with
     the defaults). The best predictions with equal laws in all groups are
     :math:`\bar s\, w^\top X + \bar m` with :math:`\bar m = \sum_a p_a m_a` and
-    :math:`\bar s = \sum_a p_a s_a` [1]_; their price is a mean squared error larger by
+    :math:`\bar s = \sum_a p_a s_a` [1]_; their cost is a mean squared error larger by
     :math:`\sum_a p_a ((m_a - \bar m)^2 + (s_a - \bar s)^2)`, 0.1667 with the defaults.
 
     References

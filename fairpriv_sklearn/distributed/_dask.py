@@ -11,15 +11,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairpriv_sklearn._rowwise import row_scores
-from fairpriv_sklearn._stream import (
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._wall import Rows, column_length
+from fairpriv_sklearn.distributed._stream import (
     Batches,
     ChangedDataError,
     StreamRows,
     fingerprint,
     read_batch,
 )
-from fairpriv_sklearn._wall import Rows, column_length
 
 
 class DaskBatches(Batches):

@@ -168,7 +168,7 @@ def resume(path):
     ------
     ValueError
         If the journal belongs to a fit that ended, to an estimator with other
-        parameters, or if the fit parts its rows by random coins.
+        parameters, or if the fit parts its rows at random.
     RuntimeError
         If another process is using the journal.
 

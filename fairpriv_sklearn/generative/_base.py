@@ -8,15 +8,15 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._base import (
+from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
     positions_in,
     public_fact,
     read_bounds,
 )
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._sklearn import Interval, StrOptions
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
 from fairpriv_sklearn.mechanisms import noise_source

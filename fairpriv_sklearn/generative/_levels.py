@@ -275,7 +275,7 @@ def blockwise(noisy, scale, total) -> np.ndarray:
     """Noisy counts of ordered levels, averaged where nothing says they differ.
 
     The best partition into dyadic blocks that are constant or zero: least squares with
-    a price of ``SIGNIFICANT**2`` variances for every block that is not zero.
+    a cost of ``SIGNIFICANT**2`` variances for every block that is not zero.
     """
     n = len(noisy)
     size = 1 << max(1, ceil(log2(max(n, 2))))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._network import Adam, Network
+from fairpriv_sklearn._training._network import Adam, Network
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.transport import point_cost, sinkhorn, transport_gradient

@@ -8,8 +8,8 @@ from math import sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._base import read_bounds
-from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._door.estimator import read_bounds
+from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import KeyedRelease, Query, Release
 from fairpriv_sklearn.generative._levels import (
     MOST_LEARNT,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._base import read_bounds
-from fairpriv_sklearn._domain import domain
+from fairpriv_sklearn._door.estimator import read_bounds
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn.privacy import warn_leak
 
 MISSING = None

@@ -24,8 +24,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fairpriv_sklearn._rowwise import row_scores, row_softmax
-from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
+from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
     MAX_RECORDS,

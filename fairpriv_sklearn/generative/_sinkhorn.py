@@ -15,10 +15,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairpriv_sklearn._base import public_fact
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._network import hidden_widths
-from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._door.estimator import public_fact
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import Release, Rows
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
@@ -131,10 +131,8 @@ class DPSinkhornGenerator(BaseGenerator):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; inf means no noise.
-    delta : float, default=1e-5
-        Probability that the budget is exceeded. Range: (0, 1).
+    {epsilon_3}
+    {delta_2}
     method : {"auto", "tree", "semidual", "network"}, default="auto"
         "tree" is for raw tables: in every class the columns form a tree of noisy
         two-way tables. "auto": "tree" if there is a `codebook` or `categories`, or X
@@ -148,9 +146,7 @@ class DPSinkhornGenerator(BaseGenerator):
         column; values outside are clipped. In a table of the numeric columns without
         `bins`, or a dict from their names to pairs.
         None: read from the data, with a `PrivacyLeakWarning`.
-    classes : array-like, default=None
-        Public list of the labels. None: read from the data, with a
-        `PrivacyLeakWarning`.
+    {classes_2}
     codebook : Codebook or dict, default=None
         "tree": what is public about the columns, see
         :class:`~fairpriv_sklearn.preprocessing.Codebook`. The rest is learnt: kinds,
@@ -186,9 +182,7 @@ class DPSinkhornGenerator(BaseGenerator):
         Entropic regularisation: "semidual" as a fraction of twice the class
         variance (0.02), in a table per column (0.02), "network" as a fraction of the
         squared diameter (5/784).
-    jitter : float, default="auto"
-        Standard deviation of white noise added to every sample, as a fraction of
-        each column's range. "auto": 0.1 if the basis leaves directions out, else 0.
+    {jitter}
     variance_cap : bool, default=True
         Scale the local noise of each column to at most the largest variance that a
         number in its range with the mean of the point can have.
@@ -212,13 +206,9 @@ class DPSinkhornGenerator(BaseGenerator):
     quality : bool, default=True
         "tree": spend a fiftieth of the squared Gaussian parameter on figures of how
         far samples are from the records.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring relation of the guarantee.
-    ledger : PrivacyLedger, default=None
-        Budget that `fit` reserves its cost from.
-    random_state : int, RandomState, Generator or None, default=None
-        None: secure noise. Anything else makes fit and samples reproducible, and
-        the noise no longer secret.
+    {neighboring_3}
+    {ledger_2}
+    {random_state_2}
 
     Attributes
     ----------

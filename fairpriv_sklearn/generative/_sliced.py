@@ -7,9 +7,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._network import hidden_widths
-from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
@@ -31,7 +31,7 @@ from fairpriv_sklearn.generative._slices import (
     slice_scales,
 )
 
-# What crosses the wall, for the receipt.
+# What crosses the wall, for the guarantee.
 RELEASES = {
     "histogram": "class means, second moments and histograms of projections",
     "gradient": "class means and sliced Wasserstein gradients",
@@ -79,10 +79,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; inf means no noise.
-    delta : float, default=1e-5
-        Probability that the budget is exceeded. Range: (0, 1).
+    {epsilon_3}
+    {delta_2}
     method : {"histogram", "gradient"}, default="histogram"
         "gradient" is the published alternative [3]_, kept for comparison: a network
         trained on noisy gradients, which pays at every step.
@@ -90,9 +88,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         Public range of the columns: two numbers, or two arrays with an entry per
         column; values outside are clipped.
         None: read from the data, with a `PrivacyLeakWarning`.
-    classes : array-like, default=None
-        Public list of the labels. None: read from the data, with a
-        `PrivacyLeakWarning`.
+    {classes_2}
     n_projections : int, default="auto"
         Number of directions K. "auto": 8 per component, at most 200; one for one
         component.
@@ -118,20 +114,14 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     clip_norm : float, default="auto"
         Largest distance of a record from its class mean, as a fraction of the
         diameter of the bounds. "auto": 5/28 to 6/28 in the cosine basis, else 0.3.
-    jitter : float, default="auto"
-        Standard deviation of white noise added to every sample, as a fraction of
-        each column's range. "auto": 0.1 if the basis leaves directions out, else 0.
+    {jitter}
     variance_cap : bool, default=True
         "histogram": scale the deviations of each column to at most the largest
         variance that a number in its range with the class mean can have. Only where
         the basis leaves directions out.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring relation of the guarantee.
-    ledger : PrivacyLedger, default=None
-        Budget that `fit` reserves its cost from.
-    random_state : int, RandomState, Generator or None, default=None
-        None: secure noise. Anything else makes fit and samples reproducible, and
-        the noise no longer secret.
+    {neighboring_3}
+    {ledger_2}
+    {random_state_2}
 
     Attributes
     ----------

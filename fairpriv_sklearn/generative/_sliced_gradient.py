@@ -26,9 +26,9 @@ from math import sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._network import Adam, Network
-from fairpriv_sklearn._rowwise import row_scores
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._shared.sensitivity import counts_l2
+from fairpriv_sklearn._training._network import Adam, Network
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
     MAX_RECORDS,

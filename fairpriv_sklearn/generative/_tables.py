@@ -20,8 +20,8 @@ from math import sqrt
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._rowwise import row_softmax
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._shared.rowwise import row_softmax
+from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import (
     MAX_RECORDS,

@@ -26,7 +26,7 @@ from math import ceil, pi, prod, sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
 from fairpriv_sklearn.generative._levels import SIGNIFICANT, blockwise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from fairpriv_sklearn._groups import encode_against, label_list
+from fairpriv_sklearn._door.groups import encode_against, label_list
 from fairpriv_sklearn.inspection._style import (
     NOT_PRIVATE,
     footnote,

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, public_fact
-from fairpriv_sklearn._domain import domain, finite_sparse
-from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator, public_fact
+from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     INPUT,
@@ -82,10 +82,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
+    {epsilon}
+    {delta}
     alpha : float, default=None
         Ridge penalty, as in :class:`~sklearn.linear_model.Ridge` fitted on the scaled
         features. None picks the one with the smallest error as estimated from what was
@@ -102,10 +100,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     fit_intercept : bool, default=True
         Whether to fit an intercept. Without one the prediction at the centre of
         `bounds` is the centre of `target_bounds`.
-    bounds : tuple (low, high), default=None
-        Public bounds of the features, each a number or an array of shape
-        (n_features,), in units of the features. Features are clipped to them, centred,
-        and scaled to [-1, 1]. None: features are taken as they are.
+    {bounds}
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
         None: 1 without `bounds`, as
@@ -116,12 +111,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     target_bounds : tuple (low, high), default=None
         Public bounds of the target, to which it is clipped. None reads them from the
         data, with a `PrivacyLeakWarning`.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
+    {neighboring}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

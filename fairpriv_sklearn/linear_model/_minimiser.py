@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fairpriv_sklearn._rowwise import row_softmax
+from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._training._design import UNIT, Design
 
 Floats = NDArray[np.float64]

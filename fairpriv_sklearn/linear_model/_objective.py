@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from fairpriv_sklearn._rowwise import row_softmax
+from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._training._design import Design, ExactSum
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 

@@ -10,9 +10,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
-from fairpriv_sklearn._domain import domain, finite_sparse
-from fairpriv_sklearn._sklearn import Interval, fit_context
+from fairpriv_sklearn._door.estimator import (
+    DELTA_CONSTRAINT,
+    DPEstimator,
+    encode_labels,
+)
+from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     COUNT_SHARE,
@@ -64,22 +68,15 @@ class DPOutputPerturbationLogisticRegression(
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
+    {epsilon}
+    {delta}
     C : float, default=None
         Inverse strength of the penalty, as in scikit-learn, on the scaled features.
         The noise grows with C. None balances the two by a rule of public numbers, at
         most 1; under "add_remove" a noisy count takes the place of n, for 1 % of the
         squared Gaussian-DP parameter.
-    fit_intercept : bool, default=True
-        Whether to add an intercept. Without one the score is zero at the centre of
-        `bounds`.
-    bounds : tuple (low, high), default=None
-        Public bounds of the features, each a number or an array of shape
-        (n_features,), in units of the features. Features are clipped to them, centred,
-        and scaled to [-1, 1]. None: features are taken as they are.
+    {fit_intercept}
+    {bounds}
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
         None: 1 without `bounds`, as
@@ -87,15 +84,10 @@ class DPOutputPerturbationLogisticRegression(
         norm that few rows of independent uniform features exceed,
         :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
         :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
-    classes : array-like of shape (n_classes,), default=None
-        Public list of the labels. None reads it from the data, with a
-        `PrivacyLeakWarning`.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
+    {classes}
+    {neighboring}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

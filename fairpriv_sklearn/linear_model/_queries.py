@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
     UNIT,

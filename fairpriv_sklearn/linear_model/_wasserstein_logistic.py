@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
-from fairpriv_sklearn._groups import blind_X
-from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._door.groups import blind_X
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     check_blind,
@@ -110,8 +110,7 @@ class DPWassersteinLogisticRegression(
         Privacy budget. Range: (0, inf]. Infinity adds no noise; the objective, then
         with the logistic (softmax) loss itself and its probabilities, is minimised by
         L-BFGS to convergence.
-    delta : float, default=1e-5
-        Range: (0, 1).
+    {delta}
     fairness_weight : float, default=0.5
         Weight alpha of the penalty. Range: [0, 1]. With 0 the model is a private
         logistic regression, and sensitive features may be left out.
@@ -126,13 +125,8 @@ class DPWassersteinLogisticRegression(
         Inverse strength of the penalty of the weights, as in
         :class:`~sklearn.linear_model.LogisticRegression` fitted on the scaled
         features; the intercept is free.
-    fit_intercept : bool, default=True
-        Whether to add an intercept. Without one the score is zero at the centre of
-        `bounds`.
-    bounds : tuple (low, high), default=None
-        Public bounds of the features, each a number or an array of shape
-        (n_features,), in units of the features. Features are clipped to them, centred,
-        and scaled to [-1, 1]. None: features are taken as they are.
+    {fit_intercept}
+    {bounds}
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
         None: 1 without `bounds`, as
@@ -140,9 +134,7 @@ class DPWassersteinLogisticRegression(
         norm that few rows of independent uniform features exceed,
         :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
         :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
-    classes : array-like of shape (n_classes,), default=None
-        Public list of the labels. None reads it from the data, with a
-        `PrivacyLeakWarning`.
+    {classes}
     class_weight : dict, default=None
         Public weights ``{label: weight}`` of the classes in the loss, 1 where none is
         given, relative to the largest. Weights of single records are private and not
@@ -169,20 +161,12 @@ class DPWassersteinLogisticRegression(
     n_projections : int, default=None
         Number of random directions along which probability vectors of more than two
         classes are compared. None compares class by class, with less noise.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    sensitive_features : str, int, list or callable, default=None
-        Column(s) of X that hold the sensitive features, which the model then does not
-        use, or a callable ``X -> labels``. None: they are passed to `fit`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of the groups. None reads it from the data, with a
-        `PrivacyLeakWarning`.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
-    verbose : int, default=0
-        Whether to print the progress.
+    {neighboring}
+    {sensitive_features}
+    {groups}
+    {ledger}
+    {random_state}
+    {verbose}
 
     Attributes
     ----------

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._groups import encode_against, label_list
+from fairpriv_sklearn._door.groups import encode_against, label_list
 
 
 def demographic_parity_difference(y_true, y_pred, *, sensitive_features):

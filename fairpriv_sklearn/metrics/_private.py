@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.groups import (
     POOLED,
     encode_against,
     label_list,
     public_groups,
 )
-from fairpriv_sklearn._sensitivity import counts_l1
+from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee
@@ -207,12 +207,12 @@ def dp_group_rates(
         Budget that pays for the release before the data are counted.
     random_state : int, RandomState instance, Generator or None, default=None
         None draws the noise from the operating system. Anything else is reproducible
-        and therefore not private; the receipt says so.
+        and therefore not private; the guarantee says so.
 
     Returns
     -------
     result : GroupRates
-        Noisy counts, rates, disparity, intervals and the receipt `privacy_`.
+        Noisy counts, rates, disparity, intervals and the guarantee `privacy_`.
 
     Raises
     ------

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from fairpriv_sklearn._groups import sensitive_positions
-from fairpriv_sklearn._sklearn import safe_indexing
+from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._shared.sklearn import safe_indexing
 
 
 def make_fairness_scorer(metric, *, sensitive_features=None, response_method="predict"):

@@ -1,4 +1,4 @@
-"""Candidates: give each its share of the budget, fit it quietly, check its receipt.
+"""Candidates: give each its share of the budget, fit it quietly, check its guarantee.
 
 What a candidate shows of itself beside its released model is nothing: no warning, no
 output, no ledger entry, no numeric error.
@@ -19,15 +19,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._base import DPEstimator
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._door.groups import (
     label_list,
     sensitive_positions,
     without_sensitive_columns,
 )
-from fairpriv_sklearn._purity import pure_clone, refuse_spreading
-from fairpriv_sklearn._rowwise import BLOCK_ROWS
-from fairpriv_sklearn._sklearn import routing_enabled, safe_indexing
+from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
 from fairpriv_sklearn.accounting import GaussianEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import NoiseSource
 from fairpriv_sklearn.metrics._scorer import _takes_groups
@@ -40,12 +40,12 @@ from fairpriv_sklearn.privacy._with_budget import budget_of_steps
 # errors are about parameters, or say that the table is outside the domain.
 _NUMERIC_ERRORS = (ArithmeticError, np.linalg.LinAlgError, RuntimeError)
 
-# What a receipt may exceed its share by: rounding.
+# What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9
 
 
-class OtherPrice(Exception):
-    """A fit has another kind of guarantee than planned; public, like all prices."""
+class OtherCost(Exception):
+    """A fit has another kind of guarantee than planned; public, like all costs."""
 
     def __init__(self, kind: str, n_draws: int):
         super().__init__(kind)
@@ -150,7 +150,7 @@ def _is_private(estimator) -> bool:
 def expected_kind(estimator) -> str:
     """Guess the kind of guarantee of a fit from public parameters.
 
-    A wrong guess costs time and nothing else: the receipts are checked.
+    A wrong guess costs time and nothing else: the guarantees are checked.
     """
     steps = private_steps(estimator)
     if not steps:
@@ -351,13 +351,13 @@ def n_rows_of(X) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-# --- Receipts -------------------------------------------------------------------------
+# --- Guarantees -----------------------------------------------------------------------
 
 
-def check_price(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
-    """Return the receipt of a fitted candidate, or raise if it costs more than planned.
+def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
+    """Return the guarantee of a fitted candidate; raise if it costs more than planned.
 
-    Receipts are public and do not depend on the data: raising reveals nothing.
+    Guarantees are public and do not depend on the data: raising reveals nothing.
     """
     guarantee = guarantee_of(model)
     if guarantee is None or guarantee.uncovered:
@@ -377,9 +377,9 @@ def check_price(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     if share.kind == "gaussian":
         mu, n_draws = _gaussian_cost(guarantee.events)
         if mu == math.inf:
-            raise OtherPrice("approximate", share.n_draws)
+            raise OtherCost("approximate", share.n_draws)
         if n_draws > share.n_draws:
-            raise OtherPrice("gaussian", n_draws)
+            raise OtherCost("gaussian", n_draws)
         fits = mu <= share.mu * _SLACK
     else:
         fits = guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
@@ -406,7 +406,7 @@ def _gaussian_cost(events) -> tuple[float, int]:
     return (math.sqrt(squares) if events else math.inf), draws
 
 
-def expected_price(model, neighboring: str) -> PrivacyGuarantee:
+def expected_cost(model, neighboring: str) -> PrivacyGuarantee:
     """Return the guarantee that a candidate would have had, were there rows to fit."""
     guarantee = expected_guarantee(model)
     if guarantee is None:

@@ -184,7 +184,7 @@ def _repeated(
             share = gaussian_share(score_mu, delta, n_draws)
         else:
             # A fit fails to be pure with probability `delta`: the mean number of runs
-            # times that, in all; the other half prices the pure rest.
+            # times that, in all; the other half costs the pure rest.
             fit_epsilon = calibrate_repeat("pure", ideal_epsilon, ideal_delta / 2, law)
             fit_delta = ideal_delta / (2.0 * law.mean)
             share = FitShare(kind, fit_epsilon, fit_delta, math.inf, n_draws)

@@ -12,7 +12,7 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._sensitivity import counts_l1, counts_l2
+from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     NoiseSource,

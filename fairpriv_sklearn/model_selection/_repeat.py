@@ -1,4 +1,4 @@
-"""Repeat and select: the best of a random number of private runs, and its price.
+"""Repeat and select: the best of a random number of private runs, and its cost.
 
 Running a private mechanism K times and releasing the best output alone costs little
 more than one run if K is random and stays secret (Papernot and Steinke, "Hyperparameter

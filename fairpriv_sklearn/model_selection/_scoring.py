@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from fairpriv_sklearn._groups import encode_against
+from fairpriv_sklearn._door.groups import encode_against
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.metrics._private import _disparity
 

@@ -13,9 +13,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._groups import AttributeAwareMixin, _as_table
-from fairpriv_sklearn._sklearn import (
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._door.groups import AttributeAwareMixin, _as_table
+from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
     StrOptions,
@@ -97,7 +97,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, sensitive_features=None):
-        """Find a good candidate, at the price of the whole budget.
+        """Find a good candidate, at the cost of the whole budget.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         wall = self._open_wall(task, noise)
         wall.reserve()
-        holdout = wall.coins(task.n_rows, self.holdout_size)
+        holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
 
         n_draws = DRAWS_PER_FIT
@@ -130,20 +130,20 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
             search = self._search_of(plan)
             try:
-                model, params, receipt = search(grid, task, train, test, plan, wall)
+                model, params, guarantee = search(grid, task, train, test, plan, wall)
                 break
-            except candidates.OtherPrice as price:
-                # The first receipt tells, whatever the data: start again.
-                kind, n_draws = price.kind, price.n_draws
+            except candidates.OtherCost as cost:
+                # The first guarantee tells, whatever the data: start again.
+                kind, n_draws = cost.kind, cost.n_draws
         if self.refit:
-            model, receipt = self._refit(task, params, noise)
-        for fact in receipt.conditional_on:
+            model, guarantee = self._refit(task, params, noise)
+        for fact in guarantee.conditional_on:
             warn_leak(fact, f"`{fact}` of the estimator")
 
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
         self.privacy_ = wall.guarantee().qualified(
-            assumptions=receipt.assumptions, conditional_on=receipt.conditional_on
+            assumptions=guarantee.assumptions, conditional_on=guarantee.conditional_on
         )
         return self
 
@@ -200,10 +200,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """Fit one candidate; the model is None if its numbers broke down."""
         model = candidates.candidate(self.estimator, params, share, source, task.public)
         if not len(train):
-            return task.stand_in(), candidates.expected_price(model, self.neighboring)
+            return task.stand_in(), candidates.expected_cost(model, self.neighboring)
         if not task.fit(model, train):
             return None, None
-        return model, candidates.check_price(model, share, self.neighboring)
+        return model, candidates.check_cost(model, share, self.neighboring)
 
     def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""
@@ -211,13 +211,13 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         best, winner = None, None
         for _ in range(plan.law.draw(source)):
             params = grid[int(source.integers(0, len(grid), 1)[0])]
-            model, receipt = self._run(task, train, params, plan.fit, source)
+            model, guarantee = self._run(task, train, params, plan.fit, source)
             reading = None
             if model is not None:
                 reading = task.release(model, test, plan.score_mu, wall)
             key = _key(scoring, reading, source)
             if best is None or key > best:
-                best, winner = key, (model, params, receipt)
+                best, winner = key, (model, params, guarantee)
         if best is None:
             raise RuntimeError(
                 "The random number of runs was zero, which happens once in a million "
@@ -230,8 +230,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         scoring, source = self._scoring(), wall.noise
         runs, exact, keys = [], [], []
         for params in grid:
-            model, receipt = self._run(task, train, params, plan.fit, source)
-            runs.append((model, params, receipt))
+            model, guarantee = self._run(task, train, params, plan.fit, source)
+            runs.append((model, params, guarantee))
             if plan.score_mu is not None:
                 reading = None
                 if model is not None:
@@ -252,9 +252,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             "approximate", epsilon, self.delta * self.refit_fraction, np.inf, 0
         )
         rows = np.arange(task.n_rows)
-        model, receipt = self._run(task, rows, params, share, source)
+        model, guarantee = self._run(task, rows, params, share, source)
         _unless_it_failed((model is not None,), model)
-        return model, receipt
+        return model, guarantee
 
     @property
     def classes_(self):
@@ -404,7 +404,7 @@ class DPGridSearchCV(_PrivateSearch):
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, group), fits, scores and the choice
-    together. One independent coin per record sends it to the training rows or to the
+    together. One independent draw per record sends it to the training rows or to the
     holdout; a record costs the larger one of the two. "repeat" runs a random number of
     candidates, drawn with replacement from the public list, each fitted on the
     training rows and scored on the holdout with Gaussian noise, and keeps the best
@@ -417,61 +417,30 @@ class DPGridSearchCV(_PrivateSearch):
 
     Parameters
     ----------
-    estimator : estimator
-        A private classifier or regressor, or a pipeline that holds one. Its epsilon,
-        delta, ledger and random_state are set by the search.
+    {estimator}
     param_grid : dict or list of dict
         Parameters and their values, as in scikit-learn; the public list. An epsilon in
         it is an upper limit: the search lowers it to what one fit may cost.
-    scoring : str, BoundedScore or ConstrainedScore, default=None
-        "accuracy", "neg_error_rate", "neg_mean_absolute_error",
-        "neg_mean_squared_error", "neg_demographic_parity_difference",
-        "neg_equalized_odds_difference", "neg_ks_parity_difference", a `BoundedScore`,
-        or a `ConstrainedScore` such as the best accuracy with a demographic parity
-        difference of at most 0.05. None: accuracy or mean absolute error.
-    epsilon : float, default=1.0
-        Privacy budget of the whole search. Range: (0, inf]; infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
-    method : {"auto", "repeat", "compose"}, default="auto"
-        "auto" takes the way that leaves a single fit the larger budget, computed
-        beforehand from public numbers: as a rule "repeat" from five candidates on.
-    coverage : float, default=0.8
-        Probability with which "repeat" tries at least one of the best tenth of the
-        candidates (of fewer than twenty: the best one). More takes more runs and
-        leaves less to each. Range: (0, 1).
-    holdout_size : float, default=0.2
-        Chance of a row to be held out. Range: (0, 1).
-    refit : bool, default=False
-        Whether to fit the winner again on all rows. Otherwise the winner is kept as it
-        was trained, which costs nothing more.
-    refit_fraction : float, default=0.5
-        Share of epsilon and delta that is kept for the new fit. Range: (0, 1).
-    classes : array-like of shape (n_classes,), default=None
-        Public list of labels, for disparities. None takes the estimator's own list.
-    target_bounds : pair of float, default=None
-        Public range of a regression target; errors are computed after clipping to it.
-        None takes it from the data, with a warning, if the score needs it.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables count as neighbours. The estimator must name the same.
-    sensitive_features : str, int, list of these, or callable, default=None
-        Columns of `X` that hold the sensitive features, or a function of `X` that
-        returns the labels; the candidates then get `X` without these columns, and the
-        labels in the call. None: pass `sensitive_features` to `fit`, or name the
-        columns in the estimator's own constructor.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of groups, for disparities. None takes the estimator's own list.
-    ledger : PrivacyLedger, default=None
-        Budget that pays for the whole search, once, before the first fit. The
-        candidates get none.
-    random_state : int, RandomState instance or None, default=None
-        None draws coins, candidates and noise from the operating system. Anything else
-        is reproducible and hence not private; `privacy_` says so.
+    {scoring}
+    {epsilon_4}
+    {delta}
+    {method}
+    {coverage}
+    {holdout_size}
+    {refit}
+    {refit_fraction}
+    {classes_3}
+    {target_bounds}
+    {neighboring_4}
+    {sensitive_features_2}
+    {groups_3}
+    {ledger_3}
+    {random_state_3}
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner. Its own `privacy_` is the price of its fit alone.
+        The winner. Its own `privacy_` is the cost of its fit alone.
     best_params_ : dict
         Its parameters.
     privacy_ : PrivacyGuarantee
@@ -599,7 +568,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, group), fits, scores and the choice
-    together. One independent coin per record sends it to the training rows or to the
+    together. One independent draw per record sends it to the training rows or to the
     holdout; a record costs the larger one of the two. "repeat" runs a random number of
     candidates, drawn with replacement from the public list, each fitted on the
     training rows and scored on the holdout with Gaussian noise, and keeps the best
@@ -612,62 +581,31 @@ class DPRandomizedSearchCV(_PrivateSearch):
 
     Parameters
     ----------
-    estimator : estimator
-        A private classifier or regressor, or a pipeline that holds one. Its epsilon,
-        delta, ledger and random_state are set by the search.
+    {estimator}
     param_distributions : dict or list of dict
         Parameters and their lists or distributions, as in scikit-learn.
     n_iter : int, default=10
         Number of candidates. Range: [1, inf).
-    scoring : str, BoundedScore or ConstrainedScore, default=None
-        "accuracy", "neg_error_rate", "neg_mean_absolute_error",
-        "neg_mean_squared_error", "neg_demographic_parity_difference",
-        "neg_equalized_odds_difference", "neg_ks_parity_difference", a `BoundedScore`,
-        or a `ConstrainedScore` such as the best accuracy with a demographic parity
-        difference of at most 0.05. None: accuracy or mean absolute error.
-    epsilon : float, default=1.0
-        Privacy budget of the whole search. Range: (0, inf]; infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
-    method : {"auto", "repeat", "compose"}, default="auto"
-        "auto" takes the way that leaves a single fit the larger budget, computed
-        beforehand from public numbers: as a rule "repeat" from five candidates on.
-    coverage : float, default=0.8
-        Probability with which "repeat" tries at least one of the best tenth of the
-        candidates (of fewer than twenty: the best one). More takes more runs and
-        leaves less to each. Range: (0, 1).
-    holdout_size : float, default=0.2
-        Chance of a row to be held out. Range: (0, 1).
-    refit : bool, default=False
-        Whether to fit the winner again on all rows. Otherwise the winner is kept as it
-        was trained, which costs nothing more.
-    refit_fraction : float, default=0.5
-        Share of epsilon and delta that is kept for the new fit. Range: (0, 1).
-    classes : array-like of shape (n_classes,), default=None
-        Public list of labels, for disparities. None takes the estimator's own list.
-    target_bounds : pair of float, default=None
-        Public range of a regression target; errors are computed after clipping to it.
-        None takes it from the data, with a warning, if the score needs it.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables count as neighbours. The estimator must name the same.
-    sensitive_features : str, int, list of these, or callable, default=None
-        Columns of `X` that hold the sensitive features, or a function of `X` that
-        returns the labels; the candidates then get `X` without these columns, and the
-        labels in the call. None: pass `sensitive_features` to `fit`, or name the
-        columns in the estimator's own constructor.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of groups, for disparities. None takes the estimator's own list.
-    ledger : PrivacyLedger, default=None
-        Budget that pays for the whole search, once, before the first fit. The
-        candidates get none.
-    random_state : int, RandomState instance or None, default=None
-        None draws coins, candidates and noise from the operating system. Anything else
-        is reproducible and hence not private; `privacy_` says so.
+    {scoring}
+    {epsilon_4}
+    {delta}
+    {method}
+    {coverage}
+    {holdout_size}
+    {refit}
+    {refit_fraction}
+    {classes_3}
+    {target_bounds}
+    {neighboring_4}
+    {sensitive_features_2}
+    {groups_3}
+    {ledger_3}
+    {random_state_3}
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner. Its own `privacy_` is the price of its fit alone.
+        The winner. Its own `privacy_` is the cost of its fit alone.
     best_params_ : dict
         Its parameters.
     privacy_ : PrivacyGuarantee

@@ -13,16 +13,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._door.groups import (
     POOLED,
     encode_against,
     public_groups,
 )
-from fairpriv_sklearn._groups import _outside as outside_message
-from fairpriv_sklearn._groups import _sorted_groups as sorted_groups
-from fairpriv_sklearn._sensitivity import rows_changed
+from fairpriv_sklearn._door.groups import _outside as outside_message
+from fairpriv_sklearn._door.groups import _sorted_groups as sorted_groups
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._scoring import (

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from fairpriv_sklearn._groups import _as_table
+from fairpriv_sklearn._door.groups import _as_table
 from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -40,9 +40,9 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 _NOT_BY_COINS = (
     "cv must be a number of folds, KFold(shuffle=True), or under "
     "neighboring='replace_one' a PredefinedSplit that you know not to depend on the "
-    "data, got {}. Records are sent to folds by one independent coin each: in "
+    "data, got {}. Records are sent to folds by one independent draw each: in "
     "stratified, grouped or ordered folds a change of one record moves others, and "
-    "the cost of a split by coins would be claimed for a split that costs more."
+    "the cost of a split at random would be claimed for a split that costs more."
 )
 
 
@@ -149,7 +149,7 @@ def dp_cross_validate(
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, group), models and scores together.
-    Folds are drawn by one independent coin per record. Each fold releases one vector
+    Folds are drawn by one independent draw per record. Each fold releases one vector
     with Gaussian noise: the sum of every score, scaled to [-1/2, 1/2] per record, and
     a table of counts where a disparity is asked for. With m scores its Euclidean
     sensitivity is sqrt(m), or sqrt(m + 2) with a table, under replace-one, and
@@ -202,12 +202,12 @@ def dp_cross_validate(
         Budget that pays for the whole before the first fit.
     random_state : int, RandomState instance or None, default=None
         None draws folds and noise from the operating system. Anything else is
-        reproducible and hence not private; the receipt says so.
+        reproducible and hence not private; the guarantee says so.
 
     Returns
     -------
     result : CrossValidation
-        Scores with intervals, and the receipt `privacy_`.
+        Scores with intervals, and the guarantee `privacy_`.
 
     Raises
     ------
@@ -285,8 +285,8 @@ def dp_cross_validate(
         try:
             models, readings, caveats = _run(estimator, task, folds, plan, wall)
             break
-        except candidates.OtherPrice as price:
-            kind, n_draws = price.kind, price.n_draws
+        except candidates.OtherCost as cost:
+            kind, n_draws = cost.kind, cost.n_draws
     return CrossValidation(
         scores=_fold_scores(scorings, readings, confidence_level),
         fit_epsilon=plan.fit.epsilon,
@@ -311,7 +311,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     for train, test in folds:
         model = candidates.candidate(estimator, {}, plan.fit, wall.noise, task.public)
         if not len(train):
-            receipt = candidates.expected_price(model, task.neighboring)
+            guarantee = candidates.expected_cost(model, task.neighboring)
             model = task.stand_in()
         elif not task.fit(model, train):
             raise RuntimeError(
@@ -319,9 +319,9 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
                 "private; fit it on made-up data of the same shape to see."
             )
         else:
-            receipt = candidates.check_price(model, plan.fit, task.neighboring)
-        facts.update(dict.fromkeys(receipt.conditional_on))
-        assumed.update(dict.fromkeys(receipt.assumptions))
+            guarantee = candidates.check_cost(model, plan.fit, task.neighboring)
+        facts.update(dict.fromkeys(guarantee.conditional_on))
+        assumed.update(dict.fromkeys(guarantee.assumptions))
         models.append(model)
         readings.append(task.release(model, test, plan.score_mu, wall))
     for fact in facts:

@@ -8,14 +8,14 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairpriv_sklearn._base import public_fact
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._groups import blind_X
-from fairpriv_sklearn._network import SGD, Adam, Network, hidden_widths
-from fairpriv_sklearn._rowwise import row_scores
-from fairpriv_sklearn._sklearn import Interval, StrOptions
+from fairpriv_sklearn._door.estimator import public_fact
+from fairpriv_sklearn._door.groups import blind_X
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows

@@ -6,10 +6,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from fairpriv_sklearn._base import DPEstimator, encode_labels, public_fact, read_bounds
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._rowwise import row_softmax
-from fairpriv_sklearn._sklearn import StrOptions, fit_context
+from fairpriv_sklearn._door.estimator import (
+    DPEstimator,
+    encode_labels,
+    public_fact,
+    read_bounds,
+)
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.rowwise import row_softmax
+from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
 from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
@@ -53,73 +58,38 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
 
     Parameters
     ----------
-    hidden_layer_sizes : array-like of int, default=(16,)
-        Widths of the hidden layers. Every weight gets its noise: fewer are better.
-    activation : {"identity", "logistic", "tanh", "relu"}, default="tanh"
-        Of the hidden layers.
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]. Infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
-    fairness_weight : float, default=0.5
-        Weight alpha of the penalty. Range: [0, 1]. With 0 the network is private and
-        plain, and sensitive features may be left out.
+    {hidden_layer_sizes}
+    {activation}
+    {epsilon_2}
+    {delta}
+    {fairness_weight}
     n_projections : int, default=5
         Number of random directions of a step; every step draws new ones. On a line
         (one output) there is only one. Range: [1, 512].
-    clip_norm : float, default=1.0
-        Bound C of the Euclidean norm of one record's loss gradient; longer ones are
-        shortened. Public. Range: (0, inf).
+    {clip_norm}
     projection_clip_norm : float, default=0.25
         Bound L of the norm of the gradient of one record's projected prediction. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
         the loss where most gradients are clipped. Public. Range: (0, inf).
-    solver : {"adam", "sgd"}, default="sgd"
-        Gradient descent with momentum, or Adam. Both see noisy gradients only.
-    alpha : float, default=1e-4
-        Strength of the L2 penalty of the weights, added to the mean loss as
-        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
-    learning_rate : float, default=1.0
-        Largest step size. Gradient descent takes smaller steps where the noise, whose
-        size is public, would carry the network away. About 0.03 suits Adam. Range:
-        (0, 1000].
-    max_iter : int, default=100
-        Number of gradients that are released, all of them always.
-    momentum : float, default=0.9
-        For ``solver="sgd"``. Range: [0, 1).
-    average : bool, default=True
-        Whether to average the second half of the iterates, which averages noise out.
-    bounds : tuple (low, high), default=None
-        Public bounds of the features, numbers or arrays of shape (n_features,), in
-        units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are.
-    data_norm : float, default=None
-        Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: 1 without `bounds`, as
-        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
-        the square root of the number of features, which shortens none. The noise does
-        not depend on it.
+    {solver}
+    {alpha}
+    {learning_rate}
+    {max_iter}
+    {momentum}
+    {average}
+    {bounds_2}
+    {data_norm}
     target_bounds : tuple (low, high), default=None
         Public bounds of the targets, numbers or arrays of shape (n_outputs,), to which
         targets and predictions are clipped. None reads them from the data, with a
         `PrivacyLeakWarning`.
-    min_group_size : int, default=None
-        Public floor of the group sizes, in place of noisy counts. Range:
-        [1, 4194304].
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    sensitive_features : str, int, list or callable, default=None
-        Column(s) of X that hold the sensitive features, which the model then does not
-        use, or a callable ``X -> labels``. None: they are passed to `fit`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of the groups. None reads it from the data, with a
-        `PrivacyLeakWarning`.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
-    verbose : int, default=0
-        Whether to print the progress.
+    {min_group_size}
+    {neighboring}
+    {sensitive_features}
+    {groups}
+    {ledger}
+    {random_state}
+    {verbose}
 
     Attributes
     ----------
@@ -357,17 +327,11 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
 
     Parameters
     ----------
-    hidden_layer_sizes : array-like of int, default=(16,)
-        Widths of the hidden layers. Every weight gets its noise: fewer are better.
-    activation : {"identity", "logistic", "tanh", "relu"}, default="tanh"
-        Of the hidden layers.
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]. Infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
-    fairness_weight : float, default=0.5
-        Weight alpha of the penalty. Range: [0, 1]. With 0 the network is private and
-        plain, and sensitive features may be left out.
+    {hidden_layer_sizes}
+    {activation}
+    {epsilon_2}
+    {delta}
+    {fairness_weight}
     constraint : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
         Compare the groups as a whole, or the groups inside each class, averaged over
         the classes.
@@ -381,51 +345,24 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         Bound L of the norm of the gradient of one record's projected probabilities. The
         noise is proportional to it; the ratio of L to C weighs the penalty against
         the loss where most gradients are clipped. Public. Range: (0, inf).
-    solver : {"adam", "sgd"}, default="sgd"
-        Gradient descent with momentum, or Adam. Both see noisy gradients only.
-    alpha : float, default=1e-4
-        Strength of the L2 penalty of the weights, added to the mean loss as
-        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
-    learning_rate : float, default=1.0
-        Largest step size. Gradient descent takes smaller steps where the noise, whose
-        size is public, would carry the network away. About 0.03 suits Adam. Range:
-        (0, 1000].
-    max_iter : int, default=100
-        Number of gradients that are released, all of them always.
-    momentum : float, default=0.9
-        For ``solver="sgd"``. Range: [0, 1).
-    average : bool, default=True
-        Whether to average the second half of the iterates, which averages noise out.
-    bounds : tuple (low, high), default=None
-        Public bounds of the features, numbers or arrays of shape (n_features,), in
-        units of the features. Features are clipped to them, centred, and scaled to
-        [-1, 1]. None: features are taken as they are.
-    data_norm : float, default=None
-        Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
-        None: 1 without `bounds`, as
-        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
-        the square root of the number of features, which shortens none. The noise does
-        not depend on it.
-    classes : array-like of shape (n_classes,), default=None
-        Public list of the labels. None reads it from the data, with a
-        `PrivacyLeakWarning`.
+    {solver}
+    {alpha}
+    {learning_rate}
+    {max_iter}
+    {momentum}
+    {average}
+    {bounds_2}
+    {data_norm}
+    {classes}
     min_group_size : int, default=None
         Public floor of the group sizes (with equalized odds: of every group and
         class), in place of noisy counts. Range: [1, 4194304].
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    sensitive_features : str, int, list or callable, default=None
-        Column(s) of X that hold the sensitive features, which the model then does not
-        use, or a callable ``X -> labels``. None: they are passed to `fit`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of the groups. None reads it from the data, with a
-        `PrivacyLeakWarning`.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
-    verbose : int, default=0
-        Whether to print the progress.
+    {neighboring}
+    {sensitive_features}
+    {groups}
+    {ledger}
+    {random_state}
+    {verbose}
 
     Attributes
     ----------

@@ -25,8 +25,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._network import Network
-from fairpriv_sklearn._rowwise import BLOCK_ROWS, row_scores, row_softmax
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     record_changes,

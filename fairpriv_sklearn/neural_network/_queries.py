@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._network import Network
-from fairpriv_sklearn._sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.neural_network._objective import (

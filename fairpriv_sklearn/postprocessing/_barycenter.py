@@ -24,18 +24,18 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from fairpriv_sklearn._base import DPEstimator, public_fact, read_bounds
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.estimator import DPEstimator, public_fact, read_bounds
+from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     blind_X,
     fit_groups,
     predict_groups,
     sensitive_positions,
 )
-from fairpriv_sklearn._purity import RowPureMixin
-from fairpriv_sklearn._rowwise import row_uniforms
-from fairpriv_sklearn._sklearn import (
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.purity import RowPureMixin
+from fairpriv_sklearn._shared.rowwise import row_uniforms
+from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
     StrOptions,
@@ -176,7 +176,7 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
     def _release(self, wall: PrivacyFilter, rows: Rows, bounds, source) -> None:
         """Release the counts of every column, then solve."""
         pairs = tuple(map(tuple, bounds.tolist()))
-        # The coins may leave no row to calibrate: estimate as if there were one.
+        # The draws may leave no row to calibrate: estimate as if there were one.
         public_n = self.neighboring == "replace_one"
         self._n_public = max(rows.n_rows, 1) if public_n else None
         distinct, scale = None, 0.0
@@ -503,8 +503,7 @@ class DPBarycenterTransformer(
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; infinity adds no noise.
+    {epsilon}
     bounds : tuple (low, high), default=None
         Public range of the scores, each end a number or an array with an entry per
         column; scores outside are clipped to it. None takes it from the data, with a
@@ -522,10 +521,8 @@ class DPBarycenterTransformer(
         How distributions are estimated from the noisy counts. "smooth" treats each
         group as a smooth share of the pooled distribution; "isotonic" is the method
         of [1]_, for comparison.
-    output_refinement : int, default=3
-        Number of output values per bin. Range: [1, 100].
-    solver : str, default="exact"
-        "exact", "cvxpy", or a solver's name; see `transport.fair_barycenter`.
+    {output_refinement}
+    {solver_2}
     output : {"auto", "continuous", "randomized", "mean"}, default="auto"
         "continuous" is a deterministic, increasing map of each group's scores; where
         scores are rounded or otherwise repeat, the groups then differ by more than the
@@ -550,15 +547,12 @@ class DPBarycenterTransformer(
     handle_unknown : {"error", "pooled"}, default="error"
         What `transform` does with a label that is not in `groups`: raise, or repair it
         as a member of the pooled population.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables count as neighbours.
+    {neighboring_2}
     sensitive_features : str, int, list of these, or callable, default=None
         Columns of the input that hold the sensitive features (they are then no
         scores), or a function of the input that returns the labels. None: pass
         `sensitive_features` to `fit` and `transform`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of groups, tuples for intersections. None takes it from the data,
-        with a warning.
+    {groups_2}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes its cost.
     random_state : int, RandomState instance or None, default=None
@@ -846,7 +840,7 @@ class DPBarycenterTransformer(
 class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepair):
     r"""Fit a regressor and repair its predictions to one distribution for all groups.
 
-    Some rows, drawn by coins, fit the wrapped regressor; on the others its predictions
+    Some rows, drawn at random, fit the wrapped regressor; on the others its predictions
     are counted per group, with noise, and each prediction is sent to its target as in
     `DPBarycenterTransformer`.
 
@@ -854,11 +848,11 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
 
     The repair is epsilon-DP for the records (x, y, group): noisy counts of the
     predictions per group, l1-sensitivity 2 under replace-one and 1 under add/remove.
-    A record either fits the regressor or calibrates, by a coin that does not look at
+    A record either fits the regressor or calibrates, by a draw that does not look at
     it, so the whole costs the larger of epsilon and the regressor's own guarantee. A
     regressor without one leaves the whole uncovered: `privacy_.epsilon` is infinite.
     With a `FrozenEstimator` all rows calibrate and the two guarantees add up. Public:
-    `groups`, `target_bounds`, the coins and, under replace-one, the number of rows.
+    `groups`, `target_bounds`, the draws and, under replace-one, the number of rows.
 
     Parameters
     ----------
@@ -878,15 +872,12 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         predictions, up to estimation error. Range: [0, 1].
     estimation : {"smooth", "isotonic"}, default="smooth"
         How distributions are estimated from the noisy counts.
-    output_refinement : int, default=3
-        Number of output values per bin. Range: [1, 100].
-    solver : str, default="exact"
-        "exact", "cvxpy", or a solver's name; see `transport.fair_barycenter`.
+    {output_refinement}
+    {solver_2}
     output : {"auto", "continuous", "randomized", "mean"}, default="auto"
         A deterministic increasing map, or one that splits the scores of a bin at
         random, or its mean; see `DPBarycenterTransformer`.
-    calibration_size : float, default=0.25
-        Chance of a row to calibrate. Range: (0, 1).
+    {calibration_size}
     base_guarantee : PrivacyGuarantee, "public" or None, default=None
         What fitting the wrapped regressor costs. None reads it from our estimators and
         from diffprivlib's; "public" says that it saw no data under protection, so it
@@ -907,20 +898,13 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables count as neighbours.
-    sensitive_features : str, int, list of these, or callable, default=None
-        Columns of `X` that hold the sensitive features, or a function of `X` that
-        returns the labels. None: pass `sensitive_features` to `fit` and `predict`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of groups, tuples for intersections. None takes it from the data,
-        with a warning.
+    {neighboring_2}
+    {sensitive_features_3}
+    {groups_2}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes the cost of both phases, or of the second
         alone if the wrapped regressor has a ledger of its own or no guarantee.
-    random_state : int, RandomState instance or None, default=None
-        None draws coins and noise from the operating system. Anything else is
-        reproducible and hence not private; `privacy_` says so.
+    {random_state_4}
 
     Attributes
     ----------

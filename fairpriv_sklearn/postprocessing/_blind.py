@@ -254,12 +254,12 @@ class Reach:
     def __str__(self) -> str:
         lines = []
         for i, tolerance in enumerate(self.fairness_tolerances):
-            price = self.error[i] - self.error.min()
+            cost = self.error[i] - self.error.min()
             met = "is met" if self.reached[i] else "is NOT met"
             lines.append(
                 f"A tolerance of {tolerance:.3g} {met}: groups differ by "
                 f"{self.violation[i]:.3f}, {100 * self.error[i]:.1f} of 100 decisions "
-                f"are wrong, {100 * price:.1f} more than with the weakest repair here."
+                f"are wrong, {100 * cost:.1f} more than with the weakest repair here."
             )
         return "\n".join(lines)
 

@@ -16,16 +16,20 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator, encode_labels
-from fairpriv_sklearn._groups import (
+from fairpriv_sklearn._door.estimator import (
+    DELTA_CONSTRAINT,
+    DPEstimator,
+    encode_labels,
+)
+from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     blind_X,
     fit_groups,
     predict_groups,
 )
-from fairpriv_sklearn._purity import RowPureMixin
-from fairpriv_sklearn._rowwise import row_uniforms
-from fairpriv_sklearn._sklearn import (
+from fairpriv_sklearn._shared.purity import RowPureMixin
+from fairpriv_sklearn._shared.rowwise import row_uniforms
+from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
     StrOptions,
@@ -94,7 +98,7 @@ class DP2DPClassifier(
 ):
     r"""Fit a classifier and shift its probabilities so that groups are treated alike.
 
-    Some rows, drawn by coins, fit the wrapped classifier; on the others a private
+    Some rows, drawn at random, fit the wrapped classifier; on the others a private
     release finds the most accurate rule
 
     .. math::
@@ -117,11 +121,11 @@ class DP2DPClassifier(
     exactly. "histogram" releases counts of the scores once, with discrete Laplace
     noise, for pure epsilon. The published algorithm [1]_ was analysed wrongly; this is
     the corrected mechanism, see the user guide. A record either fits the classifier
-    or calibrates, by a coin that does not look at it, so the whole costs the larger
+    or calibrates, by a draw that does not look at it, so the whole costs the larger
     of the calibration's and the classifier's own guarantee. A classifier without one
     leaves the whole uncovered: `privacy_.epsilon` is infinite. With a `FrozenEstimator`
     all rows calibrate and the two guarantees add up. Public: `groups`, `classes`, the
-    coins and, under replace-one, the number of rows.
+    draws and, under replace-one, the number of rows.
 
     Parameters
     ----------
@@ -160,8 +164,7 @@ class DP2DPClassifier(
         runner-up times equal bins of their margin. "auto" is 32 for demographic
         parity, otherwise 16 for two classes and about 32 for more.
         Range: [2, 10000].
-    calibration_size : float, default=0.25
-        Chance of a row to calibrate. Range: (0, 1).
+    {calibration_size}
     base_guarantee : PrivacyGuarantee, "public" or None, default=None
         What fitting the wrapped classifier costs. None reads it from our estimators and
         from diffprivlib's; "public" says that it saw no data under protection, so it
@@ -187,20 +190,13 @@ class DP2DPClassifier(
     handle_unknown : {"error", "pooled"}, default="error"
         What prediction does with a label that is not in `groups`: raise, or decide
         without a shift (for a randomised rule, by the average rule).
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables count as neighbours.
-    sensitive_features : str, int, list of these, or callable, default=None
-        Columns of `X` that hold the sensitive features, or a function of `X` that
-        returns the labels. None: pass `sensitive_features` to `fit` and `predict`.
-    groups : array-like of shape (n_groups,), default=None
-        Public list of groups, tuples for intersections. None takes it from the data,
-        with a warning.
+    {neighboring_2}
+    {sensitive_features_3}
+    {groups_2}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes the cost of both phases, or of the second
         alone if the wrapped classifier has a ledger of its own or no guarantee.
-    random_state : int, RandomState instance or None, default=None
-        None draws coins and noise from the operating system. Anything else is
-        reproducible and hence not private; `privacy_` says so.
+    {random_state_4}
 
     Attributes
     ----------
@@ -269,7 +265,7 @@ class DP2DPClassifier(
     .. [1] L. Say, C. Denis, R. Pinot. "Fairness Meets Privacy: Integrating Differential
        Privacy and Demographic Parity in Multi-class Classification".
        arXiv:2511.18876, 2025.
-    .. [2] M. Hardt, E. Price, N. Srebro. "Equality of Opportunity in Supervised
+    .. [2] M. Hardt, E. Cost, N. Srebro. "Equality of Opportunity in Supervised
        Learning". NeurIPS 2016.
 
     Examples

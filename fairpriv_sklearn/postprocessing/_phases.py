@@ -1,6 +1,6 @@
 """The phases of post-processing: fit models, then calibrate their output.
 
-A meta-estimator parts its rows by independent coins: some fit the wrapped model, others
+A meta-estimator parts its rows at random: some fit the wrapped model, others
 an estimator of the group if the repair is blind, the rest calibrate. A record is then
 in one phase only and the whole costs the largest of the guarantees, also though a later
 phase looks at an earlier one's model (Lemma B). A `FrozenEstimator` is not fitted
@@ -29,11 +29,11 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._domain import domain
-from fairpriv_sklearn._guarded import WrappedEstimatorError, guarded
-from fairpriv_sklearn._purity import pure_clone, refuse_spreading
-from fairpriv_sklearn._rowwise import BLOCK_ROWS
-from fairpriv_sklearn._sklearn import (
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
+from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
     StrOptions,
@@ -95,15 +95,15 @@ class Model:
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
         self.cost = None if self.declared == "public" else self.declared
         if self.declared is None:
-            price = guarantee_of if self.frozen else expected_guarantee
-            self.cost = price(self.given)
+            cost = guarantee_of if self.frozen else expected_guarantee
+            self.cost = cost(self.given)
 
     @property
     def uncovered(self) -> bool:
         return self.declared != "public" and self.cost is None
 
     def lines(self) -> tuple:
-        """Its part of the plan: nothing if it is not fitted here or has no price."""
+        """Its part of the plan: nothing if it is not fitted here or has no cost."""
         if self.frozen or self.cost is None:
             return ()
         return (Wrapped(self.name, self.cost),)
@@ -373,7 +373,7 @@ def score_rows(
     def call(*args, **kwargs):
         return guarded(method, *args, **kwargs) if private else method(*args, **kwargs)
 
-    if not n_rows:  # the coins left nothing to calibrate on: legal, all noise
+    if not n_rows:  # the draws left nothing to calibrate on: legal, all noise
         return np.empty(0)
     if meta.neighboring == "replace_one":
         return np.asarray(call(X, **metadata))

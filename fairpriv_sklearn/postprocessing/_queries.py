@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._sensitivity import counts_l1, counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_changed
 from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity

@@ -21,7 +21,7 @@ class Column:
     """What is public about one column.
 
     Everything here is declared by a person, never read from the data. What is left at
-    None is not declared: it must be learnt at a price, or makes a guarantee
+    None is not declared: it must be learnt at a cost, or makes a guarantee
     conditional.
 
     Parameters

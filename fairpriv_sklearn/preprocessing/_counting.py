@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._rowwise import BLOCK_ROWS
-from fairpriv_sklearn._sensitivity import counts_l2
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
 from fairpriv_sklearn.preprocessing._ranks import cell_of

@@ -59,7 +59,7 @@ def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
         except (pyarrow.ArrowException, OSError):
             raise ValueError(f"{path.name} is not a file of its kind.") from None
         return _of_schema(schema, typed is not False)
-    from fairpriv_sklearn._cli.reader import read_names
+    from fairpriv_sklearn.preprocessing._reader import read_names
 
     return [(name, Column()) for name in read_names(path)]
 

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._base import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._rowwise import BLOCK_ROWS
-from fairpriv_sklearn._sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.mechanisms import noise_source
@@ -88,10 +88,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         What is public about the columns, as :meth:`Codebook.from_dict` reads it. A
         column that it does not name, or says nothing of, is learnt. Columns left out,
         and those with the role of a group or target, are not used.
-    epsilon : float, default=1.0
-        Privacy budget. Range: (0, inf]; infinity adds no noise.
-    delta : float, default=1e-5
-        Range: (0, 1).
+    {epsilon}
+    {delta}
     sensitive_features : str or list of str, default=None
         Names of columns that are left out, and not read.
     ranks : {"learn", "uniform"}, default="learn"
@@ -102,12 +100,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     n_coordinates : int, default=None
         Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
         few records or little budget.
-    neighboring : {"replace_one", "add_remove"}, default="replace_one"
-        Which tables are neighbours.
-    ledger : PrivacyLedger, default=None
-        Where the budget is taken from.
-    random_state : int, RandomState instance or None, default=None
-        None draws secure noise. An int makes the fit reproducible and not private.
+    {neighboring}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

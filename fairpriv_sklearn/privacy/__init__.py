@@ -1,6 +1,6 @@
 """Privacy objects: what was released, at what cost, out of which budget."""
 
-from fairpriv_sklearn._guarded import WrappedEstimatorError, show_wrapped_errors
+from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, show_wrapped_errors
 
 from ._card import CardLine, DeploymentCard, deployment_card
 from ._facts import Fact, PrivacyLeakWarning, warn_leak

@@ -431,7 +431,7 @@ class DeploymentCard:
         ledger = self.context.get("ledger")
         if ledger is None:
             told = (
-                "Not known. This card prices one model; other releases about the same "
+                "Not known. This card costs one model; other releases about the same "
                 "records add to it. Keep a PrivacyLedger (`ledger`)."
             )
             yield CardLine("spent_before", "all releases", told, "to fill in")

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 
 from ..accounting import (
     DeclaredEvent,
@@ -43,7 +43,7 @@ VERSION = 2
 
 # What the documentation says of every guarantee, and of every random split.
 UNIT_OF_PRIVACY = "a record is one row, and each person has one"
-RANDOM_SPLIT = "rows were split by independent coins, one for each record"
+RANDOM_SPLIT = "rows were split at random, one for each record"
 
 # Rounding that may differ between machines.
 _STATEMENT_SLACK = 1e-6
@@ -400,7 +400,7 @@ class PrivacyGuarantee:
     def disjoint(self, *others: PrivacyGuarantee) -> PrivacyGuarantee:
         """Return the guarantee of releases about disjoint data: the maximum.
 
-        Valid only if every record was sent to one of the releases by a fresh coin that
+        Valid only if every record was sent to one of the releases by a fresh draw that
         does not depend on the data; a later release may use the outcome of an earlier
         one. Splits that are stratified, by row number or by a hash of the row have to
         use `compose`.

@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 
 from ..accounting import PrivacyEvent, PureEvent
 from ._composition import Composition

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 
 from ..accounting import compose_epsilon
 from ._guarantee import PrivacyGuarantee, markdown_table, round_up

@@ -14,7 +14,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
-from fairpriv_sklearn._purity import spreads
+from fairpriv_sklearn._shared.purity import spreads
 
 from ..accounting import PrivacyEvent, compose_epsilon
 from . import _foreign

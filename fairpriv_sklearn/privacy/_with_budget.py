@@ -10,7 +10,7 @@ from numbers import Real
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._arguments import described
+from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._arguments import checked, numbers, real, word
+from fairpriv_sklearn._shared.arguments import checked, numbers, real, word
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -107,7 +107,7 @@ class BarycenterResult:
     price_of_fairness : ndarray of shape (n_groups,)
         Squared Wasserstein distance moved by every group, in squared grid units.
     objective : float
-        The prices weighted by ``weights``.
+        The costs weighted by ``weights``.
     conditional_mean : ndarray of shape (n_groups, k)
         Mean of the target given the group and the source point.  At a source point
         without mass, the target at its level.

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from fairpriv_sklearn._arguments import (
+from fairpriv_sklearn._shared.arguments import (
     checked,
     count,
     floats,
@@ -291,7 +291,7 @@ def point_cost(
     x_labels, y_labels : ndarray of shape (n,) and (m,), default=None
         Class labels; both or neither.
     label_cost : float, default=0.0
-        :math:`\kappa`, the price of a label mismatch, in units of the cost.
+        :math:`\kappa`, the cost of a label mismatch, in units of the cost.
 
     Returns
     -------

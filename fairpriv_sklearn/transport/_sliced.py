@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairpriv_sklearn._arguments import checked, floats
+from fairpriv_sklearn._shared.arguments import checked, floats
 
 
 @checked(X=floats(2), Y=floats(2), directions=floats(2))

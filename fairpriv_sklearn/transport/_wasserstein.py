@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._arguments import checked, codes, number, numbers, real
+from fairpriv_sklearn._shared.arguments import checked, codes, number, numbers, real
 
 # Wider ranges would overflow.
 _LARGEST = 1e300

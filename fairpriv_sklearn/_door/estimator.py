@@ -12,7 +12,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._sklearn import HasMethods, Interval, StrOptions
+from fairpriv_sklearn._shared.fragments import with_fragments
+from fairpriv_sklearn._shared.sklearn import HasMethods, Interval, StrOptions
 from fairpriv_sklearn._wall import NOT_RESUMED, current_journal
 from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
 from fairpriv_sklearn.privacy._facts import READ
@@ -35,7 +36,7 @@ def _on_a_draft(fit):
             return fit(self, *args, **kwargs)
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
         if _comes_in_parts(X):
-            from fairpriv_sklearn._stream import batch_arguments
+            from fairpriv_sklearn.distributed._stream import batch_arguments
 
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
@@ -64,7 +65,7 @@ def _part_by_part(method):
     def answer(self, *args, **kwargs):
         if not (args and _comes_in_parts(args[0])):
             return method(self, *args, **kwargs)
-        from fairpriv_sklearn._stream import answer_in_parts
+        from fairpriv_sklearn.distributed._stream import answer_in_parts
 
         return answer_in_parts(self, method, *args, **kwargs)
 
@@ -110,6 +111,7 @@ class DPEstimator(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
+        cls.__doc__ = with_fragments(cls.__doc__)
         if "fit" in vars(cls) and inspect.isfunction(cls.fit):
             cls.fit = _on_a_draft(cls.fit)
         for name in ("predict", "predict_proba", "decision_function", "transform"):

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from fairpriv_sklearn._arguments import described
-from fairpriv_sklearn._base import positions_in, public_fact
-from fairpriv_sklearn._sklearn import safe_indexing
+from fairpriv_sklearn._door.estimator import positions_in, public_fact
+from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.privacy import warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list

@@ -16,8 +16,8 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairpriv_sklearn._cli.cells import is_missing
-from fairpriv_sklearn._cli.errors import InputError
+from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing._text_cells import is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
 NEEDS_PANDAS = (

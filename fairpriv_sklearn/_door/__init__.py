@@ -1,0 +1,1 @@
+"""The one door: arguments, sensitive features and labels come in here."""

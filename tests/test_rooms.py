@@ -1,0 +1,67 @@
+"""The rooms of the house: imports go one way, and private modules stay at home."""
+
+import ast
+import collections
+from pathlib import Path
+
+import fairpriv_sklearn
+
+ROOT = Path(fairpriv_sklearn.__file__).parent
+
+
+def room_of(module):
+    """First name inside the package; the command line is one room."""
+    name = module.split(".")[1]
+    return "_cli" if name == "__main__" else name
+
+
+def imports():
+    """Yield (room, room, module) for every import of one room by another."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        if len(parts) < 3 and parts[-1] == "__init__":
+            continue
+        here = room_of(".".join(parts))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level:
+                base = ".".join(parts[: -node.level])
+                names = [f"{base}.{node.module or ''}"]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module]
+                if node.module == "fairpriv_sklearn":
+                    names = [f"fairpriv_sklearn.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for name in names:
+                outside = name.startswith("fairpriv_sklearn.") and room_of(name)
+                if outside and outside != here:
+                    yield here, room_of(name), name
+
+
+def arrows():
+    found = collections.defaultdict(set)
+    for here, there, _ in imports():
+        found[here].add(there)
+    return found
+
+
+def test_there_is_no_circle_between_rooms():
+    below, done = arrows(), []
+    rooms = {*below, *(room for several in below.values() for room in several)}
+    while rooms:
+        free = {room for room in rooms if not below[room] & rooms}
+        assert free, f"a circle among {sorted(rooms)}"
+        done += sorted(free)
+        rooms -= free
+    assert done[0] == "_shared"
+
+
+def test_there_are_few_rooms():
+    below = arrows()
+    assert len({*below, *(r for several in below.values() for r in several)}) <= 20
+
+
+def test_the_shared_floor_imports_nothing_of_the_package():
+    assert not arrows()["_shared"]
