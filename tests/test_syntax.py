@@ -21,10 +21,6 @@ def named(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
-# Rooms whose releases still go to a mechanism by themselves; shrinks to nothing.
-NOT_YET = {"_training/_noisy_gradients.py"}
-
-
 def test_noise_is_added_at_the_wall_only():
     found = {
         named(path)
@@ -32,7 +28,7 @@ def test_noise_is_added_at_the_wall_only():
         for _, value in calls(path, "release")
         if "mechanism" in value.lower()
     }
-    assert found - NOT_YET == {"_wall.py"}
+    assert found == {"_wall.py"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)

@@ -23,7 +23,7 @@ OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column. Chosen on simulated
 # tables.
 _FOR_MOMENTS = 4
-# Below, a range that is learnt is a range of noise. Chosen on simulated tables.
+# Below, a range that is learnt is a range of noise. A guess from two simulated tables.
 _ENOUGH_ROWS = 30.0
 _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
 
