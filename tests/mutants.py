@@ -36,6 +36,18 @@ TARGETS = {
     "accounting/_composition.py": ["test_accounting.py"],
     "accounting/_privacy_loss.py": ["test_accounting.py"],
     "linear_model/_moments.py": ["test_linear_sensitivity.py", "test_linear_model.py"],
+    "linear_model/_queries.py": [
+        "test_linear_queries.py",
+        "test_linear_sensitivity.py",
+    ],
+    "neural_network/_queries.py": [
+        "test_neural_objective.py",
+        "test_neural_network.py",
+    ],
+    "postprocessing/_queries.py": ["test_postprocessing.py", "test_dp2dp.py"],
+    "metrics/_private.py": ["test_metrics.py"],
+    "audit/_bounds.py": ["test_audit.py"],
+    "audit/_replay.py": ["test_audit.py"],
 }
 COMPARISONS = {
     ast.Lt: ast.LtE,

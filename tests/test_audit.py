@@ -426,6 +426,54 @@ def test_a_pipeline():
     assert report.violated
 
 
+class Plain:
+    """No estimator of scikit-learn's: attributes, and a claim of its own."""
+
+    def __init__(self, epsilon, delta=0.0):
+        self.epsilon, self.delta = epsilon, delta
+
+    def fit(self, X, y=None):
+        total = np.clip(X[:, 0], 0, 1).sum()
+        self.sum_ = total + np.random.default_rng().laplace(0, 1.0)
+        return self
+
+
+@pytest.mark.parametrize(("epsilon", "violated"), [(1.0, False), (0.8, True)])
+def test_any_object_with_fit_and_epsilon(epsilon, violated):
+    report = audit_estimator(Plain(epsilon), *table(), **QUICK)
+    assert report.violated == violated and report.conclusive
+
+
+def test_data_frames_keep_their_columns():
+    pd = pytest.importorskip("pandas")
+
+    class Named(BaseEstimator):
+        def fit(self, X, y=None):
+            total = np.clip(X["a"].to_numpy(dtype=float), 0, 1).sum()
+            self.sum_ = total + np.random.default_rng().laplace(0, 1.0)
+            return self
+
+    X, y = table()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    assert audit_estimator(Named(), frame, y, claim=0.9, **QUICK).violated
+    assert not audit_estimator(Named(), frame, y, claim=1.0, **QUICK).violated
+
+
+def test_an_audit_that_cannot_fit_is_not_conclusive():
+    X, y = table()
+
+    class Picky(BaseEstimator):
+        def fit(self, rows, target=None):
+            if rows is not X:
+                raise ValueError("not this one")
+            self.sum_ = 0.0
+            return self
+
+    report = audit_estimator(Picky(), X, y, claim=1.0, **QUICK)
+    assert not report.violated and not report.conclusive
+    assert "could not be fitted" in str(report)
+
+
 def test_replay_of_own_pairs():
     X, y = table(n=30)
     other = X.copy()

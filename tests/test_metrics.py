@@ -688,6 +688,15 @@ def test_distribution_gap_against_the_exact_one():
     assert np.isnan(private.ratio) and private.estimable.all()
 
 
+def test_bins_of_shifted_predictions():
+    groups = np.repeat([0, 1], 50)
+    y = np.random.default_rng(0).uniform(-0.2, 1.2, 100)
+    one = _release(y, groups, bounds=(0, 1), n_bins=7)
+    two = _release(2 * y + 3, groups, bounds=(3, 5), n_bins=7)
+    assert np.array_equal(one.counts, two.counts)
+    assert two.classes[0] == "[3, 3.28571]" and two.classes[-1] == "[4.71429, 5]"
+
+
 def test_intervals_of_distribution_gap_and_ratio_cover():
     rng = np.random.default_rng(1)
     gap_covers = ratio_covers = 0

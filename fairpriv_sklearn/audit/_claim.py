@@ -94,6 +94,8 @@ def _own_claim(fitted):
         return own
     if hasattr(fitted, "steps") or type(fitted).__module__.startswith("diffprivlib"):
         return privacy_report(fitted).guarantee
+    if isinstance(own, Real | tuple | list) and not isinstance(own, bool):
+        return own
     if isinstance(own, Mapping):
         return {k: own[k] for k in ("epsilon", "delta", "mu") if k in own}
     for name in ("epsilon", "epsilon_"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
 import time
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from ..accounting import compose_epsilon, gaussian_epsilon
@@ -22,6 +20,7 @@ from ._replay import (
     Finding,
     additive_noise,
     compare,
+    fresh_copy,
     loss_epsilon,
     observed,
     quoted,
@@ -29,7 +28,7 @@ from ._replay import (
     refused,
     spent_events,
 )
-from ._tables import Neighbours, Table, as_table, neighbours
+from ._tables import Neighbours, Table, as_table, named_columns, neighbours
 from ._tape import Tape
 
 _SLACK = 1e-6
@@ -271,10 +270,7 @@ class _Audit:
 
     def make(self):
         """A fresh estimator; seeds that were passed to it are drawn anew."""
-        try:
-            estimator = clone(self.prototype)
-        except TypeError:
-            estimator = copy.deepcopy(self.prototype)
+        estimator = fresh_copy(self.prototype)
         if self.seeds:
             fresh = {name: int(self.rng.randint(2**31 - 1)) for name in self.seeds}
             estimator.set_params(**fresh)
@@ -316,12 +312,13 @@ class _Audit:
                     sensitive_features=self.table.sensitive_features,
                 )
                 return [p for p in made if _same_groups(p)]
-            return neighbours(
+            made = neighbours(
                 self.table.X,
                 self.table.y,
                 sensitive_features=self.table.sensitive_features,
                 neighboring=relation,
             )
+            return [named_columns(pair, self.table.X) for pair in made]
         return [
             pair
             if isinstance(pair, Neighbours)
@@ -331,13 +328,14 @@ class _Audit:
 
     def _look(self, pairs) -> list[tuple[float, Neighbours]]:
         """One pair of fits for each pair of tables; those worth more, with a score."""
-        suspects, replayed = [], 0
+        suspects, replayed, failed = [], 0, 0
         for pair in pairs:
             if self._out_of_time(0.6) or self.report.violated:
                 break
             self.report.n_pairs += 1
             first = self._observed(pair.first, 1)
             second = self._observed(pair.second, 1, Tape(replay=first.tape))
+            failed += bool(first.error and second.error)
             if refused(pair, first, second):
                 self._add(quoted(first, second, pair, self.claim.own), pair)
                 replayed += 1
@@ -350,7 +348,12 @@ class _Audit:
                 replayed += score == 0.0
                 if score > 0:
                     suspects.append((score, pair))
-        self.report.conclusive = replayed == len(pairs)
+        self.report.conclusive = replayed == len(pairs) and 2 * failed < len(pairs)
+        if 2 * failed >= self.report.n_pairs > 0:
+            self._note(
+                f"{failed} of {self.report.n_pairs} pairs could not be fitted, to "
+                "neither of their tables: pass others"
+            )
         suspects.sort(key=lambda one: -one[0])
         return suspects
 

@@ -161,6 +161,16 @@ def neighbours(X, y=None, *, sensitive_features=None, neighboring="replace_one")
     return pairs
 
 
+def named_columns(pair: Neighbours, X) -> Neighbours:
+    """Return the pair with the column names of a data frame `X`."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "iloc"):
+        return pair
+    if not all(type(one.X) is np.ndarray for one in (pair.first, pair.second)):
+        return pair
+    return _converted(pair, lambda one: type(X)(one.X, columns=columns))
+
+
 def _bases(table: Table) -> Iterator[Neighbours]:
     """Pairs that differ in their last row."""
     low, high = _corner(table, 0), _corner(table, 1)
