@@ -132,17 +132,17 @@ def passes(model, task):
 class Killer(threading.Thread):
     """Kills a random worker again and again."""
 
-    def __init__(self, client, pause):
+    def __init__(self, cluster, pause):
         super().__init__(daemon=True)
-        self.client, self.pause, self.kills = client, pause, 0
+        self.cluster, self.pause, self.kills = cluster, pause, 0
         self.stopped = threading.Event()
 
     def run(self):
         rng = np.random.default_rng(0)
         while not self.stopped.wait(self.pause):
             try:
-                pids = list(self.client.run(os.getpid, on_error="ignore").values())
-                os.kill(int(rng.choice(pids)), signal.SIGKILL)
+                nannies = list(self.cluster.workers.values())
+                os.kill(int(rng.choice([one.pid for one in nannies])), signal.SIGKILL)
                 self.kills += 1
             except Exception:  # none alive at this moment
                 pass
@@ -235,7 +235,7 @@ def main(parts):
     )
     gib = BLOCK * N_BLOCKS * (N_FEATURES + 2) * 8 / 2**30
     print(f"{BLOCK * N_BLOCKS} rows, {N_FEATURES} features, {gib:.2f} GiB")
-    with cluster() as two, Client(two) as client:
+    with cluster() as two, Client(two):
         for name, task, model in estimators(random_state=0) if "speed" in parts else ():
             n_passes, expected = passes(model, task)
             X, y, group = as_dask(task)
@@ -255,8 +255,9 @@ def main(parts):
             )
         if "kills" not in parts:
             return
+        print(f"\n{BLOCK * N_BLOCKS_KILLED} rows:", flush=True)
         N_BLOCKS = N_BLOCKS_KILLED
-        killer, fits, different = Killer(client, 6.0), 0, 0
+        killer, fits, different = Killer(two, 6.0), 0, 0
         killer.start()
         name, task, model = estimators(random_state=0)[1]
         expected = learnt(passes(model, task)[1])
