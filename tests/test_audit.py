@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import check_X_y
 
 from fairpriv_sklearn import audit
 from fairpriv_sklearn.accounting import (
@@ -442,6 +443,29 @@ class Plain:
 def test_any_object_with_fit_and_epsilon(epsilon, violated):
     report = audit_estimator(Plain(epsilon), *table(), **QUICK)
     assert report.violated == violated and report.conclusive
+
+
+class CheckedGradients(BaseEstimator):
+    """Clipped gradients, correct; scikit-learn's check and exp warn on far cells."""
+
+    def fit(self, X, y):
+        X, y = check_X_y(X, y)
+        w, mu = np.zeros(X.shape[1]), gaussian_mu(1.0, 1e-5)
+        rng = np.random.default_rng()
+        for _ in range(3):
+            gradients = (1 / (1 + np.exp(-X @ w)) - (y == 1))[:, None] * X
+            norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+            gradients = np.nan_to_num(gradients / np.maximum(1, norms))
+            noise = rng.normal(0, 2 * math.sqrt(3) / mu, len(w))
+            w = w - (gradients.sum(axis=0) + noise) / len(X)
+        self.coef_ = w
+        return self
+
+
+def test_warnings_of_a_black_box_are_noted_only():
+    report = audit_estimator(CheckedGradients(), *table(), claim=(1.0, 1e-5), **QUICK)
+    assert not report.violated, str(report)
+    assert any(finding.kind == "message" for finding in report.findings)
 
 
 def test_data_frames_keep_their_columns():

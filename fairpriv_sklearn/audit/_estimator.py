@@ -344,6 +344,7 @@ class _Audit:
                 replayed += 1
                 self._replayed(pair, first, second)
             else:
+                self._texts(pair, first, second)
                 score = self._score(pair, first, second)
                 replayed += score == 0.0
                 if score > 0:
@@ -378,6 +379,8 @@ class _Audit:
 
     def _score(self, pair, first, second) -> float:
         """How far the outputs of a pair are apart, in the noise; 0 if all is known."""
+        if pair.hostile and (first.error or second.error):
+            return 0.0  # a stranger's model may refuse such tables
         sides = [[first], [second]]
         for seed in range(2, _SEEDS + 1):
             for side, table in zip(sides, (pair.first, pair.second), strict=True):
@@ -389,6 +392,14 @@ class _Audit:
             if additive.is_all:
                 return 0.0  # nothing is left to bet on
         return _apart(*sides)
+
+    def _texts(self, pair, first, second):
+        """Note warnings and errors that tell a pair apart; they are no model."""
+        hostile = pair.hostile and first.error != second.error
+        if hostile or first.texts != second.texts:
+            if not any(f.kind == "message" for f in self.report.findings):
+                text = "warnings, output or refusals differ between the tables"
+                self._add([Finding("message", pair.name, text, False)], pair)
 
     def _floating(self, pair):
         if not any(f.kind == "floating_point" for f in self.report.findings):

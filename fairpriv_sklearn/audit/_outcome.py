@@ -60,7 +60,7 @@ class Outcome:
         return np.where(np.isnan(vector), np.inf, vector)
 
     def signature(self) -> tuple:
-        """All that is not a number: names, types, shapes, texts, errors."""
+        """All of the model that is not a number: names, types, shapes, errors."""
         shape = tuple(
             (path, leaf.dtype.str, leaf.shape)
             if isinstance(leaf, np.ndarray)
@@ -68,7 +68,7 @@ class Outcome:
             else (path, leaf)
             for path, leaf in self.leaves.items()
         )
-        return shape, self.error, self.texts
+        return shape, self.error
 
 
 def run(estimator, table, tape=None) -> Outcome:
