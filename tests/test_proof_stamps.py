@@ -1,0 +1,152 @@
+"""Every statistic has a proof, and its code is the code the proof speaks of.
+
+A stamp is a hash of the syntax trees, without comments and docstrings, of the methods
+of a query and of the functions of the same module that they call. When a stamp is
+stale, read the named theorem again beside the code, and then stamp anew::
+
+    python tests/test_proof_stamps.py
+"""
+
+import ast
+import hashlib
+import importlib
+import inspect
+import json
+import pathlib
+import pkgutil
+import re
+import sys
+
+import pytest
+
+import fairpriv_sklearn
+from fairpriv_sklearn._wall import Query
+
+ROOT = pathlib.Path(__file__).parents[1]
+STAMPS = pathlib.Path(__file__).parent / "proof_stamps.json"
+METHODS = ("n_coordinates", "max_rows", "sensitivity", "of_block", "value", "of_rows")
+
+
+def queries():
+    """All queries of the package, by the name of their class."""
+    for found in pkgutil.walk_packages(fairpriv_sklearn.__path__, "fairpriv_sklearn."):
+        if "__main__" not in found.name:
+            importlib.import_module(found.name)
+    waiting, known = [Query], {}
+    while waiting:
+        for cls in waiting.pop().__subclasses__():
+            waiting.append(cls)
+            if cls.__module__.startswith("fairpriv_sklearn") and not inspect.isabstract(
+                cls
+            ):
+                known[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return dict(sorted(known.items()))
+
+
+QUERIES = queries()
+
+
+def stamp(cls) -> str:
+    """Hash of the code that a proof speaks of."""
+    own = {name: vars(cls)[name] for name in METHODS if name in vars(cls)}
+    sources = [_tree(_function(member)) for member in own.values()]
+    module = sys.modules[cls.__module__]
+    names = {
+        node.id
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name)
+    }
+    for name in sorted(names):
+        helper = getattr(module, name, None)
+        home = getattr(helper, "__module__", "") or ""
+        if inspect.isfunction(helper) and home.startswith("fairpriv_sklearn"):
+            sources.append(_tree(helper))
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
+
+
+def _function(member):
+    return getattr(member, "fget", None) or getattr(member, "func", None) or member
+
+
+def _tree(function) -> str:
+    """Canonical source of a function: no comments, docstrings, layout or types."""
+    if not inspect.isfunction(function):
+        return repr(function)
+    tree = ast.parse(
+        inspect.cleandoc("\n" + inspect.getsource(inspect.unwrap(function)))
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            if ast.get_docstring(node) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+            node.returns = None
+            for argument in [*node.args.args, *node.args.kwonlyargs]:
+                argument.annotation = None
+    return ast.unparse(tree)
+
+
+def theorem_of(cls) -> str:
+    theorem = inspect.getattr_static(cls, "theorem", None)
+    return (
+        theorem
+        if isinstance(theorem, str)
+        else cls.__dataclass_fields__["theorem"].default
+    )
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_query_names_a_theorem_that_exists(name):
+    page, _, label = theorem_of(QUERIES[name]).partition(":")
+    page = page.rpartition("/")[2]
+    pages = list((ROOT / "docs").rglob("*.rst"))
+    assert page in {path.stem for path in pages}, f"{name}: there is no page {page!r}"
+    text = "\n".join(path.read_text() for path in pages)
+    labels = {_plain(found) for found in re.findall(r"^\.\. _([^:]+):", text, re.M)}
+    wanted = {_plain(label), _plain(f"{page}_{label}")}
+    assert wanted & labels, f"{name}: no label {label!r} in the documentation"
+
+
+def _plain(label: str) -> str:
+    return label.replace("-", "_").lower()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_proofs_are_about_this_code(name):
+    stamps = json.loads(STAMPS.read_text())
+    told = f"read {theorem_of(QUERIES[name])} again beside the code, then stamp anew"
+    assert name in stamps, f"{name} has no stamp: {told}"
+    assert stamps[name] == stamp(QUERIES[name]), f"{name} has changed: {told}"
+
+
+def test_no_stamp_without_a_query():
+    assert set(json.loads(STAMPS.read_text())) == set(QUERIES)
+
+
+def test_a_stamp_sees_code_and_not_comments():
+    class One(Query):
+        name, theorem, n_coordinates = "n", "t:t", 1
+
+        def sensitivity(self, neighboring):
+            return 1.0
+
+    class Same(Query):
+        name, theorem, n_coordinates = "n", "t:t", 1
+
+        def sensitivity(self, neighboring):
+            """Documented."""
+            # and explained
+            return 1.0
+
+    class Other(Query):
+        name, theorem, n_coordinates = "n", "t:t", 1
+
+        def sensitivity(self, neighboring):
+            return 2.0
+
+    assert stamp(One) == stamp(Same) != stamp(Other)
+
+
+if __name__ == "__main__":
+    stamps = {name: stamp(cls) for name, cls in QUERIES.items()}
+    STAMPS.write_text(json.dumps(stamps, indent=1) + "\n")
