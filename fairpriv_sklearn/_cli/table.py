@@ -285,7 +285,10 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
     if args.missing == "drop":
         gaps = np.any([p.gaps for p in used.values()], axis=0)
         before = int(rows.sum())
-        lost = leave_out(gaps, "with a missing value", "the number of complete rows")
+        fact = "the number of complete rows"
+        lost = leave_out(gaps, "with a missing value", fact)
+        if not lost:  # whether any was lost is a fact about the rows as well
+            from_data.append(fact)
         _check_loss(target, rows, lost, before)
     return np.flatnonzero(rows)
 
