@@ -634,6 +634,7 @@ class PermuteAndFlip:
     epsilon : float
         Range: (0, inf]; infinity takes the largest utility.
     monotonic : bool, default=False
+        Whether a record can only raise all utilities, or only lower them.
 
     References
     ----------

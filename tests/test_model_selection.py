@@ -999,10 +999,10 @@ def test_folds_that_look_at_the_data_are_refused():
         [(np.arange(30), np.arange(30, 60))],
         True,
     ):
-        with pytest.raises(ValueError, match="one independent coin each"):
+        with pytest.raises(ValueError, match="one independent draw each"):
             dp_cross_validate(Stub(), X, y, cv=cv)
     split = PredefinedSplit(np.arange(60) % 3)
-    with pytest.raises(ValueError, match="one independent coin each"):
+    with pytest.raises(ValueError, match="one independent draw each"):
         dp_cross_validate(
             Stub(neighboring="add_remove"), X, y, cv=split, neighboring="add_remove"
         )

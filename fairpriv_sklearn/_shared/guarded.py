@@ -19,6 +19,10 @@ def show_wrapped_errors():
     They may quote private rows: for the holder of the data, while looking for a
     mistake, and not where anybody else can see them.
 
+    Yields
+    ------
+    None
+
     Examples
     --------
     >>> from fairpriv_sklearn.privacy import show_wrapped_errors

@@ -37,7 +37,7 @@ from fairpriv_sklearn.model_selection._task import (
 )
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
-_NOT_BY_COINS = (
+_NOT_AT_RANDOM = (
     "cv must be a number of folds, KFold(shuffle=True), or under "
     "neighboring='replace_one' a PredefinedSplit that you know not to depend on the "
     "data, got {}. Records are sent to folds by one independent draw each: in "
@@ -369,7 +369,7 @@ def _folds(cv, task: Task, source: NoiseSource) -> _Folds:
     if isinstance(cv, KFold) and cv.shuffle:
         cv = cv.n_splits
     if not isinstance(cv, Integral) or isinstance(cv, bool):
-        raise ValueError(_NOT_BY_COINS.format(repr(cv)))
+        raise ValueError(_NOT_AT_RANDOM.format(repr(cv)))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds, got {cv}.")
     return _Folds(source.integers(0, int(cv), task.n_rows), int(cv))

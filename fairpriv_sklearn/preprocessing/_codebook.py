@@ -258,7 +258,7 @@ class Codebook:
                 f"{what} is not JSON: {error.msg} in line {error.lineno}."
             ) from None
         except ValueError as error:
-            raise ValueError(f"{what} cannot be read: {error}") from None
+            raise ValueError(f"{what} cannot be read: {str(error)[:80]}") from None
         return cls.from_dict(plain)
 
     @classmethod

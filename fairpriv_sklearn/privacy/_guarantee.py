@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -542,6 +543,11 @@ class PrivacyGuarantee:
 
     def _not_covered(self) -> list[str]:
         return [*self.uncovered, *(f"{one} (condition)" for one in self.conditional_on)]
+
+
+# The refusal of an old name hides the arguments from `help`.
+_INIT = inspect.signature(PrivacyGuarantee.__init__).parameters.values()
+PrivacyGuarantee.__signature__ = inspect.Signature(list(_INIT)[1:])
 
 
 _STANDING = (UNIT_OF_PRIVACY, RANDOM_SPLIT)
