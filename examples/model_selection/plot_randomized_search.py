@@ -56,7 +56,7 @@ for n_iter in (20, 40, 400):
     )
 
 # %%
-# A search is random: draws draw the list, and the candidates that are tried. Here are
+# A search is random: chance makes the list, and the candidates that are tried. Here are
 # three, to see how much that matters; each of them costs the whole budget, and in
 # earnest there would be one. A winner may miss the rule by a little: it was judged on
 # the holdout, with noise.

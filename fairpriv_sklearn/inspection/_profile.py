@@ -39,6 +39,7 @@ class PrivacyProfileDisplay:
 
     Examples
     --------
+    >>> from fairpriv_sklearn.accounting import GaussianEvent
     >>> from fairpriv_sklearn.inspection import PrivacyProfileDisplay
     >>> from fairpriv_sklearn.privacy import PrivacyGuarantee
     >>> guarantee = PrivacyGuarantee.from_events(
