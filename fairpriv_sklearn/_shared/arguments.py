@@ -169,10 +169,30 @@ def seed(name: str, value):
 def spender(name: str, value):
     """None, or an object with a method `spend`."""
     if value is not None and not hasattr(value, "spend"):
-        raise TypeError(
+        raise ValueError(
             f"{name} must be a PrivacyLedger or None, got {described(value)}."
         )
     return value
+
+
+def fits(name: str, value):
+    """An estimator: an instance with a method `fit`."""
+    if isinstance(value, type) or not hasattr(value, "fit"):
+        raise TypeError(f"{name} must be an estimator, got {described(value)}.")
+    return value
+
+
+def column(name: str, value):
+    """One value per row, as a one-dimensional array."""
+    with np.errstate(all="ignore"):
+        array = np.asarray(value)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, got an array of shape {array.shape}."
+        )
+    return array
 
 
 def is_number(value) -> bool:

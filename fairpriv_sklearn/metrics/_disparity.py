@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door.groups import encode_against, label_list
+from fairpriv_sklearn._shared.arguments import column
 
 
 def demographic_parity_difference(y_true, y_pred, *, sensitive_features):
@@ -287,7 +287,7 @@ def _check(y_true, y_pred, sensitive_features, check_kind):
 
 def _target(name: str, y) -> np.ndarray:
     """One-dimensional array without missing values, of numbers or of strings."""
-    y = column_or_1d(np.asarray(y))
+    y = column(name, y)
     if y.dtype == object:
         if any(_is_missing(value) for value in y):
             raise ValueError(f"{name} has missing values; leave out these rows.")

@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.groups import (
     label_list,
     public_groups,
 )
+from fairpriv_sklearn._shared.arguments import checked, described, real, spender
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
@@ -141,6 +142,7 @@ class GroupRates:
         )
 
 
+@checked(epsilon=real, confidence_level=real, ledger=spender)
 def dp_group_rates(
     y_true,
     y_pred,
@@ -353,6 +355,8 @@ def _bins(y_pred, bounds, n_bins):
 
 
 def _public_classes(classes) -> list:
+    if isinstance(classes, str) or not hasattr(classes, "__iter__"):
+        raise TypeError(f"classes must list the labels, got {described(classes)}.")
     classes = np.asarray(classes).tolist()
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise ValueError(

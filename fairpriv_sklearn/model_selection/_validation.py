@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._door.groups import _as_table
+from fairpriv_sklearn._shared.arguments import checked, fits, real, spender
 from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -118,6 +119,14 @@ class _Folds:
             yield np.flatnonzero(~test), np.flatnonzero(test)
 
 
+@checked(
+    estimator=fits,
+    epsilon=real,
+    delta=real,
+    score_fraction=real,
+    confidence_level=real,
+    ledger=spender,
+)
 def dp_cross_validate(
     estimator,
     X,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import checked, codes, number, numbers, real
+from fairpriv_sklearn._shared.arguments import checked, codes, count, number, numbers
 
 # Wider ranges would overflow.
 _LARGEST = 1e300
@@ -139,7 +139,7 @@ def wasserstein_1d(
     return result.distance, gradient_u, gradient_v
 
 
-@checked(outputs=numbers, codes=codes, n_groups=real)
+@checked(outputs=numbers, codes=codes, n_groups=count(-(10**6), 10**6))
 def pairwise_wasserstein(
     outputs: ArrayLike, codes: ArrayLike, n_groups: int
 ) -> tuple[float, Floats]:
@@ -179,6 +179,8 @@ def pairwise_wasserstein(
     if n_groups < 2:
         raise ValueError(f"n_groups must be at least 2, got {n_groups}")
     outputs, codes = np.asarray(outputs), np.asarray(codes)
+    if codes.shape != outputs.shape:
+        raise ValueError(f"codes must have one entry per output, got {len(codes)}.")
     gradient = np.zeros(outputs.shape)
     if outputs.size == 0:
         return 0.0, gradient
