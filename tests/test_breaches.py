@@ -31,6 +31,7 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.metrics import dp_group_rates
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
@@ -361,6 +362,33 @@ def test_a_text_cell_costs_nothing_and_is_not_quoted(column):
             assert SECRET not in str(error)
             error = error.__cause__ or error.__context__
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda text: DPBarycenterRegressor(
+            DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)),
+            target_bounds=(0, 1),
+            groups=[0, 1],
+        ).fit(np.zeros((4, 1)), text, sensitive_features=[0, 0, 1, 1]),
+        lambda text: dp_group_rates(
+            None,
+            text,
+            sensitive_features=[0, 0, 1, 1],
+            groups=[0, 1],
+            bounds=(0, 1),
+            epsilon=1.0,
+        ),
+    ],
+)
+def test_a_text_target_is_not_quoted(call):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call(np.array([0.5, SECRET, 0.5, 0.5], dtype=object))
+    error = caught.value
+    while error is not None:
+        assert SECRET not in str(error)
+        error = error.__cause__ or error.__context__
 
 
 # --- extremes -------------------------------------------------------------------------

@@ -486,7 +486,7 @@ def test_equalized_odds_counts_by_group_truth_and_prediction():
     y_true, y_pred, a = rng.integers(2, size=(3, 500))
     options = {"sensitive_features": a, "groups": [0, 1], "classes": [0, 1]}
     result = dp_group_rates(
-        y_true, y_pred, criterion="equalized_odds", epsilon=np.inf, **options
+        y_true, y_pred, constraint="equalized_odds", epsilon=np.inf, **options
     )
     assert result.counts.shape == (2, 2, 2)
     expected = np.sum((a == 1) & (y_true == 0) & (y_pred == 1))
@@ -495,7 +495,9 @@ def test_equalized_odds_counts_by_group_truth_and_prediction():
         equalized_odds_difference(y_true, y_pred, sensitive_features=a)
     )
     with pytest.raises(ValueError, match="needs y_true"):
-        dp_group_rates(None, y_pred, criterion="equalized_odds", epsilon=1.0, **options)
+        dp_group_rates(
+            None, y_pred, constraint="equalized_odds", epsilon=1.0, **options
+        )
 
 
 @pytest.mark.parametrize(
@@ -620,7 +622,7 @@ def test_intersections_and_string_labels():
         ({"groups": [0, 2]}, "not in the list groups"),
         ({"classes": [0, 2]}, "not in the list classes"),
         ({"y_pred": [0, 1, 1]}, "numbers of rows differ"),
-        ({"criterion": "parity"}, "criterion must be"),
+        ({"constraint": "parity"}, "constraint must be"),
         ({"neighboring": "replace"}, "neighboring must be"),
         ({"confidence_level": 95}, "confidence_level must be"),
         ({"sensitive_features": [0, None]}, "missing label"),
@@ -735,7 +737,7 @@ def test_ratio_of_true_classes():
         sensitive_features=groups,
         groups=[0, 1],
         classes=[0, 1],
-        criterion="equalized_odds",
+        constraint="equalized_odds",
         epsilon=np.inf,
     )
     assert found.ratio == 0.0 and found.estimable.shape == (2, 2)
@@ -750,7 +752,7 @@ def test_ratio_of_true_classes():
         ({"bounds": (0, np.inf)}, "bounds"),
         ({"bounds": (0, 1), "classes": [0, 1]}, "bounds"),
         ({"bounds": (0, 1), "n_bins": 1}, "n_bins"),
-        ({"bounds": (0, 1), "criterion": "equalized_odds"}, "classes"),
+        ({"bounds": (0, 1), "constraint": "equalized_odds"}, "classes"),
     ],
 )
 def test_what_is_wrong_is_named(params, name):
@@ -762,3 +764,16 @@ def test_no_cell_is_quoted():
     with pytest.raises(ValueError) as raised:
         _release(["HIV-positive", 0.1], [0, 1], bounds=(0, 1))
     assert "HIV" not in str(raised.value) and raised.value.__cause__ is None
+
+
+def test_the_old_name_of_the_constraint_says_the_new_one():
+    with pytest.raises(TypeError, match="'criterion' is now 'constraint'"):
+        dp_group_rates(
+            None,
+            [0, 1],
+            sensitive_features=[0, 1],
+            groups=[0, 1],
+            classes=[0, 1],
+            epsilon=1.0,
+            criterion="demographic_parity",
+        )

@@ -38,6 +38,24 @@ def checked(**rules: Rule):
     return decorate
 
 
+def renamed(**names: str):
+    """Refuse old names of arguments, with one sentence that says the new one."""
+
+    def decorate(function):
+        @wraps(function)
+        def call(*args, **kwargs):
+            for old, new in names.items():
+                if old in kwargs:
+                    raise TypeError(
+                        f"{function.__name__}: the argument {old!r} is now {new!r}."
+                    )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def number(low: float, high: float, closed: str = "both") -> Rule:
     """A real number between two ends, as a float."""
     left = "[" if closed in ("both", "left") else "("

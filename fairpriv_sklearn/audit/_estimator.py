@@ -647,7 +647,7 @@ def _alternatives(estimator) -> list[dict]:
     for name, options in constraints.items():
         words = [o for option in options for o in getattr(option, "options", ())]
         now = getattr(estimator, name, None)
-        if name in ("neighboring", "criterion") or now not in words:
+        if name in ("neighboring", "constraint", "criterion") or now not in words:
             continue
         found += [{name: word} for word in words if word != now]
     return found[:6]

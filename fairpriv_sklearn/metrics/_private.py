@@ -15,7 +15,14 @@ from fairpriv_sklearn._door.groups import (
     label_list,
     public_groups,
 )
-from fairpriv_sklearn._shared.arguments import checked, described, real, spender
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    described,
+    real,
+    renamed,
+    spender,
+)
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
@@ -53,8 +60,8 @@ class GroupCounts(Query):
 class GroupRates:
     """Noisy prediction rates per group; everything in it may be published.
 
-    With ``criterion="demographic_parity"`` a row is a group; with
-    ``criterion="equalized_odds"`` a row is a pair of group and true class.
+    With ``constraint="demographic_parity"`` a row is a group; with
+    ``constraint="equalized_odds"`` a row is a pair of group and true class.
 
     Parameters
     ----------
@@ -63,7 +70,7 @@ class GroupRates:
     classes : list
         Public list of classes, the last axis of the arrays, and in between for
         ``"equalized_odds"`` the axis of true classes.
-    criterion : str
+    constraint : str
         ``"demographic_parity"`` or ``"equalized_odds"``.
     counts : ndarray of shape (n_groups, [n_classes,] n_classes), int64
         Released counts, noise included; they can be negative.
@@ -93,7 +100,7 @@ class GroupRates:
 
     groups: list
     classes: list
-    criterion: str
+    constraint: str
     counts: np.ndarray
     rates: np.ndarray
     rate_intervals: np.ndarray
@@ -142,6 +149,7 @@ class GroupRates:
         )
 
 
+@renamed(criterion="constraint")
 @checked(epsilon=real, confidence_level=real, ledger=spender)
 def dp_group_rates(
     y_true,
@@ -153,7 +161,7 @@ def dp_group_rates(
     bounds=None,
     n_bins=10,
     epsilon,
-    criterion="demographic_parity",
+    constraint="demographic_parity",
     neighboring="replace_one",
     confidence_level=0.95,
     ledger=None,
@@ -165,7 +173,7 @@ def dp_group_rates(
         \tilde c_{a,k} = \#\{i : a_i = a, \hat y_i = k\} + Z_{a,k}, \qquad
         P(Z = z) \propto e^{-\epsilon |z| / \Delta}
 
-    and, for ``criterion="equalized_odds"``, the same counts within each true class.
+    and, for ``constraint="equalized_odds"``, the same counts within each true class.
 
     .. rubric:: Privacy
 
@@ -180,7 +188,7 @@ def dp_group_rates(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or None
-        True classes. None is possible for ``criterion="demographic_parity"``, which
+        True classes. None is possible for ``constraint="demographic_parity"``, which
         does not use them.
     y_pred : array-like of shape (n_samples,)
         Predicted classes.
@@ -199,7 +207,7 @@ def dp_group_rates(
         Number of bins for real-valued predictions. Range: [2, 1000].
     epsilon : float
         Privacy budget, in (0, inf]; ``inf`` adds no noise.
-    criterion : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
+    constraint : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
         Which rates: of predictions in each group, or in each group and true class.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables are neighbours.
@@ -265,17 +273,17 @@ def dp_group_rates(
     True
     """
     groups = public_groups(groups)
-    _check_options(criterion, neighboring, confidence_level, ledger)
+    _check_options(constraint, neighboring, confidence_level, ledger)
     binned = classes is None
     if binned:
-        if criterion != "demographic_parity":
-            raise ValueError("criterion='equalized_odds' needs classes.")
+        if constraint != "demographic_parity":
+            raise ValueError("constraint='equalized_odds' needs classes.")
         classes, y_pred = _bins(y_pred, bounds, n_bins)
     elif bounds is not None:
         raise ValueError("Pass either classes or bounds, not both.")
     else:
         classes = _public_classes(classes)
-    by_truth = criterion == "equalized_odds"
+    by_truth = constraint == "equalized_odds"
     mechanism = DiscreteLaplaceMechanism(counts_l1(neighboring), epsilon)
     noise = noise_source(random_state)
     cells, shape = _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth)
@@ -312,7 +320,7 @@ def dp_group_rates(
     return GroupRates(
         groups=groups,
         classes=classes,
-        criterion=criterion,
+        constraint=constraint,
         counts=counts,
         rates=rates,
         rate_intervals=intervals,
@@ -339,7 +347,8 @@ def _bins(y_pred, bounds, n_bins):
     if not isinstance(n_bins, Integral) or not 2 <= n_bins <= 1000:
         raise ValueError(f"n_bins must be an integer in [2, 1000], got {n_bins!r}.")
     try:
-        values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
+        with domain("y_pred"):
+            values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y_pred must be a column of numbers.") from None
     if np.isnan(values).any():
@@ -365,13 +374,13 @@ def _public_classes(classes) -> list:
     return classes
 
 
-def _check_options(criterion, neighboring, confidence_level, ledger):
+def _check_options(constraint, neighboring, confidence_level, ledger):
     if ledger is not None and not hasattr(ledger, "spend"):
         raise ValueError("ledger must be a PrivacyLedger or None.")
-    if criterion not in ("demographic_parity", "equalized_odds"):
+    if constraint not in ("demographic_parity", "equalized_odds"):
         raise ValueError(
-            "criterion must be 'demographic_parity' or 'equalized_odds', got "
-            f"{criterion!r}."
+            "constraint must be 'demographic_parity' or 'equalized_odds', got "
+            f"{constraint!r}."
         )
     if neighboring not in ("replace_one", "add_remove"):
         raise ValueError(
@@ -388,7 +397,7 @@ def _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth):
     columns = {"sensitive_features": codes, "y_pred": _class_codes(y_pred, classes)}
     if by_truth:
         if y_true is None:
-            raise ValueError("criterion='equalized_odds' needs y_true.")
+            raise ValueError("constraint='equalized_odds' needs y_true.")
         columns["y_true"] = _class_codes(y_true, classes)
     if len({len(column) for column in columns.values()}) > 1:
         sizes = {name: len(column) for name, column in columns.items()}

@@ -1149,6 +1149,8 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         -------
         score : float
         """
+        if self.blind:  # older scikit-learns hand them on, unasked
+            sensitive_features = None
         y_pred = self.predict(X, sensitive_features=sensitive_features)
         return r2_score(y, y_pred, sample_weight=sample_weight)
 
@@ -1183,7 +1185,8 @@ def check_target(X, y) -> np.ndarray:
         raise ValueError(
             "DPBarycenterRegressor requires y to be passed, but the target y is None."
         )
-    y = column_or_1d(y, dtype=np.float64, warn=True)
+    with domain("y"):
+        y = column_or_1d(y, dtype=np.float64, warn=True)
     assert_all_finite(y, input_name="y")
     check_consistent_length(X, y)
     return y

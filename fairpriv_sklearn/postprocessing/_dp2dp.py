@@ -519,6 +519,8 @@ class DP2DPClassifier(
         -------
         accuracy : float
         """
+        if self.blind:  # older scikit-learns hand them on, unasked
+            sensitive_features = None
         y_pred = self.predict(X, sensitive_features=sensitive_features)
         return accuracy_score(y, y_pred, sample_weight=sample_weight)
 
