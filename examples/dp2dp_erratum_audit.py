@@ -173,7 +173,7 @@ def audited_epsilon(first, second, alpha=1e-3):
 
 
 def simulated_epsilon(multiplier, n_draws, rng, alpha=1e-3, chunk=20_000):
-    """Lower bound from the law of the transcript, without running the algorithm.
+    """Lower bound from the transcript's distribution, without running the algorithm.
 
     Where the log-likelihood ratio L is above t, the second table is at most exp(-t)
     times as likely as the first: epsilon >= t + log(1 - delta / P(L > t)). The
@@ -266,7 +266,9 @@ if __name__ == "__main__":
         ours = audited_epsilon(*our_statistics(epsilon, 4000, rng))
         print(f"claimed epsilon = {epsilon}, noise multiplier {published:.2f}")
         print(f"  published, 4000 runs: epsilon >= {audited:.2f}")
-        print(f"  published, law of the transcript: epsilon >= {simulated:.2f}")
+        print(
+            f"  published, distribution of the transcript: epsilon >= {simulated:.2f}"
+        )
         print(f"  DP2DPClassifier, 4000 runs: epsilon >= {ours:.2f}")
         fairness(
             epsilon,

@@ -239,7 +239,7 @@ def noise_source(random_state=None) -> NoiseSource:
 
     Returns
     -------
-    source : NoiseSource
+    noise : NoiseSource
 
     Raises
     ------
@@ -382,7 +382,7 @@ class GaussianMechanism:
         return float(inflated / self.mu * (1.0 + 2.0**-50))
 
     def release(
-        self, value: NDArray[np.float64], source: NoiseSource
+        self, value: NDArray[np.float64], noise: NoiseSource
     ) -> NDArray[np.float64]:
         """Release a vector with noise.
 
@@ -390,7 +390,7 @@ class GaussianMechanism:
         ----------
         value : ndarray of float with `n_coordinates` entries, any shape
             The private vector.
-        source : NoiseSource
+        noise : NoiseSource
             Where the noise comes from.
 
         Returns
@@ -409,8 +409,8 @@ class GaussianMechanism:
         with np.errstate(all="ignore"):
             units = np.nan_to_num(np.rint(value / self.grid), nan=0.0)
             units = np.clip(units, -_SATURATION, _SATURATION).astype(np.int64)
-        noise = source.standard_normal(value.shape) * (self.scale / self.grid)
-        return (units + np.rint(noise).astype(np.int64)) * self.grid
+        added = noise.standard_normal(value.shape) * (self.scale / self.grid)
+        return (units + np.rint(added).astype(np.int64)) * self.grid
 
     def release_keyed(self, counts, keys, secret: bytes) -> NDArray[np.float64]:
         """Release integer counts, each with noise that its key and a secret determine.
@@ -503,9 +503,9 @@ class DiscreteLaplaceMechanism:
 
     Notes
     -----
-    The law is exact. One random word is inverted in floating point; where rounding
-    errors could change the answer, exactly rounded decimal arithmetic decides, with as
-    many more random bits [2]_ as it takes.
+    The distribution is exact. One random word is inverted in floating point; where
+    rounding errors could change the answer, exactly rounded decimal arithmetic decides,
+    with as many more random bits [2]_ as it takes.
 
     References
     ----------
@@ -585,7 +585,7 @@ class DiscreteLaplaceMechanism:
         return 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
 
     def release(
-        self, counts: NDArray[np.int64], source: NoiseSource
+        self, counts: NDArray[np.int64], noise: NoiseSource
     ) -> NDArray[np.int64]:
         """Release counts with noise.
 
@@ -593,7 +593,7 @@ class DiscreteLaplaceMechanism:
         ----------
         counts : ndarray of int64, any shape
             The private counts.
-        source : NoiseSource
+        noise : NoiseSource
             Where the noise comes from.
 
         Returns
@@ -608,9 +608,9 @@ class DiscreteLaplaceMechanism:
         if self.epsilon == math.inf:
             return counts
         t, shift = self._ratio
-        noise = _discrete_laplace(source, counts.size, t, shift)
+        added = _discrete_laplace(noise, counts.size, t, shift)
         saturated = np.clip(counts, -_SATURATION, _SATURATION)
-        return saturated + noise.reshape(counts.shape)
+        return saturated + added.reshape(counts.shape)
 
 
 @dataclass(frozen=True)
@@ -659,14 +659,14 @@ class PermuteAndFlip:
             if not real(name, getattr(self, name)) > 0:
                 raise ValueError(f"{name} must be above 0.")
 
-    def release(self, utilities, source: NoiseSource) -> int:
+    def release(self, utilities, noise: NoiseSource) -> int:
         """Choose an index.
 
         Parameters
         ----------
         utilities : sequence of float
             Finite; taken as the rational numbers that they are.
-        source : NoiseSource
+        noise : NoiseSource
             Where the draws come from.
 
         Returns
@@ -682,29 +682,29 @@ class PermuteAndFlip:
             factor /= 2
         order = list(range(len(exact)))
         while True:
-            place = int(source.integers(0, len(order), 1)[0])
+            place = int(noise.integers(0, len(order), 1)[0])
             candidate = order.pop(place)
-            if _true_with_exp(source, factor * (largest - exact[candidate])):
+            if _true_with_exp(noise, factor * (largest - exact[candidate])):
                 return candidate
 
 
-def _true_with_exp(source: NoiseSource, x: Fraction) -> bool:
+def _true_with_exp(noise: NoiseSource, x: Fraction) -> bool:
     """Return True with probability exp(-x), x >= 0, exactly."""
     while x > 1:
-        if not _true_with_exp(source, Fraction(1)):
+        if not _true_with_exp(noise, Fraction(1)):
             return False
         x -= 1
     tosses = 1
-    while _true_with(source, x / tosses):
+    while _true_with(noise, x / tosses):
         tosses += 1
     return tosses % 2 == 1
 
 
-def _true_with(source: NoiseSource, p: Fraction) -> bool:
+def _true_with(noise: NoiseSource, p: Fraction) -> bool:
     """Return True with rational probability p in [0, 1], bit by bit."""
     numerator, denominator = p.numerator, p.denominator
     while True:
-        word = int(source.uint64(1)[0])
+        word = int(noise.uint64(1)[0])
         # The word is the next 64 binary digits of a uniform number; so are these of p.
         digits, numerator = divmod(numerator << 64, denominator)
         if word != digits or numerator == 0:
@@ -736,7 +736,7 @@ def _lower_normal_quantile(
 
 
 def _discrete_laplace(
-    source: NoiseSource, size: int, t: int, shift: int
+    noise: NoiseSource, size: int, t: int, shift: int
 ) -> NDArray[np.int64]:
     """Draw `size` integers with P(z) proportional to r**|z|, r = exp(-2**shift / t).
 
@@ -748,7 +748,7 @@ def _discrete_laplace(
     that floating point decides how long a draw takes, but not what it is.
     """
     ratio, factor, powers = _laplace_thresholds(t, shift)
-    words = source.uint64(size)
+    words = noise.uint64(size)
     u = (words & ~_SIGN).astype(np.float64)  # U lies between u and u + 1, times 2**-63
     guess = np.log(u + 0.5)
     guess -= math.log(factor)
@@ -763,7 +763,7 @@ def _discrete_laplace(
     is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR)
     is_sure &= u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR))
     for i in np.flatnonzero(~is_sure):
-        magnitude[i] = _laplace_magnitude(source, int(words[i] & ~_SIGN), t, shift)
+        magnitude[i] = _laplace_magnitude(noise, int(words[i] & ~_SIGN), t, shift)
     return np.negative(magnitude, out=magnitude, where=words >= _SIGN)
 
 
@@ -788,7 +788,7 @@ def _laplace_thresholds(
     return ratios[0], 2.0**64 / (1.0 + ratios[0]), powers
 
 
-def _laplace_magnitude(source: NoiseSource, u: int, t: int, shift: int) -> int:
+def _laplace_magnitude(noise: NoiseSource, u: int, t: int, shift: int) -> int:
     """Return the magnitude for a U that starts with the 63 bits of `u`.
 
     It is the integer part of log(c / U) t / 2**shift. Exponentials and logarithms of
@@ -807,5 +807,5 @@ def _laplace_magnitude(source: NoiseSource, u: int, t: int, shift: int) -> int:
                 largest = math.floor((factor / u).ln() * scale + slack)
                 if smallest == largest:
                     return largest
-        u = (u << 64) + int(source.uint64(1)[0])
+        u = (u << 64) + int(noise.uint64(1)[0])
         n_bits += 64

@@ -360,9 +360,9 @@ class OnMechanisms(BaseEstimator):
         mechanism = GaussianMechanism(
             self.sensitivity, gaussian_mu(1.0, 1e-5) * 0.999, 1
         )
-        source = noise_source()
+        noise = noise_source()
         self.sums_ = [
-            mechanism.release(np.array([x.sum()]), source)[0] for _ in range(self.times)
+            mechanism.release(np.array([x.sum()]), noise)[0] for _ in range(self.times)
         ]
         if self.leak:
             self.n_high_ = int((x > 0.5).sum())

@@ -352,10 +352,10 @@ def test_redrawn_coins_put_rows_into_both_phases():
     """One record in both phases voids the split; keyed coins fall alike again."""
     from fairpriv_sklearn._wall import keyed_draws
 
-    source = noise_source(0)
-    first, again = source.bernoulli(1000, 0.5), source.bernoulli(1000, 0.5)
+    noise = noise_source(0)
+    first, again = noise.bernoulli(1000, 0.5), noise.bernoulli(1000, 0.5)
     assert (first & ~again).any()
-    key = source.key(32)
+    key = noise.key(32)
     attempts = [keyed_draws(key, 100, 0.5, start=700) for _ in range(2)]
     assert_array_equal(*attempts)
     assert_array_equal(attempts[0], keyed_draws(key, 1000, 0.5)[700:800])

@@ -116,28 +116,28 @@ def test_variance_cap_and_bounds():
 def test_simplex_projection_is_the_nearest_law(seed, m):
     rng = np.random.default_rng(seed)
     value = rng.normal(size=m) * 3
-    law = _tables.project_simplex(value)
-    assert law.sum() == pytest.approx(1) and (law >= 0).all()
-    # optimality: no other law is on the far side of the supporting plane
+    distribution = _tables.project_simplex(value)
+    assert distribution.sum() == pytest.approx(1) and (distribution >= 0).all()
+    # optimality: no other distribution is on the far side of the supporting plane
     for vertex in np.eye(m):
-        assert (value - law) @ (vertex - law) <= 1e-9
+        assert (value - distribution) @ (vertex - distribution) <= 1e-9
 
 
 def test_raking_reproduces_the_table():
     plan = table_plan()
     rng = np.random.default_rng(0)
-    laws = _tables._project_blocks(rng.random((3, plan.n_levels)), plan)
+    distributions = _tables._project_blocks(rng.random((3, plan.n_levels)), plan)
     table = np.concatenate([rng.dirichlet(np.full(m, 5)) for m in plan.block_sizes])
-    raked = _tables.rake(laws, table, plan)
+    raked = _tables.rake(distributions, table, plan)
     np.testing.assert_allclose(raked.mean(axis=0), table, atol=1e-3)
     np.testing.assert_allclose(_tables._block_totals(raked, plan), 1, atol=1e-12)
 
 
 def test_draws_follow_their_law():
-    law = np.array([0.0, 0.5, 0.0, 0.3, 0.2])
+    distribution = np.array([0.0, 0.5, 0.0, 0.3, 0.2])
     u = (np.arange(1000) + 0.5) / 1000
-    drawn = _tables.draw_levels(np.tile(law, (1000, 1)), u)
-    np.testing.assert_array_equal(np.bincount(drawn, minlength=5), 1000 * law)
+    drawn = _tables.draw_levels(np.tile(distribution, (1000, 1)), u)
+    np.testing.assert_array_equal(np.bincount(drawn, minlength=5), 1000 * distribution)
 
 
 def test_flow_reaches_released_quantiles():
@@ -158,10 +158,12 @@ def test_shrinkage_goes_to_the_normal_law_when_all_is_noise():
     counts = np.array([50.0, 1e6, 1e6])
     noisy = 400 * rng.normal(size=(3, 7, 6))
     noisy[1:] += counts[1] * np.eye(6)[2]
-    laws = _slices.shrink_laws(noisy, counts, 400.0, plan)
-    np.testing.assert_allclose(laws.sum(axis=2), 1)
-    assert laws[1:, :, 2].min() > 0.99  # signal is kept
-    assert np.abs(laws[0] - laws[0].mean(axis=0)).max() < 0.5  # noise is not
+    distributions = _slices.shrink_distributions(noisy, counts, 400.0, plan)
+    np.testing.assert_allclose(distributions.sum(axis=2), 1)
+    assert distributions[1:, :, 2].min() > 0.99  # signal is kept
+    assert (
+        np.abs(distributions[0] - distributions[0].mean(axis=0)).max() < 0.5
+    )  # noise is not
 
 
 def test_sliced_generator_fits_a_uniform_line():
@@ -218,9 +220,9 @@ def test_seeds_reproduce_samples_and_chunks_are_bounded(Generator, monkeypatch):
     generator = make(None).fit(X, y)
     original = generator._sample_class
 
-    def spy(c, n, source):
+    def spy(c, n, noise):
         sizes.append(n)
-        return original(c, n, source)
+        return original(c, n, noise)
 
     monkeypatch.setattr(generator, "_sample_class", spy)
     S, _ = generator.sample(10_000)

@@ -30,9 +30,9 @@ def gradient_plan(n_components=2, n_projections=5, batch_size=4, **changes):
     )
 
 
-def sensitivity(plan, directions, floors):
+def sensitivity(plan, directions, min_sizes):
     """What the query of a step states."""
-    query = _sliced_gradient.SlicedGradient(plan, directions, None, floors)
+    query = _sliced_gradient.SlicedGradient(plan, directions, None, min_sizes)
     return query.sensitivity(plan.moments.neighboring)
 
 
@@ -41,7 +41,7 @@ def unit_directions(rng, k, n_projections, squeeze=1.0):
     return directions / np.linalg.norm(directions, axis=0)
 
 
-def gradient_query(V, codes, points, directions, floors):
+def gradient_query(V, codes, points, directions, min_sizes):
     """What a step releases, without noise, from records about their class means."""
     V = _exact.encode_rows(V, 1.0) / _exact.UNIT
     quantiles = np.array(
@@ -49,10 +49,10 @@ def gradient_query(V, codes, points, directions, floors):
             _sliced_gradient.slot_means(
                 V[codes == c], directions, points.shape[1], floor
             )
-            for c, floor in enumerate(floors)
+            for c, floor in enumerate(min_sizes)
         ]
     )
-    weights = floors / floors.sum()
+    weights = min_sizes / min_sizes.sum()
     return _sliced_gradient.private_gradient(points, quantiles, directions, weights)
 
 
@@ -63,8 +63,8 @@ def test_gradient_is_that_of_the_sliced_distance(n_records):
     directions = unit_directions(rng, 3, 7)
     points, V = rng.normal(size=(1, 6, 3)), 0.3 * rng.normal(size=(n_records, 3))
     V /= np.maximum(1, np.linalg.norm(V, axis=1, keepdims=True))
-    codes, floors = np.zeros(n_records, dtype=int), np.array([1])
-    private = gradient_query(V, codes, points, directions, floors)[0]
+    codes, min_sizes = np.zeros(n_records, dtype=int), np.array([1])
+    private = gradient_query(V, codes, points, directions, min_sizes)[0]
     gradient = 2 / (6 * 7) * points[0] @ directions @ directions.T - private
     expected = sliced_wasserstein(points[0], V, directions)[1]
     # records are rounded to 2**-15, towards zero
@@ -131,7 +131,7 @@ def neighbours(rng, kind, n_classes):
         points[:, 0] += 10 * worst
     counts = np.bincount(codes, minlength=n_classes)
     slack = rng.choice([-3, -1, 0, 0, 0, 1, 50], size=n_classes)
-    floors = np.maximum(1, counts + slack)
+    min_sizes = np.maximum(1, counts + slack)
     other_V, other_codes = V.copy(), codes.copy()
     i = rng.integers(n)
     V[i] = rng.choice([-worst, worst, rng.normal(size=k)])
@@ -141,7 +141,7 @@ def neighbours(rng, kind, n_classes):
         other_V[i] = rng.choice([-worst, worst, -V[i], V[i], np.zeros(k)])
         if kind == "switch":
             other_codes[i] = (codes[i] + 1) % n_classes
-    return (V, codes), (other_V, other_codes), points, directions, floors
+    return (V, codes), (other_V, other_codes), points, directions, min_sizes
 
 
 @pytest.mark.parametrize(
@@ -152,17 +152,17 @@ def test_sensitivity_of_gradients(kind, n_classes):
     relation = "add_remove" if kind == "remove" else "replace_one"
     largest = 0.0
     for _ in range(600):
-        first, second, points, directions, floors = neighbours(rng, kind, n_classes)
+        first, second, points, directions, min_sizes = neighbours(rng, kind, n_classes)
         plan = gradient_plan(
             *directions.shape,
             points.shape[1],
             n_classes=n_classes,
             neighboring=relation,
         )
-        bound = sensitivity(plan, directions, floors)
+        bound = sensitivity(plan, directions, min_sizes)
         change = np.linalg.norm(
-            gradient_query(*first, points, directions, floors)
-            - gradient_query(*second, points, directions, floors)
+            gradient_query(*first, points, directions, min_sizes)
+            - gradient_query(*second, points, directions, min_sizes)
         )
         largest = max(largest, change / bound)
     # with several classes the bound is for a record that changes its class
@@ -176,11 +176,11 @@ def test_sensitivity_is_met_and_kept_by_large_tables():
     V = np.tile(-2 * worst, (50_000, 1))
     other = V.copy()
     other[0] *= -1
-    codes, floors = np.zeros(len(V), dtype=int), np.array([len(V)])
+    codes, min_sizes = np.zeros(len(V), dtype=int), np.array([len(V)])
     points = np.zeros((1, 1, 40))
     change = np.linalg.norm(
-        gradient_query(V, codes, points, directions, floors)
-        - gradient_query(other, codes, points, directions, floors)
+        gradient_query(V, codes, points, directions, min_sizes)
+        - gradient_query(other, codes, points, directions, min_sizes)
     )
     plan = gradient_plan(40, 60, 1, n_classes=1)
     bound = sensitivity(plan, directions, np.array([len(V)]))

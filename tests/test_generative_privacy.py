@@ -119,9 +119,11 @@ def test_sensitivity_of_tables(relation, one_way):
     bound = math.sqrt((2 if relation == "replace_one" else 1) * n_blocks)
     query = (_tables.OneWayTables if one_way else _tables.TransportTables)(plan)
     assert query.sensitivity(relation) == bound
-    laws = rng.dirichlet(np.ones(4), size=(2, 3, 3)).reshape(2, 3, -1)
-    laws = _tables._project_blocks(20 * laws[..., : plan.n_levels], plan)
-    state = (laws, rng.normal(size=(2, 3)), 0.01)
+    distributions = rng.dirichlet(np.ones(4), size=(2, 3, 3)).reshape(2, 3, -1)
+    distributions = _tables._project_blocks(
+        20 * distributions[..., : plan.n_levels], plan
+    )
+    state = (distributions, rng.normal(size=(2, 3)), 0.01)
 
     def rows(D):
         return Rows(len(D[0]), levels=D[0].astype(np.int16), codes=D[1])
@@ -254,9 +256,9 @@ def test_audit_of_the_first_release(relation):
 
     def bound(factor):
         mechanism = GaussianMechanism(query.sensitivity(relation) * factor, 1.0, 3)
-        source = noise_source(0)
+        noise = noise_source(0)
         outputs = [
-            [np.vdot(mechanism.release(q, source), direction) for _ in range(600)]
+            [np.vdot(mechanism.release(q, noise), direction) for _ in range(600)]
             for q in exact
         ]
         return gaussian_audit(*outputs)
@@ -273,8 +275,8 @@ def test_audit_of_the_symmetric_release():
     back = _exact.unstretch_triangle(exact[1], 2)
     np.testing.assert_allclose(back, np.outer(v, v), rtol=1e-12)
     mechanism = GaussianMechanism(distance, 1.0, 3)
-    source = noise_source(1)
-    noisy = np.array([mechanism.release(exact[0], source) for _ in range(4000)])
+    noise = noise_source(1)
+    noisy = np.array([mechanism.release(exact[0], noise) for _ in range(4000)])
     released = _exact.unstretch_triangle(noisy, 2)
     scale = mechanism.scale
     np.testing.assert_array_equal(released[:, 0, 1], released[:, 1, 0])
@@ -401,9 +403,9 @@ def test_network_releases_the_chosen_components_only(monkeypatch):
     released, pulled = [], []
     release, backward = GaussianMechanism.release, Network.backward
 
-    def record_release(self, value, source):
+    def record_release(self, value, noise):
         released.append(value.shape)
-        return release(self, value, source)
+        return release(self, value, noise)
 
     def record_backward(self, outputs, gradient):
         pulled.append(gradient)

@@ -315,17 +315,17 @@ def test_errors():
 
 
 def test_levels_there_and_back():
-    source = noise_source(0)
+    noise = noise_source(0)
     column = LevelColumn.of("a", 0, Column("category", categories=("x", 3)))
     cells = TableReader.of(np.array([["x"], [3.0], ["3"], ["z"], [None]], dtype=object))
     levels = column.encode(cells.cells(0))
     assert levels.tolist() == [0, 1, 1, 2, 3]
-    assert column.decode(levels, source).tolist() == ["x", 3, 3, "other", None]
+    assert column.decode(levels, noise).tolist() == ["x", 3, 3, "other", None]
     whole = LevelColumn.of("a", 0, Column("number", range=(0, 5), integer=True))
     cells = TableReader.of(np.array([[-3.0], [0], [2.9], [5], [99], [np.nan]]))
     levels = whole.encode(cells.cells(0))
     assert levels.tolist() == [0, 0, 2, 5, 5, 6]
-    np.testing.assert_array_equal(whole.decode(levels, source), [0, 0, 2, 5, 5, np.nan])
+    np.testing.assert_array_equal(whole.decode(levels, noise), [0, 0, 2, 5, 5, np.nan])
     declared = Column("number", range=(0, 5), integer=True, missing=False)
     never = LevelColumn.of("a", 0, declared)
     assert never.n_levels == 6 and never.encode(cells.cells(0))[-1] == 0
@@ -370,7 +370,7 @@ def test_round_edges():
     assert _levels.roundest(-3.0, 2.0) == 0.0 and _levels.roundest(-300, -120) == -200
 
 
-# --- the law --------------------------------------------------------------------------
+# --- the distribution -----------------------------------------------------------------
 
 
 def test_spanning_tree_against_networkx_free_oracle():
@@ -414,7 +414,7 @@ def test_shrinkage_takes_out_noise():
 
 
 def small_tree(rng, C=2, A=4, m=3):
-    """A consistent law on a path of columns, by brute force over all records."""
+    """A consistent distribution on a path of columns, by brute force."""
     joint = rng.dirichlet(np.ones(m**A), size=C).reshape(C, *[m] * A)
     letters = "abcdef"[:A]
     one = [np.einsum(f"z{letters}->z{letters[a]}", joint) for a in range(A)]
@@ -432,7 +432,7 @@ def test_samples_and_evidence_against_enumeration():
     rng = np.random.default_rng(0)
     tree = small_tree(rng)
     p = tree.tables
-    law = np.array(
+    distribution = np.array(
         [
             np.einsum(
                 "ab,bc,cd->abcd",
@@ -443,41 +443,43 @@ def test_samples_and_evidence_against_enumeration():
             for c in (0, 1)
         ]
     )
-    source = noise_source(0)
+    noise = noise_source(0)
     n = 200_000
-    codes = _raw.draw_classes(tree, {}, n, source)
+    codes = _raw.draw_classes(tree, {}, n, noise)
     np.testing.assert_allclose(np.bincount(codes) / n, [0.6, 0.4], atol=1e-4)
-    drawn = _trees.sample_tree(tree, codes, {}, source)
+    drawn = _trees.sample_tree(tree, codes, {}, noise)
     cells = np.ravel_multi_index((codes, *drawn.T), (2, 3, 3, 3, 3))
     seen = np.bincount(cells, minlength=162).reshape(2, 3, 3, 3, 3) / n
     np.testing.assert_allclose(
-        seen, law * np.array([0.6, 0.4]).reshape(2, 1, 1, 1, 1), atol=4e-3
+        seen, distribution * np.array([0.6, 0.4]).reshape(2, 1, 1, 1, 1), atol=4e-3
     )
     # given the first and the third column
     weights = _trees.evidence_weights(tree, {0: 1, 2: 2})
-    np.testing.assert_allclose(weights, [60, 40] * law[:, 1, :, 2].sum(axis=(1, 2)))
+    np.testing.assert_allclose(
+        weights, [60, 40] * distribution[:, 1, :, 2].sum(axis=(1, 2))
+    )
     levels = {0: np.full(n, 1), 2: np.full(n, 2)}
-    codes = _raw.draw_classes(tree, levels, n, source)
+    codes = _raw.draw_classes(tree, levels, n, noise)
     np.testing.assert_allclose(
         np.bincount(codes) / n, weights / weights.sum(), atol=1e-4
     )
-    drawn = _trees.sample_tree(tree, codes, levels, source)
+    drawn = _trees.sample_tree(tree, codes, levels, noise)
     assert (drawn[:, 0] == 1).all() and (drawn[:, 2] == 2).all()
     for c in (0, 1):
-        wanted = law[c, 1, :, 2] / law[c, 1, :, 2].sum()
+        wanted = distribution[c, 1, :, 2] / distribution[c, 1, :, 2].sum()
         of_class = drawn[codes == c]
         seen = np.bincount(3 * of_class[:, 1] + of_class[:, 3], minlength=9)
         np.testing.assert_allclose(seen / seen.sum(), wanted.ravel(), atol=6e-3)
 
 
 def test_even_draws():
-    source = noise_source(0)
-    laws = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    noise = noise_source(0)
+    distributions = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
     groups = np.array([0] * 1000 + [1] * 10)
-    drawn = _trees.draw_evenly(laws, groups, source)
+    drawn = _trees.draw_evenly(distributions, groups, noise)
     counts = np.bincount(drawn[:1000], minlength=3)
     assert np.abs(counts - [500, 250, 250]).max() <= 1 and (drawn[1000:] == 1).all()
-    assert len(_trees.draw_evenly(laws, groups[:0], source)) == 0
+    assert len(_trees.draw_evenly(distributions, groups[:0], noise)) == 0
 
 
 # --- the wall -------------------------------------------------------------------------
@@ -644,9 +646,9 @@ def test_audit_of_a_whole_fit():
                 quality=False,
                 random_state=seed + 1000 * (D is X),
             ).fit(D, labels)
-            law = fit._tree.levels
+            distribution = fit._tree.levels
             shares = fit.class_weights_
-            seen.append(shares[0] + law[0][0, 0] + law[1][0, 0])
+            seen.append(shares[0] + distribution[0][0, 0] + distribution[1][0, 0])
         outputs.append(seen)
     mu = fit.privacy_.events[0].mu
     assert 0 < gaussian_audit(*outputs) <= mu

@@ -525,8 +525,8 @@ def repair_law_school(epsilon, seed, n_bins=36, refinement=3):
     grid = output_grid(bounds, n_bins, refinement)
     result = fair_barycenter(grid, refine_pmfs(pmfs, refinement), weights, 0.0)
     scores, codes, bins = scores[n_train:], codes[n_train:], bins[n_train:]
-    source = centre_indices(n_bins, refinement)[bins]
-    repaired = grid[result.transport(codes, source, 1 - rng.random(len(codes)))]
+    noise = centre_indices(n_bins, refinement)[bins]
+    repaired = grid[result.transport(codes, noise, 1 - rng.random(len(codes)))]
     mse = 1e4 * np.mean((repaired - scores) ** 2)
     return mse, ks_parity_difference(scores, repaired, sensitive_features=codes)
 

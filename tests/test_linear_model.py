@@ -296,12 +296,12 @@ def test_several_groups_and_classes():
 def test_less_noise_than_the_papers_calibration():
     """12 times less with public group sizes, 7 times with private ones."""
     n = 30_000
-    floors = np.full((1, 2), n // 2)
+    min_sizes = np.full((1, 2), n // 2)
     kwargs = {
         "row_norm": 1.0,
         "fairness_weight": 0.75,
         "n_records": n,
-        "floors": floors,
+        "min_sizes": min_sizes,
     }
     # (1 - alpha) 2 C / n + alpha 16 M L / min n_a with M = L = C = 1; here L = 1 / 4.
     paper = 0.25 * 2 / n + 0.75 * 16 / (n / 2)

@@ -385,14 +385,14 @@ def test_the_forms_agree_for_equal_groups():
     assert_allclose(groups.slopes(outputs, 0.0, 1.0, True)[0], forms[0][0])
 
 
-def fair_gradient(n, form, n_outputs=1, n_groups=2, alpha=0.7, floors=None, k=None):
+def fair_gradient(n, form, n_outputs=1, n_groups=2, alpha=0.7, min_sizes=None, k=None):
     shape = (1, n_groups)
-    floors = np.ones(shape, dtype=np.int64) if floors is None else floors
+    min_sizes = np.ones(shape, dtype=np.int64) if min_sizes is None else min_sizes
     directions = None
     if k:
         normals = np.random.default_rng(0).normal(size=(n_outputs, k))
         directions = projection_directions(normals)
-    penalty = GroupPenalty(shape, form, floors, float(n), directions)
+    penalty = GroupPenalty(shape, form, min_sizes, float(n), directions)
     classes = np.ones(max(2, n_outputs))
     shape = geometry(3, n_outputs)
     return FairGradient(shape, float(n), classes, None, alpha, penalty)

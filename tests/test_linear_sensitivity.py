@@ -198,7 +198,7 @@ def fair_loss(
     *,
     alpha,
     n_records,
-    floors,
+    min_sizes,
     odds=False,
     exact=True,
     directions=None,
@@ -209,7 +209,7 @@ def fair_loss(
     n_classes = 2 if directions is None else len(directions)
     targets = y.astype(float) if directions is None else np.eye(n_classes)[y]
     cells = y if odds else np.zeros(len(y), dtype=np.int64)
-    penalty = WassersteinPenalty(groups, cells, floors, directions)
+    penalty = WassersteinPenalty(groups, cells, min_sizes, directions)
     return FairLogisticLoss(design, targets, 1 / n_records, alpha, penalty)
 
 
@@ -222,7 +222,7 @@ def test_gradient_is_the_derivative_of_the_objective(odds, n_classes, alpha):
     groups = rng.integers(0, 3, size=40)
     shape = (n_classes if odds else 1, 3)
     cell = (y if odds else 0 * y) * 3 + groups
-    floors = np.bincount(cell, minlength=math.prod(shape)).reshape(shape) + 2
+    min_sizes = np.bincount(cell, minlength=math.prod(shape)).reshape(shape) + 2
     directions = None
     if n_classes > 2:
         directions = unit_range_directions(rng.normal(size=(n_classes, 4)))
@@ -232,7 +232,7 @@ def test_gradient_is_the_derivative_of_the_objective(odds, n_classes, alpha):
         groups,
         alpha=alpha,
         n_records=40,
-        floors=floors,
+        min_sizes=min_sizes,
         odds=odds,
         exact=False,
         directions=directions,
@@ -253,32 +253,32 @@ def test_gradient_is_the_derivative_of_the_objective(odds, n_classes, alpha):
         groups,
         alpha=alpha,
         n_records=40,
-        floors=floors,
+        min_sizes=min_sizes,
         odds=odds,
         directions=directions,
     )
     assert_allclose(rounded.gradient(start), loss.gradient(start), atol=1e-5)
 
 
-def brute_force_penalty(u, groups, floors):
+def brute_force_penalty(u, groups, min_sizes):
     """Mean squared W2 over pairs of padded groups, by quantiles on a fine grid."""
     samples = []
-    for a, floor in enumerate(floors):
+    for a, floor in enumerate(min_sizes):
         own = u[groups == a]
         samples.append(np.r_[own, np.full(max(0, floor - len(own)), 0.5)])
     levels = (np.arange(5040) + 0.5) / 5040
     quantiles = [np.quantile(s, levels, method="inverted_cdf") for s in samples]
-    pairs = [(a, b) for a in range(len(floors)) for b in range(a)]
+    pairs = [(a, b) for a in range(len(min_sizes)) for b in range(a)]
     return np.mean([np.mean((quantiles[a] - quantiles[b]) ** 2) for a, b in pairs])
 
 
 def test_small_groups_are_filled_with_dummies_at_the_midpoint():
     rng = np.random.default_rng(1)
     u, groups = rng.uniform(size=12), np.r_[np.zeros(7), np.ones(5)].astype(int)
-    floors = np.array([[7, 9, 4]])  # the third group is empty
-    penalty = WassersteinPenalty(groups, 0 * groups, floors)
+    min_sizes = np.array([[7, 9, 4]])  # the third group is empty
+    penalty = WassersteinPenalty(groups, 0 * groups, min_sizes)
     value, slopes = penalty.slopes(u, 0.0, 1.0, exact=False)
-    assert_allclose(value, brute_force_penalty(u, groups, floors[0]), rtol=1e-9)
+    assert_allclose(value, brute_force_penalty(u, groups, min_sizes[0]), rtol=1e-9)
     step = 1e-6
     for i in range(12):
         moved = [u + step * s * (np.arange(12) == i) for s in (1, -1)]
@@ -296,7 +296,7 @@ def test_row_order_does_not_matter(alpha):
     )
     X[:2000] = X[0]  # ties
     order = rng.permutation(5000)
-    kwargs = {"alpha": alpha, "n_records": 5000, "floors": np.array([[2000, 3000]])}
+    kwargs = {"alpha": alpha, "n_records": 5000, "min_sizes": np.array([[2000, 3000]])}
     for w in (np.zeros(7), rng.normal(size=7)):
         straight = fair_loss(X, y, groups, **kwargs).gradient(w)
         permuted = fair_loss(X[order], y[order], groups[order], **kwargs).gradient(w)
@@ -359,9 +359,9 @@ def test_gradients_of_neighbours_are_close(relation, n_classes, odds):
         if relation == "replace_one_in_group":
             cell = (y if odds else 0 * y) * n_groups + groups
             counts = np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
-            floors = np.maximum(counts, 1)
+            min_sizes = np.maximum(counts, 1)
         else:
-            floors = rng.integers(1, 8, size=shape)
+            min_sizes = rng.integers(1, 8, size=shape)
         directions = None
         if n_classes > 2:
             directions = unit_range_directions(rng.normal(size=(n_classes, 3)))
@@ -372,7 +372,7 @@ def test_gradients_of_neighbours_are_close(relation, n_classes, odds):
         kwargs = {
             "alpha": alpha,
             "n_records": n_records,
-            "floors": floors,
+            "min_sizes": min_sizes,
             "odds": odds,
             "directions": directions,
         }
@@ -383,7 +383,7 @@ def test_gradients_of_neighbours_are_close(relation, n_classes, odds):
             row_norm=scaling(d).row_norm,
             fairness_weight=alpha,
             n_records=n_records,
-            floors=floors,
+            min_sizes=min_sizes,
             neighboring=relation,
             n_outputs=1 if n_classes == 2 else n_classes,
         )
@@ -418,7 +418,7 @@ def test_loss_bound_is_reached(n_classes):
     kwargs = {
         "alpha": 0.0,
         "n_records": n,
-        "floors": np.ones((1, 2)),
+        "min_sizes": np.ones((1, 2)),
         "directions": directions,
         "data_norm": 1.0,
     }
@@ -430,36 +430,36 @@ def test_loss_bound_is_reached(n_classes):
         row_norm=math.sqrt(2),
         fairness_weight=0.0,
         n_records=n,
-        floors=np.ones((1, 2)),
+        min_sizes=np.ones((1, 2)),
         neighboring="replace_one",
         n_outputs=1 if n_classes == 2 else 3,
     )
     assert 0.95 * bound <= change <= bound
 
 
-def penalty_gradient(u, a, groups, floors):
+def penalty_gradient(u, a, groups, min_sizes):
     """Gradient of the penalty for any outputs u and any output gradients a."""
-    penalty = WassersteinPenalty(groups, 0 * groups, floors)
+    penalty = WassersteinPenalty(groups, 0 * groups, min_sizes)
     _, slopes = penalty.slopes(u, 0.0, 1.0, exact=True)
     return slopes @ a
 
 
 @pytest.mark.parametrize(
-    "relation, sizes, floors, reached",
+    "relation, sizes, min_sizes, reached",
     [
         ("replace_one_in_group", (5, 8), (5, 8), 0.999),  # Theorem 2 is tight
         ("replace_one", (6, 5), (5, 6), 0.75),
-        ("replace_one", (4, 3), (7, 5), 0.45),  # both below their floors
+        ("replace_one", (4, 3), (7, 5), 0.45),  # both below their min_sizes
         ("add_remove", (6, 5), (5, 5), 0.83),  # B / 6, as Theorem 3 says
         ("add_remove", (3, 5), (5, 5), 0.7),
         ("add_remove", (1, 4), (1, 4), 0.7),  # a group of one record
     ],
 )
-def test_penalty_bound_is_reached_and_never_passed(relation, sizes, floors, reached):
+def test_penalty_bound_is_reached_and_never_passed(relation, sizes, min_sizes, reached):
     """Theorems 2 and 3 on vertices: outputs 0, 1/2, 1 and gradients of length L."""
     rng = np.random.default_rng(4)
-    L, floors = 1.0, np.array([floors])
-    bound = 4 * L / floors.ravel()  # B / m_a with B = 4 D L
+    L, min_sizes = 1.0, np.array([min_sizes])
+    bound = 4 * L / min_sizes.ravel()  # B / m_a with B = 4 D L
     bound = bound.sum() if relation == "replace_one" else bound.max()
     groups = np.repeat([0, 1], sizes)
     n, largest = len(groups), 0.0
@@ -469,16 +469,16 @@ def test_penalty_bound_is_reached_and_never_passed(relation, sizes, floors, reac
         a = np.where(rng.uniform(size=n) < 0.8, 1.0, -1.0) * (1 - 2 * groups)
         a = L * a if rng.uniform() < 0.8 else L * rng.choice([-1.0, 1.0], n)
         i = rng.integers(n)
-        before = penalty_gradient(u, a, groups, floors)
+        before = penalty_gradient(u, a, groups, min_sizes)
         if relation == "add_remove":
             keep = np.arange(n) != i
-            after = penalty_gradient(u[keep], a[keep], groups[keep], floors)
+            after = penalty_gradient(u[keep], a[keep], groups[keep], min_sizes)
         else:
             v, b, other = u.copy(), a.copy(), groups.copy()
             v[i], b[i] = rng.choice([0.0, 1.0]), L * rng.choice([-1.0, 1.0])
             if relation == "replace_one":
                 other[i] = 1 - groups[i]
-            after = penalty_gradient(v, b, other, floors)
+            after = penalty_gradient(v, b, other, min_sizes)
         largest = max(largest, abs(before - after))
     assert largest <= bound * (1 + ROUNDING)
     assert largest >= reached * bound
@@ -500,17 +500,17 @@ def test_logistic_penalty_stays_below_its_bound():
             w[0], s[0] = own, -own * (1 - own) * R
             v, t = u.copy(), slope.copy()
             v[0], t[0] = own, own * (1 - own) * R
-            floors = np.array([[n, n]])
+            min_sizes = np.array([[n, n]])
             change = abs(
-                penalty_gradient(w, s, groups, floors)
-                - penalty_gradient(v, t, groups, floors)
+                penalty_gradient(w, s, groups, min_sizes)
+                - penalty_gradient(v, t, groups, min_sizes)
             )
             best = max(best, change * n)
     bound = n * gradient_sensitivity(
         row_norm=R,
         fairness_weight=1.0,
         n_records=n,
-        floors=floors,
+        min_sizes=min_sizes,
         neighboring="replace_one_in_group",
     )
     assert bound == pytest.approx(R, rel=2 * ROUNDING)
@@ -528,24 +528,23 @@ def test_release_of_a_gradient_has_the_claimed_mu():
     """Black box: real gradients, real noise, the worst pair of tables."""
     n, mu = 6, 1.0
     (X, y), (other, other_y), w = worst_loss_pair(n)
-    groups, floors = np.zeros(n, dtype=int), np.ones((1, 2))
-    kwargs = {"alpha": 0.0, "n_records": n, "floors": floors, "data_norm": 1.0}
+    groups, min_sizes = np.zeros(n, dtype=int), np.ones((1, 2))
+    kwargs = {"alpha": 0.0, "n_records": n, "min_sizes": min_sizes, "data_norm": 1.0}
     sensitivity = gradient_sensitivity(
         row_norm=math.sqrt(2),
         fairness_weight=0.0,
         n_records=n,
-        floors=floors,
+        min_sizes=min_sizes,
         neighboring="replace_one",
     )
-    mechanism, source = GaussianMechanism(sensitivity, mu, 3), noise_source(0)
+    mechanism, noise = GaussianMechanism(sensitivity, mu, 3), noise_source(0)
     gradients = [
         fair_loss(*table, groups, **kwargs).gradient(w)
         for table in ((X, y), (other, other_y))
     ]
     direction = gradients[1] - gradients[0]
     outputs = [
-        [mechanism.release(g, source) @ direction for _ in range(600)]
-        for g in gradients
+        [mechanism.release(g, noise) @ direction for _ in range(600)] for g in gradients
     ]
     audited = gaussian_audit(*outputs)
     assert 0.6 * mu < audited <= mu

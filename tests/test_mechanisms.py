@@ -44,9 +44,9 @@ def ideal_normal_quantile(probability):
 
 
 def test_operating_system_entropy_is_the_default():
-    source = noise_source()
-    assert source.is_secure
-    draws = source.uint64(4096)
+    noise = noise_source()
+    assert noise.is_secure
+    draws = noise.uint64(4096)
     assert np.unique(draws).size == 4096
     bits = np.unpackbits(draws.view(np.uint8))
     # 262144 fair coins: eight standard deviations.
@@ -79,23 +79,23 @@ def test_consecutive_fits_from_one_generator_differ(generator):
 
 
 def test_a_source_passes_through_and_anything_else_is_refused():
-    source = noise_source(0)
-    assert noise_source(source) is source
+    noise = noise_source(0)
+    assert noise_source(noise) is noise
     with pytest.raises(ValueError, match="random_state must be .* got str"):
         noise_source("seed")
 
 
 @pytest.mark.parametrize("size", [5, (5,), (2, 3), (0,), 0])
 def test_shapes(size):
-    source = noise_source(0)
+    noise = noise_source(0)
     shape = np.empty(size).shape
     for draw in (
-        source.uint64(size),
-        source.uniform(size),
-        source.bernoulli(size, 0.5),
-        source.bernoulli(size, 1.0),
-        source.standard_normal(size),
-        source.integers(0, 3, size),
+        noise.uint64(size),
+        noise.uniform(size),
+        noise.bernoulli(size, 0.5),
+        noise.bernoulli(size, 1.0),
+        noise.standard_normal(size),
+        noise.integers(0, 3, size),
     ):
         assert draw.shape == shape
 
@@ -138,9 +138,9 @@ def test_integers_reject_instead_of_wrapping():
 
 
 def test_choice_is_uniform_over_ordered_selections():
-    source = noise_source(0)
+    noise = noise_source(0)
     n_runs = 12_000
-    drawn = np.array([source.choice(4, 2) for _ in range(n_runs)])
+    drawn = np.array([noise.choice(4, 2) for _ in range(n_runs)])
     counts = np.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16).reshape(4, 4)
     assert np.all(np.diag(counts) == 0)
     assert stats.chisquare(counts[~np.eye(4, dtype=bool)]).pvalue > REJECT
@@ -148,9 +148,9 @@ def test_choice_is_uniform_over_ordered_selections():
 
 @pytest.mark.parametrize(("n", "k"), [(4, 2), (5, 2), (4, 3), (3, 3)])
 def test_all_ordered_selections_are_equally_likely(n, k):
-    source = noise_source(1)
+    noise = noise_source(1)
     n_runs = 6_000
-    seen = Counter(tuple(source.choice(n, k).tolist()) for _ in range(n_runs))
+    seen = Counter(tuple(noise.choice(n, k).tolist()) for _ in range(n_runs))
     possible = list(permutations(range(n), k))
     assert set(seen) <= set(possible)
     assert stats.chisquare([seen[one] for one in possible]).pvalue > REJECT
@@ -163,16 +163,16 @@ def test_a_small_choice_from_many_takes_few_words():
         words.append(size)
         return np.random.PCG64DXSM(len(words)).random_raw(size)
 
-    source = NoiseSource(counted, is_secure=False)
-    chosen = source.choice(10**9, 256)
+    noise = NoiseSource(counted, is_secure=False)
+    chosen = noise.choice(10**9, 256)
     assert len(set(chosen.tolist())) == 256 and chosen.max() < 10**9
     assert sum(words) < 300
 
 
 def test_a_repeated_index_is_drawn_anew():
     cell = 2**64 // 10
-    source = scripted_source([3 * cell, 3 * cell, 7 * cell, 7 * cell, 0])
-    assert source.choice(10, 3).tolist() == [3, 7, 0]
+    noise = scripted_source([3 * cell, 3 * cell, 7 * cell, 7 * cell, 0])
+    assert noise.choice(10, 3).tolist() == [3, 7, 0]
 
 
 def test_choice_redraws_ties_and_checks_k():
@@ -468,11 +468,11 @@ def test_discrete_laplace_decides_ties_with_more_bits(scale, k, sign):
         ([first, second + 1], k - 1),
         ([first + 1], k - 1),
     ]:
-        source = scripted_source([words[0] + (sign << 63), *words[1:]])
-        released = mechanism.release(np.array([100]), source)
+        noise = scripted_source([words[0] + (sign << 63), *words[1:]])
+        released = mechanism.release(np.array([100]), noise)
         assert released.tolist() == [100 - magnitude if sign else 100 + magnitude]
         with pytest.raises(IndexError):
-            source.uint64(1)  # no word is left
+            noise.uint64(1)  # no word is left
 
 
 @pytest.mark.parametrize(
@@ -491,10 +491,10 @@ def test_a_wrong_logarithm_changes_no_draw(wrong, monkeypatch):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_discrete_laplace_takes_one_word_for_each_count(scale):
-    source = noise_source(3)
-    laplace_of_scale(scale).release(np.zeros((40, 50), dtype=np.int64), source)
-    assert source.uint64(1) == noise_source(3).uint64(2001)[-1]
-    assert laplace_of_scale(scale).release(np.zeros(0, dtype=int), source).size == 0
+    noise = noise_source(3)
+    laplace_of_scale(scale).release(np.zeros((40, 50), dtype=np.int64), noise)
+    assert noise.uint64(1) == noise_source(3).uint64(2001)[-1]
+    assert laplace_of_scale(scale).release(np.zeros(0, dtype=int), noise).size == 0
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -502,9 +502,9 @@ def test_discrete_laplace_agrees_with_scipy(scale):
     n = 100_000
     mechanism = laplace_of_scale(scale)
     noise = mechanism.release(np.zeros(n, dtype=np.int64), noise_source(4))
-    law = stats.dlaplace(1 / scale)
-    edges = np.unique(law.ppf(np.linspace(0, 1, 42)[1:-1]))
-    expected = n * np.diff(law.cdf(edges), prepend=0.0, append=1.0)
+    distribution = stats.dlaplace(1 / scale)
+    edges = np.unique(distribution.ppf(np.linspace(0, 1, 42)[1:-1]))
+    expected = n * np.diff(distribution.cdf(edges), prepend=0.0, append=1.0)
     observed = np.bincount(np.searchsorted(edges, noise), minlength=edges.size + 1)
     assert stats.chisquare(observed, expected).pvalue > REJECT
 
@@ -518,8 +518,10 @@ def test_digits_of_the_magnitude_are_independent_and_geometric():
     low, high = geometric & 1023, geometric >> 10
     table = np.histogram2d(low, np.minimum(high, 3), bins=[16, 4])[0]
     assert stats.chi2_contingency(table).pvalue > REJECT
-    law = stats.geom(-math.expm1(-1 / scale), loc=-1)
-    expected = np.diff(law.cdf(np.arange(-1, 1024, 64))) / law.cdf(1023)
+    distribution = stats.geom(-math.expm1(-1 / scale), loc=-1)
+    expected = np.diff(distribution.cdf(np.arange(-1, 1024, 64))) / distribution.cdf(
+        1023
+    )
     observed = np.bincount(low >> 6, minlength=16)
     assert stats.chisquare(observed, low.size * expected).pvalue > REJECT
 
@@ -587,10 +589,10 @@ def test_discrete_laplace_refuses_real_counts():
 def gaussian_runs(distance, n_runs=600):
     """Project `n_runs` releases on two data sets at the given distance, mu = 1."""
     mechanism = GaussianMechanism(math.sqrt(2), 1.0, 4)
-    source = noise_source(0)
+    noise = noise_source(0)
     direction = np.array([1.0, -1.0, 0.0, 0.0]) / math.sqrt(2)
     return [
-        [mechanism.release(query, source) @ direction for _ in range(n_runs)]
+        [mechanism.release(query, noise) @ direction for _ in range(n_runs)]
         for query in (np.full(4, 10.0), 10.0 + distance * direction)
     ]
 
@@ -598,9 +600,9 @@ def gaussian_runs(distance, n_runs=600):
 def laplace_runs(distance, n_runs=4000):
     """Independent releases of one count, sensitivity 2, epsilon = 1."""
     mechanism = DiscreteLaplaceMechanism(2, 1.0)
-    source = noise_source(0)
+    noise = noise_source(0)
     return [
-        mechanism.release(np.full(n_runs, count), source)
+        mechanism.release(np.full(n_runs, count), noise)
         for count in (100, 100 + distance)
     ]
 
@@ -633,18 +635,18 @@ def test_audits_bound_a_known_truth_from_below():
     assert pure_audit(*shifted, delta=0.2) < pure_audit(*shifted)
 
 
-def _permute_and_flip_law(utilities, factor):
+def _permute_and_flip_distribution(utilities, factor):
     """Exact probabilities by going through all orders."""
     top = max(utilities)
     accept = [math.exp(factor * (u - top)) for u in utilities]
-    law = np.zeros(len(utilities))
+    distribution = np.zeros(len(utilities))
     orders = list(itertools.permutations(range(len(utilities))))
     for order in orders:
         left = 1.0
         for i in order:
-            law[i] += left * accept[i] / len(orders)
+            distribution[i] += left * accept[i] / len(orders)
             left *= 1 - accept[i]
-    return law
+    return distribution
 
 
 @pytest.mark.parametrize("monotonic", [False, True])
@@ -652,11 +654,11 @@ def test_permute_and_flip_has_its_law(monotonic):
     utilities, n = [0.0, 1.5, 2.0, -0.25], 6000
     mechanism = PermuteAndFlip(0.5, epsilon=0.7, monotonic=monotonic)
     factor = 0.7 / 0.5 / (1 if monotonic else 2)
-    source = noise_source(0)
+    noise = noise_source(0)
     counts = np.bincount(
-        [mechanism.release(utilities, source) for _ in range(n)], minlength=4
+        [mechanism.release(utilities, noise) for _ in range(n)], minlength=4
     )
-    expected = _permute_and_flip_law(utilities, factor)
+    expected = _permute_and_flip_distribution(utilities, factor)
     sd = np.sqrt(n * expected * (1 - expected))
     assert (np.abs(counts - n * expected) < 4.5 * sd).all()
 

@@ -132,7 +132,8 @@ def test_wasserstein_of_a_shift_is_the_shift():
     groups = np.repeat([0, 1], 50)
     found = wasserstein_parity_difference(y_pred, y_pred, sensitive_features=groups)
     assert found == pytest.approx(2.0, rel=1e-12)
-    # the first Wasserstein distance is smaller for another law, equal for a shift
+    # the first Wasserstein distance is smaller for another distribution, equal for a
+    # shift
     assert wasserstein_distance_nd(x[:, None], x[:, None] + 2) == pytest.approx(found)
 
 

@@ -60,7 +60,7 @@ from fairpriv_sklearn.model_selection._plan import (
 from fairpriv_sklearn.model_selection._repeat import (
     GEOMETRIC,
     POISSON,
-    RunLaw,
+    RunDistribution,
     calibrate_repeat,
     gaussian_base,
     law_for_coverage,
@@ -116,23 +116,23 @@ class Stub(ClassifierMixin, DPEstimator):
     _parameter_constraints = {**DPEstimator._parameter_constraints, **DELTA_CONSTRAINT}
 
     def fit(self, X, y):
-        source = noise_source(self.random_state)
+        noise = noise_source(self.random_state)
         if self.kind == "gaussian":
             mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=1)
             part = GaussianEvent(mu, 1)
             self.mechanism_ = GaussianMechanism(1.0, mu, 1)
-            value = self.mechanism_.release(np.clip(X[:, 0], 0, 1).sum(), source)
+            value = self.mechanism_.release(np.clip(X[:, 0], 0, 1).sum(), noise)
         else:
             self.mechanism_ = DiscreteLaplaceMechanism(1, self.epsilon)
             part = PureEvent(self.mechanism_.epsilon_spent)
             count = np.array([(X[:, 0] > 0.5).sum()])
-            value = self.mechanism_.release(count, source)
+            value = self.mechanism_.release(count, noise)
         guarantee = PrivacyGuarantee.from_events(
             [part],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="a noisy sum",
-            noise_is_secure=source.is_secure,
+            noise_is_secure=noise.is_secure,
         )
         self._reserve(guarantee)
         if self.verbose:
@@ -203,7 +203,7 @@ def test_geometric_price_is_dp_accountings(mu, orders):
         accountant = rdp.RdpAccountant(orders)
         event = dp_event.GaussianDpEvent(1 / mu)
         accountant.compose(dp_event.RepeatAndSelectDpEvent(event, mean, GEOMETRIC))
-        ours = repeat_epsilon(gaussian_base(mu), RunLaw(mean, GEOMETRIC), 1e-5)
+        ours = repeat_epsilon(gaussian_base(mu), RunDistribution(mean, GEOMETRIC), 1e-5)
         assert ours == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
 
 
@@ -217,7 +217,7 @@ def test_poisson_price_is_at_most_dp_accountings(mu, orders):
     event = dp_event.GaussianDpEvent(1 / mu)
     accountant.compose(dp_event.RepeatAndSelectDpEvent(event, 20.0, POISSON))
     theirs = accountant.get_epsilon(1e-5)
-    ours = repeat_epsilon(gaussian_base(mu), RunLaw(20.0, POISSON), 1e-5)
+    ours = repeat_epsilon(gaussian_base(mu), RunDistribution(20.0, POISSON), 1e-5)
     assert 0.6 * theirs < ours <= theirs
 
 
@@ -237,39 +237,45 @@ def test_pure_base_is_randomised_response():
 def test_a_pure_run_repeats_at_three_times_its_price():
     """Papernot and Steinke, Corollary 3: (2 + shape) epsilon, whatever the mean."""
     for mean in (2.0, 50.0, 1000.0):
-        price = repeat_epsilon(pure_base(0.5), RunLaw(mean, GEOMETRIC), 1e-6)
+        price = repeat_epsilon(pure_base(0.5), RunDistribution(mean, GEOMETRIC), 1e-6)
         assert price <= 1.5 * (1 + 1e-5)
 
 
-@pytest.mark.parametrize("law", [RunLaw(7.0, GEOMETRIC), RunLaw(16.0, POISSON)])
+@pytest.mark.parametrize(
+    "distribution", [RunDistribution(7.0, GEOMETRIC), RunDistribution(16.0, POISSON)]
+)
 @pytest.mark.parametrize(
     "kind, base", [("gaussian", gaussian_base), ("pure", pure_base)]
 )
-def test_calibration_spends_the_budget_and_no_more(law, kind, base):
+def test_calibration_spends_the_budget_and_no_more(distribution, kind, base):
     for epsilon in (0.1, 1.0, 5.0):
-        size = calibrate_repeat(kind, epsilon, 1e-5, law)
-        assert repeat_epsilon(base(size), law, 1e-5) <= epsilon
-        assert repeat_epsilon(base(size * 1.001), law, 1e-5) > epsilon * (1 - 1e-4)
+        size = calibrate_repeat(kind, epsilon, 1e-5, distribution)
+        assert repeat_epsilon(base(size), distribution, 1e-5) <= epsilon
+        assert repeat_epsilon(base(size * 1.001), distribution, 1e-5) > epsilon * (
+            1 - 1e-4
+        )
 
 
 def test_no_price_where_rounding_would_cost_too_much():
-    assert calibrate_repeat("gaussian", 40.0, 1e-5, RunLaw(16.0, POISSON)) == 0.0
+    assert (
+        calibrate_repeat("gaussian", 40.0, 1e-5, RunDistribution(16.0, POISSON)) == 0.0
+    )
     with pytest.raises(ValueError, match="method='compose'"):
         plan(10, epsilon=700.0, method="repeat")
 
 
 @pytest.mark.parametrize(
-    "law, oracle",
+    "distribution, oracle",
     [
-        (RunLaw(6.0, GEOMETRIC), stats.geom(1 / 6)),
-        (RunLaw(15.0, POISSON), stats.poisson(15.0)),
+        (RunDistribution(6.0, GEOMETRIC), stats.geom(1 / 6)),
+        (RunDistribution(15.0, POISSON), stats.poisson(15.0)),
     ],
 )
-def test_law_of_the_number_of_runs(law, oracle):
-    source = noise_source(3)
-    drawn = np.array([law.draw(source) for _ in range(4000)])
-    assert drawn.max() <= law.largest
-    assert oracle.sf(law.largest) <= 1e-11
+def test_law_of_the_number_of_runs(distribution, oracle):
+    noise = noise_source(3)
+    drawn = np.array([distribution.draw(noise) for _ in range(4000)])
+    assert drawn.max() <= distribution.largest
+    assert oracle.sf(distribution.largest) <= 1e-11
     edges = np.unique(oracle.ppf([0.1, 0.3, 0.5, 0.7, 0.9]))
     place = np.searchsorted(edges, drawn)
     expected = np.diff([0.0, *oracle.cdf(edges), 1.0])
@@ -278,18 +284,23 @@ def test_law_of_the_number_of_runs(law, oracle):
 
 
 def test_one_run_in_the_mean_is_one_run():
-    law = law_for_coverage(GEOMETRIC, 0.1, 0.9)
-    assert law.mean == law.largest == law.draw(noise_source()) == 1
+    distribution = law_for_coverage(GEOMETRIC, 0.1, 0.9)
+    assert (
+        distribution.mean
+        == distribution.largest
+        == distribution.draw(noise_source())
+        == 1
+    )
 
 
 @pytest.mark.parametrize("shape", [GEOMETRIC, POISSON])
 @pytest.mark.parametrize("coverage, share", [(0.8, 0.1), (0.95, 0.04)])
 def test_coverage(shape, coverage, share):
-    law = law_for_coverage(shape, coverage, share)
-    source = noise_source(1)
-    missed = np.mean([(1 - share) ** law.draw(source) for _ in range(20_000)])
+    distribution = law_for_coverage(shape, coverage, share)
+    noise = noise_source(1)
+    missed = np.mean([(1 - share) ** distribution.draw(noise) for _ in range(20_000)])
     assert 1 - missed >= coverage - 0.01
-    if law.mean > 14.0:
+    if distribution.mean > 14.0:
         assert 1 - missed <= coverage + 0.01
 
 
@@ -699,9 +710,9 @@ def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
         pass
 
     share = share_of_composition("approximate", 1, 2.0, 1e-5, 0)
-    source = noise_source(0)
+    noise = noise_source(0)
     pipe = Pipeline([("a", logistic()), ("b", logistic())])
-    first = candidates.candidate(pipe, {}, share, source, {})
+    first = candidates.candidate(pipe, {}, share, noise, {})
     assert first["a"].epsilon == first["b"].epsilon
     # What Gaussian steps side by side compose to is exact, and less than their sum.
     assert 1.0 < first["a"].epsilon < 2.0
@@ -709,10 +720,10 @@ def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
     assert 0.999 * 2.0 <= compose_epsilon(both, 1e-5) <= 2.0
     assert candidates.expected_kind(pipe) == "approximate"
     nested = DP2DPClassifier(logistic())
-    inside = candidates.candidate(nested, {}, share, source, {"groups": [0, 1]})
+    inside = candidates.candidate(nested, {}, share, noise, {"groups": [0, 1]})
     assert inside.epsilon == inside.estimator.epsilon == 2.0
     assert inside.groups == [0, 1]
-    capped = candidates.candidate(logistic(), {"epsilon": 0.3}, share, source, {})
+    capped = candidates.candidate(logistic(), {"epsilon": 0.3}, share, noise, {})
     assert capped.epsilon == 0.3
     assert isinstance(capped.random_state, int)
     secure = candidates.candidate(logistic(), {}, share, noise_source(), {})
@@ -877,7 +888,7 @@ def test_a_bounded_score_of_probabilities():
 
 def test_zero_runs_say_so(monkeypatch):
     X, y = stub_table()
-    monkeypatch.setattr(RunLaw, "draw", lambda self, source: 0)
+    monkeypatch.setattr(RunDistribution, "draw", lambda self, noise: 0)
     with pytest.raises(RuntimeError, match="whatever the data"):
         DPGridSearchCV(Stub(), {"column": [1, 2]}, method="repeat").fit(X, y)
 
@@ -1096,13 +1107,13 @@ def test_score_intervals_cover(neighboring):
     """The truth is 0.7; 300 tables; both too few and too many hits would be wrong."""
     rng = np.random.default_rng(5)
     measured = Statistic((ACCURACY,), None, neighboring)
-    hits, n_runs, n, source = 0, 600, 150, noise_source(6)
+    hits, n_runs, n, noise = 0, 600, 150, noise_source(6)
     mechanism = measured.mechanism(0.3)
     for _ in range(n_runs):
         right = (rng.uniform(size=n) < 0.7).astype(int)
         exact = measured.query(np.ones(n, dtype=int), {"predict": right}, None)
         n_public = n if neighboring == "replace_one" else None
-        noisy = mechanism.release(exact, source)
+        noisy = mechanism.release(exact, noise)
         reading = Reading(measured, noisy, mechanism.scale, n_public)
         low, high = reading.score_interval(0, 0.95)
         hits += low <= 0.7 <= high
@@ -1147,7 +1158,7 @@ def test_audit_of_the_selection(monkeypatch):
     assert pure_audit(*outputs) <= 1.0
 
     # Wrong on purpose: the exact scores decide.
-    def exact(self, utilities, source):
+    def exact(self, utilities, noise):
         return int(np.argmax(utilities))
 
     monkeypatch.setattr(PermuteAndFlip, "release", exact)
@@ -1206,7 +1217,7 @@ def test_audit_of_fold_scores(monkeypatch):
     assert 0.4 * mu < gaussian_audit(*runs) <= mu
     # Wrong on purpose: the exact scores come out.
     monkeypatch.setattr(
-        GaussianMechanism, "release", lambda self, value, source: np.asarray(value)
+        GaussianMechanism, "release", lambda self, value, noise: np.asarray(value)
     )
     exact = []
     for X, y in (first, second):
@@ -1224,11 +1235,11 @@ def audit_tables_of_scores():
     return (X, y), (X, other)
 
 
-def repeated(p_good, law, n_runs, seed):
+def repeated(p_good, distribution, n_runs, seed):
     """Repeat and select, all runs at once: is the winner good, and the secret."""
-    source = noise_source(seed)
-    runs = np.array([law.draw(source) for _ in range(n_runs)])
-    good = source.uniform(n_runs) < 1 - (1 - p_good) ** runs
+    noise = noise_source(seed)
+    runs = np.array([distribution.draw(noise) for _ in range(n_runs)])
+    good = noise.uniform(n_runs) < 1 - (1 - p_good) ** runs
     return good, runs
 
 
@@ -1238,13 +1249,16 @@ def test_audit_of_the_number_of_runs():
     With it, "many runs and still no good one" is an event whose chances differ by far
     more than the claim; without it the winner alone stays below.
     """
-    law, epsilon = RunLaw(8.0, GEOMETRIC), 1.0
-    claim = repeat_epsilon(pure_base(epsilon), law, 1e-6)
+    distribution, epsilon = RunDistribution(8.0, GEOMETRIC), 1.0
+    claim = repeat_epsilon(pure_base(epsilon), distribution, 1e-6)
     assert claim == pytest.approx(3.0, rel=1e-5)
     p = 0.25
     higher = min(math.e * p, 1 - (1 - p) / math.e)  # as far as epsilon = 1 allows
     n_runs = 40_000
-    tables = [repeated(chance, law, n_runs, i) for i, chance in enumerate((p, higher))]
+    tables = [
+        repeated(chance, distribution, n_runs, i)
+        for i, chance in enumerate((p, higher))
+    ]
     assert pure_audit(*(good.astype(int) for good, _ in tables)) <= claim
     seen = [np.where(good, 0, runs) for good, runs in tables]
     assert pure_audit(*seen) > claim

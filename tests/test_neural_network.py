@@ -358,10 +358,10 @@ def test_directions_are_drawn_without_looking_at_the_data(monkeypatch):
     X, Y, groups = planar_table(64)
     states = []
     for table, target, codes in ((X, Y, groups), (-X, 0 * Y, 1 - groups)):
-        source = noise_source(7)
-        monkeypatch.setattr(f"{module}.noise_source", lambda _, source=source: source)
+        noise = noise_source(7)
+        monkeypatch.setattr(f"{module}.noise_source", lambda _, noise=noise: noise)
         make("regressor", max_iter=5).fit(table, target, sensitive_features=codes)
-        states.append(source.uint64(4))
+        states.append(noise.uint64(4))
     assert_array_equal(*states)
 
 
@@ -408,7 +408,7 @@ def test_the_decoder_gets_less_noise(monkeypatch):
         fairness_weight=0.5,
         widths=np.array([2.0]),
         n_records=400,
-        floors=np.array([[150, 150]]),
+        min_sizes=np.array([[150, 150]]),
         neighboring="replace_one",
     )
     assert sensitivity.loss == pytest.approx(0.5 * 2 / 400)

@@ -43,7 +43,7 @@ def make_loss(
     alpha=0.6,
     clip_norm=HUGE,
     projection_clip_norm=HUGE,
-    floors=None,
+    min_sizes=None,
     labels=None,
     seed=0,
     exact=False,
@@ -60,15 +60,15 @@ def make_loss(
     head = SimplexOutputs(layer) if kind == "simplex" else RealOutputs(layer)
     n_groups = max(2, int(groups.max(initial=0)) + 1)
     labels = np.zeros(len(X), dtype=np.int64) if labels is None else labels
-    if floors is None:
-        floors = np.ones((int(labels.max(initial=0)) + 1, n_groups), dtype=np.int64)
+    if min_sizes is None:
+        min_sizes = np.ones((int(labels.max(initial=0)) + 1, n_groups), dtype=np.int64)
     return FairLoss(
         network,
         head,
         padded_chunks(X, X if kind == "code" else targets),
         (1 - alpha) / (n_records or len(X)),
         alpha,
-        WassersteinPenalty(groups, labels, floors),
+        WassersteinPenalty(groups, labels, min_sizes),
         clip_norm,
         projection_clip_norm,
         exact,
@@ -145,7 +145,7 @@ def test_gradient_matches_finite_differences(kind, n_labels):
         groups,
         labels=labels,
         scale=0.2,
-        floors=np.ones((n_labels, 2), dtype=np.int64),
+        min_sizes=np.ones((n_labels, 2), dtype=np.int64),
     )
     directions = some_directions(loss)
     compared = loss.head.penalised(loss.network.forward(X)) @ directions
@@ -213,7 +213,7 @@ def test_clipping_matches_explicit_per_example_gradients(kind, seed, n):
         groups,
         clip_norm=0.7,
         projection_clip_norm=0.3,
-        floors=np.array([[3, 2]]),
+        min_sizes=np.array([[3, 2]]),
         seed=seed,
     )
     directions = some_directions(loss, 2, seed)
@@ -326,7 +326,7 @@ def sensitivity_of(loss, directions, neighboring, n_records):
         fairness_weight=loss.fairness_weight,
         widths=high - low,
         n_records=n_records,
-        floors=loss.penalty.floors,
+        min_sizes=loss.penalty.min_sizes,
         neighboring=neighboring,
     )
 
@@ -356,7 +356,7 @@ def test_no_neighbour_passes_the_bound(
         "alpha": alpha,
         "clip_norm": 10 ** rng.uniform(-1, 1),
         "projection_clip_norm": 10 ** rng.uniform(-1, 1),
-        "floors": np.full((1 + by_label, n_groups), floor) + rng.integers(2),
+        "min_sizes": np.full((1 + by_label, n_groups), floor) + rng.integers(2),
         "seed": seed,
         "exact": True,
         "scale": 10 ** rng.uniform(-1, 1),
@@ -426,7 +426,7 @@ def test_the_penalty_bound_is_reached(n, neighboring):
         fairness_weight=1.0,
         widths=np.array([2.0]),
         n_records=2 * n + 1,
-        floors=np.array([[n, n]]),
+        min_sizes=np.array([[n, n]]),
         neighboring=neighboring,
     )
     n_groups_hit = 2 if neighboring == "replace_one" else 1
@@ -487,24 +487,24 @@ def drawn_sizes(cell, seed, neighboring, *, n_counts, mu=0.1, floor=None):
 def test_noisy_counts_and_floors(neighboring):
     cell = np.repeat([0, 1], [900, 100])
     drawn = [drawn_sizes(cell, seed, neighboring, n_counts=2) for seed in range(200)]
-    floors = np.array([sizes.floors[0] for sizes in drawn])
+    min_sizes = np.array([sizes.min_sizes[0] for sizes in drawn])
     sensitivity = 1 if neighboring == "add_remove" else math.sqrt(2)
     scale = sensitivity / 0.1
-    assert (floors >= 1).all() and floors.dtype == np.int64
-    assert_allclose(floors.mean(axis=0), [900, 100], atol=4 * scale / math.sqrt(200))
-    assert_allclose(floors.std(axis=0), scale, rtol=0.25)
+    assert (min_sizes >= 1).all() and min_sizes.dtype == np.int64
+    assert_allclose(min_sizes.mean(axis=0), [900, 100], atol=4 * scale / math.sqrt(200))
+    assert_allclose(min_sizes.std(axis=0), scale, rtol=0.25)
     n_records = np.array([sizes.n_records for sizes in drawn])
     if neighboring == "replace_one":
         assert (n_records == 1000).all()
     else:
-        assert_allclose(n_records, floors.sum(axis=1), atol=2)
-    given_floor = drawn_sizes(cell, 0, "replace_one", n_counts=0, floor=70)
-    assert_array_equal(given_floor.floors, [[70, 70]])
+        assert_allclose(n_records, min_sizes.sum(axis=1), atol=2)
+    given_size = drawn_sizes(cell, 0, "replace_one", n_counts=0, floor=70)
+    assert_array_equal(given_size.min_sizes, [[70, 70]])
     noiseless = drawn_sizes(cell, 0, "replace_one", n_counts=2, mu=np.inf)
-    assert_array_equal(noiseless.floors, [[900, 100]])
+    assert_array_equal(noiseless.min_sizes, [[900, 100]])
     counted = drawn_sizes(cell, 0, "add_remove", n_counts=1, floor=70)
     assert abs(counted.n_records - 1000) < 100
-    assert_array_equal(counted.floors, [[70, 70]])
+    assert_array_equal(counted.min_sizes, [[70, 70]])
 
 
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
@@ -610,7 +610,7 @@ def test_rounding_is_part_of_the_sensitivity(neighboring):
         fairness_weight=alpha,
         widths=np.array([width]),
         n_records=n,
-        floors=np.array([[n // 2, n // 2]]),
+        min_sizes=np.array([[n // 2, n // 2]]),
         neighboring=neighboring,
     )
     largest = n if neighboring == "replace_one" else MAX_RECORDS

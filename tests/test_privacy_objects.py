@@ -47,7 +47,7 @@ def gaussian(mu, **options):
 
 
 def epsilon_of_gaussian(mu, delta):
-    """Solve (0.1) of Balle and Wang (2018) with SciPy's normal law."""
+    """Solve (0.1) of Balle and Wang (2018) with SciPy's normal distribution."""
 
     def excess(epsilon):
         first = norm.cdf(-epsilon / mu + mu / 2)

@@ -156,8 +156,8 @@ def repeat(estimator, n_runs, epsilon, tell_runs=False):
     n_scored, told = 60, []
     draw = RunLaw.draw
 
-    def overheard(self, source):
-        told.append(draw(self, source))
+    def overheard(self, noise):
+        told.append(draw(self, noise))
         return told[-1]
 
     ladder = np.linspace(-3, 9, n_scored)
@@ -222,7 +222,7 @@ def cross_validation(n_runs, epsilon, fraction, exact=False):
 class _NoNoise:
     scale = 0.0
 
-    def release(self, value, source):
+    def release(self, value, noise):
         return value
 
 

@@ -191,7 +191,7 @@ def calibration():
         "row_norm": 1.0,
         "fairness_weight": 0.75,
         "n_records": n,
-        "floors": np.full((1, 2), n // 2),
+        "min_sizes": np.full((1, 2), n // 2),
     }
     paper = 0.25 * 2 / n + 0.75 * 16 / (n / 2)
     for name, relation, target in (

@@ -46,18 +46,18 @@ def best_time(function, repeats=3):
 
 
 def our_epoch(sizes, X, Y, groups, weight):
-    source = noise_source()
+    noise = noise_source()
     network = Network(sizes, hidden_activation="tanh", product=row_scores)
-    network.initialize(source.standard_normal)
+    network.initialize(noise.standard_normal)
     layer = 2
-    floors = np.bincount(groups)[None]
+    min_sizes = np.bincount(groups)[None]
     loss = FairLoss(
         network,
         RealOutputs(layer),
         padded_chunks(X, X if len(sizes) > 3 else Y),
         (1 - weight) / N,
         weight,
-        WassersteinPenalty(groups, np.zeros_like(groups), floors),
+        WassersteinPenalty(groups, np.zeros_like(groups), min_sizes),
         1.0,
         0.25,
     )
@@ -65,8 +65,8 @@ def our_epoch(sizes, X, Y, groups, weight):
     optimizer = SGD(0.9)
 
     def epoch():
-        directions = loss.head.directions(source.standard_normal((2, 2)))
-        gradient = mechanism.release(loss.gradient(directions), source)
+        directions = loss.head.directions(noise.standard_normal((2, 2)))
+        gradient = mechanism.release(loss.gradient(directions), noise)
         optimizer.step(network.theta, gradient, 0.2)
 
     return epoch

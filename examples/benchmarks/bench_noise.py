@@ -59,12 +59,12 @@ def noise_table():
     gaussian = GaussianMechanism(sensitivity=1.0, mu=1.0, n_coordinates=N)
     zeros, counts = np.zeros(N), np.zeros(N, dtype=np.int64)
     ours = {}
-    for secure, source in (("secure", noise_source()), ("seeded", noise_source(0))):
-        releases = {f"Gaussian, {secure}": lambda s=source: gaussian.release(zeros, s)}
+    for secure, noise in (("secure", noise_source()), ("seeded", noise_source(0))):
+        releases = {f"Gaussian, {secure}": lambda s=noise: gaussian.release(zeros, s)}
         for epsilon in (0.1, 1.0, 10.0):
             mechanism = DiscreteLaplaceMechanism(sensitivity=2, epsilon=epsilon)
             releases[f"discrete Laplace {epsilon:g}, {secure}"] = (
-                lambda s=source, m=mechanism: m.release(counts, s)
+                lambda s=noise, m=mechanism: m.release(counts, s)
             )
         for name, release in releases.items():
             ours[name] = cpu_seconds(release) / N

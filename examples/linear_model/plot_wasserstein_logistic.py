@@ -126,7 +126,11 @@ fig.tight_layout()
 # the proof.
 
 alphas = np.linspace(0, 1, 101)
-sizes = {"n_records": n_train, "floors": np.full((1, 2), n_train // 2), "row_norm": 1.0}
+sizes = {
+    "n_records": n_train,
+    "min_sizes": np.full((1, 2), n_train // 2),
+    "row_norm": 1.0,
+}
 fig, ax = plt.subplots(figsize=(5, 3.5))
 paper = (1 - alphas) * 2 / n_train + alphas * 16 / (n_train / 2)
 ax.plot(alphas, paper * n_train, label="paper, group sizes public")

@@ -9,7 +9,7 @@ for it, and the fits, the scores and the choice cost one budget together.
 
 # %%
 # The simulated data: half of the features reveal the group, which agrees with the class
-# in 70 % of the records. The test rows come from the same law.
+# in 70 % of the records. The test rows come from the same distribution.
 
 import matplotlib.pyplot as plt
 import numpy as np

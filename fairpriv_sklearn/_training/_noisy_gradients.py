@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 SIZES_PUBLIC = ("replace_one_in_group", "replace_one_in_cell")
 """Relations under which the sizes of the cells are public."""
 
-LARGEST_FLOOR = 1 << 22
+LARGEST_MIN_SIZE = 1 << 22
 """A floor above this lowers the noise no more, and costs memory for dummies."""
 
 
@@ -57,10 +57,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Public sizes: what the loss is divided by, and the floors of the cells."""
+    """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
 
     n_records: float
-    floors: Integers
+    min_sizes: Integers
 
 
 class NoisyGradientsMixin(
@@ -76,7 +76,10 @@ class NoisyGradientsMixin(
         "fairness_weight": [Interval(Real, 0, 1, closed="both")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
-        "min_group_size": [None, Interval(Integral, 1, LARGEST_FLOOR, closed="both")],
+        "min_group_size": [
+            None,
+            Interval(Integral, 1, LARGEST_MIN_SIZE, closed="both"),
+        ],
         "groups": [None, "array-like"],
         "verbose": ["verbose"],
     }

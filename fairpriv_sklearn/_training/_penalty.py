@@ -47,7 +47,7 @@ class GroupPenalty:
     shape : tuple of int
         Number of labels compared inside, and of groups.
     form : {"pairs", "barycenter"}
-    floors : ndarray of shape (n_labels, n_groups), int64
+    min_sizes : ndarray of shape (n_labels, n_groups), int64
         At least 1; for "pairs".
     n_records : float
         What sums over records are divided by; for "barycenter".
@@ -58,7 +58,7 @@ class GroupPenalty:
 
     shape: tuple[int, int]
     form: str
-    floors: Integers
+    min_sizes: Integers
     n_records: float = 1.0
     directions: Floats | None = None
 
@@ -77,7 +77,7 @@ class GroupPenalty:
         """Bound of the derivative with respect to one output in [0, 1]."""
         if self.form == "barycenter":
             return 2 * self._scale / self.n_records
-        return 4 / (self.shape[0] * self.shape[1] * self.floors.min())
+        return 4 / (self.shape[0] * self.shape[1] * self.min_sizes.min())
 
     def sensitivity(self, slope: float, neighboring: str) -> float:
         """Euclidean sensitivity of the gradient for outputs in [0, 1].
@@ -91,7 +91,7 @@ class GroupPenalty:
         if self.form == "barycenter":
             return self._scale * slope / self.n_records * self._moved(neighboring)
         pull = 2 / self.shape[1] * 4 * slope
-        return float(sum(record_changes(0.0, pull, self.floors, neighboring)))
+        return float(sum(record_changes(0.0, pull, self.min_sizes, neighboring)))
 
     def _moved(self, neighboring: str) -> float:
         """K: n times the l1 change of all coefficients (Theorem 4)."""
@@ -161,9 +161,9 @@ class GroupPenalty:
         """Distance of two sorted cells, and the gradients of their own records."""
         if self.form == "barycenter":
             return _transport(samples[a], samples[b])
-        floors = self.floors.ravel()
+        min_sizes = self.min_sizes.ravel()
         (u, own_u), (v, own_v) = (
-            _fill_up(samples[c], int(floors[c]), middle) for c in (a, b)
+            _fill_up(samples[c], int(min_sizes[c]), middle) for c in (a, b)
         )
         result = _transport(u, v)
         return result.distance, result.gradient_u[own_u], result.gradient_v[own_v]
@@ -198,7 +198,7 @@ class WassersteinPenalty:
     groups : ndarray of shape (n_records,), int64
     cells : ndarray of shape (n_records,), int64
         Label inside which a record's group is compared; all zero for parity.
-    floors : ndarray of shape (n_labels, n_groups), int64
+    min_sizes : ndarray of shape (n_labels, n_groups), int64
         At least 1.
     directions : ndarray of shape (n_outputs, n_directions) or None
         On a grid of 2**-20, of range at most 1: outputs are projected on these. None
@@ -208,7 +208,7 @@ class WassersteinPenalty:
 
     groups: Integers
     cells: Integers
-    floors: Integers
+    min_sizes: Integers
     directions: Floats | None = None
     form: str = "pairs"
 
@@ -247,9 +247,9 @@ class WassersteinPenalty:
     def slopes(self, outputs: Floats, low: float, high: float, exact: bool):
         """Penalty and its derivative with respect to one-dimensional outputs."""
         public = GroupPenalty(
-            self.floors.shape, self.form, self.floors, max(1, len(outputs))
+            self.min_sizes.shape, self.form, self.min_sizes, max(1, len(outputs))
         )
-        cell = self.cells * self.floors.shape[1] + self.groups
+        cell = self.cells * self.min_sizes.shape[1] + self.groups
         return public.value_and_slopes(outputs, cell, low, high, exact)
 
 
@@ -293,16 +293,16 @@ def gradient_sensitivity(
     row_norm: float,
     fairness_weight: float,
     n_records: float,
-    floors: Integers,
+    min_sizes: Integers,
     neighboring: str,
     n_outputs: int = 1,
 ) -> float:
     r"""Euclidean sensitivity of the gradient of loss and penalty.
 
     With R the norm of a row, C = R for the logistic and :math:`\sqrt2 R` for the
-    softmax loss, alpha the fairness weight, S groups and m the floors, a record of
-    cell c can change the penalty's gradient by at most :math:`b_c = \frac2S \alpha C /
-    (n_{labels} m_c)`.
+    softmax loss, alpha the fairness weight, S groups and m the minimum sizes, a record
+    of cell c can change the penalty's gradient by at most :math:`b_c = \frac2S \alpha C
+    / (n_{labels} m_c)`.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def gradient_sensitivity(
         alpha, in [0, 1].
     n_records : float
         What the sum of the losses is divided by.
-    floors : ndarray of shape (n_labels, n_groups)
+    min_sizes : ndarray of shape (n_labels, n_groups)
         Records, or dummies, at least in each cell.
     neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
     n_outputs : int, default=1
@@ -323,13 +323,13 @@ def gradient_sensitivity(
     """
     bound = row_norm if n_outputs == 1 else np.sqrt(2) * row_norm
     loss = (1 - fairness_weight) * bound / n_records
-    pull = fairness_weight * 2 / floors.shape[1] * bound
-    loss, left, entered = record_changes(loss, pull, floors, neighboring)
+    pull = fairness_weight * 2 / min_sizes.shape[1] * bound
+    loss, left, entered = record_changes(loss, pull, min_sizes, neighboring)
     return float(loss + left + entered) * (1 + ROUNDING)
 
 
 def record_changes(
-    loss: float, pull: float, floors: Integers, neighboring: str
+    loss: float, pull: float, min_sizes: Integers, neighboring: str
 ) -> tuple[float, float, float]:
     """Largest change by one record: in the loss, the cell it left and its new one.
 
@@ -339,10 +339,10 @@ def record_changes(
         Bound of one record's share of the loss.
     pull : float
         Bound of a record's share of the penalty, times n_labels and its cell's floor.
-    floors : ndarray of shape (n_labels, n_groups)
+    min_sizes : ndarray of shape (n_labels, n_groups)
     neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
     """
-    cells = np.sort(pull / (len(floors) * floors.ravel()))[::-1]
+    cells = np.sort(pull / (len(min_sizes) * min_sizes.ravel()))[::-1]
     if neighboring == "add_remove":
         return loss, cells[0], 0.0
     return 2 * loss, cells[0], cells[1] if neighboring == "replace_one" else 0.0

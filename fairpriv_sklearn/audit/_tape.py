@@ -144,10 +144,10 @@ def taped(tape: Tape, estimator=None):
 
 
 def _spy(tape: Tape, release: Callable):
-    def taped_release(mechanism, value, source):
+    def taped_release(mechanism, value, noise):
         gaussian = isinstance(mechanism, GaussianMechanism)
         tape.stop_here()
-        released = release(mechanism, value, source)
+        released = release(mechanism, value, noise)
         return tape.add(
             Released(
                 "gaussian" if gaussian else "pure",
@@ -162,9 +162,9 @@ def _spy(tape: Tape, release: Callable):
 
 
 def _coin_spy(tape: Tape, draw: Callable):
-    def taped_draw(source, *args, **kwargs):
+    def taped_draw(noise, *args, **kwargs):
         tape.own_coins = True
-        return draw(source, *args, **kwargs)
+        return draw(noise, *args, **kwargs)
 
     return taped_draw
 

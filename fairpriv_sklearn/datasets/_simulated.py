@@ -62,8 +62,8 @@ def make_biased_mixture(
     p : float, default=0.75
         Dependence between class and group, in [0, 1]; 0.5 is none, 0 and 1 the most.
     group_share : float, default=0.5
-        Weight of the group 1, in (0, 1). With another value than 0.5 the joint law is
-        :math:`P(Y=k, S=1) \propto w\,P(S{=}1|Y{=}k)` and
+        Weight of the group 1, in (0, 1). With another value than 0.5 the joint
+        distribution is :math:`P(Y=k, S=1) \propto w\,P(S{=}1|Y{=}k)` and
         :math:`P(Y=k, S=-1) \propto (1-w)\,P(S{=}{-1}|Y{=}k)`; for an even number of
         classes the group 1 then has exactly this share of the population.
     return_posteriors : bool, default=False
@@ -214,8 +214,8 @@ def make_spurious_bias(
     difference is :math:`|2p - 1| (2 \Phi(\sqrt{d_c} / \sigma_c) - 1)`, 0.262.
 
     The sizes (30000 rows, 8 + 8 features, `p` = 0.7) are those of the experiment in
-    [1]_; the law of the features is the one of [2]_, written out above because the two
-    scales are ours.
+    [1]_; the distribution of the features is the one of [2]_, written out above because
+    the two scales are ours.
 
     References
     ----------
@@ -372,7 +372,7 @@ def make_biased_regression(
         Y = f^*(X, a) + \sigma \xi, \quad \xi \sim N(0, 1),
 
     with a random direction :math:`w` of length one. The best predictions of group
-    :math:`a` therefore have the law :math:`N(m_a, s_a^2)`.
+    :math:`a` therefore have the distribution :math:`N(m_a, s_a^2)`.
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ def make_biased_regression(
     distance between the best predictions of two groups is
     :math:`\sqrt{(m_a - m_b)^2 + (s_a - s_b)^2}`; for equal scales their
     Kolmogorov-Smirnov distance is :math:`2 \Phi(|m_a - m_b| / (2 s)) - 1` (0.383 with
-    the defaults). The best predictions with equal laws in all groups are
+    the defaults). The best predictions with equal distributions in all groups are
     :math:`\bar s\, w^\top X + \bar m` with :math:`\bar m = \sum_a p_a m_a` and
     :math:`\bar s = \sum_a p_a s_a` [1]_; their cost is a mean squared error larger by
     :math:`\sum_a p_a ((m_a - \bar m)^2 + (s_a - \bar s)^2)`, 0.1667 with the defaults.

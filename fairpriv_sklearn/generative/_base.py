@@ -143,9 +143,9 @@ class BaseGenerator(DPEstimator):
         """Class frequencies, the seed of samples and the guarantee: last of all."""
         self.class_weights_ = counts / counts.sum()
         # reproducible fits give reproducible samples, from a stream of their own
-        source = wall.noise
+        noise = wall.noise
         self._sampling_seed = (
-            None if source.is_secure else int.from_bytes(source.key(16), "little")
+            None if noise.is_secure else int.from_bytes(noise.key(16), "little")
         )
         self.privacy_ = wall.guarantee()
 
@@ -169,14 +169,14 @@ class BaseGenerator(DPEstimator):
             self.clip_norm, clip
         ) * space.diameter
 
-    def _add_jitter(self, unit, source):
+    def _add_jitter(self, unit, noise):
         # directions outside the basis would otherwise be constant, and a classifier
         # trained on such data is undefined along them
         space = self._space_
         complete = space.n_components == len(space.lower)
         jitter = or_default(self.jitter, 0.0 if complete else 0.1)
         if jitter:
-            unit = unit + jitter * source.standard_normal(unit.shape)
+            unit = unit + jitter * noise.standard_normal(unit.shape)
         return space.restore(unit)
 
     def sample(self, n_samples=None, y=None, *, given=None):
@@ -202,29 +202,29 @@ class BaseGenerator(DPEstimator):
             Their labels. Only if the generator was fitted with `y`.
         """
         check_is_fitted(self, "class_weights_")
-        source = noise_source(self._sampling_seed)
+        noise = noise_source(self._sampling_seed)
         if getattr(self, "_tree", None) is not None:
-            return self._sample_raw(n_samples, y, given, source)
+            return self._sample_raw(n_samples, y, given, noise)
         if given is not None:
             raise ValueError('given needs a fit with method="tree".')
-        codes = self._wanted_codes(n_samples, y, source)
+        codes = self._wanted_codes(n_samples, y, noise)
         X = np.empty((len(codes), self.n_features_in_))
         for c in range(self._n_classes):
             rows = np.flatnonzero(codes == c)
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk = rows[start : start + CHUNK_ROWS]
-                X[chunk] = self._sample_class(c, len(chunk), source)
-        X = self._output(X, source)
+                X[chunk] = self._sample_class(c, len(chunk), noise)
+        X = self._output(X, noise)
         return X if self.classes_ is None else (X, self.classes_[codes])
 
-    def _output(self, X, source):
+    def _output(self, X, noise):
         """Columns in the container seen in `fit`."""
         return X if self._container.kind == "array" else self._container.build(X.T)
 
-    def _wanted_codes(self, n_samples, y, source):
+    def _wanted_codes(self, n_samples, y, noise):
         _check_positive(n_samples)
         if y is None:
-            u = source.uniform(1 if n_samples is None else int(n_samples))
+            u = noise.uniform(1 if n_samples is None else int(n_samples))
             edges = np.cumsum(self.class_weights_)
             return np.minimum(
                 np.searchsorted(edges / edges[-1], u, side="right"), len(edges) - 1

@@ -350,10 +350,10 @@ def given_levels(given, columns, n) -> dict:
     return levels
 
 
-def draw_classes(tree, levels, n, source) -> np.ndarray:
+def draw_classes(tree, levels, n, noise) -> np.ndarray:
     """Classes of a sample, given the levels of some columns."""
     if not levels:
-        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), source)
+        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), noise)
     wanted = np.column_stack(list(levels.values()))
     combinations, group = np.unique(wanted, axis=0, return_inverse=True)
     weights = np.array(
@@ -362,4 +362,4 @@ def draw_classes(tree, levels, n, source) -> np.ndarray:
             for row in combinations
         ]
     )
-    return draw_evenly(weights, group.reshape(-1), source)
+    return draw_evenly(weights, group.reshape(-1), noise)

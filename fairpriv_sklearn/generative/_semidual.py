@@ -41,7 +41,7 @@ from fairpriv_sklearn.generative._exact import (
 MEANS, MOMENTS, STEPS = "class means", "second moments", "transport sums"
 
 # A point's count is taken to be at least this share of its target mass.
-COUNT_FLOOR = 0.2
+MIN_COUNT_SHARE = 0.2
 # Damping of the half-step in the potentials.
 POTENTIAL_RATE = 0.7
 
@@ -338,7 +338,7 @@ def fit_points(rows, means, counts, covariances, plan, wall):
         points = _noisy_centres(
             total / n_added, scale / sqrt(n_added), points, target, spectra, plan
         )
-        masses = np.maximum(sums[..., 0], COUNT_FLOOR * target)
+        masses = np.maximum(sums[..., 0], MIN_COUNT_SHARE * target)
         potentials = potentials + POTENTIAL_RATE * regularization[:, None] * np.log(
             target / masses
         )
@@ -346,8 +346,8 @@ def fit_points(rows, means, counts, covariances, plan, wall):
     return points, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _draw_centres(spectra, plan, source):
-    normal = source.standard_normal((plan.n_classes, plan.n_points, plan.n_components))
+def _draw_centres(spectra, plan, noise):
+    normal = noise.standard_normal((plan.n_classes, plan.n_points, plan.n_components))
     return np.array(
         [
             (z * np.sqrt(np.maximum(values, 0))) @ vectors.T
@@ -362,7 +362,7 @@ def _noisy_centres(sums, scale, points, target, spectra, plan):
     A point short of records stays where it was, as far as it lacks them: its
     potential rises until records reach it.
     """
-    least = COUNT_FLOOR * target[..., None]  # (C, J or 1, 1)
+    least = MIN_COUNT_SHARE * target[..., None]  # (C, J or 1, 1)
     masses = np.maximum(sums[..., :1], least)
     rough = plan.clip * sums[..., 1:] / masses
     noise = (plan.clip * scale / masses) ** 2

@@ -110,7 +110,8 @@ class DPSinkhornGenerator(BaseGenerator):
     Gaussian with what the points leave of the class covariance. Raw tables - data
     frames with text, dates, missing cells - are not points in a space: their default
     is a tree of noisy tables of frequencies (``method="tree"``), and points that are
-    one law per column remain for comparison (``method="semidual"`` with `categories`).
+    one distribution per column remain for comparison (``method="semidual"`` with
+    `categories`).
 
     .. rubric:: Privacy
 
@@ -505,7 +506,7 @@ class DPSinkhornGenerator(BaseGenerator):
             facts,
         )
 
-    def _sample_raw(self, n_samples, y, given, source):
+    def _sample_raw(self, n_samples, y, given, noise):
         tree, label = self._tree, self._label
         given = dict(given or {})
         if label is not None and label.name in given:
@@ -515,8 +516,8 @@ class DPSinkhornGenerator(BaseGenerator):
         if y is not None:
             codes = self._raw_codes(column_or_1d(y))
         else:
-            codes = draw_classes(tree, levels, n, source)
-        drawn = sample_tree(tree, codes, levels, source)
+            codes = draw_classes(tree, levels, n, noise)
+        drawn = sample_tree(tree, codes, levels, noise)
         shown = [
             (column, drawn[:, a], (tree.levels[a] > 0).any(axis=0))
             for a, column in enumerate(self._columns)
@@ -526,7 +527,7 @@ class DPSinkhornGenerator(BaseGenerator):
             shown.append((label, codes, np.ones(label.n_levels, dtype=bool)))
         shown.sort(key=lambda column: column[0].position)
         X = self._container.build(
-            [column.decode(levels, source) for column, levels, _ in shown],
+            [column.decode(levels, noise) for column, levels, _ in shown],
             [column.listed(present) for column, _, present in shown],
             [column.whole_type(present) for column, _, present in shown],
             names=[self._names[column.position] for column, _, _ in shown],
@@ -607,15 +608,15 @@ class DPSinkhornGenerator(BaseGenerator):
             n_records=self._public_n(n_records),
         )
 
-    def _sample_mixture(self, c, n, source):
+    def _sample_mixture(self, c, n, noise):
         space, mixture = self._space_, self._mixture
         centres = space.pixels(mixture.means[c] + mixture.points[c])  # (J, d)
-        j = draw_levels(np.tile(mixture.weights[c], (n, 1)), source.uniform(n))
+        j = draw_levels(np.tile(mixture.weights[c], (n, 1)), noise.uniform(n))
         factor = mixture.factors[c]
-        local = space.spread(source.standard_normal((n, factor.shape[1])) @ factor.T)
+        local = space.spread(noise.standard_normal((n, factor.shape[1])) @ factor.T)
         if self.variance_cap:
             local *= space.variance_cap(centres, factor)[j]
-        return self._add_jitter(centres[j] + local, source)
+        return self._add_jitter(centres[j] + local, noise)
 
     # --- tables -----------------------------------------------------------------------
 
@@ -724,20 +725,22 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- sampling ---------------------------------------------------------------------
 
-    def _sample_class(self, c, n, source):
+    def _sample_class(self, c, n, noise):
         if self._kind == "table":
-            return sample_levels(self._mixture.laws[c], n, self._table_plan_, source)
+            return sample_levels(
+                self._mixture.distributions[c], n, self._table_plan_, noise
+            )
         if self._kind == "semidual":
-            return self._sample_mixture(c, n, source)
+            return self._sample_mixture(c, n, noise)
         plan = self._network_plan_
-        inputs = latent_inputs(np.full(n, c), plan, source)
+        inputs = latent_inputs(np.full(n, c), plan, noise)
         return self._space_.restore(self._network.predict(inputs))
 
-    def _output(self, X, source):
+    def _output(self, X, noise):
         if self._kind == "table":
-            columns = self._schema.decode(X.astype(np.int64), source)
+            columns = self._schema.decode(X.astype(np.int64), noise)
             return self._container.build(columns, self._schema.categories())
-        return super()._output(X, source)
+        return super()._output(X, noise)
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,7 @@ from fairpriv_sklearn.generative._slices import (
     SlicedPlan,
     draw_directions,
     flow,
-    shrink_laws,
+    shrink_distributions,
     slice_quantiles,
     slice_scales,
 )
@@ -50,7 +50,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     r"""Learn to draw synthetic records from their noisy projections.
 
     Particles :math:`x_i` follow the gradient of the sliced squared Wasserstein
-    distance to the released one-dimensional laws,
+    distance to the released one-dimensional distributions,
 
     .. math::
 
@@ -58,9 +58,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         W_2^2\Big(\tfrac1n \sum_i \delta_{\langle x_i, \theta_k \rangle},\;
         \hat\mu_{k}\Big) ,
 
-    from draws of the released Gaussian of their class. The laws are histograms,
-    released once. With ``method="gradient"`` the particles come from a network, and
-    the gradient is released anew in every step [3]_.
+    from draws of the released Gaussian of their class. The distributions are
+    histograms, released once. With ``method="gradient"`` the particles come from a
+    network, and the gradient is released anew in every step [3]_.
 
     .. rubric:: Privacy
 
@@ -297,7 +297,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         query = SliceCounts(plan)
         state = (mixture.means, self.directions_, self._scales)
         noisy, scale = wall.release(query, rows, state), wall.scale(query)
-        self._laws = shrink_laws(noisy, mixture.counts, scale, plan)
+        self._distributions = shrink_distributions(noisy, mixture.counts, scale, plan)
         self._mixture = mixture
         return mixture.counts
 
@@ -340,16 +340,16 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             n_flow_steps=self.n_flow_steps,
         )
 
-    def _sample_class(self, c, n, source):
+    def _sample_class(self, c, n, noise):
         # what was fitted counts, not a parameter set anew
         if isinstance(self._plan_, GradientPlan):
-            return self._sample_network(c, n, source)
+            return self._sample_network(c, n, noise)
         space, mixture = self._space_, self._mixture
         # few particles would have poor quantiles: move enough, keep what is wanted
         n_moved = max(n, PARTICLES)
         factor = mixture.factors[c]
-        particles = source.standard_normal((n_moved, len(factor))) @ factor.T
-        targets = slice_quantiles(self._laws[c], n_moved, self._plan_)
+        particles = noise.standard_normal((n_moved, len(factor))) @ factor.T
+        targets = slice_quantiles(self._distributions[c], n_moved, self._plan_)
         local = flow(
             particles,
             targets * self._scales[c],
@@ -360,10 +360,10 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         local = space.spread(local)
         if self.variance_cap and space.basis is not None:
             local *= space.variance_cap(centre[None], factor)
-        return self._add_jitter(centre + local, source)
+        return self._add_jitter(centre + local, noise)
 
-    def _sample_network(self, c, n, source):
+    def _sample_network(self, c, n, noise):
         space, plan = self._space_, self._plan_
-        inputs = latent_inputs(np.full(n, c), plan, source)
+        inputs = latent_inputs(np.full(n, c), plan, noise)
         local = plan.moments.clip * self._network.predict(inputs)
-        return self._add_jitter(space.pixels(self._means[c] + local), source)
+        return self._add_jitter(space.pixels(self._means[c] + local), noise)

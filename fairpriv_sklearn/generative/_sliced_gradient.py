@@ -103,14 +103,14 @@ class SlicedGradient(Query):
     directions : ndarray of shape (k, K)
     means : ndarray of shape (C, k)
         Released class means.
-    floors : ndarray of shape (C,)
+    min_sizes : ndarray of shape (C,)
         Released numbers of records, dummies included, that every class has at least.
     """
 
     plan: GradientPlan
     directions: np.ndarray
     means: np.ndarray
-    floors: np.ndarray
+    min_sizes: np.ndarray
 
     name = GRADIENTS
     theorem = "user_guide/generators:generators-sliced-gradients"
@@ -129,8 +129,8 @@ class SlicedGradient(Query):
 
     @property
     def weights(self) -> np.ndarray:
-        """Weights of the classes; like the floors, all have the same sensitivity."""
-        return self.floors / self.floors.sum()
+        """Weights of the classes: with them all have the same sensitivity."""
+        return self.min_sizes / self.min_sizes.sum()
 
     def sensitivity(self, neighboring: str) -> float:
         """l2 sensitivity of the gradients of all classes together."""
@@ -143,7 +143,7 @@ class SlicedGradient(Query):
         classes = counts_l2(neighboring) if several else 1.0
         # the sum over directions is no sum over records, but rounds as well
         rounding = 4 * sqrt(k / self.plan.batch_size) * (K + 8) * 2.0**-53
-        n_least = int(self.floors.sum())
+        n_least = int(self.min_sizes.sum())
         return float(classes * 2 * norm * moved / (K * n_least) + rounding)
 
     def of_rows(self, rows: Rows, state):
@@ -165,7 +165,7 @@ class SlicedGradient(Query):
         return np.array(
             [
                 slot_means(V[codes == c], self.directions, self.plan.batch_size, floor)
-                for c, floor in enumerate(self.floors)
+                for c, floor in enumerate(self.min_sizes)
             ]
         )
 
@@ -210,19 +210,19 @@ def train_on_projections(
     `rows` has the coordinates ``z`` (N, k) of the records and their ``codes`` (N,).
     """
     C, n, k = plan.n_classes, plan.batch_size, plan.moments.n_components
-    source = wall.noise
+    noise = wall.noise
     counts, means = release_means(rows, plan.moments, wall)
-    floors = np.clip(np.rint(counts), 1, MAX_RECORDS).astype(np.int64)
-    query = SlicedGradient(plan, directions, means, floors)
+    min_sizes = np.clip(np.rint(counts), 1, MAX_RECORDS).astype(np.int64)
+    query = SlicedGradient(plan, directions, means, min_sizes)
 
     widths = (plan.latent_dim + C, *plan.hidden_layer_sizes, k)
     network = Network(widths, hidden_activation="tanh")
-    network.initialize(source.standard_normal)
+    network.initialize(noise.standard_normal)
     optimizer, average, n_averaged = Adam(), np.zeros_like(network.theta), 0
     labels = np.repeat(np.arange(C), n)
     curvature = 2 / (n * plan.n_projections) * (directions @ directions.T)
     for step in range(plan.n_steps):
-        outputs = network.forward(latent_inputs(labels, plan, source))
+        outputs = network.forward(latent_inputs(labels, plan, noise))
         points = outputs[-1].reshape(C, n, k)
         noisy = wall.release(query, rows, points)
         gradient = query.weights[:, None, None] * (points @ curvature) - noisy

@@ -4,7 +4,7 @@ For public directions :math:`\theta_1, \dots, \theta_K` and every class, the his
 of the standardised projections :math:`\langle v, \theta_k \rangle / s_{c,k}` on
 public bins is released; a record adds one count per direction. Draws from the
 released Gaussian then move along the gradient of the sliced squared Wasserstein
-distance to these one-dimensional laws.
+distance to these one-dimensional distributions.
 """
 
 from dataclasses import dataclass
@@ -67,12 +67,12 @@ class SlicedPlan:
         return np.linspace(-self.half_width, self.half_width, self.n_bins + 1)
 
 
-def draw_directions(n_components: int, n_projections: int, source) -> np.ndarray:
+def draw_directions(n_components: int, n_projections: int, noise) -> np.ndarray:
     """Unit directions (k, K): random; evenly spread angles in the plane."""
     if n_components == 2:
         angles = np.pi * np.arange(n_projections) / n_projections
         return np.array([np.cos(angles), np.sin(angles)])
-    directions = source.standard_normal((n_components, n_projections))
+    directions = noise.standard_normal((n_components, n_projections))
     return directions / np.linalg.norm(directions, axis=0)
 
 
@@ -121,13 +121,13 @@ class SliceCounts(Query):
         return counts.reshape(-1, K, B)
 
 
-def shrink_laws(
+def shrink_distributions(
     noisy: np.ndarray, counts: np.ndarray, scale: float, plan
 ) -> np.ndarray:
-    """Bin probabilities (C, K, B): noisy frequencies pulled towards the normal law.
+    """Bin probabilities (C, K, B): noisy frequencies pulled towards normal ones.
 
     The pull of a class is the share of noise in what its frequencies differ from the
-    normal law by (empirical Bayes).
+    normal distribution by (empirical Bayes).
     """
     below = ndtr(plan.edges)
     below[0], below[-1] = 0, 1  # outer bins also hold what lies beyond
@@ -139,14 +139,17 @@ def shrink_laws(
     return project_simplex(normal + kept[:, None, None] * difference)
 
 
-def slice_quantiles(laws: np.ndarray, n: int, plan: SlicedPlan) -> np.ndarray:
+def slice_quantiles(distributions: np.ndarray, n: int, plan: SlicedPlan) -> np.ndarray:
     """Quantiles of one class (K, B) at the levels of n particles, (n, K)."""
     levels = (np.arange(n) + 0.5) / n
     edges = plan.edges
     # a little mass everywhere makes every distribution function invertible
-    laws = (laws + 1e-9) / (1 + 1e-9 * plan.n_bins)
+    distributions = (distributions + 1e-9) / (1 + 1e-9 * plan.n_bins)
     return np.column_stack(
-        [np.interp(levels, np.append(0, np.cumsum(law)), edges) for law in laws]
+        [
+            np.interp(levels, np.append(0, np.cumsum(distribution)), edges)
+            for distribution in distributions
+        ]
     )
 
 

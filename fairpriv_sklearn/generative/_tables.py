@@ -1,8 +1,8 @@
-r"""Tables of categorical and numeric columns as mixtures of product laws.
+r"""Tables of categorical and numeric columns as mixtures of product distributions.
 
 Every column is a *block* of levels: public categories, or public bins of a numeric
-column. A generated point is one law per block, and the transport cost between a
-record with levels :math:`l_b` and a point with laws :math:`q_b` is
+column. A generated point is one distribution per block, and the transport cost between
+a record with levels :math:`l_b` and a point with distributions :math:`q_b` is
 
 .. math::
 
@@ -28,7 +28,7 @@ from fairpriv_sklearn.generative._exact import (
     UNIT,
     encode_probabilities,
 )
-from fairpriv_sklearn.generative._semidual import COUNT_FLOOR, POTENTIAL_RATE
+from fairpriv_sklearn.generative._semidual import MIN_COUNT_SHARE, POTENTIAL_RATE
 
 RAKING_ROUNDS = 30
 TABLE_SHARE = 0.3  # of mu**2, for the one-way tables if there are steps
@@ -119,14 +119,14 @@ class TableMixture:
     counts : ndarray of shape (C,)
         Noisy numbers of records, at least 1.
     tables : ndarray of shape (C, M)
-        One-way laws of the columns in every class.
-    laws : ndarray of shape (C, J, M)
-        Laws of the columns at every point; points of a class weigh the same.
+        One-way distributions of the columns in every class.
+    distributions : ndarray of shape (C, J, M)
+        Distributions of the columns at every point; points of a class weigh the same.
     """
 
     counts: np.ndarray
     tables: np.ndarray
-    laws: np.ndarray
+    distributions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class OneWayTables(LevelQuery):
 class TransportTables(LevelQuery):
     """One step: per class and point, the sum of ``P e_l^T``, (C, J, M).
 
-    The state is the released laws, potentials and the regularisation.
+    The state is the released distributions, potentials and the regularisation.
     """
 
     name = STEPS
@@ -179,11 +179,11 @@ class TransportTables(LevelQuery):
 
     def of_block(self, block, state):
         """Integers in units of UNIT."""
-        laws, potentials, regularization = state
+        distributions, potentials, regularization = state
         sums = [
             level_sums(
                 block.levels[block.codes == c],
-                laws[c],
+                distributions[c],
                 potentials[c],
                 regularization,
                 self.plan,
@@ -211,23 +211,23 @@ def fit_tables(rows: Rows, plan: TablePlan, wall: PrivacyFilter) -> TableMixture
     if plan.n_records is not None:
         counts = np.maximum(1.0, counts * (plan.n_records / counts.sum()))
     tables = np.maximum(_project_blocks(sums / counts[:, None], plan), 1e-9)
-    laws = _first_laws(tables, plan, wall.noise)
+    distributions = _first_distributions(tables, plan, wall.noise)
     potentials = np.zeros((plan.n_classes, plan.n_points))
     target = counts[:, None] / plan.n_points
     regularization = plan.regularization * len(plan.block_sizes)
     step = TransportTables(plan)
     for _ in range(plan.n_steps):
-        sums = wall.release(step, rows, (laws, potentials, regularization))
+        sums = wall.release(step, rows, (distributions, potentials, regularization))
         scale = wall.scale(step)
         masses = np.maximum(
-            _block_totals(sums, plan).mean(axis=-1), COUNT_FLOOR * target
+            _block_totals(sums, plan).mean(axis=-1), MIN_COUNT_SHARE * target
         )
-        laws = _smooth_laws(sums, masses, scale, tables, plan)
+        distributions = _smooth_distributions(sums, masses, scale, tables, plan)
         step_size = POTENTIAL_RATE * regularization
         potentials = potentials + step_size * np.log(target / masses)
     for c in range(plan.n_classes):
-        laws[c] = rake(laws[c], tables[c], plan)
-    return TableMixture(counts, tables, laws)
+        distributions[c] = rake(distributions[c], tables[c], plan)
+    return TableMixture(counts, tables, distributions)
 
 
 def one_hot(levels: np.ndarray, plan: TablePlan) -> sparse.csr_array:
@@ -243,41 +243,41 @@ def one_hot(levels: np.ndarray, plan: TablePlan) -> sparse.csr_array:
     )
 
 
-def level_sums(levels, laws, potentials, regularization, plan):
+def level_sums(levels, distributions, potentials, regularization, plan):
     """Sum of ``P_i e_l^T`` over the records of one class, (J, M), in code units."""
     scores = np.tile(potentials, (len(levels), 1))
     for b, block in enumerate(plan.blocks):
-        scores += _gains(laws[:, block], plan.ordered[b])[levels[:, b]]
+        scores += _gains(distributions[:, block], plan.ordered[b])[levels[:, b]]
     P = encode_probabilities(row_softmax(scores / regularization))
     return (one_hot(levels, plan).T @ P).T
 
 
-def _gains(laws, ordered):
+def _gains(distributions, ordered):
     """Minus the cost of every level at every point, up to a constant per level."""
-    if ordered and laws.shape[1] > 1:
-        size = laws.shape[1]
+    if ordered and distributions.shape[1] > 1:
+        size = distributions.shape[1]
         scale = sqrt(2 / (size - 1))
         encode = scale * np.tril(np.ones((size, size)))[: size - 1]
     else:
-        encode = np.eye(laws.shape[1])
-    points = laws @ encode.T  # (J, r)
+        encode = np.eye(distributions.shape[1])
+    points = distributions @ encode.T  # (J, r)
     return 2 * encode.T @ points.T - np.square(points).sum(axis=1)  # (levels, J)
 
 
-def _first_laws(tables, plan, source):
+def _first_distributions(tables, plan, noise):
     """Half the class table, half one random row drawn from it: distinct points."""
-    laws = np.repeat(tables[:, None] / 2, plan.n_points, axis=1)
+    distributions = np.repeat(tables[:, None] / 2, plan.n_points, axis=1)
     for c in range(plan.n_classes):
         for block in plan.blocks:
             drawn = draw_levels(
                 np.tile(tables[c, block], (plan.n_points, 1)),
-                source.uniform(plan.n_points),
+                noise.uniform(plan.n_points),
             )
-            laws[c, np.arange(plan.n_points), block.start + drawn] += 0.5
-    return laws
+            distributions[c, np.arange(plan.n_points), block.start + drawn] += 0.5
+    return distributions
 
 
-def _smooth_laws(sums, masses, scale, tables, plan):
+def _smooth_distributions(sums, masses, scale, tables, plan):
     """Frequencies with pseudo-counts, as many as the noise calls for."""
     pseudo = (scale**2 / masses)[..., None]
     raw = (sums + pseudo * tables[:, None]) / (masses[..., None] + pseudo)
@@ -306,25 +306,32 @@ def project_simplex(values: np.ndarray) -> np.ndarray:
     return np.maximum(values - threshold, 0)
 
 
-def rake(laws: np.ndarray, table: np.ndarray, plan: TablePlan) -> np.ndarray:
-    """Scale the laws (J, M) so that their average reproduces the class table."""
-    laws = np.maximum(laws, 1e-12)
+def rake(distributions: np.ndarray, table: np.ndarray, plan: TablePlan) -> np.ndarray:
+    """Scale the distributions (J, M): their average becomes the class table."""
+    distributions = np.maximum(distributions, 1e-12)
     for _ in range(RAKING_ROUNDS):
-        laws = laws * (table / laws.mean(axis=0))
-        laws /= np.repeat(_block_totals(laws, plan), plan.block_sizes, axis=-1)
-    return laws
+        distributions = distributions * (table / distributions.mean(axis=0))
+        distributions /= np.repeat(
+            _block_totals(distributions, plan), plan.block_sizes, axis=-1
+        )
+    return distributions
 
 
-def draw_levels(laws: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """One level per row of ``laws`` (n, m) by inversion of ``u`` (n,)."""
-    edges = np.cumsum(laws, axis=1)
+def draw_levels(distributions: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """One level per row of ``distributions`` (n, m) by inversion of ``u`` (n,)."""
+    edges = np.cumsum(distributions, axis=1)
     below = (edges <= u[:, None] * edges[:, -1:]).sum(axis=1)
-    return np.minimum(below, laws.shape[1] - 1)
+    return np.minimum(below, distributions.shape[1] - 1)
 
 
-def sample_levels(laws: np.ndarray, n: int, plan: TablePlan, source) -> np.ndarray:
+def sample_levels(
+    distributions: np.ndarray, n: int, plan: TablePlan, noise
+) -> np.ndarray:
     """Draw points of one class (J, M), then every column on its own, (n, A)."""
-    j = source.integers(0, len(laws), n)
+    j = noise.integers(0, len(distributions), n)
     return np.column_stack(
-        [draw_levels(laws[j, block], source.uniform(n)) for block in plan.blocks]
+        [
+            draw_levels(distributions[j, block], noise.uniform(n))
+            for block in plan.blocks
+        ]
     )

@@ -1,6 +1,6 @@
 r"""Trees of noisy tables: what depends on what, and by how much.
 
-In every class the columns form a tree, so that the law of a record is
+In every class the columns form a tree, so that the distribution of a record is
 
 .. math::
 
@@ -223,20 +223,20 @@ class Distances(Counts):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A law of records: what a fit releases, made consistent.
+    """A distribution of records: what a fit releases, made consistent.
 
     Attributes
     ----------
     counts : ndarray of shape (C,)
         Numbers of records of the classes, at least 1.
     levels : list of ndarray of shape (C, n_levels)
-        Laws of the levels of every column in every class.
+        Distributions of the levels of every column in every class.
     bins : tuple of ndarray of shape (n_levels,)
         Bin of every level.
     edges : tuple of (int, int)
         Of the tree.
     joint : tuple of ndarray of shape (C, m_a, m_b)
-        Joint law of the bins of the two columns of each edge, in every class.
+        Joint distribution of the bins of the two columns of each edge, in every class.
     """
 
     counts: np.ndarray
@@ -247,7 +247,7 @@ class Tree:
 
     @property
     def tables(self) -> dict:
-        """Joint laws by edge."""
+        """Joint distributions by edge."""
         return dict(zip(self.edges, self.joint, strict=True))
 
     @property
@@ -255,11 +255,11 @@ class Tree:
         """Number of columns."""
         return len(self.levels)
 
-    def laws(self, a: int) -> np.ndarray:
-        """Laws of the bins of a column in every class, (C, m)."""
-        laws = np.zeros((len(self.counts), self.n_bins(a)))
-        np.add.at(laws.T, self.bins[a], self.levels[a].T)
-        return laws
+    def distributions(self, a: int) -> np.ndarray:
+        """Distributions of the bins of a column in every class, (C, m)."""
+        distributions = np.zeros((len(self.counts), self.n_bins(a)))
+        np.add.at(distributions.T, self.bins[a], self.levels[a].T)
+        return distributions
 
     def n_bins(self, a: int) -> int:
         """Number of bins of a column."""
@@ -267,7 +267,7 @@ class Tree:
 
 
 def fit_tree(rows: Rows, columns: list, plan: TreePlan, wall: PrivacyFilter) -> Tree:
-    """Release class tables, distances and the tables of the tree; make a law of them.
+    """Release class tables, distances and the tree's tables; make them consistent.
 
     Parameters
     ----------
@@ -375,9 +375,11 @@ def _choose_edges(rows, tree, plan, wall) -> list[tuple[int, int]]:
     """Maximum spanning tree of the noisy distances from independence in the classes."""
     pairs = tuple(itertools.combinations(range(plan.n_columns), 2))
     sizes = tuple(tree.n_bins(a) for a in range(plan.n_columns))
-    laws = [tree.laws(a) for a in range(plan.n_columns)]
+    distributions = [tree.distributions(a) for a in range(plan.n_columns)]
     expected = [
-        tree.counts[:, None, None] * laws[a][:, :, None] * laws[b][:, None, :]
+        tree.counts[:, None, None]
+        * distributions[a][:, :, None]
+        * distributions[b][:, None, :]
         for a, b in pairs
     ]
     query = Distances(
@@ -405,9 +407,9 @@ def spanning_tree(weights, pairs, n_nodes) -> list[tuple[int, int]]:
 
 
 def _reconcile(tree, noisy, scale, table_scale) -> Tree:
-    """One law out of all tables: one-way laws from all of them, then the edges."""
+    """One distribution out of all tables: first the one-way tables, then the edges."""
     counts = tree.counts
-    known = [tree.laws(a) * counts[:, None] for a in range(tree.n_columns)]
+    known = [tree.distributions(a) * counts[:, None] for a in range(tree.n_columns)]
     sums = [k.copy() for k in known]
     weights = [np.ones(k.shape[1]) for k in known]
     for (a, b), table in noisy.items():
@@ -418,21 +420,31 @@ def _reconcile(tree, noisy, scale, table_scale) -> Tree:
             weight = np.minimum(weight, 1.0) if scale else np.zeros(len(width))
             sums[column] += weight * table.sum(axis=axis)
             weights[column] += weight
-    laws, levels = [], []
+    distributions, levels = [], []
     for a, (total, weight) in enumerate(zip(sums, weights, strict=True)):
         # a level that is empty in all classes stays empty
         within = np.maximum(tree.levels[a], 1e-9 * tree.levels[a].any(axis=0))
         old = np.zeros(total.shape)
         np.add.at(old.T, tree.bins[a], within.T)
         total = np.where(old > 0, total / weight, -np.inf)
-        law = np.array([_project(t, n) / n for t, n in zip(total, counts, strict=True)])
-        laws.append(law)
-        levels.append(within * (law / np.maximum(old, 1e-300))[:, tree.bins[a]])
+        distribution = np.array(
+            [_project(t, n) / n for t, n in zip(total, counts, strict=True)]
+        )
+        distributions.append(distribution)
+        levels.append(
+            within * (distribution / np.maximum(old, 1e-300))[:, tree.bins[a]]
+        )
     tables = {}
     for (a, b), table in noisy.items():
-        expected = counts[:, None, None] * laws[a][:, :, None] * laws[b][:, None, :]
+        expected = (
+            counts[:, None, None]
+            * distributions[a][:, :, None]
+            * distributions[b][:, None, :]
+        )
         difference = shrink(table - expected, counts, table_scale)
-        tables[a, b] = _rake(expected + difference, expected, laws[a], laws[b], counts)
+        tables[a, b] = _rake(
+            expected + difference, expected, distributions[a], distributions[b], counts
+        )
     return Tree(counts, levels, tree.bins, tuple(tables), tuple(tables.values()))
 
 
@@ -464,22 +476,26 @@ def shrink_singular_values(matrix, scale) -> np.ndarray:
 
 
 def _rake(table, expected, rows, columns, counts) -> np.ndarray:
-    """Joint laws (C, m, k) with these margins, by iterative proportional fitting."""
-    law = np.empty_like(table)
+    """Joint tables (C, m, k) with these margins, by iterative proportional fitting."""
+    distribution = np.empty_like(table)
     for c, n in enumerate(counts):
         flat = project_counts(table[c].ravel(), n).reshape(table[c].shape)
-        law[c] = (np.maximum(flat, 1e-6 * expected[c]) + 1e-9) / n
+        distribution[c] = (np.maximum(flat, 1e-6 * expected[c]) + 1e-9) / n
     for _ in range(RAKING_ROUNDS):
-        law *= (rows / np.maximum(law.sum(axis=2), 1e-300))[:, :, None]
-        law *= (columns / np.maximum(law.sum(axis=1), 1e-300))[:, None, :]
-    return law
+        distribution *= (rows / np.maximum(distribution.sum(axis=2), 1e-300))[
+            :, :, None
+        ]
+        distribution *= (columns / np.maximum(distribution.sum(axis=1), 1e-300))[
+            :, None, :
+        ]
+    return distribution
 
 
 # --- samples --------------------------------------------------------------------------
 
 
-def draw_evenly(laws, groups, source) -> np.ndarray:
-    """Draw from ``laws[groups]``, evenly within every group of equal number.
+def draw_evenly(distributions, groups, noise) -> np.ndarray:
+    """Draw from ``distributions[groups]``, evenly within every group of equal number.
 
     Systematic draws: of k rows of a group, each outcome gets k times its probability,
     rounded up or down, in random order.
@@ -487,25 +503,27 @@ def draw_evenly(laws, groups, source) -> np.ndarray:
     n = len(groups)
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    order = np.lexsort((source.uniform(n), groups))
+    order = np.lexsort((noise.uniform(n), groups))
     ordered = groups[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     lengths = np.diff(np.r_[first, n])
     rank = np.arange(n) - np.repeat(first, lengths)
-    start = np.repeat(source.uniform(len(first)), lengths)
+    start = np.repeat(noise.uniform(len(first)), lengths)
     u = (rank + start) / np.repeat(lengths, lengths)
     drawn = np.empty(n, dtype=np.int64)
     present = ordered[first]
-    edges = np.cumsum(laws[present], axis=1)
+    edges = np.cumsum(distributions[present], axis=1)
     edges /= np.maximum(edges[:, -1:], 1e-300)
     steps = np.arange(len(present))[:, None]
     at = np.repeat(np.arange(len(present)), lengths)
     found = np.searchsorted((edges + steps).ravel(), at + u, side="right")
-    drawn[order] = np.clip(found - at * laws.shape[1], 0, laws.shape[1] - 1)
+    drawn[order] = np.clip(
+        found - at * distributions.shape[1], 0, distributions.shape[1] - 1
+    )
     return drawn
 
 
-def sample_tree(tree: Tree, codes, given, source) -> np.ndarray:
+def sample_tree(tree: Tree, codes, given, noise) -> np.ndarray:
     """Levels (n, A) of records of these classes.
 
     Parameters
@@ -515,7 +533,7 @@ def sample_tree(tree: Tree, codes, given, source) -> np.ndarray:
         Classes.
     given : dict of int to ndarray of shape (n,)
         Levels that some columns must have.
-    source : NoiseSource
+    noise : NoiseSource
     """
     n, A = len(codes), tree.n_columns
     wanted = np.column_stack([codes, *given.values()])
@@ -526,23 +544,25 @@ def sample_tree(tree: Tree, codes, given, source) -> np.ndarray:
         for row in combinations
     ]
     bins = np.empty((n, A), dtype=np.int64)
-    laws = [
-        conditional_laws(tree, int(row[0]), some)
+    distributions = [
+        conditional_distributions(tree, int(row[0]), some)
         for row, some in zip(combinations, evidence, strict=True)
     ]
     for a, parent in visits(tree):
-        table = np.concatenate([law[a] for law in laws])  # (groups * m_parent, m)
-        size = len(table) // len(laws)
+        table = np.concatenate(
+            [distribution[a] for distribution in distributions]
+        )  # (groups * m_parent, m)
+        size = len(table) // len(distributions)
         at = group * size + (bins[:, parent] if parent is not None else 0)
-        bins[:, a] = draw_evenly(table, at, source)
+        bins[:, a] = draw_evenly(table, at, noise)
     levels = np.empty((n, A), dtype=np.int64)
     for a in range(A):
         inside = tree.bins[a] == np.arange(tree.n_bins(a))[:, None]  # (m, levels)
-        laws_in = tree.levels[a][:, None, :] * inside
-        flat = laws_in.reshape(-1, laws_in.shape[2]) + 1e-300 * np.tile(
-            inside, (len(tree.counts), 1)
-        )
-        levels[:, a] = draw_evenly(flat, codes * tree.n_bins(a) + bins[:, a], source)
+        distributions_in = tree.levels[a][:, None, :] * inside
+        flat = distributions_in.reshape(
+            -1, distributions_in.shape[2]
+        ) + 1e-300 * np.tile(inside, (len(tree.counts), 1))
+        levels[:, a] = draw_evenly(flat, codes * tree.n_bins(a) + bins[:, a], noise)
     for a, fixed in given.items():
         levels[:, a] = fixed
     return levels
@@ -567,8 +587,8 @@ def visits(tree: Tree) -> list[tuple[int, int | None]]:
     return order
 
 
-def conditional_laws(tree: Tree, c: int, evidence: dict) -> dict:
-    """Laws of every column given its parent and the evidence, (m_parent or 1, m).
+def conditional_distributions(tree: Tree, c: int, evidence: dict) -> dict:
+    """Distributions of the columns given parent and evidence, (m_parent or 1, m).
 
     Messages from the leaves to the root weigh every bin by the probability of the
     evidence below it. Key None holds the probability of the evidence itself.
@@ -581,25 +601,26 @@ def conditional_laws(tree: Tree, c: int, evidence: dict) -> dict:
         weight = np.zeros(tree.n_bins(a))
         weight[tree.bins[a][level]] = inside[level] / inside[mask].sum()
         below[a] = weight
-    laws: dict = {}
+    distributions: dict = {}
     for a, parent in reversed(order):
         if parent is None:
-            joint = np.maximum(tree.laws(a)[c], 1e-12)[None] * below[a]
+            joint = np.maximum(tree.distributions(a)[c], 1e-12)[None] * below[a]
             total = joint.sum()
-            laws[None] = laws.get(None, 1.0) * total
+            distributions[None] = distributions.get(None, 1.0) * total
         else:
             edge = (parent, a)
             table = tables[edge][c] if edge in tables else tables[a, parent][c].T
             table = np.maximum(table, 1e-15)
             joint = table * below[a]
             below[parent] = below[parent] * joint.sum(axis=1) / table.sum(axis=1)
-        laws[a] = joint
-    return laws
+        distributions[a] = joint
+    return distributions
 
 
 def evidence_weights(tree: Tree, evidence: dict) -> np.ndarray:
     """Number of records of every class that the evidence leaves, (C,)."""
     chances = [
-        conditional_laws(tree, c, evidence)[None] for c in range(len(tree.counts))
+        conditional_distributions(tree, c, evidence)[None]
+        for c in range(len(tree.counts))
     ]
     return tree.counts * np.array(chances)

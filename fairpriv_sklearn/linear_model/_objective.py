@@ -85,8 +85,8 @@ class FairLogisticLoss:
 
     def _largest_coefficient(self) -> float:
         """Public bound of a record's coefficient in the gradient."""
-        n_labels, n_groups = self.penalty.floors.shape
-        pull = 1 / (n_groups * n_labels * self.penalty.floors.min())
+        n_labels, n_groups = self.penalty.min_sizes.shape
+        pull = 1 / (n_groups * n_labels * self.penalty.min_sizes.min())
         loss = np.max(self.weights)
         return (1 - self.fairness_weight) * loss + self.fairness_weight * pull
 

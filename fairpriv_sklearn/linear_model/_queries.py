@@ -228,7 +228,7 @@ class FairGradient(LossGradient):
     fairness_weight : float
         alpha.
     penalty : WassersteinPenalty
-        Public: its floors, form and directions.
+        Public: its min_sizes, form and directions.
     """
 
     theorem = "linear_models:linear-penalty"

@@ -22,7 +22,7 @@ from fairpriv_sklearn._training._bounded import (
 )
 from fairpriv_sklearn._training._counts import CellCounts, Count
 from fairpriv_sklearn._training._noisy_gradients import (
-    LARGEST_FLOOR,
+    LARGEST_MIN_SIZE,
     SIZES_PUBLIC,
     NoisyGradientsMixin,
     Sizes,
@@ -600,8 +600,10 @@ class DPWassersteinLogisticRegression(
             directions = unit_range_directions(normals)
         groups, labels = table.cell % self._shape[1], table.cell // self._shape[1]
         counts = np.bincount(table.cell, minlength=math.prod(self._shape))
-        floors = np.maximum(counts, 1).reshape(self._shape)
-        penalty = WassersteinPenalty(groups, labels, floors, directions, self.penalty)
+        min_sizes = np.maximum(counts, 1).reshape(self._shape)
+        penalty = WassersteinPenalty(
+            groups, labels, min_sizes, directions, self.penalty
+        )
         weights = self._class_weights[y] / n_records
         objective = FairLogisticLoss(
             design, targets, weights, self.fairness_weight, penalty
@@ -631,10 +633,10 @@ class DPWassersteinLogisticRegression(
         return int(relation == "add_remove")
 
     def _sizes(self, wall, rows: Rows, n_counts: int) -> Sizes:
-        """Public sizes: what the loss is divided by, and the floors of the cells."""
-        floors = np.full(self._shape, self.min_group_size or 1)
+        """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
+        min_sizes = np.full(self._shape, self.min_group_size or 1)
         if wall.neighboring in SIZES_PUBLIC:
-            counts = np.bincount(rows.whole().cell, minlength=floors.size)
+            counts = np.bincount(rows.whole().cell, minlength=min_sizes.size)
             return Sizes(rows.n_rows, np.maximum(counts, 1).reshape(self._shape))
         n_records = rows.n_rows
         if n_counts:
@@ -644,13 +646,13 @@ class DPWassersteinLogisticRegression(
             # to that noise: cheaper than the noise that a floor of one would need.
             least = max(1.0, 2 * wall.scale(query))
             if n_counts > 1:
-                floors = np.clip(np.rint(noisy), least, LARGEST_FLOOR)
-                floors = np.ceil(floors).astype(np.int64).reshape(self._shape)
+                min_sizes = np.clip(np.rint(noisy), least, LARGEST_MIN_SIZE)
+                min_sizes = np.ceil(min_sizes).astype(np.int64).reshape(self._shape)
             if wall.neighboring == "add_remove":
                 n_records = max(float(noisy.sum()), least)
         if wall.neighboring == "replace_one":
-            floors = np.minimum(floors, max(1, rows.n_rows))
-        return Sizes(n_records, floors)
+            min_sizes = np.minimum(min_sizes, max(1, rows.n_rows))
+        return Sizes(n_records, min_sizes)
 
     def _gradient_query(self, geometry, sizes: Sizes, strata, directions):
         """What is asked in every step."""
@@ -661,7 +663,7 @@ class DPWassersteinLogisticRegression(
         if self.fairness_weight == 0:
             return LossGradient(*common)
         penalty = GroupPenalty(
-            self._shape, self.penalty, sizes.floors, sizes.n_records, directions
+            self._shape, self.penalty, sizes.min_sizes, sizes.n_records, directions
         )
         return FairGradient(*common, self.fairness_weight, penalty)
 
@@ -724,8 +726,8 @@ class _Strata:
 
     def batch_sizes(self, shape: tuple[int, int]) -> Sizes:
         """The sizes that take the place of the whole table's in the sensitivity."""
-        floors = np.maximum(self.drawn, 1).reshape(shape)
-        return Sizes(1 / self.weights().max(), floors)
+        min_sizes = np.maximum(self.drawn, 1).reshape(shape)
+        return Sizes(1 / self.weights().max(), min_sizes)
 
     def cell_weights(self) -> np.ndarray:
         """Weights of the records relative to the largest."""

@@ -174,7 +174,7 @@ def _outermost(steps: dict) -> list[str]:
 
 
 def candidate(
-    estimator, params: dict, share: FitShare, source: NoiseSource, public: dict
+    estimator, params: dict, share: FitShare, noise: NoiseSource, public: dict
 ) -> BaseEstimator:
     """Return an unfitted candidate with its share of the budget.
 
@@ -200,7 +200,7 @@ def candidate(
             "delta": delta or names.get("delta"),
             "ledger": None,
             "verbose": 0,
-            "random_state": None if source.is_secure else _seed(source),
+            "random_state": None if noise.is_secure else _seed(noise),
             **{k: v for k, v in public.items() if names.get(k, v) is None},
         }
         if "accountant" in names:
@@ -221,8 +221,8 @@ def _budgets(chosen, steps: dict, share: FitShare) -> dict:
     return {f"{path}__" if path else "": budget for path, budget in shared.items()}
 
 
-def _seed(source: NoiseSource) -> int:
-    return int(source.integers(0, 2**31 - 1, 1)[0])
+def _seed(noise: NoiseSource) -> int:
+    return int(noise.integers(0, 2**31 - 1, 1)[0])
 
 
 def _throwaway_accountant():

@@ -18,7 +18,7 @@ from fairpriv_sklearn.accounting._gaussian import _without_sampler_error
 from fairpriv_sklearn.model_selection._repeat import (
     GEOMETRIC,
     POISSON,
-    RunLaw,
+    RunDistribution,
     calibrate_repeat,
     law_for_coverage,
 )
@@ -67,8 +67,8 @@ class SearchPlan:
         Length of the public list.
     expected_runs : float
         Expected number of fits.
-    law : RunLaw or None
-        Law of the number of runs, for "repeat".
+    distribution : RunDistribution or None
+        Distribution of the number of runs, for "repeat".
     fit : FitShare
         What each fit costs; `fit.epsilon` is what the estimators are given.
     score_mu : float or None
@@ -80,7 +80,7 @@ class SearchPlan:
     method: str
     n_candidates: int
     expected_runs: float
-    law: RunLaw | None
+    distribution: RunDistribution | None
     fit: FitShare
     score_mu: float | None
     selection_epsilon: float | None
@@ -137,7 +137,7 @@ def plan_search(
         for shape in (POISSON, GEOMETRIC)
     ]
     poisson, geometric = plans
-    # The geometric law needs several times as many runs for the same coverage.
+    # The geometric distribution needs several times as many runs for the same coverage.
     worth_it = geometric.fit.size > 1.1 * poisson.fit.size
     best = geometric if worth_it else poisson
     if method == "auto" and composed.fit.size >= best.fit.size:
@@ -170,25 +170,31 @@ def _composed(
 
 
 def _repeated(
-    n_candidates, epsilon, delta, kind, n_draws, n_statistics, law
+    n_candidates, epsilon, delta, kind, n_draws, n_statistics, distribution
 ) -> SearchPlan:
     # All noise that is ever drawn is within this number, but for 1e-12.
-    n_all = law.largest * (n_draws + n_statistics)
+    n_all = distribution.largest * (n_draws + n_statistics)
     ideal_epsilon, log_delta = _without_sampler_error(epsilon, delta, n_all)
     ideal_delta = math.exp(log_delta)
     score_mu = 0.0
     share = FitShare(kind, 0.0, delta, 0.0, n_draws)
     if ideal_epsilon > 0.0:
-        score_mu = calibrate_repeat("gaussian", ideal_epsilon, ideal_delta, law)
+        score_mu = calibrate_repeat(
+            "gaussian", ideal_epsilon, ideal_delta, distribution
+        )
         if kind == "gaussian":
             share = gaussian_share(score_mu, delta, n_draws)
         else:
             # A fit fails to be pure with probability `delta`: the mean number of runs
             # times that, in all; the other half costs the pure rest.
-            fit_epsilon = calibrate_repeat("pure", ideal_epsilon, ideal_delta / 2, law)
-            fit_delta = ideal_delta / (2.0 * law.mean)
+            fit_epsilon = calibrate_repeat(
+                "pure", ideal_epsilon, ideal_delta / 2, distribution
+            )
+            fit_delta = ideal_delta / (2.0 * distribution.mean)
             share = FitShare(kind, fit_epsilon, fit_delta, math.inf, n_draws)
-    return SearchPlan("repeat", n_candidates, law.mean, law, share, score_mu, None)
+    return SearchPlan(
+        "repeat", n_candidates, distribution.mean, distribution, share, score_mu, None
+    )
 
 
 def gaussian_share(mu: float, delta: float, n_draws: int) -> FitShare:

@@ -27,22 +27,24 @@ _ORDERS = 1.0 + np.geomspace(1.1e-2, 1e7, 2000)
 
 # Poisson draws can be zero, and then there is no winner: keep that below 1e-6.
 _LEAST_POISSON_MEAN = 14.0
-# Mass of the tail that is cut off, and rounding, of the law of the number of runs.
-_LAW_ERROR = 1e-12
+# Mass of the tail that is cut off, and rounding, of the distribution of the number of
+# runs.
+_ROUNDING = 1e-12
 # A bound found by bisection is lowered by this factor, to stay on the private side.
 _MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
-class RunLaw:
-    """Law of the number of runs.
+class RunDistribution:
+    """Distribution of the number of runs.
 
     Parameters
     ----------
     mean : float
         Expected number of runs. Range: [1, inf).
     shape : {1.0, inf}
-        1.0 is the geometric law on 1, 2, ...; inf is the Poisson law on 0, 1, ...
+        1.0 is the geometric distribution on 1, 2, ...; inf is the Poisson distribution
+        on 0, 1, ...
     """
 
     mean: float
@@ -56,14 +58,14 @@ class RunLaw:
     def largest(self) -> int:
         """Number of runs that is passed with probability at most 1e-12."""
         if self.is_poisson:
-            return math.ceil(pdtrik(1.0 - _LAW_ERROR, self.mean)) + 1
+            return math.ceil(pdtrik(1.0 - _ROUNDING, self.mean)) + 1
         if self.mean == 1.0:
             return 1
-        return math.ceil(math.log(_LAW_ERROR) / math.log1p(-1.0 / self.mean))
+        return math.ceil(math.log(_ROUNDING) / math.log1p(-1.0 / self.mean))
 
-    def draw(self, source: NoiseSource) -> int:
+    def draw(self, noise: NoiseSource) -> int:
         """Draw a number of runs by inverting the distribution function."""
-        u = float(source.uniform(1)[0])
+        u = float(noise.uniform(1)[0])
         if self.is_poisson:
             return int(np.searchsorted(pdtr(np.arange(self.largest), self.mean), u))
         if self.mean == 1.0:
@@ -72,8 +74,8 @@ class RunLaw:
         return min(math.ceil(math.log(u) / math.log1p(-1.0 / self.mean)), self.largest)
 
 
-def law_for_coverage(shape: float, coverage: float, share: float) -> RunLaw:
-    """Return the law under which at least one run is good with a given probability.
+def law_for_coverage(shape: float, coverage: float, share: float) -> RunDistribution:
+    """Return the distribution with which some run is good with a given probability.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def law_for_coverage(shape: float, coverage: float, share: float) -> RunLaw:
         mean = max(-math.log1p(-coverage) / share, _LEAST_POISSON_MEAN)
     else:  # E[(1 - p)^K] = (1 - p) / (1 - p + mean p)
         mean = max(1.0, coverage * (1.0 - share) / ((1.0 - coverage) * share))
-    return RunLaw(mean, shape)
+    return RunDistribution(mean, shape)
 
 
 @dataclass(frozen=True)
@@ -122,16 +124,16 @@ def pure_base(epsilon: float) -> Base:
     return Base(renyi, delta)
 
 
-def repeat_epsilon(base: Base, law: RunLaw, delta: float) -> float:
+def repeat_epsilon(base: Base, distribution: RunDistribution, delta: float) -> float:
     r"""Return the epsilon of releasing the best of a random number of runs.
 
     With the Renyi divergence :math:`r(\lambda)` of one run, mean :math:`m` and the
-    geometric law (their Theorem 2 at shape 1) it is
+    geometric distribution (their Theorem 2 at shape 1) it is
 
     .. math:: r'(\lambda) = r(\lambda) + \frac{\log m}{\lambda - 1} + 2 \min_{l}
         \Big( (1 - \tfrac1l) r(l) + \frac{\log m}{l} \Big),
 
-    and with the Poisson law (Theorem 6), :math:`e^{\hat\varepsilon} = 1 + 1 /
+    and with the Poisson distribution (Theorem 6), :math:`e^{\hat\varepsilon} = 1 + 1 /
     (\lambda - 1)` and one run :math:`(\hat\varepsilon, \hat\delta)`-DP,
 
     .. math:: r'(\lambda) = r(\lambda) + m \hat\delta + \frac{\log m}{\lambda - 1}.
@@ -139,18 +141,18 @@ def repeat_epsilon(base: Base, law: RunLaw, delta: float) -> float:
     Parameters
     ----------
     base : Base
-    law : RunLaw
+    distribution : RunDistribution
     delta : float
         Range: (0, 1).
     """
     renyi = base.renyi(_ORDERS)
-    log_mean = math.log(law.mean)
+    log_mean = math.log(distribution.mean)
     total = renyi + log_mean / (_ORDERS - 1.0)
-    if law.is_poisson:
-        total = total + law.mean * base.delta(-np.log1p(-1.0 / _ORDERS))
+    if distribution.is_poisson:
+        total = total + distribution.mean * base.delta(-np.log1p(-1.0 / _ORDERS))
     else:
         at = (1.0 - 1.0 / _ORDERS) * renyi + log_mean / _ORDERS
-        total = total + (1.0 + law.shape) * at.min()
+        total = total + (1.0 + distribution.shape) * at.min()
     # Canonne, Kamath and Steinke (2020), Proposition 12.
     epsilon = (
         total + np.log1p(-1.0 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1.0)
@@ -159,18 +161,21 @@ def repeat_epsilon(base: Base, law: RunLaw, delta: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def calibrate_repeat(kind: str, epsilon: float, delta: float, law: RunLaw) -> float:
+def calibrate_repeat(
+    kind: str, epsilon: float, delta: float, distribution: RunDistribution
+) -> float:
     """Return what one run may cost: mu for "gaussian", epsilon for "pure".
 
-    Returns 0.0 where the rounding of the law of the number of runs would cost too much.
+    Returns 0.0 where the rounding of the distribution of the number of runs would cost
+    too much.
     """
-    delta -= law_cost(epsilon)
+    delta -= distribution_cost(epsilon)
     if delta <= 0.0:
         return 0.0
     base = gaussian_base if kind == "gaussian" else pure_base
 
     def excess(log_size: float) -> float:
-        return repeat_epsilon(base(math.exp(log_size)), law, delta) - epsilon
+        return repeat_epsilon(base(math.exp(log_size)), distribution, delta) - epsilon
 
     low, high = math.log(1e-8), math.log(max(100.0, 10.0 * epsilon))
     if excess(low) >= 0.0:
@@ -178,8 +183,8 @@ def calibrate_repeat(kind: str, epsilon: float, delta: float, law: RunLaw) -> fl
     return math.exp(brentq(excess, low, high, xtol=1e-9)) * (1.0 - _MARGIN)
 
 
-def law_cost(epsilon: float) -> float:
-    """Return the delta that the rounded law of the number of runs costs."""
+def distribution_cost(epsilon: float) -> float:
+    """Return the delta that the rounded distribution of the number of runs costs."""
     if epsilon > 600.0:
         return math.inf
-    return (1.0 + math.exp(epsilon)) * 2.0 * _LAW_ERROR
+    return (1.0 + math.exp(epsilon)) * 2.0 * _ROUNDING

@@ -196,9 +196,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             return self._best_of_a_random_number
         return self._best_of_all
 
-    def _run(self, task, train, params, share: FitShare, source):
+    def _run(self, task, train, params, share: FitShare, noise):
         """Fit one candidate; the model is None if its numbers broke down."""
-        model = candidates.candidate(self.estimator, params, share, source, task.public)
+        model = candidates.candidate(self.estimator, params, share, noise, task.public)
         if not len(train):
             return task.stand_in(), candidates.expected_cost(model, self.neighboring)
         if not task.fit(model, train):
@@ -207,15 +207,15 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""
-        scoring, source = self._scoring(), wall.noise
+        scoring, noise = self._scoring(), wall.noise
         best, winner = None, None
-        for _ in range(plan.law.draw(source)):
-            params = grid[int(source.integers(0, len(grid), 1)[0])]
-            model, guarantee = self._run(task, train, params, plan.fit, source)
+        for _ in range(plan.distribution.draw(noise)):
+            params = grid[int(noise.integers(0, len(grid), 1)[0])]
+            model, guarantee = self._run(task, train, params, plan.fit, noise)
             reading = None
             if model is not None:
                 reading = task.release(model, test, plan.score_mu, wall)
-            key = _key(scoring, reading, source)
+            key = _key(scoring, reading, noise)
             if best is None or key > best:
                 best, winner = key, (model, params, guarantee)
         if best is None:
@@ -227,16 +227,16 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _best_of_all(self, grid, task, train, test, plan, wall):
         """Fit every candidate once; compose the fits and select privately."""
-        scoring, source = self._scoring(), wall.noise
+        scoring, noise = self._scoring(), wall.noise
         runs, exact, keys = [], [], []
         for params in grid:
-            model, guarantee = self._run(task, train, params, plan.fit, source)
+            model, guarantee = self._run(task, train, params, plan.fit, noise)
             runs.append((model, params, guarantee))
             if plan.score_mu is not None:
                 reading = None
                 if model is not None:
                     reading = task.release(model, test, plan.score_mu, wall)
-                keys.append(_key(scoring, reading, source))
+                keys.append(_key(scoring, reading, noise))
             else:
                 exact.append(0.0 if model is None else _utility(task, model, test))
         if plan.score_mu is not None:
@@ -245,14 +245,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         chosen = wall.choose(exact, 1.0, name=_CHOICE, parameter=plan.selection_epsilon)
         return _unless_it_failed((runs[chosen][0] is not None,), runs[chosen])
 
-    def _refit(self, task, params, source):
+    def _refit(self, task, params, noise):
         """Fit the winner again, on all rows, with what was kept for it."""
         epsilon = self.epsilon * self.refit_fraction
         share = FitShare(
             "approximate", epsilon, self.delta * self.refit_fraction, np.inf, 0
         )
         rows = np.arange(task.n_rows)
-        model, guarantee = self._run(task, rows, params, share, source)
+        model, guarantee = self._run(task, rows, params, share, noise)
         _unless_it_failed((model is not None,), model)
         return model, guarantee
 
@@ -371,9 +371,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         return tags
 
 
-def _key(scoring, reading, source: NoiseSource) -> tuple:
+def _key(scoring, reading, noise: NoiseSource) -> tuple:
     """Place of a run in the order: failed runs last, ties by lot."""
-    lot = int(source.uint64(1)[0])
+    lot = int(noise.uint64(1)[0])
     if reading is None:
         return (False, (), lot)
     return (True, ranking(scoring, reading), lot)
@@ -551,7 +551,7 @@ class DPGridSearchCV(_PrivateSearch):
     def _n_candidates(self) -> int:
         return len(ParameterGrid(self.param_grid))
 
-    def _candidates(self, source: NoiseSource) -> list[dict]:
+    def _candidates(self, noise: NoiseSource) -> list[dict]:
         return list(ParameterGrid(self.param_grid))
 
 
@@ -723,9 +723,9 @@ class DPRandomizedSearchCV(_PrivateSearch):
     def _n_candidates(self) -> int:
         return self.n_iter
 
-    def _candidates(self, source: NoiseSource) -> list[dict]:
+    def _candidates(self, noise: NoiseSource) -> list[dict]:
         # Drawn before the data are looked at: the list is public.
-        seed = int(source.integers(0, 2**31 - 1, 1)[0])
+        seed = int(noise.integers(0, 2**31 - 1, 1)[0])
         sampler = ParameterSampler(
             self.param_distributions, self.n_iter, random_state=seed
         )

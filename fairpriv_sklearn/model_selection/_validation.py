@@ -263,8 +263,8 @@ def dp_cross_validate(
     public = _PublicFacts(groups, classes, target_bounds, neighboring)
     validate_data(public, X, skip_check_array=True)
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
-    source = noise_source(random_state)
-    folds = _folds(cv, task, source)
+    noise = noise_source(random_state)
+    folds = _folds(cv, task, noise)
     candidates.check_candidates(estimator, [{}])
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
@@ -275,7 +275,7 @@ def dp_cross_validate(
         neighboring=neighboring,
         mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",
         facts=(*task.assumptions, *filter(None, [folds.assumption])),
-        noise=source,
+        noise=noise,
         ledger=ledger,
     )
     wall.reserve()
@@ -367,7 +367,7 @@ def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring
         )
 
 
-def _folds(cv, task: Task, source: NoiseSource) -> _Folds:
+def _folds(cv, task: Task, noise: NoiseSource) -> _Folds:
     if isinstance(cv, PredefinedSplit) and task.neighboring == "replace_one":
         fold_of = np.asarray(cv.test_fold)
         check_consistent_length(task.y, fold_of)
@@ -381,7 +381,7 @@ def _folds(cv, task: Task, source: NoiseSource) -> _Folds:
         raise ValueError(_NOT_AT_RANDOM.format(repr(cv)))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds, got {cv}.")
-    return _Folds(source.integers(0, int(cv), task.n_rows), int(cv))
+    return _Folds(noise.integers(0, int(cv), task.n_rows), int(cv))
 
 
 def _fold_scores(scorings, readings: list[Reading], level: float):

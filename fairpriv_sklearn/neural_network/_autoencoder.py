@@ -36,7 +36,7 @@ class DPWassersteinAutoencoder(
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, a): `max_iter` full-batch gradients with
-    Gaussian noise, composed exactly. With floors :math:`m_a` of the sizes of two
+    Gaussian noise, composed exactly. With minimum sizes :math:`m_a` of the sizes of two
     groups, replacing a record, its group included, changes a gradient by at most
 
     .. math::
@@ -44,15 +44,16 @@ class DPWassersteinAutoencoder(
         + 8 \alpha L \Big(\frac1{m_0} + \frac1{m_1}\Big),
 
     as projected codes are clipped to the public range [-1, 1]. Groups
-    smaller than their floor are filled up with public dummy records; the floors come
-    from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. Where the network starts from, a constant with the mean of the targets, is
-    released first, with at least 1 % of the squared parameter and more where the noise
-    is large. The rounding errors of the sums over records are bounded and added to
-    :math:`\Delta`. The decoder never sees the penalty, and gets less noise. Public:
-    `groups`, `bounds`, `data_norm`, all parameters, and n under "replace_one". Under
-    "add_remove" n is replaced by a noisy count. There is no early stopping: a
-    validation score is a function of the data that would have to be paid for.
+    smaller than their minimum size are filled up with public dummy records; the minimum
+    sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
+    or are given. Where the network starts from, a constant with the mean of the
+    targets, is released first, with at least 1 % of the squared parameter and more
+    where the noise is large. The rounding errors of the sums over records are bounded
+    and added to :math:`\Delta`. The decoder never sees the penalty, and gets less
+    noise. Public: `groups`, `bounds`, `data_norm`, all parameters, and n under
+    "replace_one". Under "add_remove" n is replaced by a noisy count. There is no early
+    stopping: a validation score is a function of the data that would have to be paid
+    for.
 
     Parameters
     ----------

@@ -226,7 +226,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 fairness_weight=self.fairness_weight,
                 widths=high - low,
                 n_records=sizes.n_records,
-                floors=sizes.floors,
+                min_sizes=sizes.min_sizes,
                 neighboring=self.neighboring,
             )
             query = NetworkGradient(

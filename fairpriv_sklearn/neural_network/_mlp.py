@@ -38,7 +38,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, a): `max_iter` full-batch gradients with
-    Gaussian noise, composed exactly. With floors :math:`m_a` of the sizes of two
+    Gaussian noise, composed exactly. With minimum sizes :math:`m_a` of the sizes of two
     groups, replacing a record, its group included, changes a gradient by at most
 
     .. math::
@@ -46,12 +46,12 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         + 8 \alpha L \Big(\frac1{m_0} + \frac1{m_1}\Big),
 
     as projected predictions are clipped to the public range [-1, 1]. Groups
-    smaller than their floor are filled up with public dummy records; the floors come
-    from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. Where the network starts from, a constant with the mean of the targets, is
-    released first, with at least 1 % of the squared parameter and more where the noise
-    is large. The rounding errors of the sums over records are bounded and added to
-    :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`,
+    smaller than their minimum size are filled up with public dummy records; the minimum
+    sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
+    or are given. Where the network starts from, a constant with the mean of the
+    targets, is released first, with at least 1 % of the squared parameter and more
+    where the noise is large. The rounding errors of the sums over records are bounded
+    and added to :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`,
     `target_bounds`, all parameters, and n under "replace_one".
     Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
     validation score is a function of the data that would have to be paid for.
@@ -307,7 +307,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, a): `max_iter` full-batch gradients with
-    Gaussian noise, composed exactly. With floors :math:`m_a` of the sizes of two
+    Gaussian noise, composed exactly. With minimum sizes :math:`m_a` of the sizes of two
     groups, replacing a record, its group included, changes a gradient by at most
 
     .. math::
@@ -315,12 +315,12 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         + 4 \alpha L \Big(\frac1{m_0} + \frac1{m_1}\Big),
 
     as projected probabilities have a range of length one. Groups
-    smaller than their floor are filled up with public dummy records; the floors come
-    from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or are
-    given. Where the network starts from, a constant with the mean of the targets, is
-    released first, with at least 1 % of the squared parameter and more where the noise
-    is large. The rounding errors of the sums over records are bounded and added to
-    :math:`\Delta`. Public: `groups`, `classes`, `bounds`,
+    smaller than their minimum size are filled up with public dummy records; the minimum
+    sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
+    or are given. Where the network starts from, a constant with the mean of the
+    targets, is released first, with at least 1 % of the squared parameter and more
+    where the noise is large. The rounding errors of the sums over records are bounded
+    and added to :math:`\Delta`. Public: `groups`, `classes`, `bounds`,
     `data_norm`, all parameters, and n under "replace_one".
     Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
     validation score is a function of the data that would have to be paid for.

@@ -252,9 +252,9 @@ class FairLoss:
 class GradientSensitivity:
     r"""What replacing (adding, removing) one record changes in :class:`FairLoss`.
 
-    With S groups of floors m, widths :math:`D_k` of the projected output domain and
-    :math:`\bar D` their mean, a record of cell c changes the penalty's gradient by at
-    most :math:`\alpha \frac2S 4 \bar D L / (n_{labels} m_c)`, and the loss's by
+    With S groups of minimum sizes m, widths :math:`D_k` of the projected output domain
+    and :math:`\bar D` their mean, a record of cell c changes the penalty's gradient by
+    at most :math:`\alpha \frac2S 4 \bar D L / (n_{labels} m_c)`, and the loss's by
     :math:`(1 - \alpha) C / n`, twice that if it is replaced.
 
     Attributes
@@ -278,7 +278,7 @@ class GradientSensitivity:
         fairness_weight: float,
         widths: Floats,
         n_records: float,
-        floors: Integers,
+        min_sizes: Integers,
         neighboring: str,
     ) -> GradientSensitivity:
         """Bound the changes.
@@ -293,14 +293,14 @@ class GradientSensitivity:
             Widths of the projected output domains.
         n_records : float
             What the sum of the losses is divided by.
-        floors : ndarray of shape (n_labels, n_groups)
+        min_sizes : ndarray of shape (n_labels, n_groups)
             Records, or dummies, at least in each cell.
         neighboring : {"replace_one", "add_remove"}
         """
         mass = 4.0 * fairness_weight * float(np.mean(widths)) * projection_clip_norm
         share = (1 - fairness_weight) * clip_norm / n_records
         loss, left, entered = record_changes(
-            share, mass * 2 / floors.shape[1], floors, neighboring
+            share, mass * 2 / min_sizes.shape[1], min_sizes, neighboring
         )
         most_records = MAX_RECORDS if neighboring == "add_remove" else int(n_records)
         # Terms of the sum over records, and of the sum behind a slope at ties.

@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 _GRID = 2.0**20
 
-LARGEST_FLOOR = 1 << 22
+LARGEST_MIN_SIZE = 1 << 22
 """A floor above this lowers the noise no more, and costs memory for dummies."""
 
 
@@ -90,10 +90,10 @@ class TargetSums(Query):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Public sizes: what the loss is divided by, and the floors of the cells."""
+    """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
 
     n_records: float
-    floors: Integers
+    min_sizes: Integers
 
 
 def public_sizes(
@@ -104,7 +104,7 @@ def public_sizes(
     n_counts: int,
     floor: int | None,
 ) -> Sizes:
-    """Release the planned counts, and turn them into floors and a number of records.
+    """Release the planned counts, and turn them into min_sizes and a number of records.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def public_sizes(
     floor : int or None
         Public floor that takes the place of noisy counts.
     """
-    floors, noisy, least = np.full(shape, floor or 1), None, 1.0
+    min_sizes, noisy, least = np.full(shape, floor or 1), None, 1.0
     if n_counts:
         query = CellSizes(n_counts)
         noisy = wall.release(query, rows)
@@ -126,11 +126,11 @@ def public_sizes(
         # that noise: cheaper than the noise that a floor of one would need.
         least = max(1.0, 2 * wall.scale(query))
         if n_counts > 1:
-            floors = np.clip(np.rint(noisy), least, LARGEST_FLOOR)
-            floors = np.ceil(floors).astype(np.int64).reshape(shape)
+            min_sizes = np.clip(np.rint(noisy), least, LARGEST_MIN_SIZE)
+            min_sizes = np.ceil(min_sizes).astype(np.int64).reshape(shape)
     if wall.neighboring == "add_remove":
-        return Sizes(max(float(noisy.sum()), least), floors)
-    return Sizes(rows.n_rows, np.minimum(floors, max(1, rows.n_rows)))
+        return Sizes(max(float(noisy.sum()), least), min_sizes)
+    return Sizes(rows.n_rows, np.minimum(min_sizes, max(1, rows.n_rows)))
 
 
 @dataclass
@@ -220,13 +220,13 @@ class NetworkGradient(Query):
         return loss.gradient(state.directions) / self.units
 
     def _penalty(self, rows: Rows) -> WassersteinPenalty:
-        floors = self.sizes.floors
+        min_sizes = self.sizes.min_sizes
         cells = np.zeros(0, dtype=np.int64)
         if self.fairness_weight:
             blocks = [block.cell for block in rows.blocks(CHUNK_ROWS)]
             cells = np.concatenate([cells, *blocks])
-        groups = floors.shape[1]
-        return WassersteinPenalty(cells % groups, cells // groups, floors)
+        groups = min_sizes.shape[1]
+        return WassersteinPenalty(cells % groups, cells // groups, min_sizes)
 
 
 class _Chunks:

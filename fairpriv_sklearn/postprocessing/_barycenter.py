@@ -173,7 +173,7 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             Release("distinct", "pure", (share or 1) * self.epsilon, n_columns),
         ]
 
-    def _release(self, wall: PrivacyFilter, rows: Rows, bounds, source) -> None:
+    def _release(self, wall: PrivacyFilter, rows: Rows, bounds, noise) -> None:
         """Release the counts of every column, then solve."""
         pairs = tuple(map(tuple, bounds.tolist()))
         # The draws may leave no row to calibrate: estimate as if there were one.
@@ -195,7 +195,7 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         mechanism = wall.mechanism_of(query)
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
-        self._key = source.key(32)
+        self._key = noise.key(32)
         self._solve()
 
     def _choose_output(self, distinct, scale, n, n_columns) -> None:
@@ -450,12 +450,12 @@ class _BarycenterRepair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:
     """Append the pooled group, the last row, to which code -1 points."""
     weights = transport.weights / transport.weights.sum()
-    source = np.minimum(weights @ transport.source_cdf, 1.0)
-    source[-1] = 1.0
+    noise = np.minimum(weights @ transport.source_cdf, 1.0)
+    noise[-1] = 1.0
     return replace(
         transport,
         weights=np.append(weights, 0.0),
-        source_cdf=np.vstack([transport.source_cdf, source]),
+        source_cdf=np.vstack([transport.source_cdf, noise]),
         target_cdf=np.vstack([transport.target_cdf, transport.barycenter_cdf]),
     )
 
@@ -697,10 +697,10 @@ class DPBarycenterTransformer(
         self : DPBarycenterTransformer
         """
         self._check_arguments()
-        source = noise_source(self.random_state)
+        noise = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
         if self.blind:
-            return self._fit_blind(rows, source)
+            return self._fit_blind(rows, noise)
         wall = PrivacyFilter(
             self,
             self._plan(len(self._bounds)),
@@ -708,11 +708,11 @@ class DPBarycenterTransformer(
             neighboring=self.neighboring,
             mechanism=WHAT_IS_RELEASED,
             facts=self._facts,
-            noise=source,
+            noise=noise,
             ledger=self.ledger,
         )
         wall.reserve()
-        self._release(wall, rows, self._bounds, source)
+        self._release(wall, rows, self._bounds, noise)
         self.privacy_ = wall.guarantee()
         return self
 
@@ -728,7 +728,7 @@ class DPBarycenterTransformer(
             columns |= {"X": scores, "group": group_labels(self)[codes]}
         return columns
 
-    def _fit_blind(self, rows, source):
+    def _fit_blind(self, rows, noise):
         """Fit a model of the group on some rows, count the scores of the others."""
         n_columns = len(self._bounds)
         model = self._group_model(n_columns)
@@ -738,7 +738,7 @@ class DPBarycenterTransformer(
             self._blind_plan(n_columns),
             mechanism=WHAT_IS_RELEASED,
             facts=self._facts,
-            source=source,
+            noise=noise,
             delta=0.0,
         )
         stand_in = ConstantClassifier(group_labels(self))
@@ -1048,7 +1048,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds, facts, asked, scored_with = self._public
         del self._public
-        source = noise_source(self.random_state)
+        noise = noise_source(self.random_state)
         model = Model("estimator", self.estimator, self.base_guarantee)
         models = [model]
         if self.blind:
@@ -1059,7 +1059,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
             self._blind_plan(1) if self.blind else self._plan(1),
             mechanism=WHAT_IS_RELEASED,
             facts=facts,
-            source=source,
+            noise=noise,
             delta=0.0,
         )
         wall, rows = phases.fit(
@@ -1079,7 +1079,7 @@ class DPBarycenterRegressor(MetaEstimatorMixin, RegressorMixin, _BarycenterRepai
             self._release_blind(wall, rows, block.X, scores, bounds)
         else:
             rows = rows.with_columns(scores=scores)
-            self._release(wall, rows, bounds, source)
+            self._release(wall, rows, bounds, noise)
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self

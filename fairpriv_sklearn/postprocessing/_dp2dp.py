@@ -381,7 +381,7 @@ class DP2DPClassifier(
         facts, n_columns, asked, scored_with = self._public
         del self._public
         self._check_method()
-        source = noise_source(self.random_state)
+        noise = noise_source(self.random_state)
 
         model = Model("estimator", self.estimator, self.base_guarantee)
         models = [model]
@@ -397,7 +397,7 @@ class DP2DPClassifier(
             own,
             mechanism=self._what_is_released(),
             facts=facts,
-            source=source,
+            noise=noise,
             delta=delta,
         )
         wall, rows = phases.fit(
@@ -416,7 +416,7 @@ class DP2DPClassifier(
             self.group_estimator_ = models[1].fitted
             self._calibrate_blind(wall, rows, block, scores)
         else:
-            self._calibrate(wall, rows, block, scores, source)
+            self._calibrate(wall, rows, block, scores, noise)
         self.estimator_ = model.fitted
         self.privacy_ = phases.guarantee()
         return self
@@ -619,7 +619,7 @@ class DP2DPClassifier(
             "noise"
         )
 
-    def _calibrate(self, wall, rows, block, scores, source) -> None:
+    def _calibrate(self, wall, rows, block, scores, noise) -> None:
         """Release the sums or counts and compute the rule from them."""
         shape = self._table_shape()
         cells = block.codes
@@ -632,7 +632,7 @@ class DP2DPClassifier(
             self.counts_ = wall.release(query, rows)
             self._noise_variance = float(wall.mechanism_of(query).variance)
             self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
-            self._key = source.key(32)
+            self._key = noise.key(32)
             self.n_iter_ = 1
             self._solve_histogram()
             return

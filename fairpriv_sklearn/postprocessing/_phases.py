@@ -191,7 +191,7 @@ class Phases:
         What the calibration releases.
     """
 
-    def __init__(self, meta, models, own, *, mechanism, facts, source, delta):
+    def __init__(self, meta, models, own, *, mechanism, facts, noise, delta):
         self.meta, self.models = meta, models
         self.fitted_here = [model for model in models if not model.frozen]
         self._check_relations()
@@ -212,7 +212,7 @@ class Phases:
                 neighboring=meta.neighboring,
                 mechanism=mechanism,
                 facts=(*facts, ROW_PURITY, *self._public()),
-                noise=source,
+                noise=noise,
                 **more,
             )
 
