@@ -38,7 +38,7 @@ import fairpriv_sklearn
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
-from fairpriv_sklearn.postprocessing._barycenter import repair_scores
+from fairpriv_sklearn.postprocessing._number_repair import repair_scores
 from fairpriv_sklearn.postprocessing._histogram import (
     isotonic_estimate,
     output_grid,
@@ -283,8 +283,13 @@ def library_columns(n_bins):
             output_refinement=1,
             n_bins=n_bins,
         ),
-        "smooth, m=1": dict(output="randomized", output_refinement=1, n_bins=n_bins),
-        "smooth, m=3": dict(output="randomized", n_bins=n_bins),
+        "smooth, m=1": dict(
+            estimation="smooth",
+            output="randomized",
+            output_refinement=1,
+            n_bins=n_bins,
+        ),
+        "smooth, m=3": dict(estimation="smooth", output="randomized", n_bins=n_bins),
         "default": dict(),
         "auto tolerance": dict(fairness_tolerance="auto"),
     }

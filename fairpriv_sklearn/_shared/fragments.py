@@ -100,6 +100,13 @@ estimator : estimator
     A private classifier or regressor, or a pipeline that holds one. Its epsilon,
     delta, ledger and random_state are set by the search.
 """,
+    "estimation": """\
+estimation : {"auto", "smooth", "isotonic"}, default="auto"
+    How distributions are estimated from the noisy counts. "smooth" treats each group
+    as a smooth share of the pooled distribution; "isotonic" is the published method,
+    for comparison. "auto" is "smooth" where there is noise; without it the counts are
+    taken as they are, so that the tolerance holds for the calibration rows themselves.
+""",
     "fairness_weight": """\
 fairness_weight : float, default=0.5
     Weight alpha of the penalty. Range: [0, 1]. With 0 the network is private and
@@ -142,6 +149,10 @@ learning_rate : float, default=1.0
     Largest step size. Gradient descent takes smaller steps where the noise, whose
     size is public, would carry the network away. About 0.03 suits Adam. Range:
     (0, 1000].
+""",
+    "group_guarantee": """\
+group_guarantee : PrivacyGuarantee, "public" or None, default=None
+    Blind only: what fitting `group_estimator` costs, if it does not say so itself.
 """,
     "ledger": """\
 ledger : PrivacyLedger, default=None

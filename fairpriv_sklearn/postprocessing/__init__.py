@@ -1,11 +1,9 @@
 """Post-processing: make the output of a fitted model fair, privately."""
 
-from fairpriv_sklearn.postprocessing._barycenter import (
-    DPBarycenterRegressor,
-    DPBarycenterTransformer,
-)
+from fairpriv_sklearn.postprocessing._barycenter import DPBarycenterTransformer
+from fairpriv_sklearn.postprocessing._barycenter_regressor import DPBarycenterRegressor
 from fairpriv_sklearn.postprocessing._dp2dp import DP2DPClassifier
-from fairpriv_sklearn.postprocessing._phases import RepairWarning
+from fairpriv_sklearn.postprocessing._repair import RepairWarning
 
 __all__ = [
     "DP2DPClassifier",

@@ -1,33 +1,23 @@
 """Fair classification by post-processing: private sums or counts, then a shifted rule.
 
-The estimator is glue; the rules and what is released are in `_parity`.
+Here is the public face. What is released and how the rule is found: `_decisions`; the
+mathematics: `_parity` and `_blind`.
 """
 
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from fairpriv_sklearn._door.estimator import (
-    DELTA_CONSTRAINT,
-    DPEstimator,
-    encode_labels,
-)
-from fairpriv_sklearn._door.groups import (
-    AttributeAwareMixin,
-    blind_X,
-    fit_groups,
-    predict_groups,
-)
-from fairpriv_sklearn._shared.purity import RowPureMixin
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
+from fairpriv_sklearn._door.groups import fit_groups, predict_groups
 from fairpriv_sklearn._shared.rowwise import row_uniforms
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -36,52 +26,17 @@ from fairpriv_sklearn._shared.sklearn import (
     fit_context,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import Release, read_rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._blind import Reach
+from fairpriv_sklearn.postprocessing._blind import reach as read_reach
+from fairpriv_sklearn.postprocessing._decisions import DecisionRepair
 from fairpriv_sklearn.postprocessing._phases import (
-    BLIND_CONSTRAINTS,
     PHASE_CONSTRAINTS,
     ConstantClassifier,
-    Model,
-    Phases,
-    RepairWarning,
-    check_cells,
-    check_not_blind,
-    check_sizes,
-    class_probabilities,
-    default_group_estimator,
-    group_labels,
-    inherit_input_tags,
-    metadata_routing,
-    private_columns,
-    requested,
-    without_groups,
 )
-from fairpriv_sklearn.postprocessing._queries import (
-    CellCounts,
-    MarginCounts,
-    SoftCounts,
-)
-
-# A group of fewer calibration rows than this over epsilon is treated as pooled.
-SMALLEST_GROUP = 50
-
-STOOD_BACK = {
-    "none": (
-        "The blind repair stood back: by its noisy certificate the groups would not "
-        "differ less with it than without. A stronger group_estimator, more rows or a "
-        "larger epsilon may help."
-    ),
-    "constant": (
-        "The blind repair stood back: by its noisy certificate a constant decision "
-        "errs less, so one is made for everybody. Here X tells the outcome and the "
-        "group by the same means, and parity costs more than it is worth."
-    ),
-}
+from fairpriv_sklearn.postprocessing._repair import class_probabilities, requested
 
 
 def _has_histogram(estimator) -> bool:
@@ -93,9 +48,7 @@ def _has_histogram(estimator) -> bool:
     return True
 
 
-class DP2DPClassifier(
-    MetaEstimatorMixin, ClassifierMixin, RowPureMixin, AttributeAwareMixin, DPEstimator
-):
+class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     r"""Fit a classifier and shift its probabilities so that groups are treated alike.
 
     Some rows, drawn at random, fit the wrapped classifier; on the others a private
@@ -177,8 +130,7 @@ class DP2DPClassifier(
         public one comes in a `FrozenEstimator`. None fits a private one: the wrapped
         classifier with the groups as its classes if it is private and takes `classes`,
         a `DPWassersteinLogisticRegression` without penalty otherwise.
-    group_guarantee : PrivacyGuarantee, "public" or None, default=None
-        What fitting `group_estimator` costs, as `base_guarantee` for the classifier.
+    {group_guarantee}
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
         and `calibration_size` leave fits the classifier.
@@ -337,13 +289,13 @@ class DP2DPClassifier(
         self.ledger = ledger
         self.random_state = random_state
 
-    _reads_batches = True
+    _base_method = "predict_proba"
 
     _parameter_constraints: dict = {
-        **DPEstimator._parameter_constraints,
+        **DecisionRepair._parameter_constraints,
         **DELTA_CONSTRAINT,
         **PHASE_CONSTRAINTS,
-        **BLIND_CONSTRAINTS,
+        "reach_size": [Interval(Real, 0, 0.9, closed="both")],
         "estimator": [HasMethods(["fit", "predict_proba"])],
         "fairness_tolerance": [Interval(Real, 0, 1, closed="both")],
         "constraint": [
@@ -357,8 +309,6 @@ class DP2DPClassifier(
         "n_bins": [StrOptions({"auto"}), Interval(Integral, 2, 10_000, closed="both")],
         "classes": ["array-like", None],
     }
-
-    _base_method = "predict_proba"
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, *, sensitive_features=None):
@@ -378,46 +328,21 @@ class DP2DPClassifier(
         """
         self._check_blind()
         rows = read_rows(self._read, X, y, sensitive_features)
-        facts, n_columns, asked, scored_with = self._public
-        del self._public
         self._check_method()
         noise = noise_source(self.random_state)
-
-        model = Model("estimator", self.estimator, self.base_guarantee)
-        models = [model]
-        if self.blind:
-            given = self.group_estimator
-            if given is None:
-                given = default_group_estimator(self, n_columns)
-            models += [Model("group_estimator", given, self.group_guarantee)]
-        own, delta = self._plan()
-        phases = Phases(
-            self,
-            models,
-            own,
+        plan, delta = self._plan()
+        phases, wall, rows, scores = self._fit_both(
+            rows,
+            plan,
+            ConstantClassifier(self.classes_),
             mechanism=self._what_is_released(),
-            facts=facts,
             noise=noise,
             delta=delta,
         )
-        wall, rows = phases.fit(
-            rows,
-            {"estimator": "y", "group_estimator": "group"},
-            {
-                "estimator": ConstantClassifier(self.classes_),
-                "group_estimator": ConstantClassifier(group_labels(self)),
-            },
-            {"estimator": {name: f"fit_{name}" for name in asked}},
-        )
-        block = rows.whole()
-        metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
-        scores = self._probabilities(model.fitted, block.X, metadata, private=True)
         if self.blind:
-            self.group_estimator_ = models[1].fitted
-            self._calibrate_blind(wall, rows, block, scores)
+            self._calibrate_blind(wall, rows, scores)
         else:
-            self._calibrate(wall, rows, block, scores, noise)
-        self.estimator_ = model.fitted
+            self._calibrate(wall, rows, scores, noise)
         self.privacy_ = phases.guarantee()
         return self
 
@@ -430,20 +355,9 @@ class DP2DPClassifier(
             )
         labels, self.classes_, about_classes = encode_labels(y, self.classes)
         check_consistent_length(X, labels)
-        check_cells(self, X)
-        asked = requested(self, "fit", "fit", sensitive_features)
-        scored_with = requested(self, "fit", "predict_proba", sensitive_features)
-        facts = (about_groups, about_classes)
-        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
-        self._public = facts, n_columns, tuple(asked), tuple(scored_with)
-        return private_columns(
-            X,
-            y=self.classes_[labels],
-            labels=labels,
-            codes=codes,
-            group=group_labels(self)[codes],
-            **{f"fit_{name}": value for name, value in asked.items()},
-            **{f"score_{name}": value for name, value in scored_with.items()},
+        facts, y = (about_groups, about_classes), self.classes_[labels]
+        return self._private_table(
+            X, y, codes, facts, sensitive_features, labels=labels
         )
 
     def predict(self, X, *, sensitive_features=None):
@@ -550,234 +464,7 @@ class DP2DPClassifier(
             classifiers.append(classifier)
         return classifiers
 
-    # --- the release -----------------------------------------------------------------
-
-    def _resolved_method(self) -> str:
-        if self.blind:
-            return "gradient"
-        if self.method != "auto":
-            return self.method
-        return "gradient" if self.constraint == "demographic_parity" else "histogram"
-
-    def _is_randomised(self) -> bool:
-        by_labels = self.constraint != "demographic_parity"
-        return by_labels and self._resolved_method() == "histogram"
-
-    def _spreads(self) -> bool:
-        return self._is_randomised()
-
-    def _wrapped_parts(self):
-        return (getattr(self, "estimator_", None),)
-
-    def _check_method(self) -> None:
-        if len(self.classes_) > 2 and (
-            self.method == "histogram" and self.constraint == "demographic_parity"
-        ):
-            raise ValueError(
-                "method='histogram' with constraint='demographic_parity' needs two "
-                f"classes, got {len(self.classes_)}; use method='gradient'."
-            )
-
-    def _table_shape(self) -> tuple[int, int, int]:
-        """Shape of one release: true classes (or one), groups, columns."""
-        n_groups, n_classes = len(self.groups_), len(self.classes_)
-        n_conditions = 1 if self.constraint == "demographic_parity" else n_classes
-        if self._resolved_method() == "gradient":
-            return n_conditions, n_groups, n_classes
-        return n_conditions, n_groups, parity.n_score_bins(n_classes, self._n_bins())
-
-    def _n_bins(self) -> int:
-        if self.n_bins != "auto":
-            return self.n_bins
-        # Each cell of few rows spreads the same noise over its bins: fewer are safer.
-        by_labels = self.constraint != "demographic_parity"
-        return 16 if by_labels and len(self.classes_) == 2 else 32
-
-    def _plan(self) -> tuple[list[Release], float]:
-        """What the calibration releases, and the delta it needs: public numbers."""
-        n_coordinates = int(np.prod(self._table_shape()))
-        if self.blind:
-            return self._blind_plan(n_coordinates), self.delta
-        if self._resolved_method() == "histogram":
-            return [Release("cells", "pure", self.epsilon, n_coordinates)], 0.0
-        n_draws = self.max_iter * n_coordinates
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        mu_step = mu / self.max_iter**0.5
-        steps = Release(
-            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
-        )
-        return [steps], self.delta
-
-    def _what_is_released(self) -> str:
-        rows = "group"
-        if self.constraint != "demographic_parity":
-            rows = "group and true class"
-        if self._resolved_method() == "histogram":
-            return f"score counts per {rows} with discrete Laplace noise"
-        return (
-            f"{self.max_iter} tables of soft decision counts per {rows} with Gaussian "
-            "noise"
-        )
-
-    def _calibrate(self, wall, rows, block, scores, noise) -> None:
-        """Release the sums or counts and compute the rule from them."""
-        shape = self._table_shape()
-        cells = block.codes
-        if shape[0] > 1:
-            cells = block.labels * shape[1] + block.codes
-        if self._resolved_method() == "histogram":
-            bins = parity.score_bins(scores, self._n_bins())
-            query = CellCounts(shape)
-            rows = rows.with_columns(cells=cells * shape[2] + bins)
-            self.counts_ = wall.release(query, rows)
-            self._noise_variance = float(wall.mechanism_of(query).variance)
-            self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
-            self._key = noise.key(32)
-            self.n_iter_ = 1
-            self._solve_histogram()
-            return
-        if shape[0] == 1 and shape[2] == 2:
-            query = MarginCounts(shape[1], self.smoothing)
-            n_margins = len(parity.margin_grid(self.smoothing))
-            places = parity.margin_bins(scores, self.smoothing)
-            rows = rows.with_columns(places=block.codes * n_margins + places)
-            rows = rows.only("places")
-        else:
-            query = SoftCounts(*shape, self.smoothing)
-            rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
-            rows = rows.only("scores", "groups", "cells")
-        offsets, sizes = parity.fit_offsets(
-            lambda offsets: wall.release(query, rows, offsets),
-            steered=self._steered(),
-            n_groups=shape[1],
-            noise_scale=wall.scale(query),
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
-            tolerance=self.fairness_tolerance,
-        )
-        self.n_iter_ = self.max_iter
-        small = self._small_groups(sizes.sum(axis=0))
-        offsets[:, small] = 0.0
-        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
-
-    def _small_groups(self, sizes: np.ndarray) -> np.ndarray:
-        """Groups that noise drowns, by noisy sizes: decided for without a shift."""
-        small = sizes < SMALLEST_GROUP / self.epsilon
-        self.pooled_groups_ = self.groups_[small]
-        if small.any():
-            warnings.warn(
-                f"Groups too small to be told from noise are decided for without a "
-                f"shift: by their noisy sizes {self.pooled_groups_.tolist()!r} hold "
-                f"fewer than {SMALLEST_GROUP} / epsilon calibration rows.",
-                RepairWarning,
-                stacklevel=6,
-            )
-        return small
-
-    def _blind_plan(self, n_coordinates: int) -> list[Release]:
-        """Recalibration, steps and certificate share the squared Gaussian budget."""
-        n_groups, n_classes = len(self.groups_), len(self.classes_)
-        most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
-        sizes = {
-            "recalibration": n_groups * most,
-            "certificate": 2 * n_groups * n_classes**2,
-        }
-        if self.reach_size > 0:
-            sizes["reach"] = blind.REACH_STEPS * n_groups * n_classes**2
-        n_draws = self.max_iter * n_coordinates + sum(sizes.values())
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
-        steps = (1 - fixed) * (1 - self.reach_size)
-        shares = {
-            "recalibration": blind.RECALIBRATION_SHARE,
-            "certificate": blind.CERTIFICATE_SHARE,
-            "reach": (1 - fixed) * self.reach_size,
-        }
-        lines = [
-            Release(name, "gaussian", mu * shares[name] ** 0.5, size)
-            for name, size in sizes.items()
-        ]
-        mu_step = mu * (steps / self.max_iter) ** 0.5
-        step = Release(
-            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
-        )
-        return [step, *lines]
-
-    def _calibrate_blind(self, wall, rows, block, scores) -> None:
-        """Recalibrate the group model, find the offsets, certify, maybe stand back."""
-        shape = self._table_shape()
-        n_groups, n_classes = shape[1], shape[2]
-        shares = self._group_shares(block.X, private=True)
-        n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)
-        query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
-        regions = parity.score_bins(shares, blind.RECALIBRATION_BINS)
-        table = wall.release(
-            query, rows.with_columns(cells=block.codes * n_regions + regions)
-        )
-        self._recalibration = blind.recalibrate(table, wall.scale(query))
-        self.group_strength_ = self._recalibration.strength
-        groups = self._recalibration(shares)
-
-        cells = block.codes
-        if shape[0] > 1:
-            cells = block.labels * n_groups + block.codes
-        query = SoftCounts(*shape, self.smoothing)
-        scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
-        scored = scored.only("scores", "groups", "cells")
-        faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
-        offsets, _ = parity.fit_offsets(
-            lambda offsets: wall.release(query, scored, offsets),
-            steered=self._steered(),
-            n_groups=n_groups,
-            noise_scale=wall.scale(query),
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate * faster,
-            tolerance=self.fairness_tolerance,
-            largest=1 + self.learning_rate * faster / 2,
-        )
-        self.n_iter_ = self.max_iter
-
-        def cells_of(*rules):
-            truth = block.codes * n_classes + block.labels
-            chosen = [
-                parity.shifted_scores(scores, groups, rule).argmax(axis=0)
-                for rule in rules
-            ]
-            cells = [truth * n_classes + decision for decision in chosen]
-            return rows.with_columns(cells=np.column_stack(cells))
-
-        table_shape = (n_groups, n_classes, n_classes)
-        query = CellCounts(table_shape, name="certificate", norm="l2", n_tables=2)
-        tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
-        rates = None if shape[0] == 1 else self._rates()
-        scale = wall.scale(query)
-        repaired, plain = (blind.measure(table, rates, scale) for table in tables)
-        of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
-        self._constant = int(of_classes.argmax())
-        constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
-        self.repair_ = blind.stand_back(
-            repaired, plain, constant_error, self.group_strength_
-        )
-        self.parity_interval_ = {
-            "repaired": repaired.interval,
-            "none": plain.interval,
-            "constant": (0.0, 0.0),
-        }[self.repair_]
-        if self.repair_ != "repaired":
-            warnings.warn(STOOD_BACK[self.repair_], RepairWarning, stacklevel=4)
-            offsets = np.zeros_like(offsets)
-        self._measured = None
-        if self.reach_size > 0:
-            weights = np.linspace(0, 1, blind.REACH_STEPS)
-            query = CellCounts(
-                table_shape, name="reach", norm="l2", n_tables=blind.REACH_STEPS
-            )
-            tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
-            scale = wall.scale(query)
-            self._measured = [blind.measure(table, rates, scale) for table in tables]
-        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
-
-    def reach(self, fairness_tolerances: Iterable[float]) -> blind.Reach:
+    def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
         """Tell what parity costs where the group is not known at prediction.
 
         Weaker repairs, from none to the one that was fitted, were measured by counts
@@ -806,94 +493,30 @@ class DP2DPClassifier(
                 "reach reads counts that were not paid for: fit with blind=True and a "
                 "share of the budget for them, reach_size=0.2 for example."
             )
-        return blind.reach(self._measured, fairness_tolerances)
-
-    def _group_shares(self, X, *, private) -> np.ndarray:
-        """What the group model says about rows, one column per group."""
-        return self._probabilities(
-            self.group_estimator_,
-            X,
-            {},
-            private=private,
-            classes=group_labels(self).tolist(),
-            what="group_estimator",
-        )
-
-    def _check_blind(self) -> None:
-        if not self.blind:
-            check_not_blind(self)
-            return
-        if self.method == "histogram":
-            raise ValueError(
-                "A blind repair needs method='gradient' or 'auto': counts by score do "
-                "not hold what the rule reads about the group."
-            )
-        check_sizes(self)
-
-    def _steered(self) -> np.ndarray:
-        """Which rates the groups must share: (true class or one, chosen class)."""
-        n_conditions, _, n_classes = self._table_shape()
-        if n_conditions == 1:
-            return np.ones((1, n_classes), dtype=bool)
-        steered = np.zeros((n_classes, n_classes), dtype=bool)
-        steered[tuple(zip(*self._rates(), strict=True))] = True
-        return steered
-
-    def _rates(self) -> list[tuple[int, int]]:
-        return parity.constrained_rates(self.constraint, len(self.classes_))
-
-    def _solve_histogram(self) -> None:
-        """Compute the rule from the noisy counts: free of privacy cost."""
-        tolerance, variance = self.fairness_tolerance, self._noise_variance
-        if self.constraint == "demographic_parity":
-            pmfs, weights = smooth_estimate(
-                self.counts_[0], n=self._n_public, noise_variance=variance
-            )
-            thresholds, _ = parity.parity_thresholds(pmfs, weights, tolerance)
-            # p_1 > threshold is p_1 - p_0 > 2 threshold - 1.
-            self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
-            return
-        masses, weights = parity.estimate_cells(
-            self.counts_, noise_variance=variance, ordered=len(self.classes_) == 2
-        )
-        self.rule_ = parity.randomised_rule(
-            masses,
-            weights,
-            self._rates(),
-            tolerance,
-            parity.bin_classes(len(self.classes_), self._n_bins()),
-        )
-        self._group_weights = weights.sum(axis=1)
+        return read_reach(self._measured, fairness_tolerances)
 
     # --- the rule --------------------------------------------------------------------
 
-    def _probabilities(
-        self, estimator, X, metadata, *, private, classes=None, what="classifier"
-    ) -> np.ndarray:
-        """Probabilities of a wrapped classifier, one column per public class."""
-        classes = self.classes_.tolist() if classes is None else classes
+    def _base_scores(self, X, metadata, *, private) -> np.ndarray:
+        """Probabilities of the wrapped classifier, one column per public class."""
+        classes = self.classes_.tolist()
         return class_probabilities(
-            self, estimator, X, metadata, classes, private=private, what=what
+            self, self.estimator_, X, metadata, classes, private=private
         )
 
     def _scores(self, caller, X, sensitive_features):
         """Probabilities, groups (or their shares) and the model's columns of rows."""
         check_is_fitted(self)
         if self.blind:
-            if sensitive_features is not None:
-                raise ValueError(
-                    f"A blind {type(self).__name__} takes sensitive_features in fit "
-                    "only; leave them out here."
-                )
-            X = blind_X(self, X)
-            scores = self._probabilities(self.estimator_, X, {}, private=False)
+            X = self._blind_columns(X, sensitive_features)
+            scores = self._base_scores(X, {}, private=False)
             groups = self._recalibration(self._group_shares(X, private=False))
             return scores, groups, X
         codes, X = predict_groups(
             self, X, sensitive_features, handle_unknown=self.handle_unknown
         )
         asked = requested(self, caller, "predict_proba", sensitive_features)
-        scores = self._probabilities(self.estimator_, X, asked, private=False)
+        scores = self._base_scores(X, asked, private=False)
         return scores, codes, X
 
     def _decision_scores(self, caller, X, sensitive_features) -> np.ndarray:
@@ -927,19 +550,7 @@ class DP2DPClassifier(
         bins = parity.score_bins(scores, self._n_bins())
         return np.concatenate([self.rule_, pooled])[codes, bins]
 
-    def _get_metadata_request(self):
-        return without_groups(self, super()._get_metadata_request())
-
-    def get_metadata_routing(self):
-        """Metadata routing: sensitive features for itself, the rest as asked for.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
-        return metadata_routing(self)
-
     def __sklearn_tags__(self):
-        tags = inherit_input_tags(self, super().__sklearn_tags__())
+        tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # noise, on a few dozen rows
         return tags

@@ -13,31 +13,21 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, get_tags
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import (
-    HasMethods,
     Interval,
     StrOptions,
-    routing_enabled,
     safe_indexing,
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
@@ -49,13 +39,6 @@ PHASE_CONSTRAINTS: dict = {
     "calibration_size": [Interval(Real, 0, 1, closed="neither")],
     "base_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "handle_unknown": [StrOptions({"error", "pooled"})],
-}
-BLIND_CONSTRAINTS: dict = {
-    "blind": ["boolean"],
-    "group_estimator": [HasMethods(["fit", "predict_proba"]), None],
-    "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
-    "group_size": [Interval(Real, 0, 1, closed="neither")],
-    "reach_size": [Interval(Real, 0, 0.9, closed="both")],
 }
 ROW_PURITY = "the wrapped estimator scores each row on its own"
 
@@ -70,11 +53,20 @@ class Model:
         The argument that holds it.
     given : estimator
     declared : PrivacyGuarantee, "public" or None
+    target : str
+        The column that it learns.
+    stand_in : estimator
+        A public constant, for where there are no rows to fit.
+    metadata : dict
+        Columns that its `fit` asked for by routing.
     """
 
     name: str
     given: Any
     declared: Any
+    target: str
+    stand_in: Any
+    metadata: dict = field(default_factory=dict)
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
 
@@ -117,16 +109,19 @@ class Model:
         due = expected_guarantee(self.given, unpaid=True)
         return () if due is None else (Wrapped(self.name, due),)
 
-    def fit(self, wall: PrivacyFilter, rows: Rows, y_name: str, metadata, stand_in):
+    def fit(self, wall: PrivacyFilter, rows: Rows) -> None:
         """Fit a clone on private rows; a public constant stands in where none are."""
+        stand_in = self.stand_in
         if not rows.n_rows:
             # What was reserved for the fit is spent on nothing.
             wall.fit_wrapped(stand_in, self.name) if self.lines() else None
             self.fitted, self.stands_in = stand_in.fit(), True
             return
         block = rows.whole()
-        X, y = block.X, getattr(block, y_name)
-        params = {name: getattr(block, column) for name, column in metadata.items()}
+        X, y = block.X, getattr(block, self.target)
+        params = {
+            name: getattr(block, column) for name, column in self.metadata.items()
+        }
         estimator = pure_clone(self.given)
         try:
             if self.lines():
@@ -186,7 +181,8 @@ class Phases:
     meta : estimator
         With `delta` or none, `neighboring`, `ledger`, `calibration_size`.
     models : list of Model
-        The wrapped estimator, and the group estimator of a blind repair.
+        The wrapped estimator if there is one, and the group estimator of a blind
+        repair.
     own : sequence of Release
         What the calibration releases.
     """
@@ -211,8 +207,13 @@ class Phases:
                 delta=self._delta(delta),
                 neighboring=meta.neighboring,
                 mechanism=mechanism,
+<<<<<<< HEAD
                 facts=(*facts, ROW_PURITY, *self._public()),
                 noise=noise,
+=======
+                facts=(*facts, *self._assumptions()),
+                noise=noise,
+>>>>>>> 75cddba (Repairs parted by idea: one base for both, one fit of the phases; estimation="auto" and "smooth" told apart)
                 **more,
             )
 
@@ -221,22 +222,14 @@ class Phases:
             cost = opened(Model.unpaid).planned
         self.wall = opened(Model.lines, ledger=meta.ledger, cost=cost)
 
-    def fit(self, rows: Rows, targets: dict, stand_ins: dict, metadata: dict):
+    def fit(self, rows: Rows):
         """Reserve, part the rows, fit the models; return what calibrates.
-
-        Parameters
-        ----------
-        rows : Rows
-            With a column `X`.
-        targets, stand_ins, metadata : dict
-            By name of the model: the column it learns, what stands in for it where
-            there are no rows, and columns that its `fit` asked for by routing.
 
         Returns
         -------
         wall : PrivacyFilter
         rows : Rows
-            Of the calibration.
+            Of the calibration, with a column `X` if there are models.
         """
         self.wall.reserve()
         if not self.fitted_here:
@@ -249,10 +242,7 @@ class Phases:
             share = self.meta.group_size / (1 - self.meta.calibration_size)
             branches = rest[0].split(rest[1], 1 - share, name="models")
         for model, (wall, part) in zip(self.fitted_here, branches, strict=True):
-            name = model.name
-            model.fit(
-                wall, part, targets[name], metadata.get(name, {}), stand_ins[name]
-            )
+            model.fit(wall, part)
         return calibrate
 
     def guarantee(self) -> PrivacyGuarantee:
@@ -302,27 +292,13 @@ class Phases:
                 "`group_guarantee`, or pass a model of public data in a "
                 'FrozenEstimator and say "public" there.',
                 PrivacyLeakWarning,
-                stacklevel=7,
+                stacklevel=8,
             )
 
-    def _public(self) -> list:
-        return [
-            f"the wrapped {model.name} saw public data only"
-            for model in self.models
-            if model.declared == "public"
-        ]
-
-
-def check_cells(meta, X) -> None:
-    """Refuse a number that is not finite, before the reserve, if the model would."""
-    if get_tags(meta).input_tags.allow_nan:
-        return
-    cells = X if hasattr(X, "dtype") else None
-    if hasattr(X, "columns") and not sparse.issparse(X):
-        cells = np.asarray(X)
-    if cells is not None and np.dtype(cells.dtype).kind == "f":
-        with domain("X"):
-            assert_all_finite(cells, input_name="X")
+    def _assumptions(self) -> list:
+        public = [model.name for model in self.models if model.declared == "public"]
+        said = [f"the wrapped {name} saw public data only" for name in public]
+        return [ROW_PURITY, *said] if self.models else []
 
 
 def private_columns(X, **columns) -> dict:
@@ -383,153 +359,3 @@ def score_rows(
         taken = {name: safe_indexing(value, rows) for name, value in metadata.items()}
         outputs.append(np.asarray(call(safe_indexing(X, rows), **taken)))
     return np.concatenate(outputs)[:n_rows]
-
-
-def requested(meta, caller: str, callee: str, sensitive_features) -> dict:
-    """The metadata that the wrapped estimator's `callee` asks for, if routing is on."""
-    if sensitive_features is None or not routing_enabled():
-        return {}
-    routed = process_routing(meta, caller, sensitive_features=sensitive_features)
-    return dict(getattr(routed.estimator, callee))
-
-
-def metadata_routing(meta) -> MetadataRouter:
-    """Router of a meta-estimator whose every prediction calls `_base_method`."""
-    mapping = MethodMapping().add(caller="fit", callee="fit")
-    for caller in ("fit", "predict", "predict_proba", "decision_function", "score"):
-        mapping.add(caller=caller, callee=meta._base_method)
-    return (
-        MetadataRouter(owner=type(meta).__name__)
-        .add_self_request(meta)
-        .add(estimator=meta.estimator, method_mapping=mapping)
-    )
-
-
-def inherit_input_tags(meta, tags):
-    """Accept what the wrapped estimator accepts."""
-    base = get_tags(meta.estimator)
-    tags.input_tags = base.input_tags
-    return tags
-
-
-# --- blind repairs ------------------------------------------------------------------
-
-
-class RepairWarning(UserWarning):
-    """A repair that would not help stood back, by noisy or public numbers."""
-
-
-def check_not_blind(meta) -> None:
-    """Refuse arguments that only a blind repair reads."""
-    for name in ("group_estimator", "group_guarantee"):
-        if getattr(meta, name) is not None:
-            raise ValueError(
-                f"{name} is for blind=True: with blind=False the group itself is read "
-                "at prediction."
-            )
-    if getattr(meta, "reach_size", 0) > 0:
-        raise ValueError("reach_size is for blind=True.")
-
-
-def check_sizes(meta) -> None:
-    """Check that the phases leave rows for the wrapped model."""
-    if not hasattr(meta, "estimator"):  # two phases only
-        return
-    if meta.calibration_size + meta.group_size >= 1:
-        raise ValueError(
-            "calibration_size and group_size must leave rows for the estimator: their "
-            f"sum must be below 1, got {meta.calibration_size + meta.group_size:.3g}."
-        )
-
-
-def group_labels(meta) -> np.ndarray:
-    """What a group estimator learns: the groups, or their numbers if not plain."""
-    if meta.groups_.dtype == object:
-        return np.arange(len(meta.groups_))
-    return meta.groups_
-
-
-def default_group_estimator(meta, n_features: int):
-    """A private model of the group on the columns of the wrapped model.
-
-    The wrapped model itself, taught the groups, if it is private and takes `classes`;
-    else a private logistic regression.
-    """
-    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-
-    base, labels = getattr(meta, "estimator", None), group_labels(meta).tolist()
-    names = {} if base is None else base.get_params(deep=True)
-    ends = [name for name in names if name.rpartition("__")[2] == "classes"]
-    owned = not isinstance(base, FrozenEstimator) and len(ends) == 1
-    if owned and expected_guarantee(base) is not None:
-        weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
-        settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
-        return clone(base).set_params(**settings)
-    seed = meta.random_state
-    return DPWassersteinLogisticRegression(
-        epsilon=meta.epsilon,
-        delta=getattr(meta, "delta", 1e-5),
-        fairness_weight=0.0,
-        data_norm=float(np.sqrt(n_features)),
-        classes=labels,
-        neighboring=meta.neighboring,
-        random_state=seed if isinstance(seed, Integral) else None,
-    )
-
-
-def without_groups(meta, requests):
-    """Metadata requests of a blind estimator: sensitive features in `fit` only."""
-    if meta.blind:
-        for method in ("predict", "predict_proba", "decision_function", "score"):
-            if hasattr(requests, method):
-                getattr(requests, method).requests.pop("sensitive_features", None)
-    return requests
-
-
-# How far the sum of a row's probabilities may be from one: single precision passes.
-SUM_TOLERANCE = 1e-3
-
-
-def class_probabilities(
-    meta, estimator, X, metadata, classes: list, *, private: bool, what="classifier"
-) -> np.ndarray:
-    """Probabilities of a wrapped classifier, one column per public class.
-
-    Among private rows an answer that is no distribution is undecided, in silence.
-    """
-    method = "predict_proba"
-    scores = score_rows(meta, estimator, method, X, metadata, private=private)
-    seen = np.asarray(estimator.classes_).tolist()
-    if not len(scores):
-        return np.empty((0, len(classes)))
-    if scores.ndim != 2 or scores.shape[1] != len(seen):
-        raise ValueError(
-            f"predict_proba of the wrapped {what} must return one column per "
-            f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
-        )
-    scores = scores.astype(np.float64, copy=False)
-    # NaN fails both comparisons.
-    sums = scores @ np.ones(len(seen))
-    close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
-        (scores >= -SUM_TOLERANCE).all(axis=1)
-    )
-    if private:
-        # No refusal here may depend on a row: it counts as undecided.
-        scores = np.where(close[:, None], scores, 1 / len(seen))
-    elif not close.all():
-        raise ValueError(
-            f"predict_proba of the wrapped {what} must return non-negative "
-            "numbers that sum to one in each row."
-        )
-    if seen == classes:
-        return scores
-    columns = {label: column for column, label in enumerate(classes)}
-    unknown = [label for label in seen if label not in columns]
-    if unknown:
-        raise ValueError(
-            f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
-            f"in classes={list(columns)!r}."
-        )
-    aligned = np.zeros((len(scores), len(columns)))
-    aligned[:, [columns[label] for label in seen]] = scores
-    return aligned

@@ -1,0 +1,330 @@
+"""Fair regression around a regressor: fit it on some rows, repair it by the others."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from fairpriv_sklearn._door.groups import fit_groups, predict_groups
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.sklearn import HasMethods, fit_context
+from fairpriv_sklearn._wall import read_rows
+from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.postprocessing._number_repair import (
+    WHAT_IS_RELEASED,
+    NumberRepair,
+)
+from fairpriv_sklearn.postprocessing._phases import (
+    PHASE_CONSTRAINTS,
+    ConstantRegressor,
+    score_rows,
+)
+from fairpriv_sklearn.postprocessing._repair import MetaRepair, requested
+
+
+class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
+    r"""Fit a regressor and repair its predictions to one distribution for all groups.
+
+    Some rows, drawn at random, fit the wrapped regressor; on the others its predictions
+    are counted per group, with noise, and each prediction is sent to its target as in
+    `DPBarycenterTransformer`.
+
+    .. rubric:: Privacy
+
+    The repair is epsilon-DP for the records (x, y, group): noisy counts of the
+    predictions per group, l1-sensitivity 2 under replace-one and 1 under add/remove.
+    A record either fits the regressor or calibrates, by a draw that does not look at
+    it, so the whole costs the larger of epsilon and the regressor's own guarantee. A
+    regressor without one leaves the whole uncovered: `privacy_.epsilon` is infinite.
+    With a `FrozenEstimator` all rows calibrate and the two guarantees add up. Public:
+    `groups`, `target_bounds`, the draws and, under replace-one, the number of rows.
+
+    Parameters
+    ----------
+    estimator : regressor
+        Anything with `fit` and `predict`, a pipeline for example; already fitted if
+        wrapped in `FrozenEstimator`. It is fitted without the sensitive columns that
+        the constructor names.
+    epsilon : float, default=1.0
+        Privacy budget of the repair. Range: (0, inf]; infinity adds no noise.
+    target_bounds : tuple (low, high), default=None
+        Public range of the predictions, which are clipped to it. None takes the range
+        of `y` from the data, with a warning.
+    n_bins : int or "auto", default="auto"
+        Number of equal bins of the range; see `DPBarycenterTransformer`.
+    fairness_tolerance : float or "auto", default=0.0
+        Largest difference between two groups' cumulative distributions of the
+        predictions, up to estimation error. Range: [0, 1].
+    {estimation}
+    {output_refinement}
+    {solver_2}
+    output : {"auto", "continuous", "randomized", "mean"}, default="auto"
+        A deterministic increasing map, or one that splits the scores of a bin at
+        random, or its mean; see `DPBarycenterTransformer`.
+    {calibration_size}
+    base_guarantee : PrivacyGuarantee, "public" or None, default=None
+        What fitting the wrapped regressor costs. None reads it from our estimators and
+        from diffprivlib's; "public" says that it saw no data under protection, so it
+        has to come fitted, in a `FrozenEstimator`.
+    blind : bool, default=False
+        Whether prediction does without the group: the repair then reads an estimate of
+        it off `X`, and `predict` takes no sensitive features. `fit` needs them as
+        before. The answer is a continuous one.
+    group_estimator : classifier or None, default=None
+        Blind only: estimates the group from the columns that the regressor sees; a
+        public one comes in a `FrozenEstimator`. None fits a private
+        `DPWassersteinLogisticRegression` without penalty, at the budget of the repair.
+    {group_guarantee}
+    group_size : float, default=0.25
+        Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
+        and `calibration_size` leave fits the regressor.
+    handle_unknown : {"error", "pooled"}, default="error"
+        What `predict` does with a label that is not in `groups`: raise, or repair the
+        row as a member of the pooled population.
+    {neighboring_2}
+    {sensitive_features_3}
+    {groups_2}
+    ledger : PrivacyLedger, default=None
+        Budget from which each fit takes the cost of both phases, or of the second
+        alone if the wrapped regressor has a ledger of its own or no guarantee.
+    {random_state_4}
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        The fitted regressor.
+    privacy_ : PrivacyGuarantee
+        What both phases of `fit` released and what they cost.
+    counts_ : ndarray of shape (1, n_groups, `n_bins_`), int64
+        The noisy counts.
+    transports_ : list of one BarycenterResult
+    fairness_tolerance_ : ndarray of shape (1,)
+    output_ : list of one str
+    within_bin_error_ : ndarray of shape (1,)
+    bounds_ : ndarray of shape (1, 2)
+    n_bins_ : int
+    groups_ : ndarray of shape (n_groups,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of `X`, if `fit` saw a DataFrame with string names.
+
+    Raises
+    ------
+    ValueError
+        If the sensitive features are not given, have a missing label or one outside
+        `groups`, or an argument is out of range.
+    BudgetExceededError
+        If the ledger has not enough left.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If `groups` or `target_bounds` are taken from the data.
+
+    See Also
+    --------
+    DPBarycenterTransformer : The repair alone, as a transformer.
+
+    References
+    ----------
+    .. [1] R. Xian, Q. Li, G. Kamath, H. Zhao. "Differentially Private Post-Processing
+       for Fair Regression". ICML 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> from fairpriv_sklearn.datasets import make_biased_regression
+    >>> from fairpriv_sklearn.metrics import ks_parity_difference
+    >>> from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
+    >>> X, y, group = make_biased_regression(n_samples=4000, random_state=0)
+    >>> X = np.column_stack([X, group])
+    >>> model = DPBarycenterRegressor(
+    ...     Ridge(), target_bounds=(-6, 6), groups=[0, 1, 2], random_state=0
+    ... )
+    >>> model = model.fit(X, y, sensitive_features=group)
+    >>> y_fair = model.predict(X, sensitive_features=group)
+    >>> y_plain = model.estimator_.predict(X)
+    >>> bool(
+    ...     ks_parity_difference(y, y_fair, sensitive_features=group)
+    ...     < ks_parity_difference(y, y_plain, sensitive_features=group)
+    ... )
+    True
+    """
+
+    _renamed = {**NumberRepair._renamed, "bounds": "target_bounds"}
+    _bounds_name = "target_bounds"
+
+    _base_method = "predict"
+
+    _parameter_constraints: dict = {
+        **NumberRepair._parameter_constraints,
+        "target_bounds": [tuple, list, np.ndarray, None],
+        **PHASE_CONSTRAINTS,
+        "estimator": [HasMethods(["fit", "predict"])],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        epsilon=1.0,
+        target_bounds=None,
+        n_bins="auto",
+        fairness_tolerance=0.0,
+        estimation="auto",
+        output_refinement=3,
+        solver="exact",
+        output="auto",
+        calibration_size=0.25,
+        base_guarantee=None,
+        blind=False,
+        group_estimator=None,
+        group_guarantee=None,
+        group_size=0.25,
+        handle_unknown="error",
+        neighboring="replace_one",
+        sensitive_features=None,
+        groups=None,
+        ledger=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.target_bounds = target_bounds
+        self.n_bins = n_bins
+        self.fairness_tolerance = fairness_tolerance
+        self.estimation = estimation
+        self.output_refinement = output_refinement
+        self.solver = solver
+        self.output = output
+        self.calibration_size = calibration_size
+        self.base_guarantee = base_guarantee
+        self.blind = blind
+        self.group_estimator = group_estimator
+        self.group_guarantee = group_guarantee
+        self.group_size = group_size
+        self.handle_unknown = handle_unknown
+        self.neighboring = neighboring
+        self.sensitive_features = sensitive_features
+        self.groups = groups
+        self.ledger = ledger
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, *, sensitive_features=None):
+        """Fit the regressor on some rows and calibrate its repair on the others.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+            Group label of each row; several columns name the intersections. Not
+            needed if the constructor names the columns.
+
+        Returns
+        -------
+        self : DPBarycenterRegressor
+        """
+        self._check_arguments()
+        rows = read_rows(self._read, X, y, sensitive_features)
+        bounds = self._public_pair
+        del self._public_pair
+        noise = noise_source(self.random_state)
+        phases, wall, rows, scores = self._fit_both(
+            rows,
+            self._plan(1),
+            ConstantRegressor(bounds.mean()),
+            mechanism=WHAT_IS_RELEASED,
+            noise=noise,
+            delta=0.0,
+        )
+        self._release(wall, rows.with_columns(scores=scores), bounds, noise)
+        self.privacy_ = phases.guarantee()
+        return self
+
+    def _read(self, X, y, sensitive_features) -> dict:
+        """The private columns of one table; sets public facts."""
+        codes, X, about_groups = fit_groups(self, X, sensitive_features)
+        y = check_target(X, y)
+        self._public_pair, about_bounds = self._public_bounds(y.reshape(-1, 1))
+        facts = (about_groups, about_bounds)
+        return self._private_table(X, y, codes, facts, sensitive_features)
+
+    def predict(self, X, *, sensitive_features=None):
+        """Predict, each group's predictions sent to the common distribution.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+            Group label of each row, as in `fit`.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,), float64
+        """
+        check_is_fitted(self)
+        if self.blind:
+            X = self._blind_columns(X, sensitive_features)
+            scores = self._base_scores(X, {}, private=False)
+            return self._repair_blind(scores, X)[:, 0]
+        codes, X = predict_groups(
+            self, X, sensitive_features, handle_unknown=self.handle_unknown
+        )
+        asked = requested(self, "predict", "predict", sensitive_features)
+        scores = self._base_scores(X, asked, private=False)
+        return self._repair(scores, codes, X, spread=self._may_spread())[:, 0]
+
+    def score(self, X, y, sample_weight=None, *, sensitive_features=None):
+        """Coefficient of determination of the fair predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the score.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+            Group label of each row, as in `fit`.
+
+        Returns
+        -------
+        score : float
+        """
+        if self.blind:  # older scikit-learns hand them on, unasked
+            sensitive_features = None
+        y_pred = self.predict(X, sensitive_features=sensitive_features)
+        return r2_score(y, y_pred, sample_weight=sample_weight)
+
+    def _base_scores(self, X, metadata, *, private) -> np.ndarray:
+        """Predictions of the wrapped regressor as one column."""
+        model = self.estimator_
+        scores = score_rows(self, model, "predict", X, metadata, private=private)
+        if scores.size != len(scores):
+            raise ValueError(
+                "The wrapped regressor must predict one number per row, got an output "
+                f"of {scores.shape[1:]} numbers."
+            )
+        return scores.astype(np.float64).reshape(-1, 1)
+
+
+def check_target(X, y) -> np.ndarray:
+    """Check a regression target: one finite number per row of `X`."""
+    if y is None:
+        raise ValueError(
+            "DPBarycenterRegressor requires y to be passed, but the target y is None."
+        )
+    with domain("y"):
+        y = column_or_1d(y, dtype=np.float64, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_consistent_length(X, y)
+    return y

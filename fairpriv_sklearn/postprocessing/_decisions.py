@@ -1,0 +1,304 @@
+"""Repair of decisions: what `DP2DPClassifier` releases, and its rule made of it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from fairpriv_sklearn._wall import Release
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.postprocessing import _blind as blind
+from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._queries import (
+    CellCounts,
+    MarginCounts,
+    SoftCounts,
+)
+from fairpriv_sklearn.postprocessing._repair import MetaRepair, RepairWarning
+
+# A group of fewer calibration rows than this over epsilon is treated as pooled.
+SMALLEST_GROUP = 50
+
+STOOD_BACK = {
+    "none": (
+        "The blind repair stood back: by its noisy certificate the groups would not "
+        "differ less with it than without. A stronger group_estimator, more rows or a "
+        "larger epsilon may help."
+    ),
+    "constant": (
+        "The blind repair stood back: by its noisy certificate a constant decision "
+        "errs less, so one is made for everybody. Here X tells the outcome and the "
+        "group by the same means, and parity costs more than it is worth."
+    ),
+}
+
+
+class DecisionRepair(MetaRepair):
+    """Everything about `DP2DPClassifier` but its public face."""
+
+    # --- the release -----------------------------------------------------------------
+
+    def _resolved_method(self) -> str:
+        if self.blind:
+            return "gradient"
+        if self.method != "auto":
+            return self.method
+        return "gradient" if self.constraint == "demographic_parity" else "histogram"
+
+    def _is_randomised(self) -> bool:
+        by_labels = self.constraint != "demographic_parity"
+        return by_labels and self._resolved_method() == "histogram"
+
+    def _spreads(self) -> bool:
+        return self._is_randomised()
+
+    def _check_method(self) -> None:
+        """Refuse methods that cannot serve what is asked."""
+        if self.blind and self.method == "histogram":
+            raise ValueError(
+                "A blind repair needs method='gradient' or 'auto': counts by score do "
+                "not hold what the rule reads about the group."
+            )
+        if len(self.classes_) > 2 and (
+            self.method == "histogram" and self.constraint == "demographic_parity"
+        ):
+            raise ValueError(
+                "method='histogram' with constraint='demographic_parity' needs two "
+                f"classes, got {len(self.classes_)}; use method='gradient'."
+            )
+
+    def _table_shape(self) -> tuple[int, int, int]:
+        """Shape of one release: true classes (or one), groups, columns."""
+        n_groups, n_classes = len(self.groups_), len(self.classes_)
+        n_conditions = 1 if self.constraint == "demographic_parity" else n_classes
+        if self._resolved_method() == "gradient":
+            return n_conditions, n_groups, n_classes
+        return n_conditions, n_groups, parity.n_score_bins(n_classes, self._n_bins())
+
+    def _n_bins(self) -> int:
+        if self.n_bins != "auto":
+            return self.n_bins
+        # Each cell of few rows spreads the same noise over its bins: fewer are safer.
+        by_labels = self.constraint != "demographic_parity"
+        return 16 if by_labels and len(self.classes_) == 2 else 32
+
+    def _plan(self) -> tuple[list[Release], float]:
+        """What the calibration releases, and the delta it needs: public numbers."""
+        n_coordinates = int(np.prod(self._table_shape()))
+        if self.blind:
+            return self._blind_plan(n_coordinates), self.delta
+        if self._resolved_method() == "histogram":
+            return [Release("cells", "pure", self.epsilon, n_coordinates)], 0.0
+        n_draws = self.max_iter * n_coordinates
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        mu_step = mu / self.max_iter**0.5
+        steps = Release(
+            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
+        )
+        return [steps], self.delta
+
+    def _what_is_released(self) -> str:
+        rows = "group"
+        if self.constraint != "demographic_parity":
+            rows = "group and true class"
+        if self._resolved_method() == "histogram":
+            return f"score counts per {rows} with discrete Laplace noise"
+        return (
+            f"{self.max_iter} tables of soft decision counts per {rows} with Gaussian "
+            "noise"
+        )
+
+    def _calibrate(self, wall, rows, scores, noise) -> None:
+        """Release the sums or counts and compute the rule from them."""
+        shape, block = self._table_shape(), rows.whole()
+        cells = block.codes
+        if shape[0] > 1:
+            cells = block.labels * shape[1] + block.codes
+        if self._resolved_method() == "histogram":
+            bins = parity.score_bins(scores, self._n_bins())
+            query = CellCounts(shape)
+            rows = rows.with_columns(cells=cells * shape[2] + bins)
+            self.counts_ = wall.release(query, rows)
+            self._noise_variance = float(wall.mechanism_of(query).variance)
+            self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
+            self._key = noise.key(32)
+            self.n_iter_ = 1
+            self._solve_histogram()
+            return
+        if shape[0] == 1 and shape[2] == 2:
+            query = MarginCounts(shape[1], self.smoothing)
+            n_margins = len(parity.margin_grid(self.smoothing))
+            places = parity.margin_bins(scores, self.smoothing)
+            rows = rows.with_columns(places=block.codes * n_margins + places)
+            rows = rows.only("places")
+        else:
+            query = SoftCounts(*shape, self.smoothing)
+            rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
+            rows = rows.only("scores", "groups", "cells")
+        offsets, sizes = parity.fit_offsets(
+            lambda offsets: wall.release(query, rows, offsets),
+            steered=self._steered(),
+            n_groups=shape[1],
+            noise_scale=wall.scale(query),
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            tolerance=self.fairness_tolerance,
+        )
+        self.n_iter_ = self.max_iter
+        small = self._small_groups(sizes.sum(axis=0))
+        offsets[:, small] = 0.0
+        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
+
+    def _small_groups(self, sizes: np.ndarray) -> np.ndarray:
+        """Groups that noise drowns, by noisy sizes: decided for without a shift."""
+        small = sizes < SMALLEST_GROUP / self.epsilon
+        self.pooled_groups_ = self.groups_[small]
+        if small.any():
+            warnings.warn(
+                f"Groups too small to be told from noise are decided for without a "
+                f"shift: by their noisy sizes {self.pooled_groups_.tolist()!r} hold "
+                f"fewer than {SMALLEST_GROUP} / epsilon calibration rows.",
+                RepairWarning,
+                stacklevel=6,
+            )
+        return small
+
+    def _blind_plan(self, n_coordinates: int) -> list[Release]:
+        """Recalibration, steps and certificate share the squared Gaussian budget."""
+        n_groups, n_classes = len(self.groups_), len(self.classes_)
+        most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
+        sizes = {
+            "recalibration": n_groups * most,
+            "certificate": 2 * n_groups * n_classes**2,
+        }
+        if self.reach_size > 0:
+            sizes["reach"] = blind.REACH_STEPS * n_groups * n_classes**2
+        n_draws = self.max_iter * n_coordinates + sum(sizes.values())
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
+        steps = (1 - fixed) * (1 - self.reach_size)
+        shares = {
+            "recalibration": blind.RECALIBRATION_SHARE,
+            "certificate": blind.CERTIFICATE_SHARE,
+            "reach": (1 - fixed) * self.reach_size,
+        }
+        lines = [
+            Release(name, "gaussian", mu * shares[name] ** 0.5, size)
+            for name, size in sizes.items()
+        ]
+        mu_step = mu * (steps / self.max_iter) ** 0.5
+        step = Release(
+            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
+        )
+        return [step, *lines]
+
+    def _calibrate_blind(self, wall, rows, scores) -> None:
+        """Recalibrate the group model, find the offsets, certify, maybe stand back."""
+        shape, block = self._table_shape(), rows.whole()
+        n_groups, n_classes = shape[1], shape[2]
+        shares = self._group_shares(block.X, private=True)
+        n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)
+        query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
+        regions = parity.score_bins(shares, blind.RECALIBRATION_BINS)
+        table = wall.release(
+            query, rows.with_columns(cells=block.codes * n_regions + regions)
+        )
+        self._recalibration = blind.recalibrate(table, wall.scale(query))
+        self.group_strength_ = self._recalibration.strength
+        groups = self._recalibration(shares)
+
+        cells = block.codes
+        if shape[0] > 1:
+            cells = block.labels * n_groups + block.codes
+        query = SoftCounts(*shape, self.smoothing)
+        scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
+        scored = scored.only("scores", "groups", "cells")
+        faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
+        offsets, _ = parity.fit_offsets(
+            lambda offsets: wall.release(query, scored, offsets),
+            steered=self._steered(),
+            n_groups=n_groups,
+            noise_scale=wall.scale(query),
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate * faster,
+            tolerance=self.fairness_tolerance,
+            largest=1 + self.learning_rate * faster / 2,
+        )
+        self.n_iter_ = self.max_iter
+
+        def cells_of(*rules):
+            truth = block.codes * n_classes + block.labels
+            chosen = [
+                parity.shifted_scores(scores, groups, rule).argmax(axis=0)
+                for rule in rules
+            ]
+            cells = [truth * n_classes + decision for decision in chosen]
+            return rows.with_columns(cells=np.column_stack(cells))
+
+        table_shape = (n_groups, n_classes, n_classes)
+        query = CellCounts(table_shape, name="certificate", norm="l2", n_tables=2)
+        tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
+        rates = None if shape[0] == 1 else self._rates()
+        scale = wall.scale(query)
+        repaired, plain = (blind.measure(table, rates, scale) for table in tables)
+        of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
+        self._constant = int(of_classes.argmax())
+        constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
+        self.repair_ = blind.stand_back(
+            repaired, plain, constant_error, self.group_strength_
+        )
+        self.parity_interval_ = {
+            "repaired": repaired.interval,
+            "none": plain.interval,
+            "constant": (0.0, 0.0),
+        }[self.repair_]
+        if self.repair_ != "repaired":
+            warnings.warn(STOOD_BACK[self.repair_], RepairWarning, stacklevel=4)
+            offsets = np.zeros_like(offsets)
+        self._measured = None
+        if self.reach_size > 0:
+            weights = np.linspace(0, 1, blind.REACH_STEPS)
+            query = CellCounts(
+                table_shape, name="reach", norm="l2", n_tables=blind.REACH_STEPS
+            )
+            tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
+            scale = wall.scale(query)
+            self._measured = [blind.measure(table, rates, scale) for table in tables]
+        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
+
+    def _steered(self) -> np.ndarray:
+        """Which rates the groups must share: (true class or one, chosen class)."""
+        n_conditions, _, n_classes = self._table_shape()
+        if n_conditions == 1:
+            return np.ones((1, n_classes), dtype=bool)
+        steered = np.zeros((n_classes, n_classes), dtype=bool)
+        steered[tuple(zip(*self._rates(), strict=True))] = True
+        return steered
+
+    def _rates(self) -> list[tuple[int, int]]:
+        return parity.constrained_rates(self.constraint, len(self.classes_))
+
+    def _solve_histogram(self) -> None:
+        """Compute the rule from the noisy counts: free of privacy cost."""
+        tolerance, variance = self.fairness_tolerance, self._noise_variance
+        if self.constraint == "demographic_parity":
+            pmfs, weights = smooth_estimate(
+                self.counts_[0], n=self._n_public, noise_variance=variance
+            )
+            thresholds, _ = parity.parity_thresholds(pmfs, weights, tolerance)
+            # p_1 > threshold is p_1 - p_0 > 2 threshold - 1.
+            self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
+            return
+        masses, weights = parity.estimate_cells(
+            self.counts_, noise_variance=variance, ordered=len(self.classes_) == 2
+        )
+        self.rule_ = parity.randomised_rule(
+            masses,
+            weights,
+            self._rates(),
+            tolerance,
+            parity.bin_classes(len(self.classes_), self._n_bins()),
+        )
+        self._group_weights = weights.sum(axis=1)

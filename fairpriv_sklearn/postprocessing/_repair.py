@@ -1,0 +1,308 @@
+"""What all repairs share: the group is known at prediction, or estimated.
+
+A *blind* repair reads the groups in `fit` only. It fits one more model, of the group,
+and its rule reads that model's shares instead of a label.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+
+from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._door.groups import AttributeAwareMixin, blind_X
+from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.purity import RowPureMixin
+from fairpriv_sklearn._shared.sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    routing_enabled,
+)
+from fairpriv_sklearn.postprocessing._phases import (
+    ConstantClassifier,
+    Model,
+    Phases,
+    private_columns,
+    score_rows,
+)
+from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.privacy._steps import expected_guarantee
+
+BLIND_CONSTRAINTS: dict = {
+    "blind": ["boolean"],
+    "group_estimator": [HasMethods(["fit", "predict_proba"]), None],
+    "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
+    "group_size": [Interval(Real, 0, 1, closed="neither")],
+}
+
+
+class RepairWarning(UserWarning):
+    """A repair that would not help stood back, by noisy or public numbers."""
+
+
+class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
+    """The group model of a blind repair, and the phases of a fit."""
+
+    _parameter_constraints: dict = {
+        **DPEstimator._parameter_constraints,
+        **BLIND_CONSTRAINTS,
+    }
+
+    def _check_blind(self) -> None:
+        """Refuse arguments that contradict `blind`."""
+        if not self.blind:
+            for name in ("group_estimator", "group_guarantee"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} is for blind=True: with blind=False the group itself "
+                        "is read at prediction."
+                    )
+            if getattr(self, "reach_size", 0) > 0:
+                raise ValueError("reach_size is for blind=True.")
+        elif hasattr(self, "estimator") and (
+            self.calibration_size + self.group_size >= 1
+        ):
+            raise ValueError(
+                "calibration_size and group_size must leave rows for the estimator: "
+                f"their sum must be below 1, got "
+                f"{self.calibration_size + self.group_size:.3g}."
+            )
+
+    def _fit_models(self, rows, plan, *, models=(), n_columns, **about):
+        """Reserve, part the rows, fit the models; return what calibrates.
+
+        Parameters
+        ----------
+        rows : Rows
+        plan : list of Release
+        models : sequence of Model
+            Besides the group model of a blind repair.
+        n_columns : int
+            Of the models' table.
+        **about
+            `mechanism`, `facts`, `noise` and `delta` of `Phases`.
+
+        Returns
+        -------
+        phases : Phases
+        wall : PrivacyFilter
+        rows : Rows
+        """
+        models = list(models)
+        if self.blind:
+            given = self.group_estimator
+            if given is None:
+                given = default_group_estimator(self, n_columns)
+            stand_in = ConstantClassifier(group_labels(self))
+            name, said = "group_estimator", self.group_guarantee
+            models.append(Model(name, given, said, "group", stand_in))
+        phases = Phases(self, models, plan, **about)
+        wall, rows = phases.fit(rows)
+        for model in models:
+            setattr(self, f"{model.name}_", model.fitted)
+        return phases, wall, rows
+
+    def _wrapped_parts(self):
+        names = ("estimator_", "group_estimator_")
+        return tuple(getattr(self, name, None) for name in names)
+
+    def _group_shares(self, X, *, private) -> np.ndarray:
+        """What the group model says about rows, one column per group."""
+        model, labels = self.group_estimator_, group_labels(self).tolist()
+        return class_probabilities(
+            self, model, X, {}, labels, private=private, what="group_estimator"
+        )
+
+    def _blind_columns(self, X, sensitive_features):
+        """The models' columns of `X`, of which blind answers are made."""
+        if sensitive_features is not None:
+            raise ValueError(
+                f"A blind {type(self).__name__} takes sensitive_features in fit only; "
+                "leave them out here."
+            )
+        return blind_X(self, X)
+
+    def _get_metadata_request(self):
+        requests = super()._get_metadata_request()
+        if self.blind:  # sensitive features in `fit` only
+            for method in ("predict", "predict_proba", "decision_function", "score"):
+                if hasattr(requests, method):
+                    getattr(requests, method).requests.pop("sensitive_features", None)
+        return requests
+
+
+class MetaRepair(MetaEstimatorMixin, Repair):
+    """A repair around an estimator, which some rows fit and the others calibrate.
+
+    Subclasses name the estimator's method that is repaired, `_base_method`.
+    """
+
+    _reads_batches = True
+
+    def _private_table(self, X, y, codes, facts, sensitive_features, **columns) -> dict:
+        """The private columns of one checked table; sets what is public about it."""
+        check_cells(self, X)
+        asked = requested(self, "fit", "fit", sensitive_features)
+        scored_with = requested(self, "fit", self._base_method, sensitive_features)
+        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
+        self._public = facts, n_columns, tuple(asked), tuple(scored_with)
+        return private_columns(
+            X,
+            y=y,
+            codes=codes,
+            group=group_labels(self)[codes],
+            **columns,
+            **{f"fit_{name}": value for name, value in asked.items()},
+            **{f"score_{name}": value for name, value in scored_with.items()},
+        )
+
+    def _fit_both(self, rows, plan, stand_in, **about):
+        """Fit the models; return phases, wall, rows and the scores that calibrate."""
+        facts, n_columns, asked, scored_with = self._public
+        del self._public
+        metadata = {name: f"fit_{name}" for name in asked}
+        model = Model(
+            "estimator", self.estimator, self.base_guarantee, "y", stand_in, metadata
+        )
+        phases, wall, rows = self._fit_models(
+            rows, plan, models=[model], n_columns=n_columns, facts=facts, **about
+        )
+        block = rows.whole()
+        metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
+        return phases, wall, rows, self._base_scores(block.X, metadata, private=True)
+
+    def get_metadata_routing(self):
+        """Metadata routing: sensitive features for itself, the rest as asked for.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        for caller in ("fit", "predict", "predict_proba", "decision_function", "score"):
+            mapping.add(caller=caller, callee=self._base_method)
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=mapping)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags  # what it accepts
+        return tags
+
+
+def check_cells(meta, X) -> None:
+    """Refuse a number that is not finite, before the reserve, if the model would."""
+    if get_tags(meta).input_tags.allow_nan:
+        return
+    cells = X if hasattr(X, "dtype") else None
+    if hasattr(X, "columns") and not sparse.issparse(X):
+        cells = np.asarray(X)
+    if cells is not None and np.dtype(cells.dtype).kind == "f":
+        with domain("X"):
+            assert_all_finite(cells, input_name="X")
+
+
+def requested(meta, caller: str, callee: str, sensitive_features) -> dict:
+    """The metadata that the wrapped estimator's `callee` asks for, if routing is on."""
+    if sensitive_features is None or not routing_enabled():
+        return {}
+    routed = process_routing(meta, caller, sensitive_features=sensitive_features)
+    return dict(getattr(routed.estimator, callee))
+
+
+def group_labels(meta) -> np.ndarray:
+    """What a group estimator learns: the groups, or their numbers if not plain."""
+    if meta.groups_.dtype == object:
+        return np.arange(len(meta.groups_))
+    return meta.groups_
+
+
+def default_group_estimator(meta, n_features: int):
+    """A private model of the group on the columns of the wrapped model.
+
+    The wrapped model itself, taught the groups, if it is private and takes `classes`;
+    else a private logistic regression.
+    """
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+
+    base, labels = getattr(meta, "estimator", None), group_labels(meta).tolist()
+    names = {} if base is None else base.get_params(deep=True)
+    ends = [name for name in names if name.rpartition("__")[2] == "classes"]
+    owned = not isinstance(base, FrozenEstimator) and len(ends) == 1
+    if owned and expected_guarantee(base) is not None:
+        weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
+        settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
+        return clone(base).set_params(**settings)
+    seed = meta.random_state
+    return DPWassersteinLogisticRegression(
+        epsilon=meta.epsilon,
+        delta=getattr(meta, "delta", 1e-5),
+        fairness_weight=0.0,
+        data_norm=float(np.sqrt(n_features)),
+        classes=labels,
+        neighboring=meta.neighboring,
+        random_state=seed if isinstance(seed, Integral) else None,
+    )
+
+
+# How far the sum of a row's probabilities may be from one: single precision passes.
+SUM_TOLERANCE = 1e-3
+
+
+def class_probabilities(
+    meta, estimator, X, metadata, classes: list, *, private: bool, what="classifier"
+) -> np.ndarray:
+    """Probabilities of a wrapped classifier, one column per public class.
+
+    Among private rows an answer that is no distribution is undecided, in silence.
+    """
+    method = "predict_proba"
+    scores = score_rows(meta, estimator, method, X, metadata, private=private)
+    seen = np.asarray(estimator.classes_).tolist()
+    if not len(scores):
+        return np.empty((0, len(classes)))
+    if scores.ndim != 2 or scores.shape[1] != len(seen):
+        raise ValueError(
+            f"predict_proba of the wrapped {what} must return one column per "
+            f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
+        )
+    scores = scores.astype(np.float64, copy=False)
+    # NaN fails both comparisons.
+    sums = scores @ np.ones(len(seen))
+    close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
+        (scores >= -SUM_TOLERANCE).all(axis=1)
+    )
+    if private:
+        # No refusal here may depend on a row: it counts as undecided.
+        scores = np.where(close[:, None], scores, 1 / len(seen))
+    elif not close.all():
+        raise ValueError(
+            f"predict_proba of the wrapped {what} must return non-negative "
+            "numbers that sum to one in each row."
+        )
+    if seen == classes:
+        return scores
+    columns = {label: column for column, label in enumerate(classes)}
+    unknown = [label for label in seen if label not in columns]
+    if unknown:
+        raise ValueError(
+            f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
+            f"in classes={list(columns)!r}."
+        )
+    aligned = np.zeros((len(scores), len(columns)))
+    aligned[:, [columns[label] for label in seen]] = scores
+    return aligned
