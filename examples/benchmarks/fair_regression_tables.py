@@ -38,13 +38,13 @@ import fairpriv_sklearn
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
-from fairpriv_sklearn.postprocessing._number_repair import repair_scores
 from fairpriv_sklearn.postprocessing._histogram import (
     isotonic_estimate,
     output_grid,
     refine_pmfs,
     smooth_estimate,
 )
+from fairpriv_sklearn.postprocessing._number_repair import repair_scores
 from fairpriv_sklearn.postprocessing._queries import count_scores
 from fairpriv_sklearn.transport import fair_barycenter
 

@@ -207,13 +207,8 @@ class Phases:
                 delta=self._delta(delta),
                 neighboring=meta.neighboring,
                 mechanism=mechanism,
-<<<<<<< HEAD
-                facts=(*facts, ROW_PURITY, *self._public()),
-                noise=noise,
-=======
                 facts=(*facts, *self._assumptions()),
                 noise=noise,
->>>>>>> 75cddba (Repairs parted by idea: one base for both, one fit of the phases; estimation="auto" and "smooth" told apart)
                 **more,
             )
 
