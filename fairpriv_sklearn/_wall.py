@@ -237,12 +237,28 @@ class KeyedQuery(Query):
 
     def counts(self, rows: Rows) -> tuple[NDArray, dict]:
         """Exact listed counts, and those of the keys."""
-        total = self.of_block(rows.block(slice(0, 0)), None)
-        keyed: Counter = Counter()
-        for block in rows.blocks(self.block_rows):
-            total = total + self.of_block(block, None)
-            keyed.update(self.keys_of_block(block))
-        return self.value(total, None), keyed
+        sums = rows.total(_WithKeys(self), None)
+        return self.value(sums.listed, None), sums.keyed
+
+
+class _WithKeys:
+    """A keyed query as a sum over blocks."""
+
+    def __init__(self, query: KeyedQuery):
+        self.query, self.block_rows = query, query.block_rows
+
+    def of_block(self, block: SimpleNamespace, state) -> _KeyedSum:
+        keyed = Counter(self.query.keys_of_block(block))
+        return _KeyedSum(self.query.of_block(block, None), keyed)
+
+
+@dataclass
+class _KeyedSum:
+    listed: NDArray
+    keyed: Counter
+
+    def __add__(self, other: _KeyedSum) -> _KeyedSum:
+        return _KeyedSum(self.listed + other.listed, self.keyed + other.keyed)
 
 
 # --- plans ----------------------------------------------------------------------------

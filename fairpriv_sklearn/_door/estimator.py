@@ -58,6 +58,15 @@ def _comes_in_parts(X) -> bool:
     )
 
 
+def batched(X, y, sensitive_features) -> tuple:
+    """Arguments of `read_rows` for a function: what comes in parts as `Batches`."""
+    if not _comes_in_parts(X):
+        return X, y, sensitive_features
+    from fairpriv_sklearn.distributed._stream import as_batches
+
+    return as_batches(X, y, sensitive_features), None, None
+
+
 def _part_by_part(method):
     """Answer for `Batches` and dask collections lazily, part by part."""
 

@@ -82,7 +82,7 @@ class DaskRows(StreamRows):
         import dask
 
         self._read, self._batches = read, batches
-        self._mask = self._empty = self._prints = None
+        self._mask = self._names = self._empty = self._prints = None
         parts = batches.partitions()
         if not parts:
             raise ValueError("The dask collection has no partition.")

@@ -120,7 +120,7 @@ class StreamRows(Rows):
     def __init__(self, read, batches):
         self._read = read
         self._batches = batches
-        self._mask = None
+        self._mask = self._names = None
         self._empty: dict | None = None
         self._prints: list[tuple] | None = None
         prints = [fingerprint(columns) for columns in self._columns_of_batches()]
@@ -148,7 +148,7 @@ class StreamRows(Rows):
     def block(self, rows: slice) -> SimpleNamespace:
         """Some consecutive rows; the whole stream is read for it."""
         if rows.stop <= rows.start:
-            return _block([self._empty], 0)
+            return _block([self._named(self._empty)], 0)
         pieces, first = [], 0
         for columns in self._parts():
             n_rows = column_length(columns)
@@ -175,6 +175,12 @@ class StreamRows(Rows):
         rows.__dict__ = {**self.__dict__, "_mask": mask, "n_rows": int(chosen.sum())}
         return rows
 
+    def only(self, *names) -> Rows:
+        """The same rows with these columns alone."""
+        rows = object.__new__(type(self))
+        rows.__dict__ = {**self.__dict__, "_names": names}
+        return rows
+
     def with_columns(self, **columns) -> Rows:
         """The same rows with more columns, all of them in memory."""
         held = vars(self.whole())
@@ -191,7 +197,11 @@ class StreamRows(Rows):
                 mask = self._mask[first : first + n_rows]
                 columns = _slice(columns, np.flatnonzero(mask))
             first += n_rows
-            yield columns
+            yield self._named(columns)
+
+    def _named(self, columns: dict) -> dict:
+        names = columns if self._names is None else self._names
+        return {name: columns[name] for name in names}
 
     def _columns_of_batches(self) -> Iterator[dict]:
         expected = self._prints
@@ -261,16 +271,22 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
             )
         given = {names[0]: X, "y": y, "sensitive_features": groups}
         return (), kwargs | {k: v for k, v in given.items() if v is not None}
+    X = as_batches(X, y, groups)
+    return (X,), kwargs | ({"y": None} if "y" in names else {})
+
+
+def as_batches(X, y, sensitive_features) -> Batches:
+    """`Batches` as they are, which hold y themselves; dask collections as such."""
     if not hasattr(X, "make_batches"):
         from fairpriv_sklearn.distributed._dask import DaskBatches
 
-        X = DaskBatches(X, y, groups)
-    elif y is not None or groups is not None:
+        return DaskBatches(X, y, sensitive_features)
+    if y is not None or sensitive_features is not None:
         raise ValueError(
-            "Batches hold y and sensitive_features themselves: pass nothing else to "
-            "fit."
+            "Batches hold y and sensitive_features themselves: pass nothing else "
+            "beside them."
         )
-    return (X,), kwargs | ({"y": None} if "y" in names else {})
+    return X
 
 
 def answer_in_parts(estimator, method, X, *args, **kwargs):
@@ -300,16 +316,38 @@ def fingerprint(columns: dict) -> tuple[int, int]:
     """Length and a checksum of the columns, to notice that the data changed."""
     total = 0
     for column in columns.values():
-        column = getattr(column, "values", column)  # of a wrapper or a frame
-        if sparse.issparse(column):
-            parts = (column.data, column.indices)
-        else:
-            parts = () if column is None else (np.asarray(column),)
-        for part in parts:
-            if part.dtype.kind not in "biuf":
-                continue
-            total = zlib.crc32(np.ascontiguousarray(part).view(np.uint8), total)
+        for part in _arrays_of(column):
+            total = zlib.crc32(_bytes_of(part), total)
     return column_length(columns), total
+
+
+def _arrays_of(column) -> list:
+    """Arrays, or lists of objects, of a private column of any kind."""
+    if hasattr(column, "parts"):  # a table of cells
+        return [np.asarray(part) for part in column.parts()]
+    if hasattr(column, "rows_at"):  # a wrapper
+        column = column.values
+    if column is None or isinstance(column, list):
+        return [column or []]
+    if sparse.issparse(column):
+        return [column.data, column.indices, column.indptr]
+    if hasattr(column, "get_columns"):
+        return [np.asarray(part) for part in column.get_columns()]
+    if hasattr(column, "iloc") and column.ndim == 2:
+        return [np.asarray(column.iloc[:, i]) for i in range(column.shape[1])]
+    return [np.asarray(column)]
+
+
+def _bytes_of(array):
+    """What a column says, alike in every process: the text of each object."""
+    if isinstance(array, np.ndarray) and array.dtype.kind != "O":
+        return np.ascontiguousarray(array).view(np.uint8)
+    cells = array if isinstance(array, list) else array.ravel().tolist()
+    texts = (
+        repr(cell) if type(cell).__repr__ is not object.__repr__ else str(type(cell))
+        for cell in cells
+    )
+    return "\x1f".join(texts).encode("utf-8", "surrogatepass")
 
 
 def _slice(columns: dict, rows) -> dict:

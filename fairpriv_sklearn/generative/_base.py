@@ -6,7 +6,12 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
@@ -18,6 +23,7 @@ from fairpriv_sklearn._door.estimator import (
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import PrivacyFilter
+from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import Fact, warn_leak
@@ -99,6 +105,32 @@ class BaseGenerator(DPEstimator):
         fact = (lower.tolist(), upper.tolist())
         width = np.where(upper > lower, upper - lower, 1.0)
         return lower, width, public_fact("bounds", fact, from_data=False)
+
+    def _read_records(self, X, y, default_components) -> dict:
+        """Coordinates and codes of records that are numbers; sets public facts.
+
+        Parameters
+        ----------
+        default_components : callable or None
+            Their default number, of the number of columns. None: columns scaled to
+            [0, 1] instead of coordinates.
+        """
+        with domain("X"):
+            records = validate_data(self, X, dtype=np.float64)
+        if y is not None:
+            check_consistent_length(records, y)
+        codes, facts = self._encode_labels(y, len(records))
+        lower, width, bounds_fact = self._public_bounds(records)
+        d = len(lower)
+        space = self._space(
+            lower, width, default_components(d) if default_components else d
+        )
+        self._public = space, [bounds_fact, *facts]
+        self._container = Container.of(X if hasattr(X, "columns") else records)
+        with np.errstate(all="ignore"):
+            if default_components is None:
+                return {"u": np.clip((records - lower) / width, 0, 1), "codes": codes}
+            return {"z": space.coordinates(records), "codes": codes}
 
     def _space(self, lower, width, default_components) -> UnitCube:
         """Choose the basis and the origin from public facts."""

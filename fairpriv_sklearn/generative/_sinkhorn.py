@@ -19,7 +19,7 @@ from fairpriv_sklearn._door.estimator import public_fact
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import Release, Rows
+from fairpriv_sklearn._wall import Release, Rows, read_rows
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     calibrate_gaussian,
@@ -357,6 +357,8 @@ class DPSinkhornGenerator(BaseGenerator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _reads_batches = True
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Release noisy statistics of the records and fit the generator to them.
@@ -373,36 +375,48 @@ class DPSinkhornGenerator(BaseGenerator):
         self : object
             Fitted generator.
         """
-        is_table = self.categories is not None
         if self.method == "tree" or (self.method == "auto" and self._is_raw(X)):
             return self._fit_raw(X, y)
+        is_table = self.categories is not None
         if is_table and self.method == "network":
             raise ValueError('method="network" cannot fit a table with categories.')
         if self.codebook is not None:
             raise ValueError('codebook needs method="tree" or "auto".')
-        if is_table:
-            with domain("X"):
-                validate_data(self, X, skip_check_array=True)
-                records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
-        else:
-            if isinstance(self.bounds, Mapping):
-                raise ValueError("bounds can be a dict only with categories.")
-            with domain("X"):
-                records = validate_data(self, X, dtype=np.float64)
-        if y is not None:
-            check_consistent_length(records, y)
-        codes, facts = self._encode_labels(y, records.shape[0])
-        self._container = Container.of(X if hasattr(X, "columns") else records)
         # what was fitted stays known when parameters are set anew
         method = "semidual" if self.method == "auto" else self.method
         self._kind = "table" if is_table else method
-        fit_records = {
+        fit_rows = {
             "table": self._fit_table,
             "semidual": self._fit_semidual,
             "network": self._fit_network,
         }[self._kind]
-        fit_records(records, codes, facts)
+        read = self._read_table if is_table else self._read_numbers
+        rows = read_rows(read, X, y)
+        public = self._public
+        del self._public
+        fit_rows(rows, *public)
         return self
+
+    def _read_table(self, X, y, sensitive_features) -> dict:
+        """The private columns of a table; sets public facts."""
+        with domain("X"):
+            validate_data(self, X, skip_check_array=True)
+            records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
+        if y is not None:
+            check_consistent_length(records, y)
+        codes, facts = self._encode_labels(y, records.shape[0])
+        self._container = Container.of(X if hasattr(X, "columns") else records)
+        schema, leaked = make_schema(records, self.categories, self.bounds, self.bins)
+        fact = public_fact("columns", schema.facts(), from_data=leaked)
+        self._public = schema, [fact, *facts]
+        return {"levels": schema.encode(records), "codes": codes}
+
+    def _read_numbers(self, X, y, sensitive_features) -> dict:
+        """The private columns of records that are numbers; sets public facts."""
+        if isinstance(self.bounds, Mapping):
+            raise ValueError("bounds can be a dict only with categories.")
+        default = None if self._kind == "network" else self._default_components
+        return self._read_records(X, y, default)
 
     def __sklearn_tags__(self):
         """Tags: raw tables may have text and missing cells."""
@@ -424,6 +438,11 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _fit_raw(self, X, y):
         """Learn the columns, release their tables, and make a tree of them."""
+        if hasattr(X, "make_batches"):
+            raise TypeError(
+                'method="tree" needs the whole table in memory: pass a data frame in '
+                "place of Batches."
+            )
         with domain("X"):
             table = read_table(self, X, reset=True)
             X = as_table(X)
@@ -564,19 +583,16 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- numeric records, semi-dual ---------------------------------------------------
 
-    def _fit_semidual(self, X, codes, facts):
-        lower, width, bounds_fact = self._public_bounds(X)
-        space = self._space(lower, width, self._default_components(X.shape[1]))
-        plan = self._semidual_plan(space, len(X))
+    def _fit_semidual(self, rows, space, facts):
+        plan = self._semidual_plan(space, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         wall = self._filter(
             plan.lines(mu),
             "class means, second moments and semi-dual transport sums with Gaussian "
             "noise",
-            [bounds_fact, *facts],
+            facts,
         )
         with np.errstate(all="ignore"):
-            rows = Rows(len(X), z=space.coordinates(X), codes=codes)
             mixture = fit_mixture(rows, plan, wall)
         self._space_, self._mixture = space, mixture
         self._publish(wall, mixture.counts)
@@ -620,18 +636,14 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- tables -----------------------------------------------------------------------
 
-    def _fit_table(self, X, codes, facts):
-        schema, leaked = make_schema(X, self.categories, self.bounds, self.bins)
-        plan = self._table_plan(schema, X.shape[0])
-        levels = schema.encode(X)
+    def _fit_table(self, rows, schema, facts):
+        plan = self._table_plan(schema, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        fact = public_fact("columns", schema.facts(), from_data=leaked)
         wall = self._filter(
             plan.lines(mu),
             "one-way tables and semi-dual transport sums with Gaussian noise",
-            [fact, *facts],
+            facts,
         )
-        rows = Rows(len(levels), levels=levels, codes=codes)
         mixture = fit_tables(rows, plan, wall)
         self._schema, self._table_plan_, self._mixture = schema, plan, mixture
         self._publish(wall, mixture.counts)
@@ -660,12 +672,10 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- the published network --------------------------------------------------------
 
-    def _fit_network(self, X, codes, facts):
-        lower, width, bounds_fact = self._public_bounds(X)
-        space = self._space(lower, width, X.shape[1])
-        plan = self._network_plan(space, len(X))
+    def _fit_network(self, rows, space, facts):
+        plan = self._network_plan(space, rows.n_rows)
         # a square basis would only turn the noise
-        basis = space.basis if space.n_components < X.shape[1] else None
+        basis = space.basis if space.n_components < self.n_features_in_ else None
         mu = 1 / plan.noise_multiplier if plan.noise_multiplier else inf
         query = PointGradient(plan, basis)
         steps = Release(
@@ -679,11 +689,9 @@ class DPSinkhornGenerator(BaseGenerator):
         wall = self._filter(
             [steps],
             "clipped point gradients of Poisson batches with Gaussian noise",
-            [bounds_fact, *facts],
+            facts,
         )
         with np.errstate(all="ignore"):
-            u = np.clip((X - lower) / width, 0, 1)
-            rows = Rows(len(X), u=u, codes=codes)
             self._network = train_network(rows, plan, wall, basis)
         self._space_, self._network_plan_ = space, plan
         self._publish(wall, np.ones(self._n_classes))

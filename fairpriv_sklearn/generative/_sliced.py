@@ -5,16 +5,13 @@ from __future__ import annotations
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, validate_data
 
-from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
 from fairpriv_sklearn.generative._network_training import latent_inputs
-from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._sliced_gradient import (
     MAX_BATCH,
@@ -245,6 +242,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         self.ledger = ledger
         self.random_state = random_state
 
+    _reads_batches = True
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
         """Release noisy statistics of the records and fit the generator to them.
@@ -261,25 +260,20 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         self : object
             Fitted generator.
         """
-        with domain("X"):
-            records = validate_data(self, X, dtype=np.float64)
-        if y is not None:
-            check_consistent_length(records, y)
-        codes, facts = self._encode_labels(y, len(records))
-        lower, width, bounds_fact = self._public_bounds(records)
-        space = self._space(lower, width, self._default_components(records.shape[1]))
-        plan = self._plan(space, len(records))
+        rows = read_rows(self._read, X, y)
+        space, facts = self._public
+        del self._public
+        plan = self._plan(space, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
         wall = self._filter(
             plan.lines(mu),
             f"{RELEASES[self.method]} with Gaussian noise",
-            [bounds_fact, *facts],
+            facts,
         )
         self.directions_ = draw_directions(
             space.n_components, plan.n_projections, wall.noise
         )
         with np.errstate(all="ignore"):
-            rows = Rows(len(records), z=space.coordinates(records), codes=codes)
             if self.method == "gradient":
                 counts, self._means, self._network = train_on_projections(
                     rows, self.directions_, plan, wall
@@ -287,9 +281,12 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             else:
                 counts = self._fit_histograms(rows, plan, wall)
         self._space_, self._plan_ = space, plan
-        self._container = Container.of(X if hasattr(X, "columns") else records)
         self._publish(wall, counts)
         return self
+
+    def _read(self, X, y, sensitive_features) -> dict:
+        """The private columns of one table; sets public facts."""
+        return self._read_records(X, y, self._default_components)
 
     def _fit_histograms(self, rows, plan, wall):
         mixture = fit_mixture(rows, plan.moments, wall)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,13 +251,15 @@ class FairGradient(LossGradient):
         return ((1 - alpha) * loss + alpha * pull) * (1 + ROUNDING)
 
     def of_rows(self, rows: Rows, state) -> Floats:
-        blocks = [rows.block(slice(0, 0)), *rows.blocks(self.block_rows)]
-        scores = np.concatenate([self.geometry.scores(b.x, state) for b in blocks])
-        y = np.concatenate([block.y for block in blocks])
-        cell = np.concatenate([block.cell for block in blocks])
+        def blocks():
+            return chain([rows.block(slice(0, 0))], rows.blocks(self.block_rows))
+
+        # Two passes: the features are not held, and may be larger than the memory.
+        parts = [(self.geometry.scores(b.x, state), b.y, b.cell) for b in blocks()]
+        scores, y, cell = map(np.concatenate, zip(*parts, strict=True))
         coefficients = self._coefficients(scores, y, cell)
         total, start = 0, 0
-        for block in blocks:
+        for block in blocks():
             part = slice(start, start + block.n_rows)
             total = total + self._sums(block.x, coefficients[part])
             start = part.stop

@@ -636,7 +636,8 @@ class DPWassersteinLogisticRegression(
         """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
         min_sizes = np.full(self._shape, self.min_group_size or 1)
         if wall.neighboring in SIZES_PUBLIC:
-            counts = np.bincount(rows.whole().cell, minlength=min_sizes.size)
+            cell = rows.only("cell").whole().cell
+            counts = np.bincount(cell, minlength=min_sizes.size)
             return Sizes(rows.n_rows, np.maximum(counts, 1).reshape(self._shape))
         n_records = rows.n_rows
         if n_counts:
@@ -669,7 +670,7 @@ class DPWassersteinLogisticRegression(
 
     def _strata(self, rows: Rows) -> _Strata:
         """The public groups from which batches are drawn."""
-        cell = rows.whole().cell
+        cell = rows.only("cell").whole().cell
         if self.fairness_weight == 0 and not self.group_sizes_public:
             cell = np.zeros(len(cell), dtype=np.int64)
         return _Strata.proportional(cell, math.prod(self._shape), self.batch_size)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
+from fairpriv_sklearn._door.estimator import batched
 from fairpriv_sklearn._door.groups import (
     POOLED,
     encode_against,
@@ -24,7 +25,7 @@ from fairpriv_sklearn._shared.arguments import (
 )
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sensitivity import counts_l1
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, read_rows
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee
 
@@ -155,7 +156,7 @@ def dp_group_rates(
     y_true,
     y_pred,
     *,
-    sensitive_features,
+    sensitive_features=None,
     groups,
     classes=None,
     bounds=None,
@@ -190,8 +191,10 @@ def dp_group_rates(
     y_true : array-like of shape (n_samples,) or None
         True classes. None is possible for ``constraint="demographic_parity"``, which
         does not use them.
-    y_pred : array-like of shape (n_samples,)
-        Predicted classes.
+    y_pred : array-like of shape (n_samples,), or Batches
+        Predicted classes. :class:`~fairpriv_sklearn.distributed.Batches` of
+        (prediction, true class, sensitive features) come in the place of all three,
+        as `predict` answers to batches.
     sensitive_features : array-like of shape (n_samples,) or (n_samples, n_attributes)
         One label per row, or several columns whose intersections are the groups.
     groups : list
@@ -278,7 +281,7 @@ def dp_group_rates(
     if binned:
         if constraint != "demographic_parity":
             raise ValueError("constraint='equalized_odds' needs classes.")
-        classes, y_pred = _bins(y_pred, bounds, n_bins)
+        classes = _bins(bounds, n_bins)
     elif bounds is not None:
         raise ValueError("Pass either classes or bounds, not both.")
     else:
@@ -286,8 +289,9 @@ def dp_group_rates(
     by_truth = constraint == "equalized_odds"
     mechanism = DiscreteLaplaceMechanism(counts_l1(neighboring), epsilon)
     noise = noise_source(random_state)
-    cells, shape = _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth)
-    query = GroupCounts(shape)
+    reader = _Reader(groups, classes, by_truth, bounds if binned else None)
+    rows = read_rows(reader.read, *batched(y_pred, y_true, sensitive_features))
+    query = GroupCounts(reader.shape)
     wall = PrivacyFilter(
         "dp_group_rates",
         [Release("counts", "pure", mechanism.epsilon_spent, query.n_coordinates)],
@@ -306,7 +310,7 @@ def dp_group_rates(
         ledger=ledger,
     )
     wall.reserve()
-    counts = wall.release(query, Rows(len(cells), cells=cells))
+    counts = wall.release(query, rows)
     alpha = 1.0 - confidence_level
     rates, low, high = _rate_intervals(counts, mechanism.variance, alpha)
     intervals = np.stack([low, high], axis=-1)
@@ -334,8 +338,8 @@ def dp_group_rates(
     )
 
 
-def _bins(y_pred, bounds, n_bins):
-    """Names of the bins, and the name of each prediction's."""
+def _bins(bounds, n_bins) -> list:
+    """Names of the bins."""
     try:
         low, high = map(float, bounds)
     except (TypeError, ValueError):
@@ -346,6 +350,16 @@ def _bins(y_pred, bounds, n_bins):
         raise ValueError("bounds must be two finite numbers (low, high), low < high.")
     if not isinstance(n_bins, Integral) or not 2 <= n_bins <= 1000:
         raise ValueError(f"n_bins must be an integer in [2, 1000], got {n_bins!r}.")
+    edges = np.linspace(low, high, n_bins + 1)
+    names = [f"[{a:g}, {b:g}]" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    if len(set(names)) < n_bins:
+        names = [f"bin {i}" for i in range(n_bins)]
+    return names
+
+
+def _places(y_pred, bounds, n_bins) -> np.ndarray:
+    """Bin of each prediction."""
+    low, high = map(float, bounds)
     try:
         with domain("y_pred"):
             values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
@@ -355,12 +369,7 @@ def _bins(y_pred, bounds, n_bins):
         raise ValueError("y_pred has missing values; leave out these rows.")
     with np.errstate(all="ignore"):
         share = np.clip(values / (high - low) - low / (high - low), 0.0, 1.0)
-    edges = np.linspace(low, high, n_bins + 1)
-    names = [f"[{a:g}, {b:g}]" for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    if len(set(names)) < n_bins:
-        names = [f"bin {i}" for i in range(n_bins)]
-    places = np.minimum((np.nan_to_num(share) * n_bins).astype(np.int64), n_bins - 1)
-    return names, np.array(names, dtype=object)[places]
+    return np.minimum((np.nan_to_num(share) * n_bins).astype(np.int64), n_bins - 1)
 
 
 def _public_classes(classes) -> list:
@@ -390,27 +399,43 @@ def _check_options(constraint, neighboring, confidence_level, ledger):
         raise ValueError(f"confidence_level must be in (0, 1), got {confidence_level}.")
 
 
-def _cells(y_true, y_pred, sensitive_features, groups, classes, by_truth):
-    """Position of every record in the flattened table of counts, and its shape."""
-    labels = label_list(sensitive_features)
-    codes = encode_against(labels, groups)
-    columns = {"sensitive_features": codes, "y_pred": _class_codes(y_pred, classes)}
-    if by_truth:
-        if y_true is None:
-            raise ValueError("constraint='equalized_odds' needs y_true.")
-        columns["y_true"] = _class_codes(y_true, classes)
-    if len({len(column) for column in columns.values()}) > 1:
-        sizes = {name: len(column) for name, column in columns.items()}
-        raise ValueError(f"The numbers of rows differ: {sizes}.")
-    for name, column in columns.items():
-        if (column == POOLED).any():
-            public = "groups" if name == "sensitive_features" else "classes"
-            raise ValueError(f"{name} has a label that is not in the list {public}.")
-    n_classes = len(classes)
-    if by_truth:
-        codes = codes * n_classes + columns["y_true"]
-    shape = (len(groups),) + (n_classes,) * (2 if by_truth else 1)
-    return codes * n_classes + columns["y_pred"], shape
+class _Reader:
+    """Reads tables, or batches of them, by the public lists."""
+
+    def __init__(self, groups, classes, by_truth, bounds):
+        self.groups, self.classes = groups, classes
+        self.by_truth, self.bounds = by_truth, bounds
+
+    @property
+    def shape(self) -> tuple:
+        """Of the table of counts."""
+        return (len(self.groups),) + (len(self.classes),) * (1 + self.by_truth)
+
+    def read(self, y_pred, y_true, sensitive_features) -> dict:
+        """Position of every record in the flattened table of counts."""
+        codes = encode_against(label_list(sensitive_features), self.groups)
+        n_classes = len(self.classes)
+        if self.bounds is None:
+            predicted = _class_codes(y_pred, self.classes)
+        else:
+            predicted = _places(y_pred, self.bounds, n_classes)
+        columns = {"sensitive_features": codes, "y_pred": predicted}
+        if self.by_truth:
+            if y_true is None:
+                raise ValueError("constraint='equalized_odds' needs y_true.")
+            columns["y_true"] = _class_codes(y_true, self.classes)
+        if len({len(column) for column in columns.values()}) > 1:
+            sizes = {name: len(column) for name, column in columns.items()}
+            raise ValueError(f"The numbers of rows differ: {sizes}.")
+        for name, column in columns.items():
+            if (column == POOLED).any():
+                public = "groups" if name == "sensitive_features" else "classes"
+                raise ValueError(
+                    f"{name} has a label that is not in the list {public}."
+                )
+        if self.by_truth:
+            codes = codes * n_classes + columns["y_true"]
+        return {"cells": codes * n_classes + predicted}
 
 
 def _class_codes(y, classes: list) -> np.ndarray:

@@ -85,7 +85,7 @@ class DistinctScores(Query):
         return len(self.bounds)
 
     def of_rows(self, rows: Rows, state):
-        columns = zip(rows.whole().scores.T, self.bounds, strict=True)
+        columns = zip(rows.only("scores").whole().scores.T, self.bounds, strict=True)
         numbers = [histogram.distinct_scores(column, pair) for column, pair in columns]
         return np.array(numbers, dtype=np.int64)
 

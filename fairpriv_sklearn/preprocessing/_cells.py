@@ -215,6 +215,10 @@ class TableReader:
         """Number of columns."""
         return len(self._columns)
 
+    def parts(self) -> list:
+        """All parts of all columns, as their library holds them."""
+        return [part for column in self._columns for part in column]
+
     def __len__(self) -> int:
         return sum(len(part) for part in self._columns[0]) if self._columns else 0
 
