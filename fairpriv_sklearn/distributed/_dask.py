@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._wall import Rows, column_length
+from fairpriv_sklearn._wall import Rows, column_length, rows_of
 from fairpriv_sklearn.distributed._stream import (
     Batches,
     ChangedDataError,
@@ -245,31 +245,40 @@ def is_dask(collection) -> bool:
     return type(collection).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
-def blockwise(method, X):
-    """Answer of a prediction method for a dask X: lazy, partition by partition."""
+def blockwise(answer, X, sensitive_features=None):
+    """Answers of a prediction method for a dask X: lazy, partition by partition.
+
+    Parameters
+    ----------
+    answer : callable
+        ``answer(X, sensitive_features)`` of one partition; it is pickled.
+    X, sensitive_features : dask collection or None
+        Cut alike; arrays are cut like X.
+    """
+    import dask
     import dask.array as da
 
     X = _one_block_wide(X)
-    if hasattr(X, "rechunk"):
-        example = method(np.zeros((1, *X.shape[1:]), dtype=X.dtype))
+    parts = _pieces(X, None)
+    groups = _pieces(sensitive_features, X) or [None] * len(parts)
+    if len(groups) != len(parts):
+        raise ValueError("X and sensitive_features must have the same partitions.")
+    if groups[0] is None and getattr(X, "dtype", np.dtype("O")).kind in "biuf":
+        shape, dtype = _example(answer, np.zeros((1, *X.shape[1:]), X.dtype), None)
     else:
-        example = method(X.partitions[0].compute().iloc[:1])
-    parts = X.to_delayed()
+        task = dask.delayed(_example, pure=False)(answer, parts[0], groups[0])
+        shape, dtype = _computed([task])[0]
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
-    import dask
-
-    answer = dask.delayed(_Answer(method), pure=False)
+    there = dask.delayed(answer, pure=False)
     blocks = [
-        da.from_delayed(answer(part), (size, *example.shape[1:]), dtype=example.dtype)
-        for part, size in zip(np.ravel(parts), sizes, strict=True)
+        da.from_delayed(there(part, group), (size, *shape), dtype=dtype)
+        for part, group, size in zip(parts, groups, sizes, strict=True)
     ]
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
 
 
-class _Answer:
-    def __init__(self, method):
-        self.method = method
-
-    def __call__(self, X):
-        answer = self.method(X)
-        return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+def _example(answer, X, groups) -> tuple:
+    """Shape and type of the answers, by that to the first rows of a partition."""
+    X, groups = (None if c is None else rows_of(c, slice(0, 1)) for c in (X, groups))
+    answered = answer(X, groups)
+    return answered.shape[1:], answered.dtype

@@ -289,23 +289,35 @@ def as_batches(X, y, sensitive_features) -> Batches:
     return X
 
 
-def answer_in_parts(estimator, method, X, *args, **kwargs):
+def answer_in_parts(estimator, method, X, *, sensitive_features=None):
     """Answer of a prediction method, lazily: `Batches`, or a dask array."""
     check_is_fitted(estimator)
+    answer = _Answer(estimator, method)
+    if not isinstance(X, Batches):
+        from fairpriv_sklearn.distributed._dask import blockwise
 
-    def answer(part):
-        return method(estimator, part, *args, **kwargs)
-
-    if isinstance(X, Batches):
+        return blockwise(answer, X, sensitive_features)
+    if sensitive_features is not None:
+        raise ValueError("Batches hold sensitive_features themselves: pass them there.")
+    wants_groups = "sensitive_features" in signature(method).parameters
+    if not wants_groups or getattr(estimator, "blind", False):
         return X.map(answer)
-    if args or kwargs:
-        raise ValueError(
-            "With a dask X, name the sensitive features as columns of X: further "
-            "arguments are not cut into partitions."
-        )
-    from fairpriv_sklearn.distributed._dask import blockwise
+    # A rule that names its columns of X gets no other groups.
+    asked = estimator.sensitive_features is None
+    return Batches(lambda: ((answer(x, a if asked else None), y, a) for x, y, a in X))
 
-    return blockwise(answer, X)
+
+class _Answer:
+    """What a prediction method says about one part."""
+
+    def __init__(self, estimator, method):
+        self.estimator, self.name = estimator, method.__name__
+
+    def __call__(self, X, sensitive_features=None):
+        given = {"sensitive_features": sensitive_features}
+        given = {} if sensitive_features is None else given
+        answer = getattr(self.estimator, self.name)(X, **given)
+        return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
 
 
 # Attributes that every batch has to agree on.
