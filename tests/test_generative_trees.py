@@ -340,14 +340,12 @@ def test_a_level_is_a_function_of_its_cell():
         else _levels.replace(c, edges=np.linspace(*c.declared.bounds, 9))
         for c in columns
     ]
-    table = TableReader.of(frame)
-    whole = _raw.encode_table(table, columns, 1 << 14)
-    np.testing.assert_array_equal(_raw.encode_table(table, columns, 7), whole)
+    rows = Rows(500, cells=TableReader.of(frame))
+    whole = _raw.encode_rows(rows, columns)
+    np.testing.assert_array_equal(_raw.encode_rows(rows, columns, 7), whole)
     order = np.random.default_rng(0).permutation(500)
-    shuffled = TableReader.of(frame.iloc[order].astype(object))
-    np.testing.assert_array_equal(
-        _raw.encode_table(shuffled, columns, 64), whole[order]
-    )
+    shuffled = Rows(500, cells=TableReader.of(frame.iloc[order].astype(object)))
+    np.testing.assert_array_equal(_raw.encode_rows(shuffled, columns, 64), whole[order])
 
 
 def test_blocks_keep_what_stands_out():

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import KeyedRelease, Query, Release
+from fairpriv_sklearn._wall import KeyedRelease, Query, Release, Rows
 from fairpriv_sklearn.generative._levels import (
     MOST_LEARNT,
     OTHER,
@@ -284,12 +284,14 @@ def _tasks(columns):
     return located, unknown, keyed, maybe_whole
 
 
-def encode_table(table: TableReader, columns, size: int) -> np.ndarray:
+def encode_rows(rows: Rows, columns, size=ROWS_TOGETHER) -> np.ndarray:
     """Levels of all cells, (n, A) int16, block by block."""
-    levels = np.empty((len(table), len(columns)), dtype=np.int16)
-    for rows, part in table.blocks(size):
+    levels, start = np.empty((rows.n_rows, len(columns)), dtype=np.int16), 0
+    for block in rows.only("cells").blocks(size):
+        part = levels[start : start + block.n_rows]
         for a, column in enumerate(columns):
-            levels[rows, a] = column.encode(part.cells(column.position))
+            part[:, a] = column.encode(block.cells.cells(column.position))
+        start += block.n_rows
     return levels
 
 

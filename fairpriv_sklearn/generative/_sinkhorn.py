@@ -50,7 +50,7 @@ from fairpriv_sklearn.generative._raw import (
     ROWS_TOGETHER,
     check_lists,
     draw_classes,
-    encode_table,
+    encode_rows,
     given_levels,
     label_of,
     learn_columns,
@@ -433,16 +433,59 @@ class DPSinkhornGenerator(BaseGenerator):
         """Whether X is taken for a raw table: by its container and public arguments."""
         if self.codebook is not None or self.categories is not None:
             return True
+        if hasattr(X, "make_batches"):
+            X = next(iter(X), (None,))[0]
         is_frame = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
         return is_frame and (self.bounds is None or isinstance(self.bounds, Mapping))
 
     def _fit_raw(self, X, y):
         """Learn the columns, release their tables, and make a tree of them."""
-        if hasattr(X, "make_batches"):
-            raise TypeError(
-                'method="tree" needs the whole table in memory: pass a data frame in '
-                "place of Batches."
-            )
+        rows = read_rows(self._read_raw, X, y)
+        columns, label, facts = self._public
+        del self._public
+        groups = [
+            (column.name, a, column.level_names)
+            for a, column in enumerate(columns)
+            if column.declared.role == "group" and column.keys
+        ]
+        if label is not None:
+            class_names = label.level_names
+        else:
+            class_names = () if self.classes_ is None else tuple(self.classes_.tolist())
+        plan = TreePlan(
+            n_classes=max(1, len(class_names)),
+            n_columns=len(columns),
+            most_levels=most_levels(columns),
+            quality=quality_lines(class_names, groups) if self.quality else (),
+            share=1 - learning_share(columns),
+            n_records=self._public_n(rows.n_rows),
+        )
+        wall = self._raw_filter(columns, plan, facts)
+        with np.errstate(all="ignore"):
+            columns = learn_columns(wall, rows, columns, plan.n_records)
+            # Two bytes a cell: these are held in memory, wherever the rows are.
+            levels = encode_rows(rows, columns)
+            if label is None:
+                codes = rows.only("codes").whole().codes
+            else:
+                codes = encode_rows(rows, [label])[:, 0].astype(np.int64)
+            coded = Rows(rows.n_rows, levels=levels, codes=codes)
+            tree = fit_tree(coded, columns, plan, wall)
+            if self.quality:
+                self.quality_ = release_quality(
+                    wall, levels, codes, tree, class_names, groups
+                )
+        self._kind, self._tree, self._columns, self._label = (
+            "tree",
+            tree,
+            columns,
+            label,
+        )
+        self._publish(wall, tree.counts)
+        return self
+
+    def _read_raw(self, X, y, sensitive_features) -> dict:
+        """The private cells and codes of a table; sets public facts."""
         with domain("X"):
             table = read_table(self, X, reset=True)
             X = as_table(X)
@@ -465,49 +508,10 @@ class DPSinkhornGenerator(BaseGenerator):
         if not columns:
             raise ValueError("X has no column left to model.")
         check_lists(table, [*columns, *([label] if label else [])], ROWS_TOGETHER)
-        groups = [
-            (column.name, a, column.level_names)
-            for a, column in enumerate(columns)
-            if column.declared.role == "group" and column.keys
-        ]
-        if label is not None:
-            class_names = label.level_names
-        else:
-            class_names = () if self.classes_ is None else tuple(self.classes_.tolist())
-        plan = TreePlan(
-            n_classes=max(1, len(class_names)),
-            n_columns=len(columns),
-            most_levels=most_levels(columns),
-            quality=quality_lines(class_names, groups) if self.quality else (),
-            share=1 - learning_share(columns),
-            n_records=self._public_n(len(table)),
-        )
-        wall = self._raw_filter(
-            columns, plan, [public_fact("columns", known, from_data=False), *facts]
-        )
-        with np.errstate(all="ignore"):
-            rows = Rows(len(table), cells=table)
-            columns = learn_columns(wall, rows, columns, plan.n_records)
-            levels = encode_table(table, columns, ROWS_TOGETHER)
-            if label is not None:
-                codes = encode_table(table, [label], ROWS_TOGETHER)[:, 0]
-            codes = codes.astype(np.int64)
-            tree = fit_tree(
-                Rows(len(table), levels=levels, codes=codes), columns, plan, wall
-            )
-            if self.quality:
-                self.quality_ = release_quality(
-                    wall, levels, codes, tree, class_names, groups
-                )
-        self._kind, self._tree, self._columns, self._label = (
-            "tree",
-            tree,
-            columns,
-            label,
-        )
+        facts = [public_fact("columns", known, from_data=False), *facts]
         self._container, self._names = Container.of(X), names
-        self._publish(wall, tree.counts)
-        return self
+        self._public = columns, label, facts
+        return {"cells": table, "codes": codes.astype(np.int64)}
 
     def _raw_filter(self, columns, plan, facts):
         def lines(mu):
