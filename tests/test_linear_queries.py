@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
 
-from fairpriv_sklearn._training._counts import CellCounts, Count
+from fairpriv_sklearn._training._counts import Count, StratumCounts
 from fairpriv_sklearn._training._design import UNIT
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
@@ -53,20 +53,20 @@ def geometry(d, n_outputs=1, constant=0.25):
     return Geometry(d, n_outputs, 1.0, 1.0, constant)
 
 
-def rows_of(X, y, cell=None):
-    cell = np.zeros(len(y), dtype=np.int64) if cell is None else cell
-    return Rows(len(y), x=X, y=y, cell=cell)
+def rows_of(X, y, stratum=None):
+    stratum = np.zeros(len(y), dtype=np.int64) if stratum is None else stratum
+    return Rows(len(y), x=X, y=y, stratum=stratum)
 
 
-def neighbour(rng, X, y, cell, relation, n_classes=2, n_cells=1):
+def neighbour(rng, X, y, stratum, relation, n_classes=2, n_strata=1):
     """One record replaced or removed, and the rows in another order."""
     order = rng.permutation(len(y))
-    X, y, cell = X[order].copy(), y[order].copy(), cell[order].copy()
+    X, y, stratum = X[order].copy(), y[order].copy(), stratum[order].copy()
     if relation == "add_remove":
-        return X[1:], y[1:], cell[1:]
+        return X[1:], y[1:], stratum[1:]
     X[0] = rng.choice([X[0], -X[0], grid(rng.normal(size=(1, X.shape[1])))[0]])
-    y[0], cell[0] = rng.integers(n_classes), rng.integers(n_cells)
-    return X, y, cell
+    y[0], stratum[0] = rng.integers(n_classes), rng.integers(n_strata)
+    return X, y, stratum
 
 
 # ------------------------------------------------------------------------- the loss
@@ -252,10 +252,10 @@ def test_the_range_of_the_target_is_learnt():
 
 def test_counts():
     rows = rows_of(np.zeros((7, 1)), np.zeros(7, int), np.array([0, 2, 2, 3, 0, 0, 3]))
-    assert_array_equal(CellCounts(4).of_rows(rows, None), [3, 0, 2, 2])
+    assert_array_equal(StratumCounts(4).of_rows(rows, None), [3, 0, 2, 2])
     assert_array_equal(Count().of_rows(rows, None), [7])
-    assert CellCounts(4).sensitivity("replace_one") == math.sqrt(2)
-    assert CellCounts(4).sensitivity("add_remove") == Count().sensitivity("x") == 1
+    assert StratumCounts(4).sensitivity("replace_one") == math.sqrt(2)
+    assert StratumCounts(4).sensitivity("add_remove") == Count().sensitivity("x") == 1
 
 
 # ---------------------------------------------------------------------- the penalty
@@ -264,7 +264,7 @@ def test_counts():
 def coefficient_change(first, second, n_groups, n_records, n_labels=1):
     """n times the l1 change of the coefficients of all records, by Theorem 4.
 
-    Records are triples (output, cell, name): coefficients are compared by name.
+    Records are triples (output, stratum, name): coefficients are compared by name.
     """
     found = []
     for records in (first, second):
@@ -272,8 +272,8 @@ def coefficient_change(first, second, n_groups, n_records, n_labels=1):
             (n_labels, n_groups), "barycenter", np.ones((n_labels, n_groups)), n_records
         )
         outputs = np.array([record[0] for record in records])
-        cell = np.array([record[1] for record in records])
-        _, slopes = penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)
+        stratum = np.array([record[1] for record in records])
+        _, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact=False)
         names = [record[2] for record in records]
         found.append(dict(zip(names, slopes / penalty._scale, strict=True)))
     names = found[0].keys() | found[1].keys()
@@ -300,17 +300,17 @@ def test_theorem_4(relation, n_groups, n_labels, bound, reached):
     rng = np.random.default_rng(5)
     penalty = GroupPenalty((n_labels, n_groups), "barycenter", np.ones((1, 1)))
     assert penalty._moved(relation) == bound
-    largest, n_cells = 0.0, n_groups * n_labels
+    largest, n_strata = 0.0, n_groups * n_labels
     for _ in range(700):
         n = int(rng.choice([2, 5, 12, 40]))
         outputs = near_ties(rng, n) if rng.random() < 0.8 else rng.random(n)
-        shares = rng.dirichlet(np.full(n_cells, 0.3))
-        cell = rng.choice(n_cells, n, p=shares)
-        first = [(outputs[i], cell[i], i) for i in range(n)]
+        shares = rng.dirichlet(np.full(n_strata, 0.3))
+        stratum = rng.choice(n_strata, n, p=shares)
+        first = [(outputs[i], stratum[i], i) for i in range(n)]
         second = first[1:]
         if relation == "replace_one":
             moved = rng.choice([1e-9, 1 - 1e-9, 0.5e-6, 1 - 1.5e-6])
-            second = [*second, (moved, rng.integers(n_cells), "new")]
+            second = [*second, (moved, rng.integers(n_strata), "new")]
         change = coefficient_change(first, second, n_groups, n, n_labels)
         assert change <= bound * (1 + 1e-9)
         largest = max(largest, change)
@@ -332,10 +332,10 @@ def test_worst_tables_of_theorem_4():
     assert 3.9 < coefficient_change(two, one, 2, n) <= 4
 
 
-def barycenter_by_quantiles(outputs, cell, n_groups):
+def barycenter_by_quantiles(outputs, stratum, n_groups):
     """2 S / (S - 1) times the mean squared distance of ranks to the barycentre."""
     levels = (np.arange(55440) + 0.5) / 55440
-    groups = [np.sort(outputs[cell == a]) for a in range(n_groups)]
+    groups = [np.sort(outputs[stratum == a]) for a in range(n_groups)]
     shares = [len(group) / len(outputs) for group in groups]
     quantiles = [
         np.quantile(group, levels, method="inverted_cdf") if len(group) else 0 * levels
@@ -351,15 +351,19 @@ def barycenter_by_quantiles(outputs, cell, n_groups):
 def test_the_barycentre_form_is_what_it_says():
     rng = np.random.default_rng(6)
     outputs = rng.random(20)
-    cell = np.r_[np.zeros(8), np.ones(7), np.full(5, 3)].astype(np.int64)  # 2 is empty
+    stratum = np.r_[np.zeros(8), np.ones(7), np.full(5, 3)].astype(np.int64)
     penalty = GroupPenalty((1, 4), "barycenter", np.ones((1, 4)), 20)
-    value, slopes = penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)
-    assert_allclose(value, barycenter_by_quantiles(outputs, cell, 4), rtol=1e-3)
+    value, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact=False)
+    assert_allclose(value, barycenter_by_quantiles(outputs, stratum, 4), rtol=1e-3)
     step = 1e-6
     for i in range(20):
         values = [
             penalty.value_and_slopes(
-                outputs + s * step * (np.arange(20) == i), cell, 0.0, 1.0, exact=False
+                outputs + s * step * (np.arange(20) == i),
+                stratum,
+                0.0,
+                1.0,
+                exact=False,
             )[0]
             for s in (1, -1)
         ]
@@ -368,20 +372,20 @@ def test_the_barycentre_form_is_what_it_says():
 
 def test_the_forms_agree_for_equal_groups():
     rng = np.random.default_rng(7)
-    outputs, cell = rng.random(60), np.repeat([0, 1, 2], 20)
+    outputs, stratum = rng.random(60), np.repeat([0, 1, 2], 20)
     for n_labels in (1, 3):
         shape = (n_labels, 3 // n_labels) if n_labels == 1 else (3, 1)
         if shape[1] == 1:
             continue
         forms = [
             GroupPenalty(shape, form, np.ones(shape), 60).value_and_slopes(
-                outputs, cell, 0.0, 1.0
+                outputs, stratum, 0.0, 1.0
             )
             for form in ("pairs", "barycenter")
         ]
         assert_allclose(forms[0][0], forms[1][0])
         assert_allclose(forms[0][1], forms[1][1])
-    groups = WassersteinPenalty(cell, 0 * cell, np.ones((1, 3), int))
+    groups = WassersteinPenalty(stratum, 0 * stratum, np.ones((1, 3), int))
     assert_allclose(groups.slopes(outputs, 0.0, 1.0, True)[0], forms[0][0])
 
 
@@ -411,10 +415,10 @@ def test_fair_gradients_stay_below_their_bound(relation, form, n_outputs, k):
             X, y = grid(3 * rng.normal(size=(n, 3))), rng.integers(0, classes, n)
             if rng.random() < 0.5:
                 X = np.sign(X[:, :1]) * np.eye(3)[0]  # ties
-            cell = rng.integers(0, rng.integers(1, n_groups + 1), n)
+            stratum = rng.integers(0, rng.integers(1, n_groups + 1), n)
             weights = rng.choice([0, 1, 3]) * rng.normal(size=(4, n_outputs))
-            other = neighbour(rng, X, y, cell, relation, classes, n_groups)
-            change = query.of_rows(rows_of(X, y, cell), weights)
+            other = neighbour(rng, X, y, stratum, relation, classes, n_groups)
+            change = query.of_rows(rows_of(X, y, stratum), weights)
             change = change - query.of_rows(rows_of(*other), weights)
             assert np.linalg.norm(change) <= bound
             largest = max(largest, np.linalg.norm(change) / bound)
@@ -426,16 +430,16 @@ def test_fair_gradients_are_the_gradient_of_the_objective():
     rng = np.random.default_rng(9)
     n = 200
     X, y = grid(rng.normal(size=(n, 3))), rng.integers(0, 2, n)
-    cell = rng.integers(0, 2, n)
+    stratum = rng.integers(0, 2, n)
     weights = rng.normal(size=(4, 1))
     Z = np.column_stack([X, np.full(n, 0.25)])
     for form in ("pairs", "barycenter"):
         query = fair_gradient(n, form, alpha=1.0)
-        got = query.of_rows(rows_of(X, y, cell), weights)[:, 0]
+        got = query.of_rows(rows_of(X, y, stratum), weights)[:, 0]
 
         def value(w, penalty=query.penalty):
             outputs = linked(Z @ w)
-            return penalty.value_and_slopes(outputs, cell, 0.0, 1.0, exact=False)[0]
+            return penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact=False)[0]
 
         for j in range(4):
             step = 1e-5 * np.eye(4)[j]

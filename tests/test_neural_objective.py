@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training._counts import count_query, public_sizes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
@@ -26,7 +27,7 @@ from fairpriv_sklearn.neural_network._objective import (
     padded_chunks,
     summation_error,
 )
-from fairpriv_sklearn.neural_network._queries import TargetSums, public_sizes
+from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.neural_network._training import noisy_descent
 
 HUGE = 1e12
@@ -474,19 +475,23 @@ def test_best_ratio_has_less_noise_than_equal_noise():
     assert sensitivity.best_ratio(50, 0) == 1.0
 
 
-def drawn_sizes(cell, seed, neighboring, *, n_counts, mu=0.1, floor=None):
+def drawn_sizes(stratum, seed, neighboring, *, n_counts, mu=0.1, floor=None):
     """Public sizes of two groups, from one release of the planned counts."""
-    plan = [Release("sizes", "gaussian", mu, n_counts)] if n_counts else []
+    plan = (
+        [Release(count_query(n_counts).name, "gaussian", mu, n_counts)]
+        if n_counts
+        else []
+    )
     wall = PrivacyFilter("test", plan, 1e-5, neighboring, "test", noise_source(seed))
     wall.reserve()
-    rows = Rows(len(cell), cell=cell)
-    return public_sizes(wall, rows, (1, 2), n_counts=n_counts, floor=floor)
+    rows = Rows(len(stratum), stratum=stratum)
+    return public_sizes(wall, rows, (1, 2), n_counts=n_counts, min_group_size=floor)
 
 
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
 def test_noisy_counts_and_floors(neighboring):
-    cell = np.repeat([0, 1], [900, 100])
-    drawn = [drawn_sizes(cell, seed, neighboring, n_counts=2) for seed in range(200)]
+    stratum = np.repeat([0, 1], [900, 100])
+    drawn = [drawn_sizes(stratum, seed, neighboring, n_counts=2) for seed in range(200)]
     min_sizes = np.array([sizes.min_sizes[0] for sizes in drawn])
     sensitivity = 1 if neighboring == "add_remove" else math.sqrt(2)
     scale = sensitivity / 0.1
@@ -498,11 +503,11 @@ def test_noisy_counts_and_floors(neighboring):
         assert (n_records == 1000).all()
     else:
         assert_allclose(n_records, min_sizes.sum(axis=1), atol=2)
-    given_size = drawn_sizes(cell, 0, "replace_one", n_counts=0, floor=70)
+    given_size = drawn_sizes(stratum, 0, "replace_one", n_counts=0, floor=70)
     assert_array_equal(given_size.min_sizes, [[70, 70]])
-    noiseless = drawn_sizes(cell, 0, "replace_one", n_counts=2, mu=np.inf)
+    noiseless = drawn_sizes(stratum, 0, "replace_one", n_counts=2, mu=np.inf)
     assert_array_equal(noiseless.min_sizes, [[900, 100]])
-    counted = drawn_sizes(cell, 0, "add_remove", n_counts=1, floor=70)
+    counted = drawn_sizes(stratum, 0, "add_remove", n_counts=1, floor=70)
     assert abs(counted.n_records - 1000) < 100
     assert_array_equal(counted.min_sizes, [[70, 70]])
 
@@ -521,7 +526,7 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring):
     with recording() as seen:
         model.fit(X, y, sensitive_features=groups)
     names = [one.name for one in seen.crossings]
-    assert names == ["sizes", "constant"] + 10 * ["gradients"]
+    assert names == ["counts", "constant"] + 10 * ["gradients"]
     mus = [one.parameter for one in seen.crossings]
     assert math.hypot(*mus) == pytest.approx(model.privacy_.events[0].mu, rel=1e-12)
 

@@ -1,13 +1,20 @@
-"""How many records there are, in all and in every cell: the first release of a fit."""
+"""How many records there are, in all and in every stratum: a fit's first release."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import Query
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+
+SIZES_PUBLIC = ("replace_one_in_group", "replace_one_in_cell")
+"""Relations under which the sizes of the strata are public."""
+
+LARGEST_MIN_SIZE = 1 << 22
+"""A minimum size above this lowers the noise no more, and costs memory for dummies."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +34,78 @@ class Count(Query):
 
 
 @dataclass(frozen=True)
-class CellCounts(Query):
-    """The number of records of every cell; the column `cell` holds the numbers."""
+class StratumCounts(Query):
+    """Number of records of every stratum; the column `stratum` holds the codes."""
 
     name = "counts"
     theorem = "accounting:lemma-a"
 
-    n_cells: int
+    n_strata: int
 
     @property
     def n_coordinates(self) -> int:
-        return self.n_cells
+        return self.n_strata
 
     def sensitivity(self, neighboring: str) -> float:
         return counts_l2(neighboring)
 
     def of_block(self, block, state):
-        return np.bincount(block.cell, minlength=self.n_cells)
+        return np.bincount(block.stratum, minlength=self.n_strata)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
+
+    n_records: float
+    min_sizes: NDArray[np.int64]
+
+
+def count_query(n_counts: int) -> Query:
+    """Counts of the strata, or of all records if one number is asked."""
+    return StratumCounts(n_counts) if n_counts > 1 else Count()
+
+
+def public_sizes(
+    wall: PrivacyFilter,
+    rows: Rows,
+    shape: tuple[int, int],
+    *,
+    n_counts: int,
+    min_group_size: int | None,
+) -> Sizes:
+    """Release the planned counts, and turn them into sizes.
+
+    Parameters
+    ----------
+    wall : PrivacyFilter
+        Whose plan has `n_counts` counts, if any.
+    rows : Rows
+        With a column `stratum`.
+    shape : tuple of int
+        Number of labels compared inside, and of groups.
+    n_counts : int
+        One for each stratum, one for all, or none.
+    min_group_size : int or None
+        Public minimum size that takes the place of noisy counts.
+    """
+    min_sizes = np.full(shape, min_group_size or 1)
+    if wall.neighboring in SIZES_PUBLIC:
+        stratum = rows.only("stratum").whole().stratum
+        counts = np.bincount(stratum, minlength=min_sizes.size)
+        return Sizes(rows.n_rows, np.maximum(counts, 1).reshape(shape))
+    n_records = rows.n_rows
+    if n_counts:
+        query = count_query(n_counts)
+        noisy = wall.release(query, rows)
+        # A group that drowns in the noise of its count is filled with dummies up to
+        # that noise: cheaper than the noise that a minimum of one would need.
+        least = max(1.0, 2 * wall.scale(query))
+        if n_counts > 1:
+            min_sizes = np.clip(np.rint(noisy), least, LARGEST_MIN_SIZE)
+            min_sizes = np.ceil(min_sizes).astype(np.int64).reshape(shape)
+        if wall.neighboring == "add_remove":
+            n_records = max(float(noisy.sum()), least)
+    if wall.neighboring == "replace_one":
+        min_sizes = np.minimum(min_sizes, max(1, rows.n_rows))
+    return Sizes(n_records, min_sizes)

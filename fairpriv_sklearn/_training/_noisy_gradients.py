@@ -1,4 +1,4 @@
-"""What the fits by noisy gradients share: cells, public sizes, arguments."""
+"""What the fits by noisy gradients share: strata, public sizes, arguments."""
 
 from __future__ import annotations
 
@@ -17,19 +17,14 @@ from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     BoundedLinearMixin,
 )
+from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
 
 Integers = NDArray[np.int64]
 
-SIZES_PUBLIC = ("replace_one_in_group", "replace_one_in_cell")
-"""Relations under which the sizes of the cells are public."""
-
-LARGEST_MIN_SIZE = 1 << 22
-"""A floor above this lowers the noise no more, and costs memory for dummies."""
-
 
 @dataclass(frozen=True)
-class Cells:
+class Strata:
     """Private codes of the records: the group, and the label inside which it counts.
 
     Attributes
@@ -46,21 +41,13 @@ class Cells:
 
     @property
     def codes(self) -> Integers:
-        """Number of each record's cell, row by row of `shape`."""
+        """Number of each record's stratum, row by row of `shape`."""
         return self.labels * self.shape[1] + self.groups
 
     def counts(self) -> Integers:
-        """Number of records in every cell."""
+        """Number of records in every stratum."""
         counts = np.bincount(self.codes, minlength=math.prod(self.shape))
         return counts.reshape(self.shape)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
-
-    n_records: float
-    min_sizes: Integers
 
 
 class NoisyGradientsMixin(
@@ -102,11 +89,11 @@ class NoisyGradientsMixin(
         groups, X, fact = fit_groups(self, X, sensitive_features)
         return groups, X, [fact]
 
-    def _cells(self, groups, n_records: int, labels=None) -> Cells:
-        """Cells of the records; classifiers pass their codes of the labels."""
+    def _group_strata(self, groups, n_records: int, labels=None) -> Strata:
+        """Strata of the records; classifiers pass their codes of the labels."""
         zeros = np.zeros(n_records, dtype=np.int64)
         n_groups = 2 if groups is None else len(self.groups_)
         groups = zeros if groups is None else groups
         if labels is None or self.constraint == "demographic_parity":
-            return Cells(groups, zeros, (1, n_groups))
-        return Cells(groups, labels, (len(self.classes_), n_groups))
+            return Strata(groups, zeros, (1, n_groups))
+        return Strata(groups, labels, (len(self.classes_), n_groups))

@@ -99,11 +99,12 @@ class GroupPenalty:
         within_two = n_groups == 2 and (n_labels == 1 or "_in_" in neighboring)
         return 4.0 if neighboring == "add_remove" or within_two else 8.0
 
-    def pulls(self, outputs: Floats, cell: Integers) -> Floats:
+    def pulls(self, outputs: Floats, stratum: Integers) -> Floats:
         """Derivative with respect to the outputs in [0, 1], rounded to a grid."""
         if self.directions is None:
             columns = [
-                self.value_and_slopes(column, cell, 0.0, 1.0)[1] for column in outputs.T
+                self.value_and_slopes(column, stratum, 0.0, 1.0)[1]
+                for column in outputs.T
             ]
             return np.column_stack(columns) / len(columns)
         # On the grid the projections are exact: functions of the record alone.
@@ -111,19 +112,19 @@ class GroupPenalty:
         slopes = np.empty_like(projected)
         for k, direction in enumerate(self.directions.T):
             low, high = np.minimum(direction, 0).sum(), np.maximum(direction, 0).sum()
-            _, slopes[:, k] = self.value_and_slopes(projected[:, k], cell, low, high)
+            _, slopes[:, k] = self.value_and_slopes(projected[:, k], stratum, low, high)
         return slopes @ self.directions.T / self.directions.shape[1]
 
     def value_and_slopes(
-        self, outputs: Floats, cell: Integers, low: float, high: float, exact=True
+        self, outputs: Floats, stratum: Integers, low: float, high: float, exact=True
     ) -> tuple[float, Floats]:
         """Penalty and its derivative with respect to one-dimensional outputs.
 
         Parameters
         ----------
         outputs : ndarray of shape (n_records,)
-        cell : ndarray of shape (n_records,), int64
-            Number of the record's cell, row by row of `shape`.
+        stratum : ndarray of shape (n_records,), int64
+            Number of the record's stratum, row by row of `shape`.
         low, high : float
             Range of the outputs.
         exact : bool, default=True
@@ -134,14 +135,14 @@ class GroupPenalty:
             middle, unit = float(RESOLUTION // 2), (high - low) / RESOLUTION
         else:
             middle, unit = (low + high) / 2, 1.0
-        rows = _sorted_cells(outputs, cell, self.shape[0] * self.shape[1])
+        rows = _sorted_strata(outputs, stratum, self.shape[0] * self.shape[1])
         samples = [outputs[own] for own in rows]
         slopes, value = np.zeros(len(outputs)), 0.0
         for label in range(self.shape[0]):
             first = label * self.shape[1]
-            cells = range(first, first + self.shape[1])
-            n_label = max(1, sum(samples[c].size for c in cells))
-            for a, b in combinations(cells, 2):
+            strata = range(first, first + self.shape[1])
+            n_label = max(1, sum(samples[c].size for c in strata))
+            for a, b in combinations(strata, 2):
                 weight = self._pair_weight(samples[a].size, samples[b].size, n_label)
                 if weight == 0:
                     continue
@@ -158,7 +159,7 @@ class GroupPenalty:
         return self._scale * (n_a / n_label) * (n_b / self.n_records)
 
     def _transport(self, samples, a: int, b: int, middle: float):
-        """Distance of two sorted cells, and the gradients of their own records."""
+        """Distance of two sorted strata, and the gradients of their own records."""
         if self.form == "barycenter":
             return _transport(samples[a], samples[b])
         min_sizes = self.min_sizes.ravel()
@@ -169,12 +170,12 @@ class GroupPenalty:
         return result.distance, result.gradient_u[own_u], result.gradient_v[own_v]
 
 
-def _sorted_cells(outputs: Floats, cell: Integers, n_cells: int) -> list[Integers]:
-    """Rows of every cell, by output: one sort for all of them."""
+def _sorted_strata(outputs: Floats, stratum: Integers, n_strata: int) -> list[Integers]:
+    """Rows of every stratum, by output: one sort for all of them."""
     order = np.argsort(outputs)
-    by_cell = order[np.argsort(cell[order], kind="stable")]
-    ends = np.cumsum(np.bincount(cell, minlength=n_cells))[:-1]
-    return np.split(by_cell, ends)
+    by_stratum = order[np.argsort(stratum[order], kind="stable")]
+    ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
+    return np.split(by_stratum, ends)
 
 
 def _fill_up(sample: Floats, floor: int, middle: float):
@@ -196,7 +197,7 @@ class WassersteinPenalty:
     Attributes
     ----------
     groups : ndarray of shape (n_records,), int64
-    cells : ndarray of shape (n_records,), int64
+    strata : ndarray of shape (n_records,), int64
         Label inside which a record's group is compared; all zero for parity.
     min_sizes : ndarray of shape (n_labels, n_groups), int64
         At least 1.
@@ -207,7 +208,7 @@ class WassersteinPenalty:
     """
 
     groups: Integers
-    cells: Integers
+    strata: Integers
     min_sizes: Integers
     directions: Floats | None = None
     form: str = "pairs"
@@ -249,8 +250,8 @@ class WassersteinPenalty:
         public = GroupPenalty(
             self.min_sizes.shape, self.form, self.min_sizes, max(1, len(outputs))
         )
-        cell = self.cells * self.min_sizes.shape[1] + self.groups
-        return public.value_and_slopes(outputs, cell, low, high, exact)
+        stratum = self.strata * self.min_sizes.shape[1] + self.groups
+        return public.value_and_slopes(outputs, stratum, low, high, exact)
 
 
 def unit_range_directions(normals: Floats) -> Floats:
@@ -301,8 +302,8 @@ def gradient_sensitivity(
 
     With R the norm of a row, C = R for the logistic and :math:`\sqrt2 R` for the
     softmax loss, alpha the fairness weight, S groups and m the minimum sizes, a record
-    of cell c can change the penalty's gradient by at most :math:`b_c = \frac2S \alpha C
-    / (n_{labels} m_c)`.
+    of stratum c can change the penalty's gradient by at most :math:`b_c = \frac2S
+    \alpha C / (n_{labels} m_c)`.
 
     Parameters
     ----------
@@ -312,7 +313,7 @@ def gradient_sensitivity(
     n_records : float
         What the sum of the losses is divided by.
     min_sizes : ndarray of shape (n_labels, n_groups)
-        Records, or dummies, at least in each cell.
+        Records, or dummies, at least in each stratum.
     neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
     n_outputs : int, default=1
         1 for the logistic model, the number of classes for softmax.
@@ -331,18 +332,19 @@ def gradient_sensitivity(
 def record_changes(
     loss: float, pull: float, min_sizes: Integers, neighboring: str
 ) -> tuple[float, float, float]:
-    """Largest change by one record: in the loss, the cell it left and its new one.
+    """Largest change by one record: in the loss, the stratum it left and its new one.
 
     Parameters
     ----------
     loss : float
         Bound of one record's share of the loss.
     pull : float
-        Bound of a record's share of the penalty, times n_labels and its cell's floor.
+        Bound of a record's share of the penalty, times n_labels and the
+        minimum size.
     min_sizes : ndarray of shape (n_labels, n_groups)
     neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
     """
-    cells = np.sort(pull / (len(min_sizes) * min_sizes.ravel()))[::-1]
+    strata = np.sort(pull / (len(min_sizes) * min_sizes.ravel()))[::-1]
     if neighboring == "add_remove":
-        return loss, cells[0], 0.0
-    return 2 * loss, cells[0], cells[1] if neighboring == "replace_one" else 0.0
+        return loss, strata[0], 0.0
+    return 2 * loss, strata[0], strata[1] if neighboring == "replace_one" else 0.0

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
-from fairpriv_sklearn._training._counts import CellCounts, Count
+from fairpriv_sklearn._training._counts import count_query
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.linear_model._preconditioned import (
@@ -47,7 +47,7 @@ def gradient_plan(
     n_assumed: float,
     n_counts: int,
     max_iter: int | None,
-    n_cells: int = 0,
+    n_bins: int = 0,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, and full gradients."""
     n_weights = geometry.n_columns * geometry.n_outputs
@@ -55,16 +55,16 @@ def gradient_plan(
     n_steps = max_iter or number_of_steps(mu, n_assumed)
     has_moments = is_worth_moments(geometry.n_columns, geometry.row_norm, mu, n_assumed)
     n_moments = SecondMoments(geometry, 1.0).n_coordinates if has_moments else 0
-    n_draws = n_counts + n_cells + n_moments + n_steps * n_weights
+    n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
     if n_counts:
-        name = CellCounts.name if n_counts > 1 else Count.name
+        name = count_query(n_counts).name
         lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
         mu *= math.sqrt(1 - COUNT_SHARE**2)
-    if n_cells:
+    if n_bins:
         share = math.sqrt(TARGET_SHARE) * mu
-        lines.append(Release(TargetCounts.name, "gaussian", share, n_cells))
+        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))
         mu *= math.sqrt(1 - TARGET_SHARE)
     if has_moments:
         share = math.sqrt(MOMENT_SHARE) * mu

@@ -42,9 +42,9 @@ from fairpriv_sklearn.linear_model._queries import (
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import warn_leak
 
-# The range of the target is learnt on so many cells of `target_bounds`, where the
+# The range of the target is learnt on so many bins of `target_bounds`, where the
 # number of records times the Gaussian-DP parameter is at least this.
-TARGET_CELLS = 64
+TARGET_BINS = 64
 LEAST_SIGNAL = 50.0
 
 
@@ -66,7 +66,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
     *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
     column, replacing a record changes the mean gradient by at most 2 c R / n,
-    counts of the target in 64 cells, a twentieth of the squared Gaussian-DP parameter
+    counts of the target in 64 bins, a twentieth of the squared Gaussian-DP parameter
     from which the range of the target is learnt, by :math:`\sqrt2`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`; composed exactly. Under "add_remove" n is replaced by a
@@ -286,7 +286,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
         learnt = self.fit_intercept and n_assumed * mu >= LEAST_SIGNAL
-        n_cells = TARGET_CELLS if learnt else 0
+        n_bins = TARGET_BINS if learnt else 0
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -294,7 +294,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_assumed=n_assumed,
             n_counts=int(counted),
             max_iter=self.max_iter,
-            n_cells=n_cells,
+            n_bins=n_bins,
         )
         what = f"{plan.n_steps} noisy gradients of squares with bounded residuals"
         wall = self._open(plan.lines, what, facts, noise)
@@ -304,7 +304,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_records = max(least, float(wall.release(Count(), rows)[0]))
         center, width = 0.0, 1.0
         if learnt:
-            counts = TargetCounts(n_cells)
+            counts = TargetCounts(n_bins)
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
         curvature = noisy_curvature(

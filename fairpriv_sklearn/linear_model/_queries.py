@@ -170,7 +170,7 @@ class LossGradient(Query):
         What the sum is divided by.
     class_weights : ndarray of shape (n_classes,)
         Public, at most 1.
-    cell_weights : ndarray of shape (n_cells,) or None
+    stratum_weights : ndarray of shape (n_strata,) or None
         Public, at most 1.
     """
 
@@ -180,7 +180,7 @@ class LossGradient(Query):
     geometry: Geometry
     n_records: float
     class_weights: Floats = field(repr=False)
-    cell_weights: Floats | None = field(default=None, repr=False)
+    stratum_weights: Floats | None = field(default=None, repr=False)
 
     @property
     def block_rows(self) -> int:
@@ -198,19 +198,19 @@ class LossGradient(Query):
     def sensitivity(self, neighboring: str) -> float:
         return self.loss_sensitivity(neighboring)
 
-    def slopes(self, scores: Floats, y: Integers, cell) -> Floats:
+    def slopes(self, scores: Floats, y: Integers, stratum) -> Floats:
         """Weighted slopes of the losses of some records."""
         n_outputs = self.geometry.n_outputs
         classes = np.arange(n_outputs) if n_outputs > 1 else np.ones(1, dtype=np.int64)
         slopes = bounded_slopes(scores, y[:, None] == classes)
         slopes *= self.class_weights[y][:, None]
-        if self.cell_weights is not None:
-            slopes *= self.cell_weights[cell][:, None]
+        if self.stratum_weights is not None:
+            slopes *= self.stratum_weights[stratum][:, None]
         return slopes
 
     def of_block(self, block, state) -> Integers:
         scores = self.geometry.scores(block.x, state)
-        slopes = self.slopes(scores, block.y, block.cell)
+        slopes = self.slopes(scores, block.y, block.stratum)
         slopes *= 2.0**BITS
         # Scaling by a power of two is exact, and cheaper after the product.
         sums = self.geometry.sums(block.x, np.trunc(slopes, out=slopes))
@@ -255,9 +255,9 @@ class FairGradient(LossGradient):
             return chain([rows.block(slice(0, 0))], rows.blocks(self.block_rows))
 
         # Two passes: the features are not held, and may be larger than the memory.
-        parts = [(self.geometry.scores(b.x, state), b.y, b.cell) for b in blocks()]
-        scores, y, cell = map(np.concatenate, zip(*parts, strict=True))
-        coefficients = self._coefficients(scores, y, cell)
+        parts = [(self.geometry.scores(b.x, state), b.y, b.stratum) for b in blocks()]
+        scores, y, stratum = map(np.concatenate, zip(*parts, strict=True))
+        coefficients = self._coefficients(scores, y, stratum)
         total, start = 0, 0
         for block in blocks():
             part = slice(start, start + block.n_rows)
@@ -265,11 +265,11 @@ class FairGradient(LossGradient):
             start = part.stop
         return self.geometry.in_units(from_units(total)) * self._unit
 
-    def _coefficients(self, scores: Floats, y: Integers, cell: Integers) -> Floats:
+    def _coefficients(self, scores: Floats, y: Integers, stratum: Integers) -> Floats:
         """Coefficients of the records in the gradient, in units of `_unit`."""
         alpha = self.fairness_weight
-        pull = self.penalty.pulls(linked(scores), cell) * link_slopes(scores)
-        loss = self.slopes(scores, y, cell) * ((1 - alpha) / self.n_records)
+        pull = self.penalty.pulls(linked(scores), stratum) * link_slopes(scores)
+        loss = self.slopes(scores, y, stratum) * ((1 - alpha) / self.n_records)
         return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)
 
     @property
@@ -343,40 +343,40 @@ class ResidualGradient(Query):
 
 @dataclass(frozen=True)
 class TargetCounts(Query):
-    """Counts of the target in [-1, 1] on cells of equal width."""
+    """Counts of the target in [-1, 1] on bins of equal width."""
 
     name = "target counts"
     theorem = "accounting:lemma-a"
 
-    n_cells: int
+    n_bins: int
 
     @property
     def n_coordinates(self) -> int:
-        return self.n_cells
+        return self.n_bins
 
     def sensitivity(self, neighboring: str) -> float:
         return counts_l2(neighboring)
 
     def of_block(self, block, state) -> Integers:
-        cell = np.floor((block.y + 1) * (self.n_cells / 2)).astype(np.int64)
-        cell = np.clip(cell, 0, self.n_cells - 1)
-        return np.bincount(cell, minlength=self.n_cells)
+        bins = np.floor((block.y + 1) * (self.n_bins / 2)).astype(np.int64)
+        bins = np.clip(bins, 0, self.n_bins - 1)
+        return np.bincount(bins, minlength=self.n_bins)
 
     def range(
         self, released: Floats, n_records: float, noise: float
     ) -> tuple[float, float]:
-        """Centre and half width of the cells that hold nearly all records.
+        """Centre and half width of the bins that hold nearly all records.
 
-        The hull of the cells that noise of this scale cannot explain, if they hold nine
+        The hull of the bins that noise of this scale cannot explain, if they hold nine
         tenths; else of all but 1 % of the projected counts.
         """
         sure = np.flatnonzero(released >= 3 * noise)
         if sure.size and released[sure].sum() >= 0.9 * n_records:
-            first, last = max(sure[0] - 1, 0), min(sure[-1] + 1, self.n_cells - 1)
+            first, last = max(sure[0] - 1, 0), min(sure[-1] + 1, self.n_bins - 1)
         else:
             shares = np.cumsum(project_counts(released, n_records)) / n_records
             first, last = np.searchsorted(shares, [0.005, 0.995])
-            first, last = min(first, self.n_cells - 1), min(last, self.n_cells - 1)
-        cell = 2 / self.n_cells
-        low, high = -1 + cell * first, -1 + cell * (last + 1)
+            first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1)
+        width = 2 / self.n_bins
+        low, high = -1 + width * first, -1 + width * (last + 1)
         return (low + high) / 2, (high - low) / 2

@@ -20,13 +20,8 @@ from fairpriv_sklearn._training._bounded import (
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn._training._counts import CellCounts, Count
-from fairpriv_sklearn._training._noisy_gradients import (
-    LARGEST_MIN_SIZE,
-    SIZES_PUBLIC,
-    NoisyGradientsMixin,
-    Sizes,
-)
+from fairpriv_sklearn._training._counts import SIZES_PUBLIC, Sizes, public_sizes
+from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
     WassersteinPenalty,
@@ -430,12 +425,12 @@ class DPWassersteinLogisticRegression(
         self._scaling, more_facts = self._public_scaling(X)
         self._facts = [*facts, fact, *more_facts]
         self._class_weights = self._public_class_weights()
-        cells = self._cells(groups, len(labels), labels)
-        self._shape, self._n_model_features = cells.shape, X.shape[1]
+        strata = self._group_strata(groups, len(labels), labels)
+        self._shape, self._n_model_features = strata.shape, X.shape[1]
         if self.epsilon < np.inf:
             with np.errstate(all="ignore"):
                 X = replace(self._scaling, fit_intercept=False).design(X).rows
-        return {"x": X, "y": labels, "cell": cells.codes}
+        return {"x": X, "y": labels, "stratum": strata.codes}
 
     def _public_class_weights(self):
         """Weights of the classes relative to the largest, and the fact they are."""
@@ -484,7 +479,7 @@ class DPWassersteinLogisticRegression(
         return wall
 
     def _fit_privately(self, rows: Rows, noise) -> None:
-        strata = None if self.batch_size is None else self._strata(rows)
+        strata = None if self.batch_size is None else self._batch_strata(rows)
         # Under add/remove the rules of public numbers assume a table of some size.
         counted = self._relation() == "add_remove"
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
@@ -497,7 +492,13 @@ class DPWassersteinLogisticRegression(
             shape = (geometry.n_outputs, self.n_projections)
             normals = wall.public(lambda: noise.standard_normal(shape))
             directions = projection_directions(normals)
-        sizes = self._sizes(wall, rows, plan.n_counts)
+        sizes = public_sizes(
+            wall,
+            rows,
+            self._shape,
+            n_counts=plan.n_counts,
+            min_group_size=self.min_group_size,
+        )
         alpha = self.fairness_weight
         factor = (1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE
         curvature = noisy_curvature(
@@ -598,8 +599,8 @@ class DPWassersteinLogisticRegression(
         if n_outputs > 1:
             normals = noise_source(0).standard_normal((n_outputs, 10))
             directions = unit_range_directions(normals)
-        groups, labels = table.cell % self._shape[1], table.cell // self._shape[1]
-        counts = np.bincount(table.cell, minlength=math.prod(self._shape))
+        groups, labels = table.stratum % self._shape[1], table.stratum // self._shape[1]
+        counts = np.bincount(table.stratum, minlength=math.prod(self._shape))
         min_sizes = np.maximum(counts, 1).reshape(self._shape)
         penalty = WassersteinPenalty(
             groups, labels, min_sizes, directions, self.penalty
@@ -623,7 +624,7 @@ class DPWassersteinLogisticRegression(
         self.privacy_ = wall.guarantee()
 
     def _n_counts(self) -> int:
-        """Noisy counts that are released first: one per cell, the total, or none."""
+        """Noisy counts that are released first: one per stratum, the total, or none."""
         relation = self._relation()
         if relation in SIZES_PUBLIC:
             return 0
@@ -632,34 +633,11 @@ class DPWassersteinLogisticRegression(
             return math.prod(self._shape)
         return int(relation == "add_remove")
 
-    def _sizes(self, wall, rows: Rows, n_counts: int) -> Sizes:
-        """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
-        min_sizes = np.full(self._shape, self.min_group_size or 1)
-        if wall.neighboring in SIZES_PUBLIC:
-            cell = rows.only("cell").whole().cell
-            counts = np.bincount(cell, minlength=min_sizes.size)
-            return Sizes(rows.n_rows, np.maximum(counts, 1).reshape(self._shape))
-        n_records = rows.n_rows
-        if n_counts:
-            query = CellCounts(n_counts) if n_counts > 1 else Count()
-            noisy = wall.release(query, rows)
-            # A group that drowns in the noise of its count is filled with dummies up
-            # to that noise: cheaper than the noise that a floor of one would need.
-            least = max(1.0, 2 * wall.scale(query))
-            if n_counts > 1:
-                min_sizes = np.clip(np.rint(noisy), least, LARGEST_MIN_SIZE)
-                min_sizes = np.ceil(min_sizes).astype(np.int64).reshape(self._shape)
-            if wall.neighboring == "add_remove":
-                n_records = max(float(noisy.sum()), least)
-        if wall.neighboring == "replace_one":
-            min_sizes = np.minimum(min_sizes, max(1, rows.n_rows))
-        return Sizes(n_records, min_sizes)
-
     def _gradient_query(self, geometry, sizes: Sizes, strata, directions):
         """What is asked in every step."""
         weights = None
         if strata is not None:
-            sizes, weights = strata.batch_sizes(self._shape), strata.cell_weights()
+            sizes, weights = strata.batch_sizes(self._shape), strata.stratum_weights()
         common = (geometry, sizes.n_records, self._class_weights, weights)
         if self.fairness_weight == 0:
             return LossGradient(*common)
@@ -668,12 +646,12 @@ class DPWassersteinLogisticRegression(
         )
         return FairGradient(*common, self.fairness_weight, penalty)
 
-    def _strata(self, rows: Rows) -> _Strata:
+    def _batch_strata(self, rows: Rows) -> _Strata:
         """The public groups from which batches are drawn."""
-        cell = rows.only("cell").whole().cell
+        stratum = rows.only("stratum").whole().stratum
         if self.fairness_weight == 0 and not self.group_sizes_public:
-            cell = np.zeros(len(cell), dtype=np.int64)
-        return _Strata.proportional(cell, math.prod(self._shape), self.batch_size)
+            stratum = np.zeros(len(stratum), dtype=np.int64)
+        return _Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
 
 
 @dataclass(frozen=True)
@@ -730,7 +708,7 @@ class _Strata:
         min_sizes = np.maximum(self.drawn, 1).reshape(shape)
         return Sizes(1 / self.weights().max(), min_sizes)
 
-    def cell_weights(self) -> np.ndarray:
+    def stratum_weights(self) -> np.ndarray:
         """Weights of the records relative to the largest."""
         weights = self.weights()
         return weights / weights.max()

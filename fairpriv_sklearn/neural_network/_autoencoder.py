@@ -243,7 +243,7 @@ class DPWassersteinAutoencoder(
 
     def _read(self, X, y, sensitive_features):
         columns, groups = self._read_features(X, sensitive_features)
-        return {**columns, "cell": self._cell_codes(groups, len(columns["x"]))}
+        return {**columns, "stratum": self._stratum_codes(groups, len(columns["x"]))}
 
     def transform(self, X):
         """Encode the rows; no sensitive feature is needed.

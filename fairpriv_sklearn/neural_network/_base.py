@@ -14,6 +14,7 @@ from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
+from fairpriv_sklearn._training._counts import count_query, public_sizes
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
@@ -31,7 +32,6 @@ from fairpriv_sklearn.neural_network._queries import (
     TargetSums,
     TrainingState,
     plan_sizes,
-    public_sizes,
 )
 from fairpriv_sklearn.neural_network._training import noisy_descent
 
@@ -94,8 +94,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
             rows = self._scaled_rows(X, self._scaling)
         return {"x": rows}, groups
 
-    def _cell_codes(self, groups, n_rows: int, labels=None):
-        """Number of each record's cell; one group counts as two, one of them empty."""
+    def _stratum_codes(self, groups, n_rows: int, labels=None):
+        """Codes of the strata; one group counts as two, one of them empty."""
         if groups is None:
             groups = np.zeros(n_rows, dtype=np.int64)
         if labels is None or self.constraint == "demographic_parity":
@@ -128,7 +128,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         Parameters
         ----------
         rows : Rows
-            With columns `x`, `cell` and what `targets` needs.
+            With columns `x`, `stratum` and what `targets` needs.
         network : Network
         head : RealOutputs or SimplexOutputs
         targets : callable
@@ -144,7 +144,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         noise = noise_source(self.random_state)
         n_counts = plan_sizes(
             fairness_weight=self.fairness_weight,
-            floor=self.min_group_size,
+            min_group_size=self.min_group_size,
             shape=shape,
             neighboring=self.neighboring,
             is_private=self.epsilon != np.inf,
@@ -157,7 +157,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
         sizes = public_sizes(
-            wall, rows, shape, n_counts=n_counts, floor=self.min_group_size
+            wall, rows, shape, n_counts=n_counts, min_group_size=self.min_group_size
         )
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         start_from(network, head.constant(sums, max(sizes.n_records, 1), scale))
@@ -188,7 +188,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
             ),
         ]
         if n_counts:
-            plan.insert(0, Release("sizes", "gaussian", COUNT_SHARE * mu, n_counts))
+            name = count_query(n_counts).name
+            plan.insert(0, Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
         facts = list(self._facts)
         if self.min_group_size is not None:
             facts.append(

@@ -268,7 +268,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         return {
             **columns,
             "target": targets,
-            "cell": self._cell_codes(groups, len(Y)),
+            "stratum": self._stratum_codes(groups, len(Y)),
         }
 
     def predict(self, X):
@@ -542,7 +542,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         return {
             **columns,
             "label": labels,
-            "cell": self._cell_codes(groups, len(labels), labels),
+            "stratum": self._stratum_codes(groups, len(labels), labels),
         }
 
     def predict_proba(self, X):

@@ -253,8 +253,8 @@ class GradientSensitivity:
     r"""What replacing (adding, removing) one record changes in :class:`FairLoss`.
 
     With S groups of minimum sizes m, widths :math:`D_k` of the projected output domain
-    and :math:`\bar D` their mean, a record of cell c changes the penalty's gradient by
-    at most :math:`\alpha \frac2S 4 \bar D L / (n_{labels} m_c)`, and the loss's by
+    and :math:`\bar D` their mean, a record of stratum c changes the penalty's gradient
+    by at most :math:`\alpha \frac2S 4 \bar D L / (n_{labels} m_c)`, and the loss's by
     :math:`(1 - \alpha) C / n`, twice that if it is replaced.
 
     Attributes
@@ -294,7 +294,7 @@ class GradientSensitivity:
         n_records : float
             What the sum of the losses is divided by.
         min_sizes : ndarray of shape (n_labels, n_groups)
-            Records, or dummies, at least in each cell.
+            Records, or dummies, at least in each stratum.
         neighboring : {"replace_one", "add_remove"}
         """
         mass = 4.0 * fairness_weight * float(np.mean(widths)) * projection_clip_norm

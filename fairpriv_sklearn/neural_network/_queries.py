@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._training._counts import Sizes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.neural_network._objective import (
     CHUNK_ROWS,
     MAX_RECORDS,
@@ -28,33 +29,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _GRID = 2.0**20
-
-LARGEST_MIN_SIZE = 1 << 22
-"""A floor above this lowers the noise no more, and costs memory for dummies."""
-
-
-@dataclass(frozen=True)
-class CellSizes(Query):
-    """The number of records of every cell: of a group, or of a label in a group.
-
-    One cell counts all records.
-    """
-
-    name = "sizes"
-    theorem = "privacy/accounting:lemma-a"
-
-    n_cells: int
-
-    @property
-    def n_coordinates(self) -> int:
-        return self.n_cells
-
-    def sensitivity(self, neighboring: str) -> float:
-        return counts_l2(neighboring)
-
-    def of_block(self, block, state):
-        cells = block.cell if self.n_cells > 1 else np.zeros(block.n_rows, np.int64)
-        return np.bincount(cells, minlength=self.n_cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,51 +60,6 @@ class TargetSums(Query):
 
     def value(self, total, state):
         return total / _GRID
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Public sizes: the loss's divisor, and the minimum sizes of the strata."""
-
-    n_records: float
-    min_sizes: Integers
-
-
-def public_sizes(
-    wall: PrivacyFilter,
-    rows: Rows,
-    shape: tuple[int, int],
-    *,
-    n_counts: int,
-    floor: int | None,
-) -> Sizes:
-    """Release the planned counts, and turn them into min_sizes and a number of records.
-
-    Parameters
-    ----------
-    wall : PrivacyFilter
-        Whose plan has `n_counts` sizes, if any.
-    rows : Rows
-    shape : tuple of int
-        Number of labels compared inside, and of groups.
-    n_counts : int
-        One for each cell, one for all, or none.
-    floor : int or None
-        Public floor that takes the place of noisy counts.
-    """
-    min_sizes, noisy, least = np.full(shape, floor or 1), None, 1.0
-    if n_counts:
-        query = CellSizes(n_counts)
-        noisy = wall.release(query, rows)
-        # A group that drowns in the noise of its count is filled with dummies up to
-        # that noise: cheaper than the noise that a floor of one would need.
-        least = max(1.0, 2 * wall.scale(query))
-        if n_counts > 1:
-            min_sizes = np.clip(np.rint(noisy), least, LARGEST_MIN_SIZE)
-            min_sizes = np.ceil(min_sizes).astype(np.int64).reshape(shape)
-    if wall.neighboring == "add_remove":
-        return Sizes(max(float(noisy.sum()), least), min_sizes)
-    return Sizes(rows.n_rows, np.minimum(min_sizes, max(1, rows.n_rows)))
 
 
 @dataclass
@@ -221,12 +150,12 @@ class NetworkGradient(Query):
 
     def _penalty(self, rows: Rows) -> WassersteinPenalty:
         min_sizes = self.sizes.min_sizes
-        cells = np.zeros(0, dtype=np.int64)
+        strata = np.zeros(0, dtype=np.int64)
         if self.fairness_weight:
-            blocks = [block.cell for block in rows.blocks(CHUNK_ROWS)]
-            cells = np.concatenate([cells, *blocks])
+            blocks = [block.stratum for block in rows.blocks(CHUNK_ROWS)]
+            strata = np.concatenate([strata, *blocks])
         groups = min_sizes.shape[1]
-        return WassersteinPenalty(cells % groups, cells // groups, min_sizes)
+        return WassersteinPenalty(strata % groups, strata // groups, min_sizes)
 
 
 class _Chunks:
@@ -246,12 +175,12 @@ class _Chunks:
 def plan_sizes(
     *,
     fairness_weight: float,
-    floor: int | None,
+    min_group_size: int | None,
     shape: tuple[int, int],
     neighboring: str,
     is_private: bool,
 ) -> int:
-    """Return how many noisy counts a fit needs: one per cell, one for all, or none."""
-    if fairness_weight > 0 and (floor is None or not is_private):
+    """How many counts a fit needs: one per stratum, one for all, or none."""
+    if fairness_weight > 0 and (min_group_size is None or not is_private):
         return math.prod(shape)
     return int(neighboring == "add_remove")
