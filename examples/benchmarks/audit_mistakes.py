@@ -1,14 +1,19 @@
-"""Ten classic mistakes and their corrected twins under the auditor, with its defaults.
+"""Ten classic mistakes and their corrected twins, and breaches of the past, audited.
 
-The classes are those of the tests (`tests/_mistakes.py`): written with NumPy alone, as
-a stranger would, each claim stated by hand.
+The ten are written with NumPy alone, as a stranger would, each claim stated by hand
+(`tests/_mistakes.py`). The replicas are of breaches that this library once had
+(`tests/_replicas.py`); their claim and its relation are those that they state. All
+under the auditor's defaults, on an ordinary table and neighbours of its own making.
 
-    python examples/benchmarks/audit_mistakes.py [n_seeds] > audit_mistakes.txt
+    python examples/benchmarks/audit_mistakes.py [n_seeds] [name ...] > output.txt
+
+Names choose some of the ten, so that a run that was cut short can go on.
 """
 
 import pathlib
 import platform
 import sys
+import time
 
 import numpy as np
 
@@ -16,41 +21,65 @@ from fairpriv_sklearn.audit import audit_estimator
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests"))
 from _mistakes import CASES, table  # noqa: E402
+from _replicas import REPLICAS  # noqa: E402
+from test_audit_breaches import find  # noqa: E402
 
 N_SEEDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+CHOSEN = sys.argv[2:]
 
 
 def main():
     print(
-        f"python {platform.python_version()}, numpy {np.__version__}, {N_SEEDS} seeds"
+        f"python {platform.python_version()}, numpy {np.__version__}, {N_SEEDS} seeds, "
+        "two shared cores"
     )
-    print(f"{'':<24}{'mistake':^34}{'corrected twin':^34}")
-    header = f"{'convicted':>10}{'found by':>12}{'seconds':>10}"
-    print(f"{'':<24}{header:<34}{'convicted':>10}{'bound':>10}{'seconds':>10}")
-    for model, claim, relation in CASES:
-        line = f"{model.__name__:<24}"
-        for right in (False, True):
-            reports = [
-                audit_estimator(
-                    model(right=right),
-                    *table(seed),
-                    claim=claim,
-                    neighboring=relation,
-                    random_state=seed,
-                )
-                for seed in range(N_SEEDS)
-            ]
-            convicted = sum(report.violated for report in reports)
-            seconds = max(report.seconds for report in reports)
-            if right:
-                what = f"{max(report.epsilon_lower for report in reports):.2f}"
-                line += f"{convicted:>10}{what:>10}{seconds:>10.1f}"
-            else:
-                kinds = [f.kind for r in reports for f in r.findings if f.violates]
-                what = max(set(kinds), key=kinds.count) if kinds else "-"
-                line += f"{convicted:>10}{what:>12}{seconds:>10.1f}  "
-        print(line, flush=True)
+    print(f"{'':<24}{'mistake':^40}{'corrected twin':^38}")
+    header = f"{'convicted':>10}{'found by':>12}{'longest':>10}"
+    print(f"{'':<24}{header:<40}{'convicted':>10}{'bound':>8}{'longest':>10}")
+    for case in CASES:
+        if not CHOSEN or case[0].__name__ in CHOSEN:
+            line = f"{case[0].__name__:<24}"
+            print(f"{line}{row(*case, False)}{row(*case, True)}", flush=True)
+    if CHOSEN:
+        return
+    print("\nReplicas of breaches, one audit each")
+    for replica in REPLICAS:
+        start = time.process_time()
+        report = find(replica)
+        kinds = sorted({f.kind for f in report.findings if f.violates})
+        print(
+            f"{replica[0]:<6}{'convicted' if report.violated else 'NOT FOUND':<11}"
+            f"{', '.join(kinds):<22}{report.n_fits:>6} fits"
+            f"{time.process_time() - start:>7.1f} CPU s   {report.claim}",
+            flush=True,
+        )
+
+
+def row(model, claim, relation, right):
+    """One case on all seeds: how many were convicted, by what, seconds of the last."""
+    reports, longest, cpu = [], 0.0, 0.0
+    for seed in range(N_SEEDS):
+        start = time.process_time()
+        report = audit_estimator(
+            model(right=right),
+            *table(seed),
+            claim=claim,
+            neighboring=relation,
+            random_state=seed,
+        )
+        reports.append(report)
+        longest = max(longest, report.seconds)
+        cpu = max(cpu, time.process_time() - start)
+    convicted = sum(report.violated for report in reports)
+    told = f"{longest:.1f} ({cpu:.1f})"
+    if right:
+        bound = max(report.epsilon_lower for report in reports)
+        return f"{convicted:>10}{bound:>8.2f}{told:>14}"
+    kinds = [f.kind for r in reports for f in r.findings if f.violates]
+    found = max(set(kinds), key=kinds.count) if kinds else "-"
+    return f"{convicted:>10}{found:>12}{told:>14}    "
 
 
 if __name__ == "__main__":
     main()
+    print("\nlongest: seconds of the slowest audit, in brackets its CPU seconds")
