@@ -181,7 +181,7 @@ class Query(ABC):
     name : str
         Name in the plan.
     theorem : str
-        Page and label of the proof of `sensitivity`.
+        Page and label of the proof of `sensitivity`, as ``folder/page:label``.
     norm : {"l2", "l1"}
         Norm of the sensitivity: "l2" for Gaussian noise, "l1" for discrete Laplace.
     block_rows : int
@@ -361,11 +361,14 @@ class Combined:
     event : PrivacyEvent
         What all of them cost together.
     lines : tuple of Release
+    theorem : str
+        Page and label of the proof of that.
     """
 
     name: str
     event: PrivacyEvent
     lines: tuple
+    theorem: str
 
     def events(self, neighboring: str) -> tuple:
         return (self.event,)
@@ -433,6 +436,7 @@ class PrivacyFilter:
         self._at_most = {line.name for line in inner}
         self._reserved = False
         self._branches: list[PrivacyFilter] = []
+        self._theorems: list[str] = []  # of the queries that were released
 
     @cached_property
     def planned(self) -> PrivacyGuarantee:
@@ -524,8 +528,13 @@ class PrivacyFilter:
                 kind = np.int64 if line.kind == "pure" else np.float64
                 mechanism.release(np.zeros(query.n_coordinates, kind), self.noise)
             released = journal.value("released", line.name, draw)
-        self.log.append((line.name, mechanism.sensitivity, line.parameter))
+        self._note(line, query, mechanism)
         return released
+
+    def _note(self, line: Release, query: Query, mechanism) -> None:
+        self.log.append((line.name, mechanism.sensitivity, line.parameter))
+        if line.name not in self._at_most:
+            self._theorems.append(query.theorem)
 
     def public(self, draw) -> NDArray:
         """Random numbers that are public: ``draw()``, and the same in a resumed fit.
@@ -587,7 +596,7 @@ class PrivacyFilter:
             if journal.holds() and not self.noise.is_secure:
                 mechanism.release(np.zeros(query.n_coordinates), self.noise)
             released = journal.value("released", line.name, draw)
-        self.log.append((line.name, mechanism.sensitivity, line.parameter))
+        self._note(line, query, mechanism)
         counts, shown = json.loads(released.tobytes())
         return np.array(counts), {(column, key): count for column, key, count in shown}
 
@@ -707,7 +716,20 @@ class PrivacyFilter:
     def guarantee(self) -> PrivacyGuarantee:
         """State the reserved plan; raise if part of it was never released."""
         self._check_done()
-        return self.planned
+        return replace(self.planned, proofs=tuple(dict.fromkeys(self._proofs())))
+
+    def _proofs(self) -> Iterator[str]:
+        """Where to read why: what a plan of public numbers says, not what happened."""
+        for line in self.plan:
+            if isinstance(line, Combined):
+                yield _link(line.theorem)
+            elif isinstance(line, Split):
+                yield _link("privacy/composition:splits")
+            elif isinstance(line, Wrapped):
+                yield from line.guarantee.proofs
+        yield from map(_link, self._theorems)
+        for branch in self._branches:
+            yield from branch._proofs()
 
     def _check_done(self) -> None:
         missing = [
@@ -739,6 +761,12 @@ class PrivacyFilter:
         how, rate = line.sampling or ("", 0.0)
         if rows._sampled is None or rows._sampled[0] != how or rows._sampled[1] > rate:
             raise PlanError(f"{line.name!r} is paid for on a sample of rate {rate}.")
+
+
+def _link(theorem: str) -> str:
+    """A theorem as a link into the documentation."""
+    page, _, label = theorem.partition(":")
+    return f"{page}.html#{label.replace('_', '-')}"
 
 
 _NOBODY = object()

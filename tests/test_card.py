@@ -30,12 +30,9 @@ from fairpriv_sklearn.privacy import (
     deployment_card,
     privacy_report,
 )
-from fairpriv_sklearn.privacy._card import (
-    CONTEXT,
-    QUESTIONS,
-    attacker_gain,
-    gaussian_parameter,
-)
+from fairpriv_sklearn.privacy._attacker import attacker_gain, gaussian_parameter
+from fairpriv_sklearn.privacy._card import QUESTIONS
+from fairpriv_sklearn.privacy._card_context import CONTEXT
 
 SCHEMA = json.loads(
     (pathlib.Path(__file__).parent / "deployments_schema.json").read_text()
@@ -107,7 +104,12 @@ def full_context():
         "facts": {"bounds": "code book of 2020"},
         "ledger": ledger,
         "fairness": rates,
-        "audit": AuditReport("x", "x", 1.0, 1e-5, epsilon_lower=0.56789, n_fits=60),
+        "audit": AuditReport(
+            *("x", "x", 1.0, 1e-5),
+            epsilon_lower=0.56789,
+            n_fits=60,
+            largest_ratio=0.98765,
+        ),
         "purpose": "Planning.",
     }
 
@@ -151,7 +153,14 @@ ANSWERS = {
     "spent_before": ["1 releases", "(epsilon = 0.9999, delta = 0.0001)"],
     "who_sees": ["Central model", "[ ] Who may see"],
     "prepared": ["DPLinearRegression: private", "[ ] How the arguments were chosen"],
-    "evidence": ["proved", "at least 0.567 ", "numpy", "Not refuted"],
+    "evidence": [
+        "user_guide/linear_models.html#linear-loss",
+        "privacy/noise.html",
+        "at least 0.567 ",
+        "at most 0.9877 times",
+        "numpy",
+        "Not refuted",
+    ],
     "fairness": ["difference", "ratio", "not estimable", "in addition"],
 }
 

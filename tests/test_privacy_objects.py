@@ -274,7 +274,7 @@ def test_from_dict_accepts_a_float_infinity_and_rejects_the_rest():
         PrivacyGuarantee.from_dict(data | {"extra": 1})
     with pytest.raises(ValueError, match="with the keys"):
         PrivacyGuarantee.from_dict({"version": 2, "epsilon": 1.0})
-    for other in ([1.0, 0.0], data | {"version": 3}, {"epsilon": 1.0, "parts": []}):
+    for other in ([1.0, 0.0], data | {"version": 4}, {"epsilon": 1.0, "parts": []}):
         with pytest.raises(ValueError, match="older or newer version"):
             PrivacyGuarantee.from_dict(other)
     with pytest.raises(ValueError, match="stored privacy event"):

@@ -14,13 +14,17 @@ import inspect
 import json
 import pathlib
 import pkgutil
-import re
 import sys
 
+import numpy as np
 import pytest
 
 import fairpriv_sklearn
 from fairpriv_sklearn._wall import Query
+from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.model_selection import _search, _validation
+from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 ROOT = pathlib.Path(__file__).parents[1]
 STAMPS = pathlib.Path(__file__).parent / "proof_stamps.json"
@@ -95,20 +99,39 @@ def theorem_of(cls) -> str:
     )
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_every_query_names_a_theorem_that_exists(name):
-    page, _, label = theorem_of(QUERIES[name]).partition(":")
-    page = page.rpartition("/")[2]
-    pages = list((ROOT / "docs").rglob("*.rst"))
-    assert page in {path.stem for path in pages}, f"{name}: there is no page {page!r}"
-    text = "\n".join(path.read_text() for path in pages)
-    labels = {_plain(found) for found in re.findall(r"^\.\. _([^:]+):", text, re.M)}
-    wanted = {_plain(label), _plain(f"{page}_{label}")}
-    assert wanted & labels, f"{name}: no label {label!r} in the documentation"
+TOTALS = [_validation._THEOREM, _search._THEOREM, "privacy/composition:splits"]
 
 
-def _plain(label: str) -> str:
-    return label.replace("-", "_").lower()
+@pytest.mark.parametrize("theorem", [*map(theorem_of, QUERIES.values()), *TOTALS])
+def test_every_query_names_a_theorem_that_exists(theorem):
+    page, _, label = theorem.partition(":")
+    text = (ROOT / "docs" / f"{page}.rst").read_text()
+    assert f".. _{label}:" in text, f"no label {label!r} on the page {page!r}"
+
+
+def test_a_guarantee_links_to_its_proofs():
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
+    proofs = model.privacy_.proofs
+    page = "user_guide/linear_models.html"
+    assert proofs == (f"{page}#linear-second-moments", f"{page}#linear-loss")
+    labels = (X > 0.5).astype(int)
+    counts = dp_group_rates(
+        *(None, labels[:, 0]),
+        sensitive_features=labels[:, 1],
+        groups=[0, 1],
+        classes=[0, 1],
+        epsilon=1.0,
+    ).privacy_
+    both = model.privacy_.compose(PrivacyGuarantee(1.0, 0.0, "replace_one", "mine"))
+    assert both.proofs == proofs == both.qualified(uncovered=["x"]).proofs
+    assert counts.proofs == ("user_guide/audit.html#group-counts",)
+    assert proofs[0] in model.privacy_.to_markdown()
+    stored = PrivacyGuarantee.from_dict(json.loads(json.dumps(both.to_dict())))
+    assert stored == both and stored.proofs == proofs
+    older = {**both.to_dict(), "version": 2}
+    del older["proofs"]
+    assert PrivacyGuarantee.from_dict(older) == both
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -22,7 +22,7 @@ class Count(Query):
     """The number of records."""
 
     name = "count"
-    theorem = "accounting:lemma-a"
+    theorem = "privacy/accounting:lemma-a"
     n_coordinates = 1
 
     def sensitivity(self, neighboring: str) -> float:
@@ -38,7 +38,7 @@ class StratumCounts(Query):
     """Number of records of every stratum; the column `stratum` holds the codes."""
 
     name = "counts"
-    theorem = "accounting:lemma-a"
+    theorem = "privacy/accounting:lemma-a"
 
     n_strata: int
 

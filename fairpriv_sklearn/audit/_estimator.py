@@ -74,6 +74,9 @@ class AuditReport:
         Pairs of tables that were tried.
     seconds : float
         Time that it took.
+    largest_ratio : float
+        Largest change of a released exact value over the sensitivity claimed for it;
+        NaN where nothing was replayed.
     worst : Neighbours or None
         The pair behind the largest bound, or behind the first violation.
     """
@@ -91,6 +94,7 @@ class AuditReport:
     n_fits: int = 0
     n_pairs: int = 0
     seconds: float = 0.0
+    largest_ratio: float = math.nan
     worst: Neighbours | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -360,7 +364,9 @@ class _Audit:
 
     def _replayed(self, pair, first, second):
         strict = self.claim.own
-        self._add(compare(pair, first, second, strict=strict)[0], pair)
+        findings, ratio = compare(pair, first, second, strict=strict)
+        self._add(findings, pair)
+        self.report.largest_ratio = float(np.fmax(self.report.largest_ratio, ratio))
         if self.report.violated:
             return
         if first.tape.own_coins or first.tape.other_randomness:

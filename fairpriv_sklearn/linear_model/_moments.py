@@ -51,7 +51,7 @@ class MomentRelease(Query):
     """
 
     name = "moments"
-    theorem = "linear_models:linear-moments"
+    theorem = "user_guide/linear_models:linear-moments"
 
     n_features: int
     data_norm: float

@@ -305,7 +305,7 @@ class Parameters(Query):
     """
 
     name = "parameters"
-    theorem = "linear_models:output-perturbation"
+    theorem = "user_guide/linear_models:output-perturbation"
 
     scaling: FeatureScaling
     n_columns: int

@@ -107,7 +107,7 @@ class SecondMoments(Query):
     """
 
     name = "second moments"
-    theorem = "linear_models:linear-second-moments"
+    theorem = "user_guide/linear_models:linear-second-moments"
 
     geometry: Geometry
     n_records: float
@@ -175,7 +175,7 @@ class LossGradient(Query):
     """
 
     name = "gradients"
-    theorem = "linear_models:linear-loss"
+    theorem = "user_guide/linear_models:linear-loss"
 
     geometry: Geometry
     n_records: float
@@ -232,7 +232,7 @@ class FairGradient(LossGradient):
         Public: its min_sizes, form and directions.
     """
 
-    theorem = "linear_models:linear-penalty"
+    theorem = "user_guide/linear_models:linear-penalty"
 
     fairness_weight: float = 0.0
     penalty: WassersteinPenalty | None = None
@@ -307,7 +307,7 @@ class ResidualGradient(Query):
     """
 
     name = "gradients"
-    theorem = "linear_models:linear-loss"
+    theorem = "user_guide/linear_models:linear-loss"
 
     geometry: Geometry
     n_records: float
@@ -346,7 +346,7 @@ class TargetCounts(Query):
     """Counts of the target in [-1, 1] on bins of equal width."""
 
     name = "target counts"
-    theorem = "accounting:lemma-a"
+    theorem = "privacy/accounting:lemma-a"
 
     n_bins: int
 

@@ -659,7 +659,7 @@ class Optimum(Query):
     """The minimum itself, for fits that add no noise and claim nothing."""
 
     name = "weights"
-    theorem = "linear_models:without-noise"
+    theorem = "user_guide/linear_models:without-noise"
 
     minimum: Callable
     n_weights: int

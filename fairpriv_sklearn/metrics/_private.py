@@ -40,7 +40,7 @@ class GroupCounts(Query):
     """
 
     name = "counts"
-    theorem = "audit:group_counts"
+    theorem = "user_guide/audit:group_counts"
     norm = "l1"
 
     shape: tuple

@@ -49,6 +49,7 @@ from fairpriv_sklearn.model_selection._task import (
 from fairpriv_sklearn.privacy import warn_leak
 
 _CHOICE = "choice"
+_THEOREM = "user_guide/model_selection:search-total"
 _MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
 
 
@@ -181,7 +182,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         total = DeclaredEvent(self.epsilon, self.delta)
         return PrivacyFilter(
             self,
-            [Combined("search", total, (scores, choice))],
+            [Combined("search", total, (scores, choice), _THEOREM)],
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism="the winner of a search over public candidates, fits and scores "

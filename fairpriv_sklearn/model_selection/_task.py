@@ -125,7 +125,7 @@ class Scores(Query):
     model: Any
 
     name = "scores"
-    theorem = "model_selection:scores"
+    theorem = "user_guide/model_selection:model_selection_scores"
 
     @property
     def n_coordinates(self) -> int:

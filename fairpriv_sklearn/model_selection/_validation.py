@@ -38,6 +38,7 @@ from fairpriv_sklearn.model_selection._task import (
 )
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
+_THEOREM = "user_guide/model_selection:cross-validation-total"
 _NOT_AT_RANDOM = (
     "cv must be a number of folds, KFold(shuffle=True), or under "
     "neighboring='replace_one' a PredefinedSplit that you know not to depend on the "
@@ -270,7 +271,7 @@ def dp_cross_validate(
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     wall = PrivacyFilter(
         "dp_cross_validate",
-        [Combined("folds", DeclaredEvent(epsilon, delta), (scores,))],
+        [Combined("folds", DeclaredEvent(epsilon, delta), (scores,), _THEOREM)],
         delta=delta,
         neighboring=neighboring,
         mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",

@@ -73,7 +73,7 @@ class ColumnCounts(KeyedQuery):
     columns: tuple[Counted, ...]
 
     name = "columns"
-    theorem = "tables:counts"
+    theorem = "privacy/tables:tables-counts"
     norm = "l2"
     block_rows = 64 * BLOCK_ROWS  # a call per column and block
 

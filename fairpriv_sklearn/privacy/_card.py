@@ -6,18 +6,17 @@ import json
 import math
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from html import escape
 from importlib import metadata
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
-import numpy as np
-from scipy.special import ndtr, ndtri
-
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
+from ._attacker import attacker_gain, gaussian_parameter
+from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
 from ._guarantee import (
     RELATIONS,
@@ -28,48 +27,6 @@ from ._guarantee import (
 )
 
 TO_FILL = "to be filled in"
-_PRODUCTS = (
-    "Summary statistics",
-    "Machine learning model",
-    "Dataset",
-    "Synthetic data",
-    "Interactive API",
-    "SQL queries",
-)
-_SECTORS = (
-    "Technology",
-    "Healthcare",
-    "Education",
-    "Government",
-    "Energy",
-    "Finance",
-)
-
-# What the caller may tell, beyond what the model knows of itself, and one line of help.
-CONTEXT = {
-    "name": "Name of the model or data product.",
-    "description": "What it is, in one or two sentences.",
-    "data_curators": "Who publishes it; a list of names.",
-    "authors": "Who wrote this card; a list of names.",
-    "intended_use": "What it may be used for, and what not.",
-    "region": "Which region the data describe, or whose law applies.",
-    "sector": f"One of {', '.join(_SECTORS)}.",
-    "publication_date": "Day of the first publication, as YYYY-MM-DD.",
-    "product_type": f"One of {', '.join(_PRODUCTS)}.",
-    "n_records": "Number of records, where it is public: delta is held against it.",
-    "records_per_person": "Largest number of rows of one person; 1 if all have one.",
-    "purpose": "Why the data are processed, and on which legal ground.",
-    "necessity": "Why the sensitive data are needed, and why no others would do.",
-    "access": "Who may see the raw data, the model, and its answers.",
-    "deletion": "When the raw data, and the sensitive ones above all, are deleted.",
-    "tuning": "How the arguments were chosen, on which data, and at what cost.",
-    "preprocessing": "What was done to the data before, and on whose knowledge.",
-    "facts": "Where public lists and bounds came from: argument to source.",
-    "ledger": "The PrivacyLedger of these records: what was spent on them in all.",
-    "audit": "The AuditReport of fairpriv_sklearn.audit.audit_estimator.",
-    "fairness": "What fairpriv_sklearn.metrics.dp_group_rates returned.",
-    "releases": "Whether this is the only release, or one of many.",
-}
 _FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")
 
 # The fixed list: every one is answered by a line of the card.
@@ -146,9 +103,9 @@ class DeploymentCard:
     1.0
     """
 
-    def __init__(self, report, context=None, *, product_type=_PRODUCTS[1]):
+    def __init__(self, report, context=None, *, product_type=PRODUCTS[1]):
         self.report = report
-        self.context = _checked(context)
+        self.context = checked_context(context)
         self.product_type = self.context.get("product_type", product_type)
         self.lines = tuple(self._lines())
 
@@ -473,12 +430,14 @@ class DeploymentCard:
         yield self._given("prepared", "tuning")
 
     def _evidence(self) -> Iterator[CardLine]:
-        yield CardLine(
-            "evidence",
-            "proof",
-            "Sensitivity, noise and composition are proved in the privacy handbook of "
-            "fairpriv_sklearn; neighbouring tables are replayed in its tests.",
+        pages = (*self.guarantee.proofs, *_HANDBOOK) if self.guarantee.proofs else ()
+        told = (
+            "In the documentation of fairpriv_sklearn, whose tests replay neighbouring "
+            f"tables and fail when code under a proof changes: {', '.join(pages)}."
+            if pages
+            else "None of this library: the guarantee is somebody else's statement."
         )
+        yield CardLine("evidence", "proof", told)
         audit = self.context.get("audit")
         if audit is None:
             told = (
@@ -494,6 +453,12 @@ class DeploymentCard:
                 f"confidence {audit.confidence:g}"
                 f"{'' if audit.conclusive else '; not conclusive'}."
             )
+            ratio = audit.largest_ratio
+            if not math.isnan(ratio):
+                told += (
+                    " Replayed, an exact value moved by at most "
+                    f"{round_up(ratio)} times the sensitivity that was claimed for it."
+                )
             yield CardLine("evidence", "audit", told)
         yield CardLine("evidence", "versions", _versions())
 
@@ -625,6 +590,7 @@ class DeploymentCard:
         return [value] if isinstance(value, str) else [str(one) for one in value]
 
 
+_HANDBOOK = ("privacy/noise.html", "privacy/accounting.html")  # noise, composition
 _OUT_OF_SCOPE = (
     "How long a fit or a prediction takes, and what else a computer shows.",
     "Whether a table is in the domain: errors about arguments, types and labels.",
@@ -707,90 +673,10 @@ def deployment_card(model, context=None) -> DeploymentCard:
 
     report = privacy_report(model)
     samples = hasattr(model, "sample")
-    return DeploymentCard(report, context, product_type=_PRODUCTS[3 if samples else 1])
+    return DeploymentCard(report, context, product_type=PRODUCTS[3 if samples else 1])
 
 
-# --- numbers --------------------------------------------------------------------------
-
-
-def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
-    """Return a mu of which the guarantee is Gaussian DP, or None if none is known.
-
-    An epsilon-DP release is mu-GDP with mu = 2 Phi^-1(e^eps / (1 + e^eps)): its
-    trade-off curve is piecewise linear through a point of that of G_mu, which is convex
-    [Dong, Roth, Su 2022]. The mu of several releases compose by the root of squares.
-
-    Parameters
-    ----------
-    guarantee : PrivacyGuarantee
-
-    Returns
-    -------
-    float or None
-    """
-    if guarantee.epsilon_if_public == math.inf or guarantee.uncovered:
-        return None
-    return _mu_of(own_events(guarantee))
-
-
-def _mu_of(events: Sequence) -> float | None:
-    squares = []
-    for event in events:
-        if isinstance(event, GaussianEvent):
-            squares.append(event.mu**2)
-        elif isinstance(event, PureEvent):
-            squares.append(
-                (2 * -ndtri(1 / (1 + math.exp(min(event.epsilon, 700))))) ** 2
-            )
-        elif isinstance(event, MaximumEvent):
-            sides = [_mu_of(side) for side in (event.left, event.right)]
-            if None in sides:
-                return None
-            squares.append(max(sides) ** 2)
-        else:
-            return None
-    mu = math.sqrt(math.fsum(squares)) * (1 + 1e-9)
-    return mu if math.isfinite(mu) else None
-
-
-def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | None:
-    """Return what any attacker gains at most, or None if nothing is promised.
-
-    Parameters
-    ----------
-    guarantee : PrivacyGuarantee
-
-    Returns
-    -------
-    posterior : float
-        Largest belief from even odds, outside an event of probability delta.
-    success : float
-        Largest share of right guesses from even odds.
-    power : float
-        Largest true-positive rate at a false-positive rate of 1 %.
-    """
-    if guarantee.epsilon == math.inf:
-        return None
-    epsilon = guarantee.epsilon
-    posterior = 1 / (1 + math.exp(-epsilon))
-    curve = [(0.0, guarantee.delta_at(0.0)), (epsilon, guarantee.delta)]
-    if guarantee.events:
-        curve += [(e, guarantee.delta_at(e)) for e in epsilon * np.arange(0.1, 1, 0.1)]
-    success = (1 + min(1.0, curve[0][1])) / 2
-    # P(S) <= e^eps P'(S) + delta for S and, the other way round, for its complement
-    alpha = 0.01
-    power = min(
-        min(
-            math.exp(min(e, 700)) * alpha + delta,
-            1 - math.exp(-e) * max(0.0, 1 - alpha - delta),
-        )
-        for e, delta in curve
-    )
-    mu = gaussian_parameter(guarantee)
-    if mu is not None:
-        power = min(power, float(ndtr(ndtri(alpha) + mu)) * (1 + 1e-9))
-        success = min(success, float(ndtr(mu / 2)) * (1 + 1e-9))
-    return posterior, success, min(1.0, max(power, alpha))
+# --- words ---------------------------------------------------------------------------
 
 
 def _percent_up(share: float) -> str:
@@ -836,46 +722,6 @@ def _versions() -> str:
 
                 found.append(f"{name} {__version__}")
     return ", ".join(found)
-
-
-# --- context --------------------------------------------------------------------------
-
-
-def _checked(context) -> dict[str, Any]:
-    if context is None:
-        return {}
-    if not isinstance(context, Mapping):
-        raise TypeError(
-            f"context must be a mapping, got an object of {type(context).__name__}."
-        )
-    unknown = sorted(set(map(str, context)) - set(CONTEXT))
-    if unknown:
-        raise ValueError(f"context has unknown keys {unknown}; known: {list(CONTEXT)}.")
-    context = {name: value for name, value in context.items() if value is not None}
-    for name, allowed in (("product_type", _PRODUCTS), ("sector", _SECTORS)):
-        if name in context and context[name] not in allowed:
-            raise ValueError(
-                f"context[{name!r}] must be one of {list(allowed)}, got "
-                f"{context[name]!r}."
-            )
-    for name in ("n_records", "records_per_person"):
-        value = context.get(name, 1)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"context[{name!r}] must be a positive integer.")
-    if "publication_date" in context:
-        try:
-            date.fromisoformat(str(context["publication_date"]))
-        except ValueError:
-            raise ValueError(
-                "context['publication_date'] must be a date, YYYY-MM-DD."
-            ) from None
-    methods = {"ledger": "total", "audit": "to_dict", "fairness": "card_lines"}
-    for name, method in methods.items():
-        if name in context and not hasattr(context[name], method):
-            raise TypeError(f"context[{name!r}]: {CONTEXT[name]}")
-    if "facts" in context and not isinstance(context["facts"], Mapping):
-        raise TypeError("context['facts'] must map arguments to their sources.")
-    return context
 
 
 # --- YAML -----------------------------------------------------------------------------

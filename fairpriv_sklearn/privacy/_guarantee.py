@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from html import escape
 from numbers import Real
@@ -40,7 +40,7 @@ RELATIONS = {
 
 # Version of the stored form. It grows when a field is added; a stored form without the
 # field then means what it meant before. Events have their own rule (`accounting`).
-VERSION = 2
+VERSION = 3
 
 # What the documentation says of every guarantee, and of every random split.
 UNIT_OF_PRIVACY = "a record is one row, and each person has one"
@@ -92,6 +92,9 @@ class PrivacyGuarantee:
     epsilon_if_public : float, default=None
         The epsilon for a reader who regards the facts in `conditional_on` as public.
         Default: composed from `events`; `epsilon` if there is no such fact.
+    proofs : tuple of str, default=()
+        Where the documentation proves the sensitivities of what was released, as
+        ``page.html#anchor``. No part of the statement: ignored by ``==``.
 
     See Also
     --------
@@ -126,6 +129,7 @@ class PrivacyGuarantee:
     noise_is_secure: bool = True
     conditional_on: tuple[str, ...] = ()
     epsilon_if_public: float | None = None
+    proofs: tuple[str, ...] = field(default=(), compare=False)
 
     def __new__(cls, *args, **kwargs):
         if "parts" in kwargs:
@@ -145,6 +149,7 @@ class PrivacyGuarantee:
             "assumptions": _words("assumptions", self.assumptions),
             "uncovered": _words("uncovered", self.uncovered),
             "conditional_on": _words("conditional_on", self.conditional_on),
+            "proofs": _words("proofs", self.proofs),
             "noise_is_secure": _truth("noise_is_secure", self.noise_is_secure),
         }
         for name, value in checked.items():
@@ -458,6 +463,8 @@ class PrivacyGuarantee:
             If it was stored by a version that cannot be read, if a key is missing or
             unknown, or if a value is out of its range.
         """
+        if isinstance(data, Mapping) and data.get("version") == 2:
+            data = {**data, "version": VERSION, "proofs": ()}
         if not isinstance(data, Mapping) or data.get("version") != VERSION:
             raise ValueError(
                 f"data must be a guarantee stored in version {VERSION} of the form; "
@@ -528,6 +535,7 @@ class PrivacyGuarantee:
             ("neighbouring tables", RELATIONS[self.neighboring]),
             ("mechanism", self.mechanism),
             ("events", "; ".join(map(str, self.events)) or "none"),
+            *([("proved in", ", ".join(self.proofs))] if self.proofs else []),
             ("assumed", "; ".join(self.assumptions)),
             ("not covered", ", ".join(self._not_covered()) or "nothing"),
             ("noise", "secure" if self.noise_is_secure else _INSECURE),
@@ -578,7 +586,7 @@ def _combinable(*several: PrivacyGuarantee) -> tuple[PrivacyGuarantee, ...]:
 
 def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
     """Return one guarantee with these events and the caveats of all."""
-    return PrivacyGuarantee.from_events(
+    merged = PrivacyGuarantee.from_events(
         events,
         delta=delta,
         neighboring=several[0].neighboring,
@@ -587,6 +595,9 @@ def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
         uncovered=_union(step for one in several for step in one.uncovered),
         noise_is_secure=all(one.noise_is_secure for one in several),
         conditional_on=_union(name for one in several for name in one.conditional_on),
+    )
+    return replace(
+        merged, proofs=_union(one for each in several for one in each.proofs)
     )
 
 
