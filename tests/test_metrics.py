@@ -1,6 +1,7 @@
 """Disparities against independent oracles, scorers in scikit-learn, private rates."""
 
 import pickle
+import re
 from itertools import combinations
 
 import numpy as np
@@ -670,7 +671,7 @@ def test_group_rates_cross_at_the_wall(relation, regression):
         two = _release(other[kept], other_groups[kept], neighboring=relation, **how)
     (a,), (b,) = first.crossings, second.crossings
     assert np.abs(a.exact - b.exact).sum() == a.sensitivity == 1 + (kept.stop == 50)
-    assert a.theorem == "audit:group_counts"
+    assert a.theorem == "user_guide/audit:group_counts"
     for name in ("counts", "rates", "rate_intervals", "estimable"):
         assert np.array_equal(getattr(one, name), getattr(two, name), equal_nan=True)
     assert (one.disparity, one.ratio_interval) == (two.disparity, two.ratio_interval)
@@ -728,6 +729,19 @@ def test_small_groups_are_not_estimable():
     assert 0.8 < found.ratio <= 1
     only = _release(y[2000:], groups[2000:], groups=[0, 1, 2], classes=[0, 1])
     assert dict(only.card_lines())["smallest ratio"] == "not estimable"
+
+
+def test_intervals_are_shown_rounded_outwards():
+    found = _release(np.tile([0, 1], 300), np.repeat([0, 1], 300), classes=[0, 1])
+    lines = dict(found.card_lines())
+    for name, exact in (
+        ("group 0", found.rate_intervals[0][-1]),
+        ("largest difference", found.disparity_interval),
+        ("smallest ratio", found.ratio_interval),
+    ):
+        shown = re.search(r"([\d.]+) to ([\d.]+)", lines[name]).groups()
+        low, high = map(float, shown)
+        assert exact[0] - 1e-3 < low <= exact[0] and exact[1] <= high < exact[1] + 1e-3
 
 
 def test_ratio_of_true_classes():

@@ -129,12 +129,10 @@ class GroupRates:
                 name += f", true class {self.classes[row[1]]}"
             lines.append((f"group {name}", self._row(row)))
         level = f"{self.confidence_level:.0%} interval"
-        low, high = self.disparity_interval
-        told = f"{self.disparity:.3f} ({level} {low:.3f} to {high:.3f})"
+        told = f"{self.disparity:.3f} ({level} {_range(self.disparity_interval)})"
         few = np.count_nonzero(self.estimable) < 2
         lines.append(("largest difference", "not estimable" if few else told))
-        low, high = self.ratio_interval
-        told = f"{self.ratio:.3f} ({level} {low:.3f} to {high:.3f})"
+        told = f"{self.ratio:.3f} ({level} {_range(self.ratio_interval)})"
         known = not few and np.isfinite(self.ratio)
         lines.append(("smallest ratio", told if known else "not estimable"))
         return lines
@@ -143,11 +141,17 @@ class GroupRates:
         total = max(int(self.counts[row].sum()), 0)
         if not self.estimable[row]:
             return f"not estimable (about {total} records, noise included)"
-        low, high = self.rate_intervals[row][-1]
+        interval = _range(self.rate_intervals[row][-1])
         return (
-            f"{self.rates[row][-1]:.3f} in {self.classes[-1]} ({low:.3f} to "
-            f"{high:.3f}) of about {total} records, noise included"
+            f"{self.rates[row][-1]:.3f} in {self.classes[-1]} ({interval}) of about "
+            f"{total} records, noise included"
         )
+
+
+def _range(interval) -> str:
+    """An interval in words, rounded outwards."""
+    low, high = interval
+    return f"{np.floor(low * 1e3) / 1e3:.3f} to {np.ceil(high * 1e3) / 1e3:.3f}"
 
 
 @renamed(criterion="constraint")
