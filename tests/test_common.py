@@ -14,7 +14,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,6 +51,41 @@ ROUTED_PIPELINES = parse_version(sklearn.__version__) >= parse_version("1.8")
 @parametrize_with_checks([entry.make() for entry in ENTRIES])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+needs_groups = [e for e in ENTRIES if e.needs_groups]
+every_one_with_groups = pytest.mark.parametrize(
+    "entry", needs_groups, ids=lambda entry: entry.name
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@every_one_with_groups
+def test_scikit_learn_checks_with_groups_in_a_column(entry):
+    estimator = entry.make(sensitive_features=0, groups=[0, "..."])
+    results = check_estimator(estimator, on_skip=None)
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@every_one_with_groups
+def test_missing_sensitive_features_are_the_one_expected_failure(entry):
+    estimator = entry.make(sensitive_features=None)
+    expected = {
+        check.func.__name__: "fit needs the sensitive features"
+        for _, check in estimator_checks_generator(estimator)
+    }
+    results = check_estimator(
+        estimator, expected_failed_checks=expected, on_skip=None, on_fail=None
+    )
+    failed = [r["exception"] for r in results if r["status"] in ("xfail", "failed")]
+    assert len(failed) > 20
+    for error in failed:
+        said = []
+        while error is not None:
+            said.append(str(error))
+            error = error.__cause__ or error.__context__
+        assert any("needs the sensitive features" in text for text in said), said
 
 
 @every_entry

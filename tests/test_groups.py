@@ -97,7 +97,7 @@ def test_missing_labels_of_data_frames_raise():
     ],
 )
 def test_odd_labels_raise(labels, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((TypeError, ValueError), match=match):
         label_list(labels)
 
 
@@ -178,6 +178,43 @@ def test_unknown_label_error_speaks_of_the_public_list_only():
     with pytest.raises(ValueError, match=r"not in groups=\['a', 'b'\]") as caught:
         fit_groups(Model(groups=["a", "b"]), X, ["a", "secret", "b", "a"])
     assert "secret" not in str(caught.value)
+
+
+def test_dots_stand_for_all_other_labels():
+    model = Model(groups=["a", 7, "..."])
+    codes, _, fact = fit_groups(model, X, ["zebra", 7, "a", "..."])
+    assert_array_equal(codes, [2, 1, 0, 2])
+    assert fact.value == ["a", 7, "..."]
+    assert_array_equal(predict_groups(model, X, ["a", "new", 7, 8])[0], [0, 2, 1, 2])
+    numbers = Model(groups=[3, "..."])
+    assert_array_equal(fit_groups(numbers, X, np.array([3, 0, 3, 5]))[0], [0, 1, 0, 1])
+    pairs = Model(groups=[("a", 1), "..."])
+    columns = np.array([["a", 1], ["a", 2], ["b", 1], ["a", 1]], dtype=object)
+    assert_array_equal(fit_groups(pairs, X, columns)[0], [0, 1, 1, 0])
+    with pytest.raises(ValueError, match="must come last"):
+        public_groups(["...", "a"])
+    with pytest.raises(ValueError, match="missing label"):  # no label is no other label
+        fit_groups(numbers, X, [3.0, np.nan, 3.0, 3.0])
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_an_infinite_label_is_missing(value):
+    for labels in (np.array([1.0, value, 1.0, 2.0]), [1.0, value, 1.0, 2.0]):
+        with pytest.raises(ValueError, match="missing label .*NaN, inf"):
+            fit_groups(Model(groups=[1.0, "..."]), X, labels)
+
+
+def test_blind_predictions_of_arrays_are_strict():
+    model = Model(sensitive_features=0, groups=[0, "..."])
+    fit_groups(model, X, None)
+    with pytest.raises(ValueError, match="features"):
+        blind_X(model, X[:, 1:])
+    gap = X.astype(float).copy()
+    gap[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        blind_X(model, gap)
+    with pytest.raises(ValueError, match=r"1 feature\(s\), all of them sensitive"):
+        fit_groups(Model(sensitive_features=0, groups=[0, "..."]), X[:, :1], None)
 
 
 def test_unknown_label_at_prediction():

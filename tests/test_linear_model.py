@@ -479,7 +479,9 @@ def test_bounds_may_list_the_sensitive_column():
     named = fair(sensitive_features=[3], bounds=bounds).fit(with_group, y)
     called = fair().fit(X, y, sensitive_features=groups)
     assert_array_equal(named.coef_, called.coef_)
-    assert_array_equal(named.predict(with_group), named.predict(X))
+    assert_array_equal(named.predict(with_group), called.predict(X))
+    with pytest.raises(ValueError, match="3 features"):
+        named.predict(X)  # an array cannot say which column is left out
 
 
 def test_leaks_are_said():

@@ -7,9 +7,11 @@ list of groups only: which rows or values were at fault is private.
 
 from __future__ import annotations
 
+from math import isinf
+
 import numpy as np
 from scipy import sparse
-from sklearn.utils import get_tags
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from fairpriv_sklearn._door.estimator import positions_in, public_fact
@@ -18,6 +20,7 @@ from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.privacy import warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list
+OTHERS = "..."  # as the last entry of the list: the group of all other labels
 
 
 class AttributeBlindMixin:
@@ -67,7 +70,7 @@ def fit_groups(estimator, X, sensitive_features):
         groups = public_groups(estimator.groups)
         assumption = public_fact("groups", groups, from_data=False)
     estimator.groups_ = as_label_array(groups)
-    codes = encode_against(labels, groups)
+    codes = encode_groups(labels, groups)
     if (codes == POOLED).any():
         raise ValueError(_outside(groups))
     return codes, without_sensitive_columns(estimator, X), assumption
@@ -82,7 +85,7 @@ def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
     validate_data(estimator, X, skip_check_array=True, reset=False)
     labels = _labels(estimator, X, sensitive_features)
     groups = list(estimator.groups_.tolist())
-    codes = encode_against(labels, groups)
+    codes = encode_groups(labels, groups)
     if handle_unknown == "error" and (codes == POOLED).any():
         raise ValueError(_outside(groups))
     return codes, without_sensitive_columns(estimator, X)
@@ -91,17 +94,18 @@ def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
 def blind_X(estimator, X):
     """The model's columns of `X` for a prediction without sensitive features.
 
-    `X` may come as it was given to `fit`, or already without the sensitive columns.
+    `X` may come as it was given to `fit`; a frame also without the sensitive columns,
+    as its names say which are there.
     """
     X = _as_table(estimator, X)
     named = sensitive_positions(estimator, estimator.n_features_in_)
-    if named and X.shape[1] == estimator.n_features_in_ - len(named):
-        names = getattr(estimator, "feature_names_in_", None)
-        if names is None or list(getattr(X, "columns", ())) == [
-            name for i, name in enumerate(names) if i not in named
-        ]:
+    if named and hasattr(X, "columns") and hasattr(estimator, "feature_names_in_"):
+        names = enumerate(estimator.feature_names_in_)
+        if list(X.columns) == [name for i, name in names if i not in named]:
             return X
     validate_data(estimator, X, skip_check_array=True, reset=False)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "f":
+        assert_all_finite(X, input_name="X")  # a frame may have gaps in its groups
     return without_sensitive_columns(estimator, X)
 
 
@@ -141,13 +145,15 @@ def label_list(sensitive_features) -> list:
     try:
         missing = any(_is_missing(label) for column in lists for label in set(column))
     except TypeError:
-        raise ValueError(
-            "The sensitive features must be hashable labels such as strings or numbers."
+        raise TypeError(
+            "The sensitive_features argument must be hashable labels, such as strings "
+            "or numbers."
         ) from None
     if missing:
         raise ValueError(
-            "The sensitive features contain a missing label; leave out these rows, or "
-            "give the missing ones a label of their own and list it in groups."
+            "The sensitive features contain a missing label (None, NaN, inf); leave out "
+            "these rows, or give the missing ones a label of their own and list it in "
+            "groups."
         )
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
@@ -169,7 +175,21 @@ def public_groups(groups) -> list:
             f"groups must list at least two groups, got {groups!r}; fairness between "
             "groups needs two."
         )
+    if OTHERS in groups[:-1]:
+        raise ValueError(
+            f"{OTHERS!r} in groups stands for all labels that are not listed, and must "
+            f"come last, got {groups!r}."
+        )
     return groups
+
+
+def encode_groups(labels: list | np.ndarray, groups: list) -> np.ndarray:
+    """As `encode_against`; with a last entry ``"..."`` no label is unlisted."""
+    if groups[-1] != OTHERS:
+        return encode_against(labels, groups)
+    codes = encode_against(labels, groups[:-1])
+    codes[codes == POOLED] = len(groups) - 1
+    return codes
 
 
 def encode_against(labels: list | np.ndarray, groups: list) -> np.ndarray:
@@ -228,6 +248,11 @@ def without_sensitive_columns(estimator, X):
     if not positions:
         return X
     keep = [i for i in range(estimator.n_features_in_) if i not in positions]
+    if not keep:
+        raise ValueError(
+            f"X has {estimator.n_features_in_} feature(s), all of them sensitive; "
+            "nothing is left to learn from."
+        )
     return safe_indexing(X, keep, axis=1)
 
 
@@ -270,6 +295,8 @@ def _as_table(estimator, X):
             "use X.toarray()."
         )
     X = X if hasattr(X, "shape") else np.asarray(X)
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError("Complex data not supported; pass real numbers.")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()  # the other formats have no rows and columns to take
     if len(X.shape) != 2:
@@ -294,7 +321,7 @@ def _label_values(sensitive_features) -> list | np.ndarray:
         array = np.asarray(sensitive_features)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
-        if array.ndim == 1 and not (dtype.kind == "f" and np.isnan(array).any()):
+        if array.ndim == 1 and not (dtype.kind == "f" and not np.isfinite(array).all()):
             return array
     return label_list(sensitive_features)
 
@@ -313,16 +340,16 @@ def _object_array(values) -> np.ndarray:
 
 
 def _is_missing(label) -> bool:
-    """None, NaN, NaT and pandas.NA."""
+    """None, NaN, NaT, pandas.NA, and the infinities."""
     if label is None or type(label).__name__ == "NAType":
         return True
-    return bool(label != label)
+    return bool(label != label) or (isinstance(label, float) and isinf(label))
 
 
 def _outside(groups: list) -> str:
     return (
         f"The sensitive features contain a label that is not in groups={groups!r}; add "
-        "it to the public list or leave out its rows."
+        "it to the public list, or '...' as the last entry for all other labels."
     )
 
 

@@ -119,13 +119,13 @@ fit_intercept : bool, default=True
 """,
     "groups": """\
 groups : array-like of shape (n_groups,), default=None
-    Public list of the groups. None reads it from the data, with a
-    `PrivacyLeakWarning`.
+    Public list of the groups; a last entry ``"..."`` stands for all other labels.
+    None reads it from the data, with a `PrivacyLeakWarning`.
 """,
     "groups_2": """\
 groups : array-like of shape (n_groups,), default=None
-    Public list of groups, tuples for intersections. None takes it from the data,
-    with a warning.
+    Public list of groups, tuples for intersections; a last entry ``"..."`` stands
+    for all other labels. None takes it from the data, with a warning.
 """,
     "groups_3": """\
 groups : array-like of shape (n_groups,), default=None

@@ -13,6 +13,7 @@ from fairpriv_sklearn._door.estimator import batched
 from fairpriv_sklearn._door.groups import (
     POOLED,
     encode_against,
+    encode_groups,
     label_list,
     public_groups,
 )
@@ -417,7 +418,7 @@ class _Reader:
 
     def read(self, y_pred, y_true, sensitive_features) -> dict:
         """Position of every record in the flattened table of counts."""
-        codes = encode_against(label_list(sensitive_features), self.groups)
+        codes = encode_groups(label_list(sensitive_features), self.groups)
         n_classes = len(self.classes)
         if self.bounds is None:
             predicted = _class_codes(y_pred, self.classes)

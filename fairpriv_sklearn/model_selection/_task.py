@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
 from fairpriv_sklearn._door.groups import (
     POOLED,
-    encode_against,
+    encode_groups,
     public_groups,
 )
 from fairpriv_sklearn._door.groups import _outside as outside_message
@@ -268,7 +268,7 @@ def _encode_groups(owner, estimator, labels, table):
         warn_leak("groups", "the list of groups")
         listed = public_groups(sorted_groups(set(labels)))
         fact = public_fact("groups", None, from_data=True)
-    codes = encode_against(labels, listed)
+    codes = encode_groups(labels, listed)
     if (codes == POOLED).any():
         raise ValueError(outside_message(listed))
     return codes, listed, fact
