@@ -151,9 +151,9 @@ def label_list(sensitive_features) -> list:
         ) from None
     if missing:
         raise ValueError(
-            "The sensitive features contain a missing label (None, NaN, inf); leave out "
-            "these rows, or give the missing ones a label of their own and list it in "
-            "groups."
+            "The sensitive features contain a missing label (None, NaN, inf); leave "
+            "out these rows, or give the missing ones a label of their own and list "
+            "it in groups."
         )
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
