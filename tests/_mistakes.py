@@ -93,7 +93,7 @@ class OneSplitTwice(_Model):
 
 
 class ForgottenComposition(_Model):
-    """Five noisy steps, each at the price of the whole."""
+    """Five noisy steps, each at the cost of the whole."""
 
     def fit(self, X, y=None):
         rng = self._rng()

@@ -91,7 +91,7 @@ class Entry:
     needs_groups : bool
         Whether `fit` needs sensitive features at all.
     epsilon_of : callable
-        ``epsilon_of(estimator)``: the epsilon that the receipt should show.
+        ``epsilon_of(estimator)``: the epsilon that the guarantee should show.
     """
 
     name: str
@@ -109,7 +109,7 @@ def _barycenter_transformer(**params):
 
 
 def _declared(params):
-    # A linear regression is not private, so the receipt of the whole would be infinite:
+    # A linear regression is not private, so the guarantee of the whole would be infinite:
     # the common tests look at the second phase.
     return PrivacyGuarantee.from_events(
         [PureEvent(0.0)],

@@ -335,11 +335,11 @@ def test_prices_are_wasserstein_distances():
     grid = np.sort(rng.random(15))
     pmfs = rng.dirichlet(np.full(15, 0.4), 4)
     result = fair_barycenter(grid, pmfs, np.full(4, 0.25), 0.15)
-    for price, source, target in zip(
+    for cost, source, target in zip(
         result.price_of_fairness, result.source_pmf, result.target_pmf, strict=True
     ):
         expected = ot.emd2_1d(grid, grid, source, target / target.sum())
-        assert_allclose(price, expected, rtol=1e-12)
+        assert_allclose(cost, expected, rtol=1e-12)
     assert_allclose(result.objective, result.price_of_fairness.mean())
 
 

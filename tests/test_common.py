@@ -93,16 +93,16 @@ def test_receipt_equals_request(entry):
     X, y = table(entry)
     for epsilon in (0.1, 1.0, 7.0):
         estimator = fit(entry, entry.make(epsilon=epsilon, **entry.public), X, y)
-        receipt = estimator.privacy_
-        assert isinstance(receipt, PrivacyGuarantee)
+        guarantee = estimator.privacy_
+        assert isinstance(guarantee, PrivacyGuarantee)
         requested = entry.epsilon_of(estimator)
         # Nothing above the request, and nothing much left on the table.
-        assert receipt.epsilon <= requested * (1 + 1e-9)
-        assert receipt.epsilon >= requested * (1 - 1e-4)
-        assert receipt.delta <= getattr(estimator, "delta", 0.0) * (1 + 1e-9)
-        assert receipt.epsilon_at(receipt.delta) <= receipt.epsilon * (1 + 1e-9)
-        assert receipt.neighboring == "replace_one"
-        assert not receipt.uncovered
+        assert guarantee.epsilon <= requested * (1 + 1e-9)
+        assert guarantee.epsilon >= requested * (1 - 1e-4)
+        assert guarantee.delta <= getattr(estimator, "delta", 0.0) * (1 + 1e-9)
+        assert guarantee.epsilon_at(guarantee.delta) <= guarantee.epsilon * (1 + 1e-9)
+        assert guarantee.neighboring == "replace_one"
+        assert not guarantee.uncovered
 
 
 @every_entry

@@ -156,7 +156,7 @@ def test_regression_has_the_documented_answers():
     assert wasserstein_parity_difference(
         y, optimal, sensitive_features=a
     ) == pytest.approx(np.sqrt(3.0**2 + 1.0**2), abs=5 * 4 / np.sqrt(n / 4))
-    # The barycenter predictor: one law in all groups, at the documented price
+    # The barycenter predictor: one distribution in all groups, at the documented cost
     standard = (optimal - np.take(shifts, a)) / np.take(scales, a)
     p = np.array([0.5, 0.25, 0.25])
     fair = (p @ scales) * standard + p @ shifts

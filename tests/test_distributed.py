@@ -324,13 +324,13 @@ def test_noise_in_tasks_is_drawn_too_often():
     """Each rerun draws anew: an observer of the attempts averages the noise away."""
     X, y = table(1000)
     drawn = []
-    source = noise_source(0)
+    noise = noise_source(0)
 
     def naive(start):
         def task():
-            noise = source.standard_normal(3)
-            drawn.append(noise)
-            return X[start : start + 100].sum(axis=0) + noise
+            added = noise.standard_normal(3)
+            drawn.append(added)
+            return X[start : start + 100].sum(axis=0) + added
 
         return task
 
@@ -349,7 +349,7 @@ def test_counts_by_side_effect_count_rows_twice():
 
 
 def test_redrawn_coins_put_rows_into_both_phases():
-    """One record in both phases voids the split; keyed coins fall alike again."""
+    """One record in both phases voids the split; keyed draws fall alike again."""
     from fairpriv_sklearn._wall import keyed_draws
 
     noise = noise_source(0)

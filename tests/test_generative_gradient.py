@@ -271,7 +271,7 @@ def test_gradient_parameters_are_checked(wrong):
 
 
 def test_audit_of_a_whole_fit():
-    """One record of 400 moves; what is seen stays below the receipt's mu."""
+    """One record of 400 moves; what is seen stays below the guarantee's mu."""
     X = np.zeros((400, 1))
     other = X.copy()
     X[0], other[0] = 0.55, -0.55  # the clip radius is 0.6

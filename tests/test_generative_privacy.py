@@ -285,7 +285,7 @@ def test_audit_of_the_symmetric_release():
 
 
 def test_audit_of_a_whole_fit():
-    """One record of 40 moves across the box; the receipt's mu bounds what is seen."""
+    """One record of 40 moves across the box; the guarantee's mu bounds what is seen."""
     X = np.zeros((40, 2))
     other = X.copy()
     X[0], other[0] = [1, 1], [-1, -1]
@@ -432,7 +432,7 @@ def test_network_releases_the_chosen_components_only(monkeypatch):
 
 
 def test_network_shows_nothing_of_its_batches():
-    """Two tables, the same coins for the rest: all that shows has the same form."""
+    """Two tables, the same draws for the rest: all that shows has the same form."""
     rng = np.random.default_rng(0)
     forms = []
     for X in (rng.random((30, 2)), np.zeros((30, 2))):

@@ -159,7 +159,7 @@ def test_groups_from_the_data_are_sorted_and_leak():
         codes, _, fact = fit_groups(model, X, ["b", "a", "b", "a"])
     assert model.groups_.tolist() == ["a", "b"]
     assert_array_equal(codes, [1, 0, 1, 0])
-    # The receipt may be published: it must not repeat what leaked.
+    # The guarantee may be published: it must not repeat what leaked.
     assert "'a'" not in str(fact) and fact.value is None
     with pytest.warns(PrivacyLeakWarning):
         fit_groups(model, X, [1, "a", 1, "a"])

@@ -396,12 +396,12 @@ def test_private_sizes_cost_a_hundredth_of_the_budget():
         {"group_sizes_public": True},
     ):
         model = fair(**params).fit(X, y, sensitive_features=groups)
-        receipt = model.privacy_
-        assert receipt.epsilon == pytest.approx(1.0, rel=1e-6)
+        guarantee = model.privacy_
+        assert guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
         assert np.isfinite(model.coef_).all()
         in_group = bool(params.get("group_sizes_public"))
-        assert (receipt.neighboring == "replace_one_in_group") == in_group
-        said = " ".join(receipt.assumptions)
+        assert (guarantee.neighboring == "replace_one_in_group") == in_group
+        said = " ".join(guarantee.assumptions)
         assert ("number of records of each group" in said) == in_group
         assert ("min_group_size" in said) == ("min_group_size" in params)
 

@@ -49,7 +49,7 @@ def test_operating_system_entropy_is_the_default():
     draws = noise.uint64(4096)
     assert np.unique(draws).size == 4096
     bits = np.unpackbits(draws.view(np.uint8))
-    # 262144 fair coins: eight standard deviations.
+    # 262144 fair bits: eight standard deviations.
     assert abs(bits.mean() - 0.5) < 8 * 0.5 / math.sqrt(bits.size)
 
 
@@ -109,8 +109,8 @@ def test_uniform_stays_inside_the_open_interval():
 
 def test_bernoulli_is_exact_at_the_threshold_and_never_exceeds_p():
     # p = 1/4 is hit by exactly the words below 2**62.
-    coins = scripted_source([0, 2**62 - 1, 2**62, 2**64 - 1]).bernoulli(4, 0.25)
-    np.testing.assert_array_equal(coins, [True, True, False, False])
+    bits = scripted_source([0, 2**62 - 1, 2**62, 2**64 - 1]).bernoulli(4, 0.25)
+    np.testing.assert_array_equal(bits, [True, True, False, False])
     assert not scripted_source([0]).bernoulli(1, 0.0)[0]
     assert noise_source(0).bernoulli(10, 1.0).all()
     n = 100_000

@@ -1,4 +1,4 @@
-"""Private search and cross-validation: prices, silence, choices, audits."""
+"""Private search and cross-validation: costs, silence, choices, audits."""
 
 import gc
 import math
@@ -183,7 +183,7 @@ def logistic(**params):
     return DPWassersteinLogisticRegression(**{**given, **params})
 
 
-# --- The price of repeating -----------------------------------------------------------
+# --- The cost of repeating ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -577,7 +577,7 @@ def test_nothing_tells_of_the_losers(capsys):
         "privacy_",
         "n_features_in_",
     }
-    # Neither the receipt nor the plan changes with the number of runs.
+    # Neither the guarantee nor the plan changes with the number of runs.
     texts = set()
     for _ in range(5):
         again = clone(search).fit(X, y)
@@ -649,7 +649,7 @@ def test_refit_keeps_its_share(method):
 
 
 def test_a_wrong_guess_of_the_guarantee_starts_again():
-    """Stub has a delta but is pure here: the first receipt tells."""
+    """Stub has a delta but is pure here: the first guarantee tells."""
     X, y = stub_table(200)
     search = DPGridSearchCV(
         Stub(kind="pure"), {"column": [1, 2]}, epsilon=2.0, random_state=0

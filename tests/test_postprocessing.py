@@ -557,10 +557,10 @@ def test_regressor_is_fair_and_useful():
 
 def test_uncovered_base_makes_the_whole_uncovered():
     X, y, group = biased(400)
-    receipt = regressor().fit(X, y, sensitive_features=group).privacy_
-    assert receipt.epsilon == np.inf
-    assert receipt.uncovered == ("estimator",)
-    (split,) = receipt.events
+    guarantee = regressor().fit(X, y, sensitive_features=group).privacy_
+    assert guarantee.epsilon == np.inf
+    assert guarantee.uncovered == ("estimator",)
+    (split,) = guarantee.events
     own = math.fsum(event.epsilon for event in split.left)
     assert own == pytest.approx(1.0) and split.right == ()
 
@@ -594,7 +594,7 @@ def test_split_rows_cost_the_maximum_and_frozen_models_the_sum():
 
 
 class PrivateRidge(Ridge):
-    """A regressor with a receipt, as ours have."""
+    """A regressor with a guarantee, as ours have."""
 
     def fit(self, X, y):
         super().fit(X, y)
@@ -617,10 +617,10 @@ def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
         FrozenEstimator(fitted),
         FrozenEstimator(PrivateRidge().fit(X, y)),
     ):
-        receipt = regressor(base).fit(X, y, sensitive_features=group).privacy_
+        guarantee = regressor(base).fit(X, y, sensitive_features=group).privacy_
         frozen = isinstance(base, FrozenEstimator)
-        assert receipt.epsilon == pytest.approx(3.0 if frozen else 2.0, rel=0.03)
-        assert not receipt.uncovered
+        assert guarantee.epsilon == pytest.approx(3.0 if frozen else 2.0, rel=0.03)
+        assert not guarantee.uncovered
     # What a model says of itself only after the fit is not known before it.
     unknown = regressor(PrivateRidge()).fit(X, y, sensitive_features=group)
     assert unknown.privacy_.uncovered == ("estimator",)
@@ -629,9 +629,9 @@ def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
 def test_scaler_fitted_on_the_data_leaves_the_whole_uncovered():
     X, y, group = biased(400)
     base = make_pipeline(StandardScaler(), private_linear())
-    receipt = regressor(base).fit(X, y, sensitive_features=group).privacy_
-    assert receipt.epsilon == np.inf
-    assert any("scaler" in step for step in receipt.uncovered)
+    guarantee = regressor(base).fit(X, y, sensitive_features=group).privacy_
+    assert guarantee.epsilon == np.inf
+    assert any("scaler" in step for step in guarantee.uncovered)
 
 
 def test_relations_do_not_mix():
@@ -829,7 +829,7 @@ def test_odd_targets_raise():
 
 
 def test_a_phase_without_rows_is_legal():
-    """Breach A8: no exception tells how the coins fell."""
+    """Breach A8: no exception tells how the random split fell."""
     X, y, group = biased(100)
     for size in (1 - 1e-12, 1e-12):
         fitted = regressor(calibration_size=size).fit(X, y, sensitive_features=group)

@@ -88,7 +88,7 @@ def test_what_is_released_is_what_is_printed(entry, variant, relation):
     mus = [r.parameter for r in released if r.kind == "gaussian"]
     draws = sum(r.exact.size for r in released if r.kind == "gaussian")
     planned = sum(e.n_draws for e in events if isinstance(e, (GaussianEvent, *SAMPLED)))
-    for event in sampled:  # steps of a batch, at the price of the whole table each
+    for event in sampled:  # steps of a batch, at the cost of the whole table each
         steps = [m for m in mus if m == pytest.approx(1 / event.noise_multiplier)]
         assert len(steps) == event.steps
         mus = [m for m in mus if m not in steps]

@@ -203,10 +203,10 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
 
 def test_coins_of_a_row_do_not_know_how_many_rows_follow():
     key = b"k" * 32
-    coins = keyed_draws(key, 200_000, 0.3)
-    assert_array_equal(coins[:70_001], keyed_draws(key, 70_001, 0.3))
-    assert_array_equal(coins[65_000:66_000], keyed_draws(key, 1000, 0.3, start=65_000))
-    assert abs(coins.mean() - 0.3) < 5 * math.sqrt(0.21 / 200_000)
+    drawn = keyed_draws(key, 200_000, 0.3)
+    assert_array_equal(drawn[:70_001], keyed_draws(key, 70_001, 0.3))
+    assert_array_equal(drawn[65_000:66_000], keyed_draws(key, 1000, 0.3, start=65_000))
+    assert abs(drawn.mean() - 0.3) < 5 * math.sqrt(0.21 / 200_000)
     assert not keyed_draws(key, 1000, 0.0).any()
     assert keyed_draws(key, 1000, 1.0).all()
 

@@ -45,7 +45,7 @@ from fairpriv_sklearn.model_selection import (  # noqa: E402
     _search,
     dp_cross_validate,
 )
-from fairpriv_sklearn.model_selection._repeat import RunLaw  # noqa: E402
+from fairpriv_sklearn.model_selection._repeat import RunDistribution  # noqa: E402
 from fairpriv_sklearn.privacy import PrivacyGuarantee  # noqa: E402
 
 DELTA = 1e-5
@@ -154,7 +154,7 @@ def selection(n_runs, epsilon, exact=False):
 def repeat(estimator, n_runs, epsilon, tell_runs=False):
     """Value of the winner of repeat and select, fitted on the changed record."""
     n_scored, told = 60, []
-    draw = RunLaw.draw
+    draw = RunDistribution.draw
 
     def overheard(self, noise):
         told.append(draw(self, noise))
@@ -167,7 +167,7 @@ def repeat(estimator, n_runs, epsilon, tell_runs=False):
     )
     outputs = []
     holdout = np.arange(n_scored + 1) > 0
-    with sent_to(holdout), patched(RunLaw, "draw", overheard):
+    with sent_to(holdout), patched(RunDistribution, "draw", overheard):
         for bit in (0.0, 1.0):
             X = np.column_stack([np.zeros(n_scored + 1), y, np.append(0, ladder)])
             X[0, 0] = bit

@@ -3,7 +3,7 @@
 Classes: Adult without the sex column, Credit card and a simulated distribution, both
 wrapped models private, everything at a total of (epsilon, 1e-5); beside them the aware
 repair of the same classifier, which asks for the group. Numbers: Law School,
-Communities and a simulated law, a plain ridge regression and a plain logistic model of
+Communities and simulated data, a plain ridge regression and a plain logistic model of
 the group (not private), and a private calibration.
 
 The constants of the blind repair were chosen on Adult, seeds 0 to 27, and simulated

@@ -58,7 +58,7 @@ for name, (accuracy, gap) in results.items():
 # %%
 # Balancing removes the advantage that frequencies give. It does not remove what the
 # features themselves say, and accuracy on the unjust labels goes down with the gap:
-# that is the price of not repeating them. One release served both tables.
+# that is the cost of not repeating them. One release served both tables.
 
 fig, ax = plt.subplots(figsize=(6, 4))
 for name, (accuracy, gap) in results.items():

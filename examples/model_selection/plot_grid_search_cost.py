@@ -72,7 +72,7 @@ right.legend()
 fig.suptitle("What a grid search costs, and what it leaves for a fit")
 
 # %%
-# The price of repeating is computing time: with twenty candidates, about as many runs
+# The cost of repeating is computing time: with twenty candidates, about as many runs
 # as it takes to try one of the best two with probability 0.8.
 
 for n in (3, 10, 20, 50):

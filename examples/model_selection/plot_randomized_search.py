@@ -83,7 +83,7 @@ for fitted, (gap, accuracy) in zip(searches, winners, strict=True):
     )
 
 # %%
-# The guarantee of a search is the price to quote. That of the winner speaks of its own
+# The guarantee of a search is the one to quote. That of the winner speaks of its own
 # fit alone.
 
 print(searches[0].privacy_)

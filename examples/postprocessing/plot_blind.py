@@ -4,7 +4,7 @@ Fair without asking for the group
 
 The repair of :class:`~fairpriv_sklearn.postprocessing.DP2DPClassifier` with
 ``blind=True`` needs the groups in ``fit`` only. How far that reaches depends on what
-the features tell about the group: two simulated populations, and the price of parity.
+the features tell about the group: two simulated populations, and the cost of parity.
 """
 
 # %%
@@ -60,7 +60,7 @@ for name, shared in (("apart", 0.0), ("entangled", 1.5)):
     print(curves[name], "\n")
 
 # %%
-# Price of parity: cheap where group and outcome show in different features, dear where
+# Cost of parity: cheap where group and outcome show in different features, dear where
 # they show in the same.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)

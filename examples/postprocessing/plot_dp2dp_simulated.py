@@ -11,7 +11,7 @@ and Pinot (2025).
 
 # %%
 # The features of this classifier are the probabilities themselves, so that all error is
-# the price of parity and of privacy.
+# the cost of parity and of privacy.
 
 import matplotlib.pyplot as plt
 import numpy as np

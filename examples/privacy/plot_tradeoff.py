@@ -2,7 +2,7 @@
 Error against disparity, for several budgets
 ============================================
 
-How much error does parity cost, and how much of it is the price of privacy? One curve
+How much error does parity cost, and how much of it is the cost of privacy? One curve
 for each epsilon, one point for each tolerance.
 """
 

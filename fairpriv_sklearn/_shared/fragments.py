@@ -178,7 +178,7 @@ method : {"auto", "repeat", "compose"}, default="auto"
 """,
     "min_group_size": """\
 min_group_size : int, default=None
-    Public floor of the group sizes, in place of noisy counts. Range:
+    Public minimum of the group sizes, in place of noisy counts. Range:
     [1, 4194304].
 """,
     "momentum": """\

@@ -30,7 +30,7 @@ class GroupPenalty:
     r"""Distance between groups of outputs: its public numbers, and its sensitivity.
 
     ``"pairs"``: mean over labels and pairs of groups of the squared 2-Wasserstein
-    distance. A group with fewer records than its public floor is filled up with dummy
+    distance. A group with fewer records than its public minimum is filled up with dummy
     records at the midpoint of the range, which have no gradient: the sensitivity then
     holds for every table, empty groups included.
 
@@ -178,9 +178,9 @@ def _sorted_strata(outputs: Floats, stratum: Integers, n_strata: int) -> list[In
     return np.split(by_stratum, ends)
 
 
-def _fill_up(sample: Floats, floor: int, middle: float):
+def _fill_up(sample: Floats, least: int, middle: float):
     """A sorted sample with dummies at `middle`, and where its own records are."""
-    n_dummies = max(0, floor - sample.size)
+    n_dummies = max(0, least - sample.size)
     if not n_dummies:
         return sample, slice(None)
     at = np.searchsorted(sample, middle)
