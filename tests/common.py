@@ -109,7 +109,7 @@ def _barycenter_transformer(**params):
 
 
 def _declared(params):
-    # A linear regression is not private, so the guarantee of the whole would be infinite:
+    # A linear regression is not private, so the whole would be infinite:
     # the common tests look at the second phase.
     return PrivacyGuarantee.from_events(
         [PureEvent(0.0)],

@@ -215,7 +215,7 @@ def test_diffprivlib_models_that_read_the_classes_are_not_covered():
         assert privacy_report(model).guarantee.epsilon == np.inf
 
 
-# --- ledgers and guarantees ------------------------------------------------------------
+# --- ledgers and guarantees -----------------------------------------------------------
 
 
 def test_a_pipeline_pays_for_the_steps_without_a_ledger():
