@@ -94,7 +94,7 @@ class Rows:
         columns = {k: rows_of(column, rows) for k, column in self._columns.items()}
         return SimpleNamespace(n_rows=rows.stop - rows.start, **columns)
 
-    def total(self, query: Query | _WithKeys, state) -> Any:
+    def total(self, query: Any, state) -> Any:
         """Sum the integers of `query` over all blocks."""
         total = query.of_block(self.block(slice(0, 0)), state)
         for block in self.blocks(query.block_rows):

@@ -10,6 +10,7 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
+from sklearn import config_context, get_config
 
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
@@ -118,9 +119,13 @@ class DaskRows(StreamRows):
 
 
 class _Reader:
-    """The door of an estimator as a worker gets it: no ledger, no noise, no draft."""
+    """The door of an estimator as a worker gets it: no ledger, no noise, no draft.
+
+    Settings of scikit-learn, such as metadata routing, are the driver's.
+    """
 
     def __init__(self, read):
+        self._config = get_config()
         self._name, original = read.__name__, read.__self__
         copy = object.__new__(type(original))
         kept = dict(original.__dict__)
@@ -129,7 +134,8 @@ class _Reader:
         self._estimator = copy
 
     def read(self, batch: tuple) -> dict:
-        return read_batch(getattr(self._estimator, self._name), batch)
+        with config_context(**self._config):
+            return read_batch(getattr(self._estimator, self._name), batch)
 
 
 class _Held:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
@@ -312,11 +313,13 @@ class _Answer:
 
     def __init__(self, estimator, method):
         self.estimator, self.name = estimator, method.__name__
+        self.config = get_config()
 
     def __call__(self, X, sensitive_features=None):
         given = {"sensitive_features": sensitive_features}
         given = {} if sensitive_features is None else given
-        answer = getattr(self.estimator, self.name)(X, **given)
+        with config_context(**self.config):
+            answer = getattr(self.estimator, self.name)(X, **given)
         return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
 
 
