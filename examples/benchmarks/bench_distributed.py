@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py [part ...]
 
-The parts are passes, workers and drivers, all of them by default. Two workers in processes of their own with limited memory, encrypted connections if the
-package `cryptography` is there. The expected models are those of arrays in one process.
+The parts are workers, passes and drivers; all of them by default. Two workers in
+processes of their own with limited memory, encrypted connections if the package
+`cryptography` is there. The expected models are those of arrays in one process.
 
 - passes: a table larger than the memory of a worker, made lazily, block by block: time
   of one plain `dask` pass over the same columns, of the fit and its number of passes,
@@ -292,7 +293,11 @@ def cluster():
 
 
 class Killer(threading.Thread):
-    """Kills a random worker whenever both are alive."""
+    """Kills a random worker whenever both are at work.
+
+    A process that is killed while it starts is not started again by its nanny: so the
+    scheduler has to know both, and to have forgotten whom was killed before.
+    """
 
     def __init__(self, cluster):
         super().__init__(daemon=True)
@@ -300,13 +305,17 @@ class Killer(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self):
-        rng = np.random.default_rng(0)
-        while not self.stopped.wait(0.2 + 0.6 * rng.uniform()):
-            pids = [nanny.pid for nanny in list(self.cluster.workers.values())]
-            ready = len(self.cluster.scheduler.workers)
-            if ready == 2 and None not in pids and self.kills < N_WORKER_KILLS:
-                os.kill(int(rng.choice(pids)), signal.SIGKILL)
-                self.kills += 1
+        rng, killed = np.random.default_rng(0), None
+        while not self.stopped.wait(0.1 + 0.4 * rng.uniform()):
+            known = set(self.cluster.scheduler.workers)
+            nannies = list(self.cluster.workers.values())
+            at_work = [one for one in nannies if one.worker_address in known]
+            if killed in known or len(at_work) < 2 or self.kills == N_WORKER_KILLS:
+                continue
+            victim = at_work[rng.integers(2)]
+            killed = victim.worker_address
+            os.kill(victim.pid, signal.SIGKILL)
+            self.kills += 1
 
 
 def kill_workers(two):

@@ -7,7 +7,7 @@ gives the same integers, and its answer is used once. Noise is drawn at the driv
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 import numpy as np
 from sklearn import config_context, get_config
@@ -110,7 +110,7 @@ class DaskRows(StreamRows):
             tasks.append(task(reader, query, state_there, part, mask))
             first += n_rows
         answers = _computed(tasks)
-        if _agreed([answer[:2] for answer in answers]) != self._prints:
+        if _agreed(answers) != self._prints:
             raise ChangedDataError
         total = query.of_block(self.block(slice(0, 0)), state)
         for *_, one in answers:
@@ -155,10 +155,24 @@ class _Both:
         return self.second(self.first(X))
 
 
+def _silent(task):
+    """A task that fails without a word: dask logs what an exception says."""
+
+    @wraps(task)
+    def answer(*args):
+        try:
+            return task(*args)
+        except Exception:
+            return None
+
+    return answer
+
+
 def _bundle(function, X, y, groups) -> tuple:
     return (X if function is None else function(X)), y, groups
 
 
+@_silent
 def _measure(reader: _Reader, batch: tuple):
     """Length and checksum of one partition, or the sentence of what is wrong."""
     try:
@@ -167,6 +181,7 @@ def _measure(reader: _Reader, batch: tuple):
         return error
 
 
+@_silent
 def _partition_total(reader, query, state, batch, mask):
     columns = reader.read(batch)
     rows = Rows(column_length(columns), **columns)
@@ -184,6 +199,8 @@ def _marked(print_: tuple) -> tuple:
 def _agreed(answers: list) -> list[tuple]:
     """Prints of all partitions; every worker has to compute like the driver."""
     for answer in answers:
+        if answer is None:
+            raise RuntimeError(_NOT_COMPUTED)
         if isinstance(answer, Exception):
             raise type(answer)(str(answer)) from None
         if answer[1] != kernels():
@@ -213,10 +230,13 @@ def _computed(tasks: list) -> list:
         return list(dask.compute(*tasks))
     except Exception:
         pass
-    raise RuntimeError(
-        "A partition could not be computed. What went wrong is left out, as it may "
-        "hold private values: compute the collection alone to see it."
-    )
+    raise RuntimeError(_NOT_COMPUTED)
+
+
+_NOT_COMPUTED = (
+    "A partition could not be computed. What went wrong is left out, as it may hold "
+    "private values: compute the collection alone to see it."
+)
 
 
 def _pieces(collection, X):

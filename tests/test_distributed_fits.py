@@ -1,0 +1,397 @@
+"""Every fit that reads batches: one model, bit for bit, however the rows come."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from common import ENTRIES, outputs
+from common import table as tabulated
+from numpy.testing import assert_array_equal
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+
+from fairpriv_sklearn.distributed import Batches, ChangedDataError
+from fairpriv_sklearn.generative import DPSinkhornGenerator
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+
+da = pytest.importorskip("dask.array")
+N = 700
+
+VARIANTS = {
+    "DPWassersteinLogisticRegression": [
+        {},
+        {"fairness_weight": 0.0},
+        {"penalty": "pairs"},
+        {"neighboring": "add_remove"},
+        {"batch_size": 50, "group_sizes_public": True},
+    ],
+    "DPLinearRegression": [{}, {"neighboring": "add_remove"}],
+    "DPBarycenterTransformer": [{}, {"neighboring": "add_remove"}],
+    "DP2DPClassifier": [{}, {"method": "histogram"}],
+    "DPSinkhornGenerator": [
+        {"epsilon": 9.0},
+        {"method": "network", "max_iter": 3},
+        {"neighboring": "add_remove"},
+    ],
+}
+
+
+@dataclass
+class Fit:
+    """A fit that reads batches, and its table."""
+
+    name: str
+    make: Any
+    X: Any
+    y: Any = None
+    groups: Any = None
+    wants: Any = None  # what the fitted model says about the first rows
+
+    def columns(self):
+        return self.X, self.y, self.groups
+
+    def __call__(self, X, y=None, groups=None):
+        """Fit to a table in memory, to batches, or to dask collections."""
+        given = {} if groups is None else {"sensitive_features": groups}
+        with config_context(enable_metadata_routing=True):
+            model = self.make()
+            if isinstance(X, Batches):
+                return model.fit(X)
+            return model.fit(X, **given) if y is None else model.fit(X, y, **given)
+
+
+def of_entry(entry, variant):
+    X, y = tabulated(entry, n=N)
+    groups = (X[:, 0] > 0).astype(int) if entry.needs_groups else None
+    public = (
+        {"groups": [0, 1], "sensitive_features": None} if entry.needs_groups else {}
+    )
+
+    def make():
+        return entry.make(random_state=0, **{**entry.public, **public, **variant})
+
+    def says(model):
+        aware = entry.attribute_aware and entry.needs_groups
+        asked = {"sensitive_features": groups[:50]} if aware else {}
+        return outputs(entry, model, X[:50], **asked)
+
+    name = "-".join([entry.name, *map(str, variant.values())])
+    y = None if entry.task == "transform" else y
+    return Fit(name, make, X, y, groups, says)
+
+
+class Rates:
+    """`dp_group_rates` as an estimator, for these tests."""
+
+    def __init__(self, **params):
+        self.params = params
+
+    def fit(self, X, y=None, sensitive_features=None):
+        return dp_group_rates(
+            y,
+            X,
+            sensitive_features=sensitive_features,
+            groups=["f", "m"],
+            epsilon=1.0,
+            random_state=0,
+            **self.params,
+        )
+
+
+def others():
+    """Fits to text, pipelines, and the function."""
+    rng = np.random.default_rng(0)
+    words = rng.choice(["x", "y", "z"], size=N).astype(object)
+    numbers = rng.uniform(-1, 1, size=(N, 2))
+    mixed = np.column_stack([words, numbers.astype(object)])
+    labels = (numbers[:, 0] + 0.5 * rng.normal(size=N) > 0).astype(int)
+    target = np.clip(numbers[:, 0] + 0.2 * rng.normal(size=N), -1, 1)
+    groups = rng.choice(["f", "m"], size=N)
+    named = {"groups": ["f", "m"], "random_state": 0}
+
+    def repaired_classifier():
+        model = DPWassersteinLogisticRegression(
+            fairness_weight=0.0, max_iter=5, classes=[0, 1], random_state=0
+        )
+        repair = DP2DPClassifier(model, classes=[0, 1], **named)
+        return make_pipeline(DPTableEncoder(random_state=0), repair)
+
+    def repaired_regressor():
+        model = DPLinearRegression(target_bounds=(-1, 1), random_state=0)
+        repair = DPBarycenterRegressor(model, target_bounds=(-1, 1), **named)
+        return make_pipeline(DPTableEncoder(random_state=0), repair)
+
+    def says(model):
+        return model.predict(mixed[:50], sensitive_features=groups[:50])
+
+    def table_generator():
+        return DPSinkhornGenerator(
+            method="semidual",
+            epsilon=9.0,
+            bounds=(-1, 1),
+            categories={0: ["x", "y", "z"]},
+            classes=[0, 1],
+            random_state=0,
+        )
+
+    def rates(**params):
+        return lambda: Rates(**params)
+
+    parity = rates(classes=[0, 1])
+    odds = rates(classes=[0, 1], constraint="equalized_odds")
+    binned = rates(bounds=(-1, 1))
+    guess = rng.integers(2, size=N)
+    tree = DPSinkhornGenerator(
+        method="tree", epsilon=3.0, classes=[0, 1], random_state=0
+    )
+    return [
+        Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
+        Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
+        Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),
+        Fit("generator-table", table_generator, mixed, labels),
+        Fit("generator-tree-text", lambda: tree, mixed, labels),
+        Fit("rates", parity, guess, None, groups),
+        Fit("rates-odds", odds, guess, labels, groups),
+        Fit("rates-numbers", binned, target, None, groups),
+    ]
+
+
+FITS = [
+    of_entry(entry, variant)
+    for entry in ENTRIES
+    if type(entry.make())._reads_batches
+    for variant in VARIANTS.get(entry.name, [{}])
+] + others()
+every_fit = pytest.mark.parametrize("fit", FITS, ids=lambda fit: fit.name)
+
+
+def learnt(model, seen=()):
+    """All that was learnt, of wrapped models and parts too: bits by path."""
+    if isinstance(model, list | tuple):
+        inside = dict(enumerate(model))
+    elif isinstance(model, dict):
+        inside = model
+    else:
+        names = getattr(model, "__dataclass_fields__", ())
+        inside = {n: getattr(model, n) for n in names} | getattr(model, "__dict__", {})
+    found = {}
+    for name, value in inside.items() if id(model) not in seen else ():
+        if value is None or isinstance(value, bytes | str | int | float | np.generic):
+            found[name,] = repr(value)
+        elif isinstance(value, np.ndarray):
+            bits = repr(value.tolist()) if value.dtype == object else value.tobytes()
+            found[name,] = value.dtype.str, value.shape, bits
+        else:
+            deeper = learnt(value, (*seen, id(model)))
+            found |= {(name, *path): bits for path, bits in deeper.items()}
+    return found
+
+
+def assert_same(fit, model, expected):
+    assert learnt(model) == learnt(expected)
+    if fit.wants is not None:
+        with config_context(enable_metadata_routing=True):
+            assert_array_equal(fit.wants(model), fit.wants(expected))
+
+
+def cut(columns, size):
+    for i in range(0, N, size):
+        part = slice(i, i + size)
+        yield tuple(None if c is None else c[part] for c in columns)
+
+
+def on_dask(columns, chunks):
+    return [
+        None if c is None else da.from_array(c, chunks=(chunks, -1)[: c.ndim])
+        for c in columns
+    ]
+
+
+class Death(Exception):
+    """Of a worker."""
+
+
+def with_a_death(graph, keys, **kwargs):
+    """Compute on threads, amid which a worker dies: all that it did runs again."""
+    import dask
+
+    class Dies(dask.callbacks.Callback):
+        n_tasks = 0
+
+        def _pretask(self, key, dsk, state):
+            self.n_tasks += 1
+            if self.n_tasks > len(state["waiting"]) + len(state["ready"]):
+                raise Death
+
+    try:
+        with Dies():
+            dask.threaded.get(graph, keys, num_workers=2)
+    except Death:
+        pass
+    return dask.threaded.get(graph, keys, num_workers=1)
+
+
+@every_fit
+def test_array_batches_and_dask_give_the_same_bits(fit):
+    """In memory, three sizes of batches, two chunkings, one with deaths of workers."""
+    import dask
+
+    columns = fit.columns()
+    expected = fit(*columns)
+    for size in (64, 333, N):
+        batches = Batches(lambda size=size: cut(columns, size))
+        assert_same(fit, fit(batches), expected)
+    assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
+    with dask.config.set(scheduler=with_a_death):
+        assert_same(fit, fit(*on_dask(columns, 260)), expected)
+
+
+def test_dask_frames_of_text_and_numbers():
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    by_name = {fit.name: fit for fit in FITS}
+    for name in ("pipeline-labels", "generator-tree-text"):
+        fit = by_name[name]
+        X = pd.DataFrame(fit.X, columns=list("abc")).astype({"b": float, "c": float})
+        columns = [X, pd.Series(fit.y), None]
+        if fit.groups is not None:
+            columns[2] = pd.Series(fit.groups)
+        parts = [
+            None if c is None else dd.from_pandas(c, npartitions=3) for c in columns
+        ]
+        assert learnt(fit(*parts)) == learnt(fit(*columns))
+
+
+# --- answers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pipeline-labels", "pipeline-numbers"])
+def test_an_aware_pipeline_answers_part_by_part(name):
+    fit = next(fit for fit in FITS if fit.name == name)
+    columns = fit.columns()
+    started = []
+
+    def counted():
+        started.append(None)
+        return cut(columns, 64)
+
+    with config_context(enable_metadata_routing=True):
+        model = fit(*columns)
+        expected = model.predict(fit.X, sensitive_features=fit.groups)
+        lazy = model.predict(Batches(counted))
+        assert isinstance(lazy, Batches) and not started
+        parts = [part for part, _, _ in lazy]
+        assert_array_equal(np.concatenate(parts), expected)
+        X, _, groups = on_dask(columns, 260)
+        lazy = model.predict(X, sensitive_features=groups)
+    assert isinstance(lazy, da.Array)
+    assert_array_equal(lazy.compute(), expected)
+
+
+def test_answers_to_batches_are_counted_without_being_held():
+    """Predictions of a model are batches, which the rates of groups read."""
+    fit = next(fit for fit in FITS if fit.name == "pipeline-labels")
+    X, y, groups = fit.columns()
+    with config_context(enable_metadata_routing=True):
+        model = fit(X, y, groups)
+        answers = model.predict(Batches(lambda: cut(fit.columns(), 100)))
+        said = model.predict(X, sensitive_features=groups)
+    public = {"groups": ["f", "m"], "classes": [0, 1], "epsilon": 1.0}
+    expected = dp_group_rates(
+        y, said, sensitive_features=groups, random_state=0, **public
+    )
+    result = dp_group_rates(None, answers, random_state=0, **public)
+    assert_array_equal(result.counts, expected.counts)
+    with pytest.raises(ValueError, match="pass nothing else"):
+        dp_group_rates(y, answers, **public)
+    with pytest.raises(ValueError, match="Batches hold sensitive_features"):
+        model[-1].predict(answers, sensitive_features=groups)
+
+
+def test_a_rule_that_names_its_column_answers_to_batches():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, size=N), rng.integers(2, size=N)])
+    model = DPBarycenterTransformer(
+        bounds=(-1, 1), groups=[0, 1], sensitive_features=[1], random_state=0
+    )
+    other = np.zeros(N)  # what else the batches hold is not asked
+    model.fit(Batches(lambda: cut((X, None, None), 90)))
+    lazy = model.transform(Batches(lambda: cut((X, None, other), 90)))
+    parts = [part for part, _, _ in lazy]
+    assert_array_equal(np.concatenate(parts), model.transform(X))
+
+
+# --- what stops a fit -----------------------------------------------------------------
+
+NEEDS_ALL = [
+    DPOutputPerturbationLogisticRegression(bounds=(-1, 1), classes=[0, 1]),
+    DPGridSearchCV(
+        DPWassersteinLogisticRegression(bounds=(-1, 1)), {"C": [0.1]}, classes=[0, 1]
+    ),
+]
+
+
+@pytest.mark.parametrize("model", NEEDS_ALL, ids=lambda m: type(m).__name__)
+def test_an_estimator_that_needs_the_whole_table_says_so(model):
+    with pytest.raises(TypeError, match="whole table in memory"):
+        model.fit(Batches([]))
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder-text", "generator-tree-text", "pipeline-labels"]
+)
+@pytest.mark.parametrize("column", [0, 1])
+def test_a_changed_cell_of_any_kind_stops_the_fit(name, column):
+    """Text in an array of objects, in a frame, and the numbers beside it."""
+    pd = pytest.importorskip("pandas")
+    fit = next(fit for fit in FITS if fit.name == name)
+    X, y, groups = fit.columns()
+    changed = X.copy()
+    changed[500, column] = "x" if X[500, 0] != "x" else "y"
+    if column:
+        changed[500, column] = X[500, 1] / 2
+
+    def as_frame(X):
+        return pd.DataFrame(X, columns=list("abc")).astype({"b": float, "c": float})
+
+    for kind in (np.asarray, as_frame):
+        passes = []
+
+        def make_batches(kind=kind, passes=passes):
+            passes.append(None)
+            rows = changed if len(passes) == 2 else X
+            for part, *rest in cut((rows, y, groups), 100):
+                yield kind(part), *rest
+
+        with pytest.raises(ChangedDataError):
+            fit(Batches(make_batches))
+
+
+def test_the_checksum_of_cells_is_one_of_values():
+    """Equal tables in other objects, and on other machines, give the same number."""
+    from fairpriv_sklearn.distributed._stream import fingerprint
+
+    class Odd:
+        pass
+
+    first = np.array(["ab", "c", None, 1.5, float("nan"), Odd()], dtype=object)
+    second = np.array(["a" + "b", "c", None, 1.5, float("nan"), Odd()], dtype=object)
+    assert fingerprint({"x": first}) == fingerprint({"x": second})
+    assert fingerprint({"x": first.tolist()}) == fingerprint({"x": first})
+    third = np.array(["a", "bc", None, 1.5, float("nan"), Odd()], dtype=object)
+    assert fingerprint({"x": first}) != fingerprint({"x": third})
+    dates = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    assert fingerprint({"x": dates}) != fingerprint({"x": dates[::-1].copy()})
