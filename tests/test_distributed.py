@@ -537,7 +537,7 @@ def test_a_planted_value_is_not_in_what_a_cluster_writes(tmp_path, caplog):
         n_workers=2,
         threads_per_worker=1,
         processes=False,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=False,
     )
     with caplog.at_level("DEBUG"), cluster, distributed.Client(cluster) as client:

@@ -286,7 +286,7 @@ def cluster():
         n_workers=2,
         threads_per_worker=1,
         memory_limit=MEMORY_LIMIT,
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=50,
         **secured,
     )
