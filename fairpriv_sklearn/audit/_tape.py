@@ -21,7 +21,12 @@ import numpy as np
 
 from fairpriv_sklearn._shared import guarded as _guarded
 
-from ..mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, NoiseSource
+from ..mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    PermuteAndFlip,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,8 @@ def taped(tape: Tape, estimator=None):
     with ExitStack() as stack:
         for cls in (GaussianMechanism, DiscreteLaplaceMechanism):
             stack.enter_context(patch.object(cls, "release", _spy(tape, cls.release)))
+        spy = _choice_spy(tape, PermuteAndFlip.release)
+        stack.enter_context(patch.object(PermuteAndFlip, "release", spy))
         for name in ("uniform", "key", "choice", "bernoulli", "integers"):
             spy = _coin_spy(tape, getattr(NoiseSource, name))
             stack.enter_context(patch.object(NoiseSource, name, spy))
@@ -155,6 +162,23 @@ def _spy(tape: Tape, release: Callable):
                 released,
                 float(mechanism.sensitivity),
                 mechanism.mu if gaussian else mechanism.epsilon_spent,
+            )
+        )
+
+    return taped_release
+
+
+def _choice_spy(tape: Tape, release: Callable):
+    def taped_release(mechanism, utilities, source):
+        tape.stop_here()
+        return tape.add(
+            Released(
+                "choice",
+                np.array(utilities, dtype=np.float64),
+                release(mechanism, utilities, source),
+                float(mechanism.sensitivity),
+                mechanism.epsilon,
+                bool(mechanism.monotonic),
             )
         )
 
