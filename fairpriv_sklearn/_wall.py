@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.guarded import guarded
+from fairpriv_sklearn._shared.guarded import fit_wrapped
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.accounting import (
@@ -683,6 +683,14 @@ class PrivacyFilter:
         """
         return keyed_draws(self.noise.key(32), n_rows, p)
 
+    def uniform(self) -> float:
+        """A secret number from (0, 1): how often something is done, say."""
+        return float(self.noise.uniform(1)[0])
+
+    def integers(self, high: int, size: int) -> NDArray[np.int64]:
+        """Secret integers from 0 to `high` - 1: which fold every row is in, say."""
+        return self.noise.integers(0, high, size)
+
     def sample(self, rows: Rows, q: float) -> Rows:
         """A Poisson sample: each row by a draw of its own."""
         self._check_reader(rows)
@@ -690,10 +698,14 @@ class PrivacyFilter:
         sampled._sampled = ("poisson", q)
         return sampled
 
-    def draw(self, rows: Rows, indices: NDArray, q: float) -> Rows:
-        """Rows chosen without replacement by `NoiseSource.choice`, at most rate q."""
+    def draw(self, rows: Rows, strata: Sequence, drawn: NDArray, q: float) -> Rows:
+        """Rows drawn without replacement from public strata, at a rate of at most q."""
         self._check_reader(rows)
-        sampled = rows.take(indices)
+        chosen = [
+            own[self.noise.choice(len(own), int(n))]
+            for own, n in zip(strata, drawn, strict=True)
+        ]
+        sampled = rows.take(np.concatenate(chosen))
         sampled._sampled = ("without_replacement", q)
         return sampled
 
@@ -711,7 +723,12 @@ class PrivacyFilter:
         """
         line = self._take_line(name, Wrapped)
         self.log.append((line.name, None, line.guarantee.epsilon))
-        return guarded(estimator.fit, *args, **params)
+        return fit_wrapped(estimator, *args, **params)
+
+    def spend_unused(self, name: str) -> None:
+        """Pass over a wrapped estimator that has no rows: it is paid for."""
+        line = self._take_line(name, Wrapped)
+        self.log.append((line.name, None, line.guarantee.epsilon))
 
     def guarantee(self) -> PrivacyGuarantee:
         """State the reserved plan; raise if part of it was never released."""

@@ -73,6 +73,15 @@ class NoiseSource:
         self._words = words
         self.is_secure = is_secure
 
+    def public(self) -> PublicDraws:
+        """Return the same stream for numbers that hide nothing.
+
+        Returns
+        -------
+        draws : PublicDraws
+        """
+        return PublicDraws(self._words, is_secure=self.is_secure)
+
     def uint64(self, size: Size) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words.
 
@@ -224,6 +233,13 @@ class NoiseSource:
         z = _lower_normal_quantile(magnitude, in_tail, self._words(in_tail.size))
         np.negative(z, out=z, where=words >= _SIGN)
         return z.reshape(size)
+
+
+class PublicDraws(NoiseSource):
+    """Random numbers that hide no row: starting points, directions, samples.
+
+    No guarantee rests on them. What does is drawn by mechanisms and the privacy filter.
+    """
 
 
 def noise_source(random_state=None) -> NoiseSource:

@@ -73,7 +73,11 @@ def blind(relation):
     }
 
 
-WORDS = {"tables": "words", "bounds": None, "categories": {i: ["a", "b"] for i in "xyz"}}
+WORDS = {
+    "tables": "words",
+    "bounds": None,
+    "categories": {i: ["a", "b"] for i in "xyz"},
+}
 NETWORK = {"method": "network", "max_iter": 3, "hidden_layer_sizes": (4,)}
 FEW = {"max_iter": 4}
 BINS = {"n_bins": 4}
@@ -383,7 +387,9 @@ def test_an_earlier_or_interrupted_fit_leaves_nothing(entry):
         for at in {0, n_events // 2, n_events - 1}:
             model = fitted_before()
             with pytest.raises(KeyboardInterrupt):
-                observed(lambda model=model: model, pair.second, 3, Tape(interrupt_at=at))
+                observed(
+                    lambda model=model: model, pair.second, 3, Tape(interrupt_at=at)
+                )
             assert not vars(model).keys() - model.get_params(deep=False).keys()
 
 

@@ -1,17 +1,54 @@
 """Where what may be called: read from the syntax trees of the package."""
 
 import ast
+import functools
 import pathlib
 
 import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "fairpriv_sklearn"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+DRAWS = (
+    "bernoulli",
+    "choice",
+    "integers",
+    "key",
+    "standard_normal",
+    "uint64",
+    "uniform",
+)
+ASKED = (
+    "decision_function",
+    "fit",
+    "fit_predict",
+    "fit_transform",
+    "predict",
+    "predict_log_proba",
+    "predict_proba",
+    "transform",
+)
+# Whose methods these are: the estimator's own, or those of its network.
+OWN = {"self", "self._network", "self._fitted_network()", "decoder"}
+# Wrapping the methods of a class; the share of the budget for a fit.
+NO_METHODS = {"cls.fit", "plan.fit"}
+# The auditor looks at estimators from outside, the command line and the comparison of
+# models are their users, and the planner fits made-up people.
+USERS = (
+    "audit/",
+    "_cli/",
+    "inspection/_tradeoff.py",
+    "model_selection/_planner.py",
+)
+
+
+@functools.cache
+def nodes(path):
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def calls(path, *names):
     """Calls of a method by one of these names: (line, text of the object)."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in names:
                 yield node.lineno, ast.unparse(node.func.value)
@@ -21,14 +58,54 @@ def named(path):
     return path.relative_to(PACKAGE).as_posix()
 
 
+def where(*names, of=lambda value: True):
+    """Modules that call such a method of such an object."""
+    return {named(p) for p in MODULES for _, value in calls(p, *names) if of(value)}
+
+
 def test_noise_is_added_at_the_wall_only():
-    found = {
-        named(path)
-        for path in MODULES
-        for _, value in calls(path, "release")
-        if "mechanism" in value.lower()
+    assert where("release", of=lambda v: "mechanism" in v.lower()) == {"_wall.py"}
+    assert where("release_keyed", of=lambda v: v == "mechanism") == {"_wall.py"}
+
+
+def test_noise_is_drawn_by_mechanisms_and_the_filter_only():
+    """Other rooms draw what hides nothing, from `NoiseSource.public()`."""
+    hides_nothing = ("public", ".public()", "np", "wall")  # what the filter draws, too
+    found = where(*DRAWS, of=lambda v: not v.endswith(hides_nothing))
+    outside = ("datasets/", "audit/", "distributed/")
+    assert {name for name in found if not name.startswith(outside)} == {
+        "mechanisms.py",
+        "_wall.py",
     }
-    assert found == {"_wall.py"}
+
+
+def test_wrapped_estimators_are_called_in_one_module():
+    found = {
+        (named(path), line, value)
+        for path in MODULES
+        for line, value in calls(path, *ASKED)
+        if value not in OWN and not named(path).startswith(USERS)
+    }
+    assert not found, found
+    guarded = nodes(PACKAGE / "_shared" / "guarded.py")
+    taken = {getattr(node, "attr", None) for node in guarded}
+    assert taken & set(ASKED) == {"fit"}
+
+
+def test_no_method_of_a_wrapped_estimator_is_looked_up_or_handed_on():
+    """As in ``getattr(estimator, name)(X)`` or ``call(estimator.fit)``."""
+    for path in MODULES:
+        if named(path).startswith((*USERS, "_shared/guarded.py")):
+            continue
+        for call in nodes(path):
+            if not isinstance(call, ast.Call):
+                continue
+            if isinstance(call.func, ast.Call) and "getattr" in ast.unparse(call.func):
+                told = ast.unparse(call.func)
+                assert told.startswith("getattr(column, "), (named(path), told)
+            for given in [*call.args, *(one.value for one in call.keywords)]:
+                if isinstance(given, ast.Attribute) and given.attr in ASKED:
+                    assert ast.unparse(given) in NO_METHODS, named(path)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)

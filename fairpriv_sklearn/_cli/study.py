@@ -112,7 +112,7 @@ class Progress:
 
 def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
     """Fit the three models on the training rows and measure them on the others."""
-    draws = noise_source(args.seed).bernoulli(len(table.y), TEST_SHARE)
+    draws = noise_source(args.seed).public().bernoulli(len(table.y), TEST_SHARE)
     train, test = np.flatnonzero(~draws), np.flatnonzero(draws)
     if min(len(train), len(test)) < 2 or len(train) < 8:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Calls of wrapped estimators: nothing of theirs leaves but the fitted model."""
+"""The one place that calls wrapped estimators: only a model and answers leave."""
 
 from __future__ import annotations
 
@@ -37,8 +37,31 @@ def show_wrapped_errors():
         _show.errors = before
 
 
-def guarded(call: Callable, *args, what: str = "The wrapped estimator", **kwargs):
-    """Call a wrapped estimator: no warning, exception or cause of its leaves.
+class WrappedEstimatorError(ValueError):
+    """A wrapped estimator raised; its message, cause and context are not shown."""
+
+
+class WrappedNumbersError(WrappedEstimatorError, ArithmeticError):
+    """The numbers of a wrapped estimator broke down; which ones is not shown."""
+
+
+# What raises where numbers break down: an overflow, a singular matrix.
+NUMERIC_ERRORS = (ArithmeticError, np.linalg.LinAlgError, RuntimeError)
+
+
+def fit_wrapped(estimator, *args, **params):
+    """Fit a wrapped estimator to private rows, guarded."""
+    return guarded(estimator.fit, *args, **params)
+
+
+def ask_wrapped(estimator, method: str, *args, private: bool, **params):
+    """Call a method of a fitted wrapped estimator, guarded if its rows are private."""
+    call = getattr(estimator, method)
+    return guarded(call, *args, **params) if private else call(*args, **params)
+
+
+def guarded(call: Callable, *args, **kwargs):
+    """Call a wrapped estimator: no warning, exception, cause or context leaves.
 
     Parameters
     ----------
@@ -46,8 +69,6 @@ def guarded(call: Callable, *args, what: str = "The wrapped estimator", **kwargs
         A bound method such as ``estimator.fit``.
     *args, **kwargs
         Its arguments.
-    what : str
-        Who is at fault, for the one sentence that replaces every exception.
     """
     if getattr(_show, "errors", False):
         return call(*args, **kwargs)
@@ -55,15 +76,15 @@ def guarded(call: Callable, *args, what: str = "The wrapped estimator", **kwargs
         warnings.simplefilter("ignore")
         try:
             return call(*args, **kwargs)
-        except Exception:
-            failed = True
-    if failed:
-        raise WrappedEstimatorError(
-            f"{what} refused the rows it was given. Its own message may quote private "
-            "rows and is not shown; fairpriv_sklearn.privacy.show_wrapped_errors() "
-            "shows it to a holder of the data who may look."
-        )
-
-
-class WrappedEstimatorError(ValueError):
-    """A wrapped estimator raised; its message, cause and context are not shown."""
+        except BaseException as error:
+            kind = type(error)
+    # Out of the handler: what is raised here has no context.
+    if issubclass(kind, KeyboardInterrupt):
+        raise KeyboardInterrupt
+    numeric = issubclass(kind, NUMERIC_ERRORS)
+    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(
+        "The wrapped estimator refused the rows it was given. Its own message may "
+        "quote private rows and is not shown; "
+        "fairpriv_sklearn.privacy.show_wrapped_errors() shows it to a holder of the "
+        "data who may look."
+    )

@@ -175,9 +175,9 @@ class BaseGenerator(DPEstimator):
         """Class frequencies, the seed of samples and the guarantee: last of all."""
         self.class_weights_ = counts / counts.sum()
         # reproducible fits give reproducible samples, from a stream of their own
-        noise = wall.noise
+        public = wall.noise.public()
         self._sampling_seed = (
-            None if noise.is_secure else int.from_bytes(noise.key(16), "little")
+            None if public.is_secure else int.from_bytes(public.key(16), "little")
         )
         self.privacy_ = wall.guarantee()
 
@@ -201,14 +201,14 @@ class BaseGenerator(DPEstimator):
             self.clip_norm, clip
         ) * space.diameter
 
-    def _add_jitter(self, unit, noise):
+    def _add_jitter(self, unit, public):
         # directions outside the basis would otherwise be constant, and a classifier
         # trained on such data is undefined along them
         space = self._space_
         complete = space.n_components == len(space.lower)
         jitter = or_default(self.jitter, 0.0 if complete else 0.1)
         if jitter:
-            unit = unit + jitter * noise.standard_normal(unit.shape)
+            unit = unit + jitter * public.standard_normal(unit.shape)
         return space.restore(unit)
 
     def sample(self, n_samples=None, y=None, *, given=None):
@@ -234,29 +234,29 @@ class BaseGenerator(DPEstimator):
             Their labels. Only if the generator was fitted with `y`.
         """
         check_is_fitted(self, "class_weights_")
-        noise = noise_source(self._sampling_seed)
+        public = noise_source(self._sampling_seed).public()
         if getattr(self, "_tree", None) is not None:
-            return self._sample_raw(n_samples, y, given, noise)
+            return self._sample_raw(n_samples, y, given, public)
         if given is not None:
             raise ValueError('given needs a fit with method="tree".')
-        codes = self._wanted_codes(n_samples, y, noise)
+        codes = self._wanted_codes(n_samples, y, public)
         X = np.empty((len(codes), self.n_features_in_))
         for c in range(self._n_classes):
             rows = np.flatnonzero(codes == c)
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk = rows[start : start + CHUNK_ROWS]
-                X[chunk] = self._sample_class(c, len(chunk), noise)
-        X = self._output(X, noise)
+                X[chunk] = self._sample_class(c, len(chunk), public)
+        X = self._output(X, public)
         return X if self.classes_ is None else (X, self.classes_[codes])
 
-    def _output(self, X, noise):
+    def _output(self, X, public):
         """Columns in the container seen in `fit`."""
         return X if self._container.kind == "array" else self._container.build(X.T)
 
-    def _wanted_codes(self, n_samples, y, noise):
+    def _wanted_codes(self, n_samples, y, public):
         _check_positive(n_samples)
         if y is None:
-            u = noise.uniform(1 if n_samples is None else int(n_samples))
+            u = public.uniform(1 if n_samples is None else int(n_samples))
             edges = np.cumsum(self.class_weights_)
             return np.minimum(
                 np.searchsorted(edges / edges[-1], u, side="right"), len(edges) - 1

@@ -183,21 +183,21 @@ class LevelColumn:
         levels = [missing if k is None else index.get(k, other) for k in keys]
         return np.array(levels or [0], dtype=np.int16)[inverse]
 
-    def decode(self, levels, noise) -> np.ndarray:
+    def decode(self, levels, public) -> np.ndarray:
         """Draw a value of every level."""
         if self.is_number:
-            return self._decode_numbers(levels, noise)
+            return self._decode_numbers(levels, public)
         values = np.empty(self.n_levels, dtype=object)
         values[: self.n_cells] = self.values
         if self.has_other:
             values[self.n_cells] = OTHER
         return values[levels]
 
-    def _decode_numbers(self, levels, noise):
+    def _decode_numbers(self, levels, public):
         cells = np.minimum(levels, self.n_cells - 1)
         low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
         # the atom at zero has a cell of no width
-        drawn = low + width * noise.uniform(len(levels))
+        drawn = low + width * public.uniform(len(levels))
         drawn = np.floor(drawn) if self.is_whole else drawn
         if self.declared.range is not None:
             drawn = np.clip(drawn, *self.declared.bounds)

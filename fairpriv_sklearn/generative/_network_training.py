@@ -22,7 +22,7 @@ import numpy as np
 
 from fairpriv_sklearn._training._network import Adam, Network
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
-from fairpriv_sklearn.mechanisms import NoiseSource
+from fairpriv_sklearn.mechanisms import PublicDraws
 from fairpriv_sklearn.transport import point_cost, sinkhorn, transport_gradient
 
 # Sweeps of Sinkhorn's algorithm per step: fixed, so that their number tells nothing.
@@ -83,12 +83,12 @@ class NetworkPlan:
         )
 
 
-def latent_inputs(codes: np.ndarray, plan: NetworkPlan, noise: NoiseSource):
+def latent_inputs(codes: np.ndarray, plan: NetworkPlan, public: PublicDraws):
     """Random input of the network for points of the given classes."""
     # the label weighs as much as all the noise, or classes would blur at first
     one_hot = np.zeros((len(codes), plan.n_classes))
     one_hot[np.arange(len(codes)), codes] = np.sqrt(plan.latent_dim)
-    normal = noise.standard_normal((len(codes), plan.latent_dim))
+    normal = public.standard_normal((len(codes), plan.latent_dim))
     return np.hstack([normal, one_hot])
 
 
@@ -199,8 +199,8 @@ def train_network(
     public `basis` of orthonormal columns, the part of the gradient inside its span is
     clipped and released, with noise inside the span only.
     """
-    noise, query = wall.noise, PointGradient(plan, basis)
-    network = plan.make_network().initialize(noise.standard_normal)
+    public, query = wall.noise.public(), PointGradient(plan, basis)
+    network = plan.make_network().initialize(public.standard_normal)
     network.biases[-1][:] = plan.output_bias
     average, difference = network.theta.copy(), np.empty_like(network.theta)
     optimizer = Adam()
@@ -208,7 +208,7 @@ def train_network(
     # public labels, as many of every class as possible
     labels = np.arange(n_points) % plan.n_classes
     for step in range(plan.n_steps):
-        latent = latent_inputs(labels, plan, noise).astype(np.float32)
+        latent = latent_inputs(labels, plan, public).astype(np.float32)
         outputs = network.forward(latent)
         points = outputs[-1].astype(np.float64)
         batch = wall.sample(rows, plan.sampling_rate)

@@ -85,7 +85,7 @@ def release_quality(wall, levels, codes, tree, class_names, groups) -> TableQual
     n_rows = int(np.clip(n_records, 1000, N_QUALITY_ROWS))
     shares = np.cumsum(tree.counts) / n_records
     drawn = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
-    sampled = sample_tree(tree, drawn, {}, wall.noise).astype(np.int16)
+    sampled = sample_tree(tree, drawn, {}, wall.noise.public()).astype(np.int16)
     tables = tuple((a,) for a in range(A))
     sizes = tuple(tree.n_bins(a) for a in range(A))
     # overall, the label is a column like the others

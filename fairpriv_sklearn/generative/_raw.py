@@ -352,10 +352,10 @@ def given_levels(given, columns, n) -> dict:
     return levels
 
 
-def draw_classes(tree, levels, n, noise) -> np.ndarray:
+def draw_classes(tree, levels, n, public) -> np.ndarray:
     """Classes of a sample, given the levels of some columns."""
     if not levels:
-        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), noise)
+        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), public)
     wanted = np.column_stack(list(levels.values()))
     combinations, group = np.unique(wanted, axis=0, return_inverse=True)
     weights = np.array(
@@ -364,4 +364,4 @@ def draw_classes(tree, levels, n, noise) -> np.ndarray:
             for row in combinations
         ]
     )
-    return draw_evenly(weights, group.reshape(-1), noise)
+    return draw_evenly(weights, group.reshape(-1), public)

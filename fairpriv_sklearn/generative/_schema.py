@@ -40,7 +40,7 @@ class CategoricalColumn:
             )
         return codes
 
-    def decode(self, levels, noise) -> np.ndarray:
+    def decode(self, levels, public) -> np.ndarray:
         """Categories of the levels."""
         values = np.empty(len(self.categories), dtype=object)
         values[:] = self.categories
@@ -72,10 +72,10 @@ class BinnedColumn:
         bins = np.searchsorted(self.edges, values, side="right") - 1
         return np.clip(bins, 0, self.n_levels - 1).astype(np.int16)
 
-    def decode(self, levels, noise) -> np.ndarray:
+    def decode(self, levels, public) -> np.ndarray:
         """Uniform draws inside the bins."""
         edges = np.asarray(self.edges)
-        return edges[levels] + np.diff(edges)[levels] * noise.uniform(len(levels))
+        return edges[levels] + np.diff(edges)[levels] * public.uniform(len(levels))
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class TableSchema:
             ]
         )
 
-    def decode(self, levels, noise) -> list[np.ndarray]:
+    def decode(self, levels, public) -> list[np.ndarray]:
         """Values of every column."""
         return [
-            column.decode(levels[:, position], noise)
+            column.decode(levels[:, position], public)
             for position, column in enumerate(self.columns)
         ]
 

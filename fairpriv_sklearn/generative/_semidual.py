@@ -321,7 +321,7 @@ def fit_points(rows, means, counts, covariances, plan, wall):
     added up, which averages the noise.
     """
     spectra = [np.linalg.eigh(S) for S in covariances]
-    points = _draw_centres(spectra, plan, wall.noise)
+    points = _draw_centres(spectra, plan, wall.noise.public())
     potentials = np.zeros((plan.n_classes, plan.n_points))
     variances = np.trace(covariances, axis1=1, axis2=2)
     target = counts[:, None] / plan.n_points
@@ -346,8 +346,8 @@ def fit_points(rows, means, counts, covariances, plan, wall):
     return points, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _draw_centres(spectra, plan, noise):
-    normal = noise.standard_normal((plan.n_classes, plan.n_points, plan.n_components))
+def _draw_centres(spectra, plan, public):
+    normal = public.standard_normal((plan.n_classes, plan.n_points, plan.n_components))
     return np.array(
         [
             (z * np.sqrt(np.maximum(values, 0))) @ vectors.T

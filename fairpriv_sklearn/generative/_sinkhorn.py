@@ -529,7 +529,7 @@ class DPSinkhornGenerator(BaseGenerator):
             facts,
         )
 
-    def _sample_raw(self, n_samples, y, given, noise):
+    def _sample_raw(self, n_samples, y, given, public):
         tree, label = self._tree, self._label
         given = dict(given or {})
         if label is not None and label.name in given:
@@ -539,8 +539,8 @@ class DPSinkhornGenerator(BaseGenerator):
         if y is not None:
             codes = self._raw_codes(column_or_1d(y))
         else:
-            codes = draw_classes(tree, levels, n, noise)
-        drawn = sample_tree(tree, codes, levels, noise)
+            codes = draw_classes(tree, levels, n, public)
+        drawn = sample_tree(tree, codes, levels, public)
         shown = [
             (column, drawn[:, a], (tree.levels[a] > 0).any(axis=0))
             for a, column in enumerate(self._columns)
@@ -550,7 +550,7 @@ class DPSinkhornGenerator(BaseGenerator):
             shown.append((label, codes, np.ones(label.n_levels, dtype=bool)))
         shown.sort(key=lambda column: column[0].position)
         X = self._container.build(
-            [column.decode(levels, noise) for column, levels, _ in shown],
+            [column.decode(levels, public) for column, levels, _ in shown],
             [column.listed(present) for column, _, present in shown],
             [column.whole_type(present) for column, _, present in shown],
             names=[self._names[column.position] for column, _, _ in shown],
@@ -628,15 +628,15 @@ class DPSinkhornGenerator(BaseGenerator):
             n_records=self._public_n(n_records),
         )
 
-    def _sample_mixture(self, c, n, noise):
+    def _sample_mixture(self, c, n, public):
         space, mixture = self._space_, self._mixture
         centres = space.pixels(mixture.means[c] + mixture.points[c])  # (J, d)
-        j = draw_levels(np.tile(mixture.weights[c], (n, 1)), noise.uniform(n))
+        j = draw_levels(np.tile(mixture.weights[c], (n, 1)), public.uniform(n))
         factor = mixture.factors[c]
-        local = space.spread(noise.standard_normal((n, factor.shape[1])) @ factor.T)
+        local = space.spread(public.standard_normal((n, factor.shape[1])) @ factor.T)
         if self.variance_cap:
             local *= space.variance_cap(centres, factor)[j]
-        return self._add_jitter(centres[j] + local, noise)
+        return self._add_jitter(centres[j] + local, public)
 
     # --- tables -----------------------------------------------------------------------
 
@@ -737,22 +737,22 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- sampling ---------------------------------------------------------------------
 
-    def _sample_class(self, c, n, noise):
+    def _sample_class(self, c, n, public):
         if self._kind == "table":
             return sample_levels(
-                self._mixture.distributions[c], n, self._table_plan_, noise
+                self._mixture.distributions[c], n, self._table_plan_, public
             )
         if self._kind == "semidual":
-            return self._sample_mixture(c, n, noise)
+            return self._sample_mixture(c, n, public)
         plan = self._network_plan_
-        inputs = latent_inputs(np.full(n, c), plan, noise)
+        inputs = latent_inputs(np.full(n, c), plan, public)
         return self._space_.restore(self._network.predict(inputs))
 
-    def _output(self, X, noise):
+    def _output(self, X, public):
         if self._kind == "table":
-            columns = self._schema.decode(X.astype(np.int64), noise)
+            columns = self._schema.decode(X.astype(np.int64), public)
             return self._container.build(columns, self._schema.categories())
-        return super()._output(X, noise)
+        return super()._output(X, public)
 
 
 @lru_cache(maxsize=64)

@@ -271,7 +271,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             facts,
         )
         self.directions_ = draw_directions(
-            space.n_components, plan.n_projections, wall.noise
+            space.n_components, plan.n_projections, wall.noise.public()
         )
         with np.errstate(all="ignore"):
             if self.method == "gradient":
@@ -337,15 +337,15 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             n_flow_steps=self.n_flow_steps,
         )
 
-    def _sample_class(self, c, n, noise):
+    def _sample_class(self, c, n, public):
         # what was fitted counts, not a parameter set anew
         if isinstance(self._plan_, GradientPlan):
-            return self._sample_network(c, n, noise)
+            return self._sample_network(c, n, public)
         space, mixture = self._space_, self._mixture
         # few particles would have poor quantiles: move enough, keep what is wanted
         n_moved = max(n, PARTICLES)
         factor = mixture.factors[c]
-        particles = noise.standard_normal((n_moved, len(factor))) @ factor.T
+        particles = public.standard_normal((n_moved, len(factor))) @ factor.T
         targets = slice_quantiles(self._distributions[c], n_moved, self._plan_)
         local = flow(
             particles,
@@ -357,10 +357,10 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         local = space.spread(local)
         if self.variance_cap and space.basis is not None:
             local *= space.variance_cap(centre[None], factor)
-        return self._add_jitter(centre + local, noise)
+        return self._add_jitter(centre + local, public)
 
-    def _sample_network(self, c, n, noise):
+    def _sample_network(self, c, n, public):
         space, plan = self._space_, self._plan_
-        inputs = latent_inputs(np.full(n, c), plan, noise)
+        inputs = latent_inputs(np.full(n, c), plan, public)
         local = plan.moments.clip * self._network.predict(inputs)
-        return self._add_jitter(space.pixels(self._means[c] + local), noise)
+        return self._add_jitter(space.pixels(self._means[c] + local), public)

@@ -210,19 +210,19 @@ def train_on_projections(
     `rows` has the coordinates ``z`` (N, k) of the records and their ``codes`` (N,).
     """
     C, n, k = plan.n_classes, plan.batch_size, plan.moments.n_components
-    noise = wall.noise
+    public = wall.noise.public()
     counts, means = release_means(rows, plan.moments, wall)
     min_sizes = np.clip(np.rint(counts), 1, MAX_RECORDS).astype(np.int64)
     query = SlicedGradient(plan, directions, means, min_sizes)
 
     widths = (plan.latent_dim + C, *plan.hidden_layer_sizes, k)
     network = Network(widths, hidden_activation="tanh")
-    network.initialize(noise.standard_normal)
+    network.initialize(public.standard_normal)
     optimizer, average, n_averaged = Adam(), np.zeros_like(network.theta), 0
     labels = np.repeat(np.arange(C), n)
     curvature = 2 / (n * plan.n_projections) * (directions @ directions.T)
     for step in range(plan.n_steps):
-        outputs = network.forward(latent_inputs(labels, plan, noise))
+        outputs = network.forward(latent_inputs(labels, plan, public))
         points = outputs[-1].reshape(C, n, k)
         noisy = wall.release(query, rows, points)
         gradient = query.weights[:, None, None] * (points @ curvature) - noisy

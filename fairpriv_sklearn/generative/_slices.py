@@ -67,12 +67,12 @@ class SlicedPlan:
         return np.linspace(-self.half_width, self.half_width, self.n_bins + 1)
 
 
-def draw_directions(n_components: int, n_projections: int, noise) -> np.ndarray:
+def draw_directions(n_components: int, n_projections: int, public) -> np.ndarray:
     """Unit directions (k, K): random; evenly spread angles in the plane."""
     if n_components == 2:
         angles = np.pi * np.arange(n_projections) / n_projections
         return np.array([np.cos(angles), np.sin(angles)])
-    directions = noise.standard_normal((n_components, n_projections))
+    directions = public.standard_normal((n_components, n_projections))
     return directions / np.linalg.norm(directions, axis=0)
 
 

@@ -211,7 +211,7 @@ def fit_tables(rows: Rows, plan: TablePlan, wall: PrivacyFilter) -> TableMixture
     if plan.n_records is not None:
         counts = np.maximum(1.0, counts * (plan.n_records / counts.sum()))
     tables = np.maximum(_project_blocks(sums / counts[:, None], plan), 1e-9)
-    distributions = _first_distributions(tables, plan, wall.noise)
+    distributions = _first_distributions(tables, plan, wall.noise.public())
     potentials = np.zeros((plan.n_classes, plan.n_points))
     target = counts[:, None] / plan.n_points
     regularization = plan.regularization * len(plan.block_sizes)
@@ -264,14 +264,14 @@ def _gains(distributions, ordered):
     return 2 * encode.T @ points.T - np.square(points).sum(axis=1)  # (levels, J)
 
 
-def _first_distributions(tables, plan, noise):
+def _first_distributions(tables, plan, public):
     """Half the class table, half one random row drawn from it: distinct points."""
     distributions = np.repeat(tables[:, None] / 2, plan.n_points, axis=1)
     for c in range(plan.n_classes):
         for block in plan.blocks:
             drawn = draw_levels(
                 np.tile(tables[c, block], (plan.n_points, 1)),
-                noise.uniform(plan.n_points),
+                public.uniform(plan.n_points),
             )
             distributions[c, np.arange(plan.n_points), block.start + drawn] += 0.5
     return distributions
@@ -325,13 +325,13 @@ def draw_levels(distributions: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def sample_levels(
-    distributions: np.ndarray, n: int, plan: TablePlan, noise
+    distributions: np.ndarray, n: int, plan: TablePlan, public
 ) -> np.ndarray:
     """Draw points of one class (J, M), then every column on its own, (n, A)."""
-    j = noise.integers(0, len(distributions), n)
+    j = public.integers(0, len(distributions), n)
     return np.column_stack(
         [
-            draw_levels(distributions[j, block], noise.uniform(n))
+            draw_levels(distributions[j, block], public.uniform(n))
             for block in plan.blocks
         ]
     )

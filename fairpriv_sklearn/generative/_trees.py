@@ -494,7 +494,7 @@ def _rake(table, expected, rows, columns, counts) -> np.ndarray:
 # --- samples --------------------------------------------------------------------------
 
 
-def draw_evenly(distributions, groups, noise) -> np.ndarray:
+def draw_evenly(distributions, groups, public) -> np.ndarray:
     """Draw from ``distributions[groups]``, evenly within every group of equal number.
 
     Systematic draws: of k rows of a group, each outcome gets k times its probability,
@@ -503,12 +503,12 @@ def draw_evenly(distributions, groups, noise) -> np.ndarray:
     n = len(groups)
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    order = np.lexsort((noise.uniform(n), groups))
+    order = np.lexsort((public.uniform(n), groups))
     ordered = groups[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     lengths = np.diff(np.r_[first, n])
     rank = np.arange(n) - np.repeat(first, lengths)
-    start = np.repeat(noise.uniform(len(first)), lengths)
+    start = np.repeat(public.uniform(len(first)), lengths)
     u = (rank + start) / np.repeat(lengths, lengths)
     drawn = np.empty(n, dtype=np.int64)
     present = ordered[first]
@@ -523,7 +523,7 @@ def draw_evenly(distributions, groups, noise) -> np.ndarray:
     return drawn
 
 
-def sample_tree(tree: Tree, codes, given, noise) -> np.ndarray:
+def sample_tree(tree: Tree, codes, given, public) -> np.ndarray:
     """Levels (n, A) of records of these classes.
 
     Parameters
@@ -533,7 +533,7 @@ def sample_tree(tree: Tree, codes, given, noise) -> np.ndarray:
         Classes.
     given : dict of int to ndarray of shape (n,)
         Levels that some columns must have.
-    noise : NoiseSource
+    public : PublicDraws
     """
     n, A = len(codes), tree.n_columns
     wanted = np.column_stack([codes, *given.values()])
@@ -554,7 +554,7 @@ def sample_tree(tree: Tree, codes, given, noise) -> np.ndarray:
         )  # (groups * m_parent, m)
         size = len(table) // len(distributions)
         at = group * size + (bins[:, parent] if parent is not None else 0)
-        bins[:, a] = draw_evenly(table, at, noise)
+        bins[:, a] = draw_evenly(table, at, public)
     levels = np.empty((n, A), dtype=np.int64)
     for a in range(A):
         inside = tree.bins[a] == np.arange(tree.n_bins(a))[:, None]  # (m, levels)
@@ -562,7 +562,7 @@ def sample_tree(tree: Tree, codes, given, noise) -> np.ndarray:
         flat = distributions_in.reshape(
             -1, distributions_in.shape[2]
         ) + 1e-300 * np.tile(inside, (len(tree.counts), 1))
-        levels[:, a] = draw_evenly(flat, codes * tree.n_bins(a) + bins[:, a], noise)
+        levels[:, a] = draw_evenly(flat, codes * tree.n_bins(a) + bins[:, a], public)
     for a, fixed in given.items():
         levels[:, a] = fixed
     return levels

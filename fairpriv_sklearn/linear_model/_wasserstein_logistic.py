@@ -490,7 +490,8 @@ class DPWassersteinLogisticRegression(
         directions = None
         if geometry.n_outputs > 1 and self.n_projections is not None:
             shape = (geometry.n_outputs, self.n_projections)
-            normals = wall.public(lambda: noise.standard_normal(shape))
+            public = noise.public()
+            normals = wall.public(lambda: public.standard_normal(shape))
             directions = projection_directions(normals)
         sizes = public_sizes(
             wall,
@@ -513,7 +514,7 @@ class DPWassersteinLogisticRegression(
         progress = Progress(self, plan.n_steps)
 
         def noisy_gradient(weights):
-            batch = rows if strata is None else strata.draw(wall, rows, noise)
+            batch = rows if strata is None else strata.draw(wall, rows)
             gradient = wall.release(query, batch, weights)
             progress.step()
             return gradient
@@ -597,7 +598,7 @@ class DPWassersteinLogisticRegression(
         design = self._scaling.design(table.x, exact=False)
         directions = None
         if n_outputs > 1:
-            normals = noise_source(0).standard_normal((n_outputs, 10))
+            normals = noise_source(0).public().standard_normal((n_outputs, 10))
             directions = unit_range_directions(normals)
         groups, labels = table.stratum % self._shape[1], table.stratum // self._shape[1]
         counts = np.bincount(table.stratum, minlength=math.prod(self._shape))
@@ -713,10 +714,6 @@ class _Strata:
         weights = self.weights()
         return weights / weights.max()
 
-    def draw(self, wall, rows: Rows, noise) -> Rows:
+    def draw(self, wall, rows: Rows) -> Rows:
         """Rows of a batch."""
-        chosen = [
-            own[noise.choice(len(own), drawn)]
-            for own, drawn in zip(self.rows, self.drawn, strict=True)
-        ]
-        return wall.draw(rows, np.concatenate(chosen), self.rate)
+        return wall.draw(rows, self.rows, self.drawn, self.rate)

@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 
 
@@ -130,11 +131,9 @@ def group_predictions(estimator, X, sensitive_features, method="predict"):
 
     For ``method="predict_proba"`` the probabilities of the second of two classes.
     """
-    response = getattr(estimator, method)
-    if _takes_groups(estimator, method):
-        predictions = response(X, sensitive_features=sensitive_features)
-    else:
-        predictions = response(X)
+    takes = _takes_groups(estimator, method)
+    groups = {"sensitive_features": sensitive_features} if takes else {}
+    predictions = ask_wrapped(estimator, method, X, private=False, **groups)
     return _second_class(predictions) if method == "predict_proba" else predictions
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from fairpriv_sklearn._door.groups import (
     sensitive_positions,
     without_sensitive_columns,
 )
+from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
@@ -35,10 +35,6 @@ from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.privacy import PrivacyGuarantee, guarantee_of
 from fairpriv_sklearn.privacy._steps import expected_guarantee
 from fairpriv_sklearn.privacy._with_budget import budget_of_steps
-
-# Where the numbers of a fit break down the candidate fails, and nobody is told. Other
-# errors are about parameters, or say that the table is outside the domain.
-_NUMERIC_ERRORS = (ArithmeticError, np.linalg.LinAlgError, RuntimeError)
 
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9
@@ -222,7 +218,7 @@ def _budgets(chosen, steps: dict, share: FitShare) -> dict:
 
 
 def _seed(noise: NoiseSource) -> int:
-    return int(noise.integers(0, 2**31 - 1, 1)[0])
+    return int(noise.public().integers(0, 2**31 - 1, 1)[0])
 
 
 def _throwaway_accountant():
@@ -261,19 +257,21 @@ def check_candidates(estimator, grid: list[dict]) -> None:
 
 
 def fit_quietly(model, X, y, given) -> bool:
-    """Fit `model`; return whether it could be fitted. Nothing else is shown."""
-    with _quiet():
-        try:
-            model.fit(X, y, **groups_for(model, "fit", given))
-        except _NUMERIC_ERRORS:
-            return False
+    """Fit `model`; return whether it could be fitted. Nothing else is shown.
+
+    Where the numbers of a fit break down the candidate fails, and nobody is told. Other
+    errors are about parameters, or say that the table is outside the domain.
+    """
+    try:
+        fit_wrapped(model, X, y, **groups_for(model, "fit", given))
+    except NUMERIC_ERRORS:
+        return False
     return True
 
 
 def responses(model, methods: list[str], X, given, neighboring: str) -> dict:
     """Return what `model` says about the rows, each row on its own."""
-    with _quiet():
-        return {m: _respond(model, m, X, given, neighboring) for m in methods}
+    return {m: _respond(model, m, X, given, neighboring) for m in methods}
 
 
 def _respond(model, method: str, X, given, neighboring: str) -> np.ndarray:
@@ -282,15 +280,15 @@ def _respond(model, method: str, X, given, neighboring: str) -> np.ndarray:
     size = n_rows if neighboring == "replace_one" else BLOCK_ROWS
     starts = range(0, n_rows, size)
     blocks = [np.minimum(np.arange(i, i + size), n_rows - 1) for i in starts]
-    call = getattr(model, method)
 
     def say(rows):
         keywords = groups_for(model, method, take_rows(given, rows))
-        return np.asarray(call(safe_indexing(X, rows), **keywords))
+        part = safe_indexing(X, rows)
+        return np.asarray(ask_wrapped(model, method, part, private=True, **keywords))
 
     try:
         return np.concatenate([say(rows) for rows in blocks])[:n_rows]
-    except _NUMERIC_ERRORS:
+    except NUMERIC_ERRORS:
         # One row must not spoil the answers about the others.
         return _row_by_row(say, n_rows)
 
@@ -301,28 +299,13 @@ def _row_by_row(say, n_rows: int) -> np.ndarray:
     for row in range(n_rows):
         try:
             answers.append(say(np.array([row]))[0])
-        except _NUMERIC_ERRORS:
+        except NUMERIC_ERRORS:
             answers.append(None)
     shape = next((np.shape(a) for a in answers if a is not None), ())
     if shape:
         missing = np.full(shape, np.nan)
         return np.array([missing if a is None else a for a in answers])
     return np.array([*answers, None], dtype=object)[:-1]
-
-
-class _quiet:
-    """No warning and no floating-point error inside: both may depend on the data."""
-
-    def __enter__(self):
-        self._warnings = warnings.catch_warnings()
-        self._errors = np.errstate(all="ignore")
-        self._warnings.__enter__()
-        self._errors.__enter__()
-        warnings.simplefilter("ignore")
-
-    def __exit__(self, *exception):
-        self._errors.__exit__(*exception)
-        self._warnings.__exit__(*exception)
 
 
 def groups_for(model, method: str, given) -> dict:

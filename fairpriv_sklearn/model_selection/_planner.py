@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
-    NoiseSource,
+    PublicDraws,
     noise_source,
 )
 from fairpriv_sklearn.metrics import (
@@ -150,9 +150,9 @@ def expected_error(
             "expected_error rehearses blind classifiers; of a blind repair of numbers "
             "it knows only the aware one: pass it with blind=False."
         )
-    noise = noise_source(random_state)
+    public = noise_source(random_state).public()
     sizes = _calibration_sizes(estimator, sizes)
-    results = [rehearse(estimator, sizes, noise) for _ in range(n_repeats)]
+    results = [rehearse(estimator, sizes, public) for _ in range(n_repeats)]
     return ExpectedError(*np.mean(results, axis=0).tolist())
 
 
@@ -175,15 +175,15 @@ def _calibration_sizes(estimator, sizes: list[int]) -> list[int]:
     return [round(size * estimator.calibration_size) for size in sizes]
 
 
-def _rehearse_barycenter(estimator, sizes, noise: NoiseSource):
+def _rehearse_barycenter(estimator, sizes, public: PublicDraws):
     names = DPBarycenterTransformer().get_params()
     given = {k: v for k, v in estimator.get_params(deep=False).items() if k in names}
     named = getattr(estimator, estimator._bounds_name)
     # One column is rehearsed, the first.
     bounds = (0.0, 1.0) if named is None else tuple(np.ravel(end)[0] for end in named)
-    given |= _settings(sizes, noise) | {"bounds": bounds}
-    scores, codes = _bell_shaped(sizes, bounds, noise)
-    everyone, everyones = _bell_shaped([_POPULATION] * len(sizes), bounds, noise)
+    given |= _settings(sizes, public) | {"bounds": bounds}
+    scores, codes = _bell_shaped(sizes, bounds, public)
+    everyone, everyones = _bell_shaped([_POPULATION] * len(sizes), bounds, public)
     noisy = DPBarycenterTransformer(**given)
     noisy.fit(scores[:, None], sensitive_features=codes)
     # The default number of bins depends on epsilon: compare on the same ones.
@@ -215,19 +215,19 @@ def _ks_errors(repair, scores, codes) -> list[float]:
     return errors
 
 
-def _bell_shaped(sizes, bounds, noise):
+def _bell_shaped(sizes, bounds, public):
     """Scores with means from 0.4 to 0.6 of the range, one mean per group."""
     codes = np.repeat(np.arange(len(sizes)), sizes)
     a = np.linspace(4.0, 6.0, len(sizes))[codes]
     low, high = map(float, bounds)
-    return low + (high - low) * beta.ppf(noise.uniform(len(codes)), a, 10 - a), codes
+    return low + (high - low) * beta.ppf(public.uniform(len(codes)), a, 10 - a), codes
 
 
 def _rehearse_classifier(
-    estimator, sizes, noise: NoiseSource, *, model_strength, group_strength
+    estimator, sizes, public: PublicDraws, *, model_strength, group_strength
 ):
     n_classes = 2 if estimator.classes is None else len(estimator.classes)
-    shared = _settings(sizes, noise) | {
+    shared = _settings(sizes, public) | {
         "estimator": FrozenEstimator(_Given(n_classes).fit(None)),
         "classes": list(range(n_classes)),
         "base_guarantee": "public",
@@ -239,8 +239,8 @@ def _rehearse_classifier(
         shared["group_estimator"] = FrozenEstimator(guess.fit(None))
         shared["group_guarantee"] = "public"
     strengths = {"model": model_strength, "group": separation}
-    X, y, codes = _mixture(sizes, n_classes, noise, **strengths)
-    everyone = _mixture([_POPULATION] * len(sizes), n_classes, noise, **strengths)
+    X, y, codes = _mixture(sizes, n_classes, public, **strengths)
+    everyone = _mixture([_POPULATION] * len(sizes), n_classes, public, **strengths)
     by_parity = estimator.constraint == "demographic_parity"
     metric = demographic_parity_difference if by_parity else equalized_odds_difference
     noisy = clone(estimator).set_params(**shared)
@@ -283,7 +283,7 @@ def _separation(strength: float) -> float:
     return brentq(missing, 0.0, 20.0)
 
 
-def _mixture(sizes, n_classes: int, noise: NoiseSource, *, model, group):
+def _mixture(sizes, n_classes: int, public: PublicDraws, *, model, group):
     """True class probabilities, classes and groups; classes depend on the group.
 
     One Gaussian coordinate per class, its mean `model` higher for that class. With
@@ -295,14 +295,14 @@ def _mixture(sizes, n_classes: int, noise: NoiseSource, *, model, group):
     log_p = tilt * np.linspace(-1.0, 1.0, n_classes) * 0.8
     distribution = np.exp(log_p) / np.exp(log_p).sum(axis=1, keepdims=True)
     passed = (
-        noise.uniform(len(codes))[:, None] > distribution.cumsum(axis=1)[codes][:, :-1]
+        public.uniform(len(codes))[:, None] > distribution.cumsum(axis=1)[codes][:, :-1]
     )
     y = passed.sum(axis=1)
-    x = norm.ppf(noise.uniform((len(codes), n_classes)))
+    x = norm.ppf(public.uniform((len(codes), n_classes)))
     x[np.arange(len(codes)), y] += model
     p = softmax(model * x + np.log(distribution[codes]), axis=1)
     if group:
-        z = norm.ppf(noise.uniform((len(codes), len(sizes))))
+        z = norm.ppf(public.uniform((len(codes), len(sizes))))
         z[np.arange(len(codes)), codes] += group
         shares = np.maximum(sizes, 1) / np.sum(sizes)
         p = np.hstack([p, softmax(group * z + np.log(shares), axis=1)])
@@ -324,10 +324,10 @@ class _Given(ClassifierMixin, BaseEstimator):
         return np.asarray(X)[:, self.first : self.first + self.n_classes]
 
 
-def _settings(sizes, noise: NoiseSource) -> dict:
+def _settings(sizes, public: PublicDraws) -> dict:
     return {
         "groups": list(range(len(sizes))),
         "sensitive_features": None,
         "ledger": None,
-        "random_state": int(noise.integers(0, 2**31 - 1, 1)[0]),
+        "random_state": int(public.integers(0, 2**31 - 1, 1)[0]),
     }

@@ -18,7 +18,6 @@ from scipy.optimize import brentq
 from scipy.special import pdtr, pdtrik
 
 from fairpriv_sklearn.accounting._gaussian import _gaussian_log_delta
-from fairpriv_sklearn.mechanisms import NoiseSource
 
 Floats = NDArray[np.float64]
 
@@ -63,9 +62,8 @@ class RunDistribution:
             return 1
         return math.ceil(math.log(_ROUNDING) / math.log1p(-1.0 / self.mean))
 
-    def draw(self, noise: NoiseSource) -> int:
-        """Draw a number of runs by inverting the distribution function."""
-        u = float(noise.uniform(1)[0])
+    def quantile(self, u: float) -> int:
+        """Number of runs for a uniform number: the distribution function, inverted."""
         if self.is_poisson:
             return int(np.searchsorted(pdtr(np.arange(self.largest), self.mean), u))
         if self.mean == 1.0:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._door.groups import AttributeAwareMixin, _as_table
+from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
@@ -202,7 +203,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         model = candidates.candidate(self.estimator, params, share, noise, task.public)
         if not len(train):
             return task.stand_in(), candidates.expected_cost(model, self.neighboring)
-        if not task.fit(model, train):
+        if not task.fit_model(model, train):
             return None, None
         return model, candidates.check_cost(model, share, self.neighboring)
 
@@ -210,8 +211,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """Repeat and select: candidates are drawn with replacement."""
         scoring, noise = self._scoring(), wall.noise
         best, winner = None, None
-        for _ in range(plan.distribution.draw(noise)):
-            params = grid[int(noise.integers(0, len(grid), 1)[0])]
+        for _ in range(plan.distribution.quantile(wall.uniform())):
+            params = grid[int(wall.integers(len(grid), 1)[0])]
             model, guarantee = self._run(task, train, params, plan.fit, noise)
             reading = None
             if model is not None:
@@ -271,7 +272,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             self, self.best_estimator_, X, sensitive_features
         )
         keywords |= candidates.groups_for(self.best_estimator_, method, groups.given)
-        return getattr(self.best_estimator_, method)(groups.X, *args, **keywords)
+        model, rows = self.best_estimator_, groups.X
+        return ask_wrapped(model, method, rows, *args, private=False, **keywords)
 
     @available_if(_estimator_has("predict"))
     def predict(self, X, *, sensitive_features=None):
@@ -374,7 +376,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
 def _key(scoring, reading, noise: NoiseSource) -> tuple:
     """Place of a run in the order: failed runs last, ties by lot."""
-    lot = int(noise.uint64(1)[0])
+    lot = int(noise.public().uint64(1)[0])
     if reading is None:
         return (False, (), lot)
     return (True, ranking(scoring, reading), lot)
@@ -726,7 +728,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
 
     def _candidates(self, noise: NoiseSource) -> list[dict]:
         # Drawn before the data are looked at: the list is public.
-        seed = int(noise.integers(0, 2**31 - 1, 1)[0])
+        seed = int(noise.public().integers(0, 2**31 - 1, 1)[0])
         sampler = ParameterSampler(
             self.param_distributions, self.n_iter, random_state=seed
         )

@@ -75,7 +75,7 @@ class Task:
     def n_rows(self) -> int:
         return len(self.y)
 
-    def fit(self, model, rows: np.ndarray) -> bool:
+    def fit_model(self, model, rows: np.ndarray) -> bool:
         """Fit `model` on some rows, quietly; return whether that worked."""
         given = candidates.take_rows(self.given, rows)
         X = candidates.take_rows(self.X, rows)
@@ -112,9 +112,9 @@ class Task:
     def stand_in(self):
         """A constant model, public, for a random split that left no row to fit one."""
         if self.statistic.classes or self.is_classifier:
-            return ConstantClassifier(self.statistic.classes or (0, 1)).fit()
+            return ConstantClassifier(self.statistic.classes or (0, 1))
         low, high = self.statistic.target_bounds or (0.0, 0.0)
-        return ConstantRegressor(low / 2 + high / 2).fit()
+        return ConstantRegressor(low / 2 + high / 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
@@ -17,7 +17,7 @@ from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
 )
-from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._plan import (
     DRAWS_PER_FIT,
@@ -102,9 +102,9 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class _Folds:
-    """Fold of each row; -1 is always in training."""
+    """Fold of each row; -1 is always in training, None is still to be drawn."""
 
-    fold_of: np.ndarray
+    fold_of: np.ndarray | None
     n_folds: int
     assumption: str | None = None
 
@@ -265,7 +265,7 @@ def dp_cross_validate(
     validate_data(public, X, skip_check_array=True)
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     noise = noise_source(random_state)
-    folds = _folds(cv, task, noise)
+    folds = _folds(cv, task)
     candidates.check_candidates(estimator, [{}])
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
@@ -280,6 +280,8 @@ def dp_cross_validate(
         ledger=ledger,
     )
     wall.reserve()
+    if folds.fold_of is None:
+        folds = replace(folds, fold_of=wall.integers(folds.n_folds, task.n_rows))
 
     n_draws = DRAWS_PER_FIT
     while True:
@@ -323,7 +325,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
         if not len(train):
             guarantee = candidates.expected_cost(model, task.neighboring)
             model = task.stand_in()
-        elif not task.fit(model, train):
+        elif not task.fit_model(model, train):
             raise RuntimeError(
                 "A fold's model could not be fitted. Which numbers broke down is "
                 "private; fit it on made-up data of the same shape to see."
@@ -368,7 +370,7 @@ def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring
         )
 
 
-def _folds(cv, task: Task, noise: NoiseSource) -> _Folds:
+def _folds(cv, task: Task) -> _Folds:
     if isinstance(cv, PredefinedSplit) and task.neighboring == "replace_one":
         fold_of = np.asarray(cv.test_fold)
         check_consistent_length(task.y, fold_of)
@@ -382,7 +384,7 @@ def _folds(cv, task: Task, noise: NoiseSource) -> _Folds:
         raise ValueError(_NOT_AT_RANDOM.format(repr(cv)))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds, got {cv}.")
-    return _Folds(noise.integers(0, int(cv), task.n_rows), int(cv))
+    return _Folds(None, int(cv))
 
 
 def _fold_scores(scorings, readings: list[Reading], level: float):

@@ -214,11 +214,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_above = network.theta.size - n_below
         progress = Progress(self, self.max_iter)
         state = TrainingState(network, np.empty(0))
+        public = wall.noise.public()
 
         def noisy_gradient():
             # Fresh directions in every step: the average over steps sees many.
             shape = (width, n_projections)
-            normals = wall.public(lambda: wall.noise.standard_normal(shape))
+            normals = wall.public(lambda: public.standard_normal(shape))
             state.directions = head.directions(normals)
             low, high = head.ranges(state.directions)
             bound = GradientSensitivity.bound(

@@ -123,7 +123,7 @@ class DecisionRepair(MetaRepair):
             self.counts_ = wall.release(query, rows)
             self._noise_variance = float(wall.mechanism_of(query).variance)
             self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
-            self._key = noise.key(32)
+            self._key = wall.noise.public().key(32)
             self.n_iter_ = 1
             self._solve_histogram()
             return

@@ -163,7 +163,7 @@ class NumberRepair(Repair):
         mechanism = wall.mechanism_of(query)
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
-        self._key = noise.key(32)
+        self._key = wall.noise.public().key(32)
         self._solve()
 
     def _choose_output(self, distinct, scale, n, n_columns) -> None:

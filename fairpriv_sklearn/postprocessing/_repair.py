@@ -108,7 +108,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             name, said = "group_estimator", self.group_guarantee
             models.append(Model(name, given, said, "group", stand_in))
         phases = Phases(self, models, plan, **about)
-        wall, rows = phases.fit(rows)
+        wall, rows = phases.begin(rows)
         for model in models:
             setattr(self, f"{model.name}_", model.fitted)
         return phases, wall, rows
