@@ -67,6 +67,7 @@ def with_logistic(relation):
 
 def blind(relation):
     return {
+        **BINS,
         "blind": True,
         "group_estimator": BernoulliNB(),
         "group_guarantee": _declared({"neighboring": relation}),
@@ -81,6 +82,7 @@ WORDS = {
 NETWORK = {"method": "network", "max_iter": 3, "hidden_layer_sizes": (4,)}
 FEW = {"max_iter": 4}
 BINS = {"n_bins": 4}
+CHEAP = {"estimator__n_bins": 4, "estimator__estimation": "isotonic"}
 REPLACED = {"neighboring": "replace_one", **FEW}  # add_remove would contradict it
 SIZES_PUBLIC = {"group_sizes_public": True, "sensitive_features": None, **REPLACED}
 REPAIRS = [
@@ -109,8 +111,8 @@ VARIANTS = {
     "DPBarycenterRegressor-blind": [{}, with_line],
     "DP2DPClassifier": [
         {},
-        {"method": "histogram"},
-        {"method": "histogram", "constraint": "equalized_odds"},
+        {"method": "histogram", **BINS},
+        {"method": "histogram", "constraint": "equalized_odds", **BINS},
         {"method": "gradient", "max_iter": 3},
         {"method": "gradient", "max_iter": 3, "constraint": "equal_opportunity"},
         {"method": "gradient", "max_iter": 3, "classes": [0, 1, 2]},
@@ -165,7 +167,7 @@ VARIANTS = {
         {"classes": [0, 1, 2]},
     ],
     "DPGridSearchCV": [{"estimator__max_iter": 4, **one} for one in SEARCHES],
-    "DPRandomizedSearchCV": [{"estimator__n_bins": 4, **one} for one in SEARCHES],
+    "DPRandomizedSearchCV": [{**CHEAP, **one} for one in SEARCHES],
     "DPWassersteinMLPClassifier": [
         *NETWORKS,
         {"constraint": "equalized_odds", "classes": [0, 1, 2], **FEW},

@@ -32,9 +32,11 @@ OWN = {"self", "self._network", "self._fitted_network()", "decoder"}
 # Wrapping the methods of a class; the share of the budget for a fit.
 NO_METHODS = {"cls.fit", "plan.fit"}
 # The auditor looks at estimators from outside, the command line and the comparison of
-# models are their users, and the planner fits made-up people.
+# models are their users, a stream asks the estimator it belongs to part by part, and
+# the planner fits made-up people.
 USERS = (
     "audit/",
+    "distributed/",
     "_cli/",
     "inspection/_tradeoff.py",
     "model_selection/_planner.py",

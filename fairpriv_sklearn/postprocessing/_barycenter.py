@@ -248,7 +248,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
             noise=noise,
             delta=0.0,
         )
-        self._release(wall, rows, bounds, noise)
+        self._release(wall, rows, bounds)
         self.privacy_ = phases.guarantee()
         return self
 

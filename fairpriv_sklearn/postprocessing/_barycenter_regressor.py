@@ -247,7 +247,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             noise=noise,
             delta=0.0,
         )
-        self._release(wall, rows.with_columns(scores=scores), bounds, noise)
+        self._release(wall, rows.with_columns(scores=scores), bounds)
         self.privacy_ = phases.guarantee()
         return self
 

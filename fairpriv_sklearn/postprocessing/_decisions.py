@@ -110,7 +110,7 @@ class DecisionRepair(MetaRepair):
             "noise"
         )
 
-    def _calibrate(self, wall, rows, scores, noise) -> None:
+    def _calibrate(self, wall, rows, scores) -> None:
         """Release the sums or counts and compute the rule from them."""
         shape, block = self._table_shape(), rows.whole()
         cells = block.codes

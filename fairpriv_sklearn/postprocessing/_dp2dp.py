@@ -342,7 +342,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         if self.blind:
             self._calibrate_blind(wall, rows, scores)
         else:
-            self._calibrate(wall, rows, scores, noise)
+            self._calibrate(wall, rows, scores)
         self.privacy_ = phases.guarantee()
         return self
 

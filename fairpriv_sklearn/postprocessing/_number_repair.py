@@ -129,7 +129,7 @@ class NumberRepair(Repair):
             Release("distinct", "pure", (share or 1) * self.epsilon, n_columns),
         ]
 
-    def _release(self, wall: PrivacyFilter, rows: Rows, bounds, noise) -> None:
+    def _release(self, wall: PrivacyFilter, rows: Rows, bounds) -> None:
         """Release the counts of every column, then solve.
 
         Parameters
@@ -138,7 +138,6 @@ class NumberRepair(Repair):
         rows : Rows
             With the columns `scores` and `codes`; a blind repair reads `X` too.
         bounds : ndarray of shape (n_columns, 2)
-        noise : NoiseSource
         """
         if self.blind:
             self._release_blind(wall, rows, bounds)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -22,7 +23,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
+from fairpriv_sklearn._shared.guarded import (
+    WrappedEstimatorError,
+    ask_wrapped,
+    fit_wrapped,
+)
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import (
@@ -109,13 +114,13 @@ class Model:
         due = expected_guarantee(self.given, unpaid=True)
         return () if due is None else (Wrapped(self.name, due),)
 
-    def fit(self, wall: PrivacyFilter, rows: Rows) -> None:
+    def learn(self, wall: PrivacyFilter, rows: Rows) -> None:
         """Fit a clone on private rows; a public constant stands in where none are."""
         stand_in = self.stand_in
         if not rows.n_rows:
             # What was reserved for the fit is spent on nothing.
-            wall.fit_wrapped(stand_in, self.name) if self.lines() else None
-            self.fitted, self.stands_in = stand_in.fit(), True
+            wall.spend_unused(self.name) if self.lines() else None
+            self.fitted, self.stands_in = stand_in, True
             return
         block = rows.whole()
         X, y = block.X, getattr(block, self.target)
@@ -127,13 +132,13 @@ class Model:
             if self.lines():
                 wall.fit_wrapped(estimator, self.name, X, y, **params)
             else:
-                guarded(estimator.fit, X, y, **params)
+                fit_wrapped(estimator, X, y, **params)
         except WrappedEstimatorError:
             # Many classifiers refuse rows of one label. The cost is the same either
             # way: it was reserved before.
             if not isinstance(stand_in, ClassifierMixin) or len(set(y.tolist())) > 1:
                 raise
-            estimator, self.stands_in = stand_in.fit(), True
+            estimator, self.stands_in = stand_in, True
         refuse_spreading(estimator)
         self.fitted = estimator
 
@@ -145,8 +150,14 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
 
     def fit(self, X=None, y=None):
-        self.classes_ = np.asarray(self.classes)
         return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    @property
+    def classes_(self):
+        return np.asarray(self.classes)
 
     def predict_proba(self, X):
         return np.full((_length(X), len(self.classes_)), 1 / len(self.classes_))
@@ -162,11 +173,13 @@ class ConstantRegressor(RegressorMixin, BaseEstimator):
         self.constant = constant
 
     def fit(self, X=None, y=None):
-        self.constant_ = float(self.constant)
         return self
 
+    def __sklearn_is_fitted__(self):
+        return True
+
     def predict(self, X):
-        return np.full(_length(X), self.constant_)
+        return np.full(_length(X), float(self.constant))
 
 
 def _length(X) -> int:
@@ -217,7 +230,7 @@ class Phases:
             cost = opened(Model.unpaid).planned
         self.wall = opened(Model.lines, ledger=meta.ledger, cost=cost)
 
-    def fit(self, rows: Rows):
+    def begin(self, rows: Rows):
         """Reserve, part the rows, fit the models; return what calibrates.
 
         Returns
@@ -237,7 +250,7 @@ class Phases:
             share = self.meta.group_size / (1 - self.meta.calibration_size)
             branches = rest[0].split(rest[1], 1 - share, name="models")
         for model, (wall, part) in zip(self.fitted_here, branches, strict=True):
-            model.fit(wall, part)
+            model.learn(wall, part)
         return calibrate
 
     def guarantee(self) -> PrivacyGuarantee:
@@ -339,10 +352,8 @@ def score_rows(
     private : bool
         Whether the rows are private: nothing that the estimator says then leaves.
     """
-    method, n_rows = getattr(estimator, method), _length(X)
-
-    def call(*args, **kwargs):
-        return guarded(method, *args, **kwargs) if private else method(*args, **kwargs)
+    call = partial(ask_wrapped, estimator, method, private=private)
+    n_rows = _length(X)
 
     if not n_rows:  # the draws left nothing to calibrate on: legal, all noise
         return np.empty(0)
