@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import BernoulliNB
 
 from fairpriv_sklearn import audit
+from fairpriv_sklearn._shared import guarded
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PoissonGaussianEvent,
@@ -24,13 +25,18 @@ from fairpriv_sklearn.accounting import (
     WithoutReplacementGaussianEvent,
     compose_epsilon,
 )
-from fairpriv_sklearn.audit._outcome import leaf_differences
+from fairpriv_sklearn.audit._outcome import leaf_differences, run
 from fairpriv_sklearn.audit._replay import observed
 from fairpriv_sklearn.audit._tables import Table
 from fairpriv_sklearn.audit._tape import Tape
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
+)
+from fairpriv_sklearn.privacy import (
+    BudgetExceededError,
+    PrivacyGuarantee,
+    PrivacyLedger,
 )
 
 pandas = pytest.importorskip("pandas")
@@ -339,8 +345,10 @@ def the_search_spends_what_it_planned(outcome):
     else:
         assert len(runs) >= 1 and set(closings) == {plan.score_mu}
         budget = plan.fit.epsilon, plan.fit.delta
-    for run in runs:  # fits and scores read different rows
-        assert 0.99 * budget[0] < composed(run, budget[1]) <= budget[0] * (1 + 1e-9)
+    for releases in runs:  # fits and scores read different rows
+        assert (
+            0.99 * budget[0] < composed(releases, budget[1]) <= budget[0] * (1 + 1e-9)
+        )
     rest = search.epsilon * (1 - share), search.delta * (1 - share)
     assert not refit or composed(refit, rest[1]) <= rest[0] * (1 + 1e-9)
     assert bool(refit) == search.refit
@@ -398,3 +406,37 @@ def test_an_earlier_or_interrupted_fit_leaves_nothing(entry):
 def become(model, other):
     """Change the parameters of an estimator to those of another."""
     return model.set_params(**other.get_params(deep=False))
+
+
+@every_case
+def test_an_exhausted_ledger_says_the_same_for_every_table(
+    entry, variant, relation, monkeypatch
+):
+    """And no wrapped model is fitted."""
+    pairs, estimator = (
+        pairs_of(entry, variant, relation),
+        make(entry, variant, relation),
+    )
+    stated = run(clone(estimator), pairs[0].first).model.privacy_.neighboring
+    ledger, asked = PrivacyLedger(1.0, 1e-5), []
+    ledger.spend(PrivacyGuarantee(1.0, 1e-5, stated, "all of it"))
+    estimator.set_params(ledger=ledger)
+    monkeypatch.setattr(guarded, "guarded", lambda call, *_, **__: asked.append(call))
+    fitted = lambda model, *_, **__: asked.append(model)  # noqa: E731
+    for base in (BernoulliNB, LinearRegression):
+        monkeypatch.setattr(base, "fit", fitted)
+    said, n_tables = set(), 0
+    for pair in pairs:
+        for one in (pair.first, pair.second):
+            if pair.outside or hasattr(one.X, "toarray"):
+                continue  # a format of the table is public, and may be refused
+            outcome = run(clone(estimator), one)
+            assert type(outcome.exception) is BudgetExceededError, outcome.error
+            assert not hasattr(outcome.model, "privacy_")
+            # Replacing a record leaves the number of rows as it is: it is public.
+            n_rows = one.n_rows if relation == "replace_one" else None
+            said.add((n_rows, outcome.error, outcome.texts))
+            n_tables += 1
+    assert n_tables >= 2 * N_PAIRS - 6 and not asked
+    assert len(said) == len({n_rows for n_rows, *_ in said}), said
+    assert len(ledger.spends()) == 1
