@@ -12,8 +12,7 @@ import sys
 
 from fairpriv_sklearn._cli.models import BASE_MODELS
 from fairpriv_sklearn._cli.words import lenient, printable, wrap
-from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._reader import SEPARATORS
+from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
 
 DESCRIPTION = """\
 Fit three models on the rows of a table: a plain one, one that is differentially
@@ -275,9 +274,7 @@ def write_codebook(args) -> int:
     """Write names and declared kinds of the columns for a person to fill in."""
     from pathlib import Path
 
-    from fairpriv_sklearn.preprocessing import Codebook, Column
-    from fairpriv_sklearn.preprocessing._codebook import with_role
-    from fairpriv_sklearn.preprocessing._reader import read_table
+    from fairpriv_sklearn.preprocessing import Codebook, Column, read_table, with_role
 
     path = new_file(args.write_codebook, args.force)
     raw = read_table(

@@ -50,8 +50,7 @@ from fairpriv_sklearn.mechanisms import (
     NoiseSource,
     PermuteAndFlip,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee
-from fairpriv_sklearn.privacy._guarantee import own_events
+from fairpriv_sklearn.privacy import PrivacyGuarantee, own_events
 
 # One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
 MAX_ROWS = 1 << 32

@@ -65,3 +65,13 @@ def test_there_are_few_rooms():
 
 def test_the_shared_floor_imports_nothing_of_the_package():
     assert not arrows()["_shared"]
+
+
+def test_private_modules_stay_at_home():
+    # Rooms whose own name is private are the shared ground of all.
+    found = [
+        f"{here}: {module}"
+        for here, there, module in imports()
+        if not there.startswith("_") and module.count("._")
+    ]
+    assert not found

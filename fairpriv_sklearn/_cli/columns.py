@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpriv_sklearn.preprocessing import Column
-from fairpriv_sklearn.preprocessing._codebook import category_key
-from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._reader import Raw
-from fairpriv_sklearn.preprocessing._text_cells import cell_day, cell_number, is_missing
+from fairpriv_sklearn.preprocessing import (
+    Column,
+    InputError,
+    Raw,
+    category_key,
+    cell_day,
+    cell_number,
+    is_missing,
+)
 
 MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed
-from fairpriv_sklearn.preprocessing import Codebook, Column
-from fairpriv_sklearn.preprocessing._codebook import category_key
+from fairpriv_sklearn.preprocessing import Codebook, Column, category_key
 
 
 @dataclass(frozen=True)

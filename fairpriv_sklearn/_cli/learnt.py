@@ -15,9 +15,14 @@ import numpy as np
 from fairpriv_sklearn._cli.columns import Parsed
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
 from fairpriv_sklearn.accounting import GaussianEvent
-from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
-from fairpriv_sklearn.preprocessing._codebook import category_key
-from fairpriv_sklearn.preprocessing._reader import needed_pandas, some
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
+    DPTableEncoder,
+    category_key,
+    needed_pandas,
+    some,
+)
 
 OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column. Chosen on simulated

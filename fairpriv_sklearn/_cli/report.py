@@ -13,7 +13,7 @@ import numpy as np
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study
 from fairpriv_sklearn._cli.words import markdown_text, picture_text, printable, wrap
-from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing import InputError
 
 REPORTS = ("report.md", "report.json", "report.png")
 NOT_PRIVATE = "computed from the data without noise: for the data holder only"

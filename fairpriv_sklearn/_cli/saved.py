@@ -16,9 +16,14 @@ from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
 from fairpriv_sklearn._cli.words import printable, wrap
-from fairpriv_sklearn.preprocessing import Codebook, Column
-from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._reader import Raw, read_table, some
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
+    InputError,
+    Raw,
+    read_table,
+    some,
+)
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 FORMAT = "fairpriv_sklearn model 1"

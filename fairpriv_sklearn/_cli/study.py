@@ -25,7 +25,7 @@ from fairpriv_sklearn._cli.models import (
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._door.groups import AttributeAwareMixin
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing import InputError
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 TEST_SHARE = 0.25

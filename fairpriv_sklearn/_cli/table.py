@@ -18,10 +18,15 @@ from fairpriv_sklearn._cli.columns import (
     looked_up,
     parse_columns,
 )
-from fairpriv_sklearn.preprocessing import Codebook, Column
-from fairpriv_sklearn.preprocessing._codebook import category_key
-from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._reader import Raw, read_table, some
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
+    InputError,
+    Raw,
+    category_key,
+    read_table,
+    some,
+)
 
 FEW_VALUES = 10  # a numeric target with at most as many values is taken as classes
 MOST_CLASSES = 36

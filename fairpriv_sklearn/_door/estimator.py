@@ -15,8 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import HasMethods, Interval, StrOptions
 from fairpriv_sklearn._wall import NOT_RESUMED, current_journal
-from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee, warn_leak
-from fairpriv_sklearn.privacy._facts import READ
+from fairpriv_sklearn.privacy import READ, Fact, PrivacyGuarantee, warn_leak
 
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
@@ -36,7 +35,7 @@ def _on_a_draft(fit):
             return fit(self, *args, **kwargs)
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
         if _comes_in_parts(X):
-            from fairpriv_sklearn.distributed._stream import batch_arguments
+            from fairpriv_sklearn.distributed import batch_arguments
 
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
@@ -62,7 +61,7 @@ def batched(X, y, sensitive_features) -> tuple:
     """Arguments of `read_rows` for a function: what comes in parts as `Batches`."""
     if not _comes_in_parts(X):
         return X, y, sensitive_features
-    from fairpriv_sklearn.distributed._stream import as_batches
+    from fairpriv_sklearn.distributed import as_batches
 
     return as_batches(X, y, sensitive_features), None, None
 
@@ -74,7 +73,7 @@ def _part_by_part(method):
     def answer(self, *args, **kwargs):
         if not (args and _comes_in_parts(args[0])):
             return method(self, *args, **kwargs)
-        from fairpriv_sklearn.distributed._stream import answer_in_parts
+        from fairpriv_sklearn.distributed import answer_in_parts
 
         return answer_in_parts(self, method, *args, **kwargs)
 

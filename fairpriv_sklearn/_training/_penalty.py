@@ -14,8 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn.transport import RESOLUTION, quantise
-from fairpriv_sklearn.transport._wasserstein import _transport
+from fairpriv_sklearn.transport import RESOLUTION, _transport, quantise
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

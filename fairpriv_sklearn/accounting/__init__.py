@@ -8,6 +8,9 @@ rounded to the private side.
 """
 
 from fairpriv_sklearn.accounting._composition import (
+    _delta_of,
+    _epsilon_of,
+    _options,
     calibrate_poisson,
     calibrate_without_replacement,
     compose_delta,
@@ -22,14 +25,20 @@ from fairpriv_sklearn.accounting._events import (
     PureEvent,
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
+    checked_events,
+    event_from_dict,
 )
 from fairpriv_sklearn.accounting._gaussian import (
+    _gaussian_log_delta,
+    _without_sampler_error,
     calibrate_gaussian,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
 )
+from fairpriv_sklearn.accounting._privacy_loss import _Composition, _sum
 
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "DeclaredEvent",
     "GaussianEvent",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..inspection._style import footnote, new_axes
+from fairpriv_sklearn.inspection import footnote, new_axes
 
 _SHOWN = 12
 

@@ -11,15 +11,18 @@ from math import ceil, log2
 
 import numpy as np
 
-from fairpriv_sklearn.preprocessing._cells import MISSING, Cells, key_of
-from fairpriv_sklearn.preprocessing._codebook import Column
-from fairpriv_sklearn.preprocessing._counting import Counted, without_missing_values
-from fairpriv_sklearn.preprocessing._ranks import (
+from fairpriv_sklearn.preprocessing import (
+    MISSING,
+    Cells,
+    Column,
+    Counted,
     cell_of,
     edges_within,
+    key_of,
     project_counts,
     quantile_edges,
     universal_edges,
+    without_missing_values,
 )
 
 # Learnt categories beyond the most frequent ones count as "other".

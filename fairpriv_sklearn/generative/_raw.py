@@ -23,15 +23,17 @@ from fairpriv_sklearn.generative._schema import (
     listed_values,
 )
 from fairpriv_sklearn.generative._trees import draw_evenly, evidence_weights
-from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
-from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
-from fairpriv_sklearn.preprocessing._counting import (
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
     ColumnCounts,
+    DPTableEncoder,
+    TableReader,
+    key_of,
+    universal_edges,
     voted_kind,
     without_missing_values,
 )
-from fairpriv_sklearn.preprocessing._ranks import universal_edges
-from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder
 
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE = "numbers that are not whole"

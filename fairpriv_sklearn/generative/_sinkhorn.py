@@ -72,8 +72,7 @@ from fairpriv_sklearn.generative._tables import (
     sample_levels,
 )
 from fairpriv_sklearn.generative._trees import TreePlan, fit_tree, sample_tree
-from fairpriv_sklearn.preprocessing._cells import as_table
-from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing import Column, as_table
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
 MEAN_SHARE = 0.05

@@ -30,7 +30,7 @@ from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
 from fairpriv_sklearn.generative._levels import SIGNIFICANT, blockwise
-from fairpriv_sklearn.preprocessing._ranks import project_counts
+from fairpriv_sklearn.preprocessing import project_counts
 
 CLASS_TABLES, DISTANCES = "class tables", "distances from independence"
 TREE_TABLES = "tables of the tree"

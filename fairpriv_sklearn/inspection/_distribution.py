@@ -13,7 +13,7 @@ from fairpriv_sklearn.inspection._style import (
     new_axes,
     style,
 )
-from fairpriv_sklearn.metrics._scorer import group_predictions
+from fairpriv_sklearn.metrics import group_predictions
 
 
 class GroupDistributionDisplay:

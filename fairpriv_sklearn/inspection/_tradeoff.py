@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from fairpriv_sklearn.inspection._style import NOT_PRIVATE, footnote, new_axes, style
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
+    group_predictions,
     ks_parity_difference,
 )
-from fairpriv_sklearn.metrics._scorer import group_predictions
 
 
 class TradeoffDisplay:

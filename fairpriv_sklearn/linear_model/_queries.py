@@ -32,7 +32,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     link_slopes,
     linked,
 )
-from fairpriv_sklearn.preprocessing._ranks import project_counts
+from fairpriv_sklearn.preprocessing import project_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

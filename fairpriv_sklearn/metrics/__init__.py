@@ -10,9 +10,14 @@ from fairpriv_sklearn.metrics._disparity import (
     ks_parity_difference,
     wasserstein_parity_difference,
 )
-from fairpriv_sklearn.metrics._private import GroupRates, dp_group_rates
-from fairpriv_sklearn.metrics._scorer import make_fairness_scorer
+from fairpriv_sklearn.metrics._private import GroupRates, _disparity, dp_group_rates
+from fairpriv_sklearn.metrics._scorer import (
+    _takes_groups,
+    group_predictions,
+    make_fairness_scorer,
+)
 
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "GroupRates",
     "demographic_parity_difference",

@@ -30,11 +30,14 @@ from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
 from fairpriv_sklearn.accounting import GaussianEvent, MaximumEvent
 from fairpriv_sklearn.mechanisms import NoiseSource
-from fairpriv_sklearn.metrics._scorer import _takes_groups
+from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
-from fairpriv_sklearn.privacy import PrivacyGuarantee, guarantee_of
-from fairpriv_sklearn.privacy._steps import expected_guarantee
-from fairpriv_sklearn.privacy._with_budget import budget_of_steps
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    budget_of_steps,
+    expected_guarantee,
+    guarantee_of,
+)
 
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9

@@ -10,11 +10,11 @@ from scipy.optimize import brentq
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
+    _without_sampler_error,
     calibrate_gaussian,
     compose_delta,
     gaussian_epsilon,
 )
-from fairpriv_sklearn.accounting._gaussian import _without_sampler_error
 from fairpriv_sklearn.model_selection._repeat import (
     GEOMETRIC,
     POISSON,

@@ -27,8 +27,8 @@ from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
     DPBarycenterTransformer,
+    bin_scores,
 )
-from fairpriv_sklearn.postprocessing._histogram import bin_scores
 
 # Rows per group on which a rehearsed rule is judged: like a whole population.
 _POPULATION = 10_000

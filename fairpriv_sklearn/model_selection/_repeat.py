@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import pdtr, pdtrik
 
-from fairpriv_sklearn.accounting._gaussian import _gaussian_log_delta
+from fairpriv_sklearn.accounting import _gaussian_log_delta
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from fairpriv_sklearn._door.groups import encode_against
 from fairpriv_sklearn.mechanisms import GaussianMechanism
-from fairpriv_sklearn.metrics._private import _disparity
+from fairpriv_sklearn.metrics import _disparity
 
 # Per-record scores are rounded to this grid: their sums are then exact.
 _UNIT = 1 << 20

@@ -32,7 +32,7 @@ from fairpriv_sklearn.model_selection._scoring import (
     needs_target_bounds,
     table_of,
 )
-from fairpriv_sklearn.postprocessing._phases import (
+from fairpriv_sklearn.postprocessing import (
     ConstantClassifier,
     ConstantRegressor,
 )

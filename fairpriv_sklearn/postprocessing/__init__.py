@@ -3,8 +3,14 @@
 from fairpriv_sklearn.postprocessing._barycenter import DPBarycenterTransformer
 from fairpriv_sklearn.postprocessing._barycenter_regressor import DPBarycenterRegressor
 from fairpriv_sklearn.postprocessing._dp2dp import DP2DPClassifier
+from fairpriv_sklearn.postprocessing._histogram import bin_scores
+from fairpriv_sklearn.postprocessing._phases import (
+    ConstantClassifier,
+    ConstantRegressor,
+)
 from fairpriv_sklearn.postprocessing._repair import RepairWarning
 
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "DP2DPClassifier",
     "DPBarycenterRegressor",

@@ -29,8 +29,7 @@ from fairpriv_sklearn.postprocessing._queries import (
 )
 from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning
 from fairpriv_sklearn.privacy import warn_leak
-from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter
-from fairpriv_sklearn.transport._barycenter import solver_name
+from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
 # Number of bins where it may not depend on the number of rows (add/remove).
 BINS_WITHOUT_N = 36

@@ -36,9 +36,13 @@ from fairpriv_sklearn._shared.sklearn import (
     safe_indexing,
 )
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning
-from fairpriv_sklearn.privacy._report import guarantee_of
-from fairpriv_sklearn.privacy._steps import expected_guarantee, kept
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    expected_guarantee,
+    guarantee_of,
+    kept,
+)
 
 PHASE_CONSTRAINTS: dict = {
     "calibration_size": [Interval(Real, 0, 1, closed="neither")],

@@ -36,8 +36,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     private_columns,
     score_rows,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee
-from fairpriv_sklearn.privacy._steps import expected_guarantee
+from fairpriv_sklearn.privacy import PrivacyGuarantee, expected_guarantee
 
 BLIND_CONSTRAINTS: dict = {
     "blind": ["boolean"],

@@ -1,8 +1,43 @@
 """What is public about a table, and tables turned into bounded numbers."""
 
-from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
+from fairpriv_sklearn.preprocessing._cells import (
+    MISSING,
+    Cells,
+    TableReader,
+    as_table,
+    key_of,
+)
+from fairpriv_sklearn.preprocessing._codebook import (
+    Codebook,
+    Column,
+    category_key,
+    with_role,
+)
+from fairpriv_sklearn.preprocessing._counting import (
+    ColumnCounts,
+    Counted,
+    voted_kind,
+    without_missing_values,
+)
+from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing._ranks import (
+    cell_of,
+    edges_within,
+    project_counts,
+    quantile_edges,
+    universal_edges,
+)
+from fairpriv_sklearn.preprocessing._reader import (
+    SEPARATORS,
+    Raw,
+    needed_pandas,
+    read_table,
+    some,
+)
 from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder
+from fairpriv_sklearn.preprocessing._text_cells import cell_day, cell_number, is_missing
 
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "Codebook",
     "Column",

@@ -44,8 +44,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     universal_edges,
     with_prior,
 )
-from fairpriv_sklearn.privacy import Fact
-from fairpriv_sklearn.privacy._with_budget import KEY_SHARE
+from fairpriv_sklearn.privacy import KEY_SHARE, Fact
 
 # Half of the squared Gaussian parameter finds where a column lies, half its quantiles.
 _FIRST_SHARE = 0.5

@@ -1,15 +1,23 @@
 """Privacy objects: what was released, at what cost, out of which budget."""
 
 from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, show_wrapped_errors
+from fairpriv_sklearn.privacy._card import CardLine, DeploymentCard, deployment_card
+from fairpriv_sklearn.privacy._facts import READ, Fact, PrivacyLeakWarning, warn_leak
+from fairpriv_sklearn.privacy._guarantee import PrivacyGuarantee, own_events
+from fairpriv_sklearn.privacy._ledger import (
+    BudgetExceededError,
+    PrivacyBudget,
+    PrivacyLedger,
+)
+from fairpriv_sklearn.privacy._report import PrivacyReport, guarantee_of, privacy_report
+from fairpriv_sklearn.privacy._steps import StepPrivacy, expected_guarantee, kept
+from fairpriv_sklearn.privacy._with_budget import (
+    KEY_SHARE,
+    budget_of_steps,
+    with_budget,
+)
 
-from ._card import CardLine, DeploymentCard, deployment_card
-from ._facts import Fact, PrivacyLeakWarning, warn_leak
-from ._guarantee import PrivacyGuarantee
-from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
-from ._report import PrivacyReport, guarantee_of, privacy_report
-from ._steps import StepPrivacy
-from ._with_budget import with_budget
-
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "BudgetExceededError",
     "CardLine",

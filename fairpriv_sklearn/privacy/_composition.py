@@ -18,9 +18,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
+from fairpriv_sklearn.accounting import (
+    _Composition,
+    _delta_of,
+    _epsilon_of,
+    _options,
+    _sum,
+)
+
 from ..accounting import PrivacyEvent
-from ..accounting._composition import _delta_of, _epsilon_of, _options
-from ..accounting._privacy_loss import _Composition, _sum
 from ._guarantee import check_relations
 
 # Rounding only: ten spends of 0.1 fit under a cap of 1.

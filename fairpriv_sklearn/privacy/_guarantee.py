@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn.accounting import checked_events, event_from_dict
 
 from ..accounting import (
     DeclaredEvent,
@@ -24,7 +25,6 @@ from ..accounting import (
     compose_delta,
     compose_epsilon,
 )
-from ..accounting._events import checked_events, event_from_dict
 from ._facts import Fact
 
 # The first two are offered by every estimator, the others, with public sizes, only

@@ -7,6 +7,7 @@ from fairpriv_sklearn.transport._barycenter import (
     barycenter_path,
     fair_barycenter,
     optimality_certificate,
+    solver_name,
 )
 from fairpriv_sklearn.transport._sinkhorn import (
     SinkhornResult,
@@ -17,11 +18,13 @@ from fairpriv_sklearn.transport._sinkhorn import (
 from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import (
     RESOLUTION,
+    _transport,
     pairwise_wasserstein,
     quantise,
     wasserstein_1d,
 )
 
+# What is not in this list is for the other rooms of the package.
 __all__ = [
     "RESOLUTION",
     "BarycenterResult",
