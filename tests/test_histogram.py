@@ -611,3 +611,27 @@ def test_floor_rule_when_everything_is_below_it(fill):
     np.testing.assert_allclose(weights, 1 / 3)
     pmfs, _ = isotonic_estimate(np.zeros((2, 8)), noise_scale=0.0)
     np.testing.assert_allclose(pmfs, 1 / 8)
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_untold_groups_by_chance_and_by_difference(n_groups):
+    """Small equal groups are hardly ever told apart, different ones nearly always."""
+    rng = np.random.default_rng(0)
+    variance = 8.0  # of one count at epsilon 1
+    told = 0
+    for _ in range(300):
+        sizes = rng.integers(40, 400, size=n_groups)
+        counts = np.array([rng.multinomial(n, np.full(10, 0.1)) for n in sizes])
+        noisy = counts + rng.laplace(scale=2.0, size=counts.shape)
+        told += (~histogram.untold_groups(noisy, variance)).any()
+    assert told <= 3
+    slope = np.arange(1, 11) / 55
+    shifted = [slope, slope[::-1]] * (n_groups // 2)
+    counts = np.array([rng.multinomial(400, pmf) for pmf in shifted])
+    noisy = counts + rng.laplace(scale=2.0, size=counts.shape)
+    assert not histogram.untold_groups(noisy, variance).any()
+    # Without noise, and where much is known, nothing is doubted.
+    equal = np.full((n_groups, 10), 30)
+    assert not histogram.untold_groups(equal, 0.0).any()
+    assert not histogram.untold_groups(100 * equal, variance).any()
+    assert histogram.untold_groups(equal, variance).all()

@@ -28,6 +28,7 @@ from fairpriv_sklearn.metrics import ks_parity_difference, make_fairness_scorer
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
+    RepairWarning,
 )
 from fairpriv_sklearn.postprocessing._queries import count_scores
 from fairpriv_sklearn.privacy import (
@@ -417,6 +418,32 @@ def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
     assert gap <= tolerance + continuous.within_bin_error_[0] + 1e-9
     if change is not rounded:
         assert gap <= tolerance + 0.03  # 1000 rows a group
+
+
+@pytest.mark.parametrize("output", ["continuous", "randomized"])
+def test_groups_that_noise_drowns_are_not_moved_apart(output):
+    """Equal groups of few people: the repair stands back and says so."""
+    scores = np.random.default_rng(0).normal(size=(120, 1)) / 4
+    group = np.arange(120) % 3
+    estimator = transformer(epsilon=0.3, output=output)
+    with pytest.warns(RepairWarning, match="cannot be told"):
+        estimator.fit(scores, sensitive_features=group)
+    assert estimator.pooled_groups_[0].tolist() == [0, 1, 2]
+    grid = np.linspace(-0.9, 0.9, 50).reshape(-1, 1)
+    if output == "continuous":
+        answers = [
+            estimator.transform(grid, sensitive_features=np.full(50, a))
+            for a in range(3)
+        ]
+    else:
+        points = np.repeat(np.arange(estimator.transports_[0].grid.size), 5)
+        draws = np.tile([0.1, 0.3, 0.5, 0.7, 0.9], len(points) // 5)
+        answers = [
+            estimator.transports_[0].transport(np.full(len(points), a), points, draws)
+            for a in range(3)
+        ]
+    assert_allclose(answers[0], answers[1])
+    assert_allclose(answers[0], answers[2])
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, "auto"])

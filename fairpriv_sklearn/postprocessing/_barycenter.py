@@ -106,6 +106,9 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     transports_ : list of BarycenterResult
         One solution per score column.
     fairness_tolerance_ : ndarray of shape (n_columns,)
+    pooled_groups_ : list of ndarray
+        For each column, groups that noise does not let be told from the others; they
+        are repaired as all people together. A `RepairWarning` names them.
     output_ : list of str
         What `output` came to, for each column.
     within_bin_error_ : ndarray of shape (n_columns,)

@@ -106,6 +106,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         The noisy counts.
     transports_ : list of one BarycenterResult
     fairness_tolerance_ : ndarray of shape (1,)
+    pooled_groups_ : list of ndarray
+        For each column, groups that noise does not let be told from the others; they
+        are repaired as all people together. A `RepairWarning` names them.
     output_ : list of one str
     within_bin_error_ : ndarray of shape (1,)
     bounds_ : ndarray of shape (1, 2)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats.qmc import Sobol
 
 from fairpriv_sklearn.postprocessing import _parity as parity
 
@@ -32,6 +33,8 @@ MOST_MERGED = 24
 MERGED_SIZE = 4.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
+# Points at which errors of an interval are drawn, the same for everybody.
+N_POINTS = 1024
 # Rules between none and the full repair, for `reach`.
 REACH_STEPS = 8
 
@@ -154,6 +157,46 @@ class Measured:
     known: bool
 
 
+def disparity_interval(
+    rates: np.ndarray, variances: np.ndarray, confidence: float
+) -> tuple[float, float]:
+    """Interval of the largest difference between two groups in any of several rates.
+
+    It holds all numbers that the estimate does not contradict: from a hypothetical
+    disparity it is no farther than normal errors would take it. As the others' true
+    rates are not known, half of the errors are added to rates as estimated, and half to
+    groups that lie at either end, whose largest difference is overestimated most.
+
+    Parameters
+    ----------
+    rates, variances : ndarray of shape (n_rates, n_groups)
+        Estimates, and the variances of their errors.
+    confidence : float
+
+    Returns
+    -------
+    low, high : float
+    """
+    found = float(np.ptp(rates, axis=1).max())
+    shape = (rates - rates.mean(axis=1, keepdims=True)) / max(found, 1e-12)
+    middle = (shape.max(axis=1, keepdims=True) + shape.min(axis=1, keepdims=True)) / 2
+    shapes = np.stack([shape, np.where(shape >= middle, 0.5, -0.5)])
+    points = Sobol(rates.size, scramble=False).random(N_POINTS) + 0.5 / N_POINTS
+    errors = ndtri(points).reshape(-1, 2, *rates.shape) * np.sqrt(variances)
+    widest = 4 * np.sqrt(2 * variances.max())
+    tried = np.linspace(max(found - widest, 0.0), min(found + widest, 1.0), 25)
+    inside = []
+    for disparity in tried:
+        drawn = np.ptp(disparity * shapes + errors, axis=-1).max(axis=-1)
+        allowed = np.quantile(np.abs(drawn - disparity), confidence)
+        inside.append(allowed - abs(found - disparity))
+    # Positive inside, and falling on either side of it.
+    lower, upper = tried <= found, tried >= found
+    low = np.interp(0, np.array(inside)[lower], tried[lower])
+    high = np.interp(0, -np.array(inside)[upper], tried[upper])
+    return float(low), float(high)
+
+
 def measure(
     table: np.ndarray,
     rates: list | None,
@@ -194,22 +237,17 @@ def measure(
         spread = noise_scale * np.sqrt(n_cells * n_classes)
         known = known and bool((total > 2 * spread).all())
     estimates, variances = np.array(estimates), np.array(variances)
-    a, b = np.triu_indices(n_groups, k=1)
-    gaps = np.abs(estimates[:, a] - estimates[:, b])
-    errors = np.sqrt(variances[:, a] + variances[:, b])
-    # All differences at once.
-    z = -ndtri((1 - confidence ** (1 / gaps.size)) / 2)
-    low, high = gaps - z * errors, gaps + z * errors
     total = max(table.sum(), 1.0)
     right = table[:, np.arange(n_classes), np.arange(n_classes)].sum()
     error = float(np.clip(1 - right / total, 0, 1))
-    error_noise = noise_scale * np.sqrt(table.size) * max(error, 1 - error)
-    half = -ndtri((1 - confidence) / 2) * np.sqrt(
-        max(error * (1 - error), 1 / total) / total + (error_noise / total) ** 2
-    )
+    # The share of n_groups * n_classes right entries and of all the others.
+    entries = n_groups * n_classes * (error**2 + (n_classes - 1) * (1 - error) ** 2)
+    chance = max(error * (1 - error), 1 / total) / total
+    noise = noise_scale**2 * entries / total**2
+    half = -ndtri((1 - confidence) / 2) * np.sqrt(chance + noise)
     return Measured(
-        disparity=float(gaps.max()),
-        interval=(float(max(low.max(), 0.0)), float(min(high.max(), 1.0))),
+        disparity=float(np.ptp(estimates, axis=1).max()),
+        interval=disparity_interval(estimates, variances, confidence),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=known,

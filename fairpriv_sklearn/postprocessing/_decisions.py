@@ -10,7 +10,11 @@ from fairpriv_sklearn._wall import Release
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._histogram import (
+    smooth_estimate,
+    untold_groups,
+    untold_message,
+)
 from fairpriv_sklearn.postprocessing._queries import (
     CellCounts,
     MarginCounts,
@@ -165,6 +169,17 @@ class DecisionRepair(MetaRepair):
             )
         return small
 
+    def _set_pooled(self, pooled: np.ndarray) -> None:
+        """Note, and say, which groups noise does not let be told from the rest."""
+        self.pooled_groups_ = self.groups_[pooled]
+        if pooled.any():
+            warnings.warn(
+                f"{untold_message(self.pooled_groups_)} They are decided for as all "
+                "people together.",
+                RepairWarning,
+                stacklevel=6,
+            )
+
     def _blind_plan(self, n_coordinates: int) -> list[Release]:
         """Recalibration, steps and certificate share the squared Gaussian budget."""
         n_groups, n_classes = len(self.groups_), len(self.classes_)
@@ -284,21 +299,32 @@ class DecisionRepair(MetaRepair):
         """Compute the rule from the noisy counts: free of privacy cost."""
         tolerance, variance = self.fairness_tolerance, self._noise_variance
         if self.constraint == "demographic_parity":
+            pooled = untold_groups(self.counts_[0], variance)
+            self._set_pooled(pooled)
             pmfs, weights = smooth_estimate(
-                self.counts_[0], n=self._n_public, noise_variance=variance
+                self.counts_[0],
+                n=self._n_public,
+                noise_variance=variance,
+                pooled=pooled,
             )
             thresholds, _ = parity.parity_thresholds(pmfs, weights, tolerance)
             # p_1 > threshold is p_1 - p_0 > 2 threshold - 1.
             self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
             return
+        n_classes = len(self.classes_)
+        pooled = np.array([untold_groups(table, variance) for table in self.counts_])
         masses, weights = parity.estimate_cells(
-            self.counts_, noise_variance=variance, ordered=len(self.classes_) == 2
+            self.counts_,
+            noise_variance=variance,
+            ordered=n_classes == 2,
+            pooled=pooled,
         )
-        self.rule_ = parity.randomised_rule(
-            masses,
-            weights,
-            self._rates(),
-            tolerance,
-            parity.bin_classes(len(self.classes_), self._n_bins()),
-        )
+        defaults = parity.bin_classes(n_classes, self._n_bins())
         self._group_weights = weights.sum(axis=1)
+        self._set_pooled(pooled.any(axis=0))
+        if pooled.all():  # nothing to repair: the wrapped classifier's own decision
+            self.rule_ = np.tile(np.eye(n_classes)[defaults], (len(self.groups_), 1, 1))
+            return
+        self.rule_ = parity.randomised_rule(
+            masses, weights, self._rates(), tolerance, defaults
+        )

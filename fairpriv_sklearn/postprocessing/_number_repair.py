@@ -191,14 +191,15 @@ class NumberRepair(Repair):
             self._solve_blind()
             return
         tolerances, transports, maps = [], [], []
-        columns = zip(self.counts_, self.bounds_, self.output_, strict=True)
-        for counts, bounds, output in columns:
+        pooled = np.array([self._pooled(counts) for counts in self.counts_])
+        columns = zip(self.counts_, pooled, self.bounds_, self.output_, strict=True)
+        for counts, alike, bounds, output in columns:
             tolerance = self.fairness_tolerance
             if tolerance == "auto":
                 tolerance = histogram.default_tolerance(
                     counts, noise_variance=self._noise_variance
                 )
-            pmfs, weights = self._estimate(counts)
+            pmfs, weights = self._estimate(counts, alike)
             transport = self._transport(pmfs, weights, bounds, tolerance, output)
             continuous = output == "continuous"
             tolerances.append(tolerance)
@@ -207,17 +208,35 @@ class NumberRepair(Repair):
                 histogram.continuous_map(transport, bounds) if continuous else None
             )
         self.fairness_tolerance_ = np.array(tolerances)
+        self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
+        if pooled.any():
+            groups = self.groups_[pooled.any(axis=0)].tolist()
+            warnings.warn(
+                f"{histogram.untold_message(groups)} Their scores are repaired as "
+                "those of all people together.",
+                RepairWarning,
+                stacklevel=5,
+            )
         self.transports_ = transports
         self._maps = maps
 
-    def _estimate(self, counts):
+    def _pooled(self, counts) -> np.ndarray:
+        """Groups that noise does not let be told from the rest."""
+        if self.estimation == "isotonic":
+            return np.zeros(len(counts), dtype=bool)
+        return histogram.untold_groups(counts, self._noise_variance)
+
+    def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
         if self.estimation == "isotonic":
             return histogram.isotonic_estimate(counts, noise_scale=self._noise_scale)
         if self.estimation == "auto" and self._noise_variance == 0:
             return histogram.exact_estimate(counts)
         return histogram.smooth_estimate(
-            counts, n=self._n_public, noise_variance=self._noise_variance
+            counts,
+            n=self._n_public,
+            noise_variance=self._noise_variance,
+            pooled=pooled,
         )
 
     def _transport(self, pmfs, weights, bounds, tolerance, output):

@@ -30,8 +30,8 @@ NOISE_CAUTION = 4.0
 # all steps are not told apart. Chosen on simulated tables.
 DOUBT = 1.5
 # The same for the chance of who was drawn, in groups of few rows.
-DOUBT_OF_FEW = 0.5
-FEW = 500
+DOUBT_OF_FEW = 1.5
+FEW = 200
 # What the most probable class gains in a linear program: above the solver's tolerance.
 PREFERENCE = 1e-6
 
@@ -428,7 +428,11 @@ def bin_classes(n_classes: int, n_bins: int) -> np.ndarray:
 
 
 def estimate_cells(
-    counts: np.ndarray, *, noise_variance: float, ordered: bool
+    counts: np.ndarray,
+    *,
+    noise_variance: float,
+    ordered: bool,
+    pooled: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimate the distribution over regions in each cell from noisy counts.
 
@@ -443,6 +447,8 @@ def estimate_cells(
         a smooth share of its class's (see `_histogram`), otherwise the non-negative
         counts closest to the noisy ones, or those of all groups together where a
         cell's total is not above twice its noise.
+    pooled : ndarray of shape (n_classes, n_groups), bool, default=None
+        Cells that are given the distribution of all groups in the same class.
 
     Returns
     -------
@@ -451,13 +457,17 @@ def estimate_cells(
     weights : ndarray of shape (n_groups, n_classes)
         Share of each cell, non-negative, summing to 1.
     """
-    estimate = smooth_estimate if ordered else _clipped_estimate
+    if pooled is None:
+        pooled = np.zeros(counts.shape[:2], dtype=bool)
     masses, shares = [], []
-    for of_class in counts.astype(np.float64):
+    for of_class, alike in zip(counts.astype(np.float64), pooled, strict=True):
         if ordered:
-            pmfs, within = estimate(of_class, n=None, noise_variance=noise_variance)
+            pmfs, within = smooth_estimate(
+                of_class, n=None, noise_variance=noise_variance, pooled=alike
+            )
         else:
-            pmfs, within = estimate(of_class, noise_variance)
+            pmfs, within = _clipped_estimate(of_class, noise_variance)
+            pmfs[alike] = within @ pmfs
         masses.append(pmfs)
         shares.append(max(of_class.sum(), 1.0) * within)
     weights = np.array(shares).T
