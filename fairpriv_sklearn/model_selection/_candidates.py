@@ -234,7 +234,7 @@ def _forget_callbacks(estimator) -> None:
     """Take scikit-learn's callbacks off: they would count the runs."""
     owners = [estimator, *estimator.get_params(deep=True).values()]
     for owner in owners:
-        if hasattr(owner, "__dict__"):
+        if isinstance(owner, BaseEstimator):
             owner.__dict__.pop("_skl_callbacks", None)
 
 

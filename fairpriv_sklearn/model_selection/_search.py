@@ -47,6 +47,7 @@ from fairpriv_sklearn.model_selection._task import (
     default_scoring,
     make_task,
 )
+from fairpriv_sklearn.postprocessing._phases import enough_rows
 from fairpriv_sklearn.privacy import warn_leak
 
 _CHOICE = "choice"
@@ -188,7 +189,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             neighboring=self.neighboring,
             mechanism="the winner of a search over public candidates, fits and scores "
             "together",
-            facts=task.assumptions,
+            facts=(
+                *task.assumptions,
+                *enough_rows(self.neighboring, self.holdout_size),
+            ),
             noise=noise,
             ledger=self.ledger,
         )

@@ -36,6 +36,7 @@ from fairpriv_sklearn.model_selection._task import (
     default_scoring,
     make_task,
 )
+from fairpriv_sklearn.postprocessing._phases import enough_rows
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"
@@ -113,6 +114,12 @@ class _Folds:
         """In how many training sets a record is, at most."""
         always = self.assumption is not None and bool((self.fold_of < 0).any())
         return self.n_folds - 1 + always
+
+    def assumptions(self, neighboring: str) -> tuple[str, ...]:
+        """What the guarantee takes for granted about the folds."""
+        if self.assumption is not None:
+            return (self.assumption,)
+        return enough_rows(neighboring, 1 / self.n_folds)
 
     def __iter__(self):
         for fold in range(self.n_folds):
@@ -275,7 +282,7 @@ def dp_cross_validate(
         delta=delta,
         neighboring=neighboring,
         mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",
-        facts=(*task.assumptions, *filter(None, [folds.assumption])),
+        facts=(*task.assumptions, *folds.assumptions(neighboring)),
         noise=noise,
         ledger=ledger,
     )

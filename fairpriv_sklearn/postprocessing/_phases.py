@@ -12,6 +12,7 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +51,8 @@ PHASE_CONSTRAINTS: dict = {
     "handle_unknown": [StrOptions({"error", "pooled"})],
 }
 ROW_PURITY = "the wrapped estimator scores each row on its own"
+# Probability, next to nothing, that a table of enough rows leaves a model without any.
+WITHOUT_ROWS = 1e-12
 
 
 @dataclass
@@ -186,6 +189,24 @@ class ConstantRegressor(RegressorMixin, BaseEstimator):
         return np.full(_length(X), float(self.constant))
 
 
+def enough_rows(neighboring: str, elsewhere: float) -> tuple[str, ...]:
+    """What is assumed of a private number of rows: a model may be left without any.
+
+    Parameters
+    ----------
+    neighboring : str
+    elsewhere : float
+        Probability that a row is not among those that fit the model.
+    """
+    if neighboring != "add_remove":
+        return ()
+    n_rows = math.ceil(math.log(WITHOUT_ROWS) / math.log(elsewhere))
+    return (
+        f"the table has {n_rows} rows or more: in a smaller one the random split may "
+        "leave a model without rows, and the constant in its place tells",
+    )
+
+
 def _length(X) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
@@ -310,7 +331,17 @@ class Phases:
     def _assumptions(self) -> list:
         public = [model.name for model in self.models if model.declared == "public"]
         said = [f"the wrapped {name} saw public data only" for name in public]
+        if self.fitted_here:
+            said += enough_rows(self.meta.neighboring, self._elsewhere())
         return [ROW_PURITY, *said] if self.models else []
+
+    def _elsewhere(self) -> float:
+        """Largest probability that a row is not among those of a model."""
+        calibration = self.meta.calibration_size
+        if len(self.fitted_here) == 1:
+            return calibration
+        group = self.meta.group_size
+        return max(1 - group, calibration + group)
 
 
 def private_columns(X, **columns) -> dict:

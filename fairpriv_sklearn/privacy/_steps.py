@@ -291,6 +291,8 @@ def _stacked(stack) -> list[tuple[str, Any]]:
 
 
 _CLASSES = ("classes",)
+# What the last of their parts is fitted on are answers of the others.
+_FEED_THE_LAST = ("StackingRegressor", "StackingClassifier")
 _METAS = {
     "VotingRegressor": _Meta(_fitted_voters, lambda one: _kept(one.estimators)),
     "VotingClassifier": _Meta(
@@ -450,8 +452,8 @@ def walk(
         yield found(_reading_step(name, kind, meta.reads))
     options = {"fitted": fitted, "frozen": frozen, "before": before}
     several = [list(walk(s, _place(name, n), **options)) for n, s in parts]
-    if isinstance(estimator, Pipeline):
-        several = _with_spreading([step for _, step in parts], several)
+    if isinstance(estimator, Pipeline) or kind in _FEED_THE_LAST:
+        several = _with_spreading([step for _, step in parts], several, fitted)
     for steps in several:
         yield from steps
 
@@ -473,11 +475,18 @@ def _reading_step(name: str, kind: str, reads: tuple[str, ...]) -> StepPrivacy:
     )
 
 
-def _with_spreading(estimators: list, several: list[list[Found]]) -> list[list[Found]]:
+def _with_spreading(
+    estimators: list, several: list[list[Found]], fitted: bool
+) -> list[list[Found]]:
     """Uncover frozen steps whose answers, spread over twins, a private step is fed."""
     for i, estimator in enumerate(estimators[:-1]):
-        later = [one for steps in several[i + 1 :] for one in steps]
-        fed = any(one.step.guarantee is not None and not one.frozen for one in later)
+        # Whatever stands around: what is frozen in here was not fitted in here.
+        later = [walk(one, fitted=fitted) for one in estimators[i + 1 :]]
+        fed = any(
+            one.step.guarantee is not None and not one.frozen
+            for steps in later
+            for one in steps
+        )
         if fed and _holds_frozen(estimator) and spreads(estimator):
             several[i] = [
                 replace(

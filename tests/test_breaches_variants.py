@@ -1,0 +1,434 @@
+"""Variants of the breaches: the same ways in, by other doors.
+
+In other meta-estimators, in searches and threads, on tables that leave a phase without
+rows, interrupted; and what has to stay possible with a finite guarantee.
+"""
+
+import concurrent.futures
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from test_breaches import SECRET, private_line, randomised_repair, twins
+
+from fairpriv_sklearn._shared.guarded import guarded
+from fairpriv_sklearn._wall import recording
+from fairpriv_sklearn.accounting import WithoutReplacementGaussianEvent
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
+)
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.model_selection import (
+    DPGridSearchCV,
+    DPRandomizedSearchCV,
+    dp_cross_validate,
+)
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.privacy import (
+    BudgetExceededError,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    WrappedEstimatorError,
+    privacy_report,
+)
+from fairpriv_sklearn.privacy._guarantee import RANDOM_SPLIT, UNIT_OF_PRIVACY
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning"
+)
+RELATIONS = ["replace_one", "add_remove"]
+ODD = np.arange(60) % 2
+TABLE = np.column_stack([np.linspace(-1, 1, 60), ODD])
+THREE = np.column_stack([TABLE, ODD])
+
+
+def line(**params):
+    return DPLinearRegression(**{"bounds": (-1, 1), "target_bounds": (-1, 1), **params})
+
+
+def logistic(**params):
+    params = {"bounds": (-1, 1), "classes": [0, 1], **params}
+    return DPOutputPerturbationLogisticRegression(**params)
+
+
+# --- A1: answers that are spread over twins, in every kind of meta-estimator ----------
+
+
+def spread():
+    return make_pipeline(FrozenEstimator(randomised_repair()), private_line())
+
+
+def spread_scores():
+    """A regressor, fitted, whose answers are spread."""
+    X = np.column_stack([np.linspace(0, 1, 400), np.arange(400) % 2])
+    return DPBarycenterRegressor(
+        FrozenEstimator(Ridge().fit(X[:, :1], X[:, 0])),
+        base_guarantee="public",
+        target_bounds=(0, 1),
+        n_bins=3,
+        groups=[0, 1],
+        sensitive_features=1,
+        output="randomized",
+    ).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda model: VotingRegressor([("one", model), ("two", private_line())]),
+        lambda model: StackingRegressor(
+            [("one", model)], final_estimator=private_line(), cv="prefit"
+        ),
+        lambda model: StackingRegressor(
+            [("one", spread_scores())], final_estimator=private_line(), cv="prefit"
+        ),
+        lambda model: BaggingRegressor(model, n_estimators=2, n_jobs=2),
+        lambda model: DPBarycenterRegressor(
+            model, target_bounds=(-1, 1), groups=[0, 1], sensitive_features=1
+        ),
+        lambda model: DPGridSearchCV(model, {}, target_bounds=(-1, 1)),
+    ],
+    ids=["voting", "stacking", "stacked", "threads", "repair", "search"],
+)
+def test_spread_answers_before_a_private_step_are_never_covered(around):
+    X, _ = twins(200)
+    X[:, 1] = np.arange(200) % 2
+    y = np.where(X[:, 1] > 0, 1.0, -1.0)
+    model = spread()
+    try:
+        if "Stacking" in type(around(model)).__name__:
+            model.fit(X, y)
+        guarantee = privacy_report(around(model).fit(X, y)).guarantee
+    except ValueError as refusal:
+        assert "output" in str(refusal) or "private" in str(refusal)
+        return
+    assert guarantee.epsilon == math.inf
+
+
+# --- A7, A25: nothing of a wrapped model's errors leaves ------------------------------
+
+
+class Quotes(RegressorMixin, ClassifierMixin, BaseEstimator):
+    """Quotes a cell by an error of some class, raised while another is handled."""
+
+    def __init__(self, kind=ValueError, at="fit"):
+        self.kind, self.at = kind, at
+
+    def _quote(self, X):
+        try:
+            raise LookupError(f"cell {X[0, 0]}: {SECRET}")
+        except LookupError:
+            raise self.kind(SECRET)  # noqa: B904
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        if self.at == "fit":
+            self._quote(X)
+        return self
+
+    def predict_proba(self, X):
+        return self._quote(X)
+
+    def predict(self, X):
+        return self._quote(X)
+
+
+def declared(relation="replace_one"):
+    return PrivacyGuarantee(0.5, 0.0, relation, "declared")
+
+
+KINDS = [ValueError, KeyboardInterrupt, SystemExit, OverflowError, KeyError]
+
+
+@pytest.mark.parametrize("at", ["fit", "predict"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("repair", [DP2DPClassifier, DPBarycenterRegressor])
+def test_no_error_of_a_wrapped_model_has_a_context(repair, kind, at):
+    public = {"classes": [0, 1]} if repair is DP2DPClassifier else {}
+    public |= {"target_bounds": (0, 1)} if not public else {}
+    ledger = PrivacyLedger(10.0, 1e-4)
+    model = repair(
+        Quotes(kind, at),
+        base_guarantee=declared(),
+        groups=[0, 1],
+        ledger=ledger,
+        **public,
+    )
+    expected = KeyboardInterrupt if kind is KeyboardInterrupt else WrappedEstimatorError
+    with pytest.raises(expected) as caught:
+        model.fit(TABLE, ODD, sensitive_features=ODD)
+    says_nothing(caught.value)
+    # Interrupted after the reserve: paid for, and no model.
+    assert len(ledger.spends()) == 1
+    assert not vars(model).keys() - model.get_params(deep=False).keys()
+
+
+def says_nothing(error):
+    assert error.__cause__ is None and error.__context__ is None
+    assert SECRET not in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_guard_itself(kind):
+    with pytest.raises((KeyboardInterrupt, WrappedEstimatorError)) as caught:
+        guarded(Quotes(kind).fit, TABLE, ODD)
+    says_nothing(caught.value)
+    assert isinstance(caught.value, KeyboardInterrupt) == (kind is KeyboardInterrupt)
+    assert isinstance(caught.value, ArithmeticError) == (kind is OverflowError)
+
+
+def test_a_search_does_not_quote_what_a_candidate_refuses():
+    encoder = OneHotEncoder(categories=[["a", "b"]], sparse_output=False)
+    model = make_pipeline(encoder, logistic(bounds=(0, 1)))
+    X, y = np.array([["a"], ["b"]] * 20, dtype=object), np.arange(40) % 2
+    X[5:9, 0] = SECRET
+    calls = [
+        lambda: DPGridSearchCV(model, {}, classes=[0, 1]).fit(X, y),
+        lambda: dp_cross_validate(model, X, y, classes=[0, 1], cv=2, epsilon=1.0),
+    ]
+    for call in calls:
+        with pytest.raises(WrappedEstimatorError) as caught:
+            call()
+        says_nothing(caught.value)
+
+
+# --- A8, A22: a phase without rows ----------------------------------------------------
+
+
+def phased(relation, ledger=None):
+    """Everything that parts its rows, around private models."""
+    common = {"neighboring": relation, "ledger": ledger}
+    repair = {**common, "groups": [0, 1], "sensitive_features": 1}
+    inner = {"neighboring": relation}
+    return [
+        DPBarycenterRegressor(line(**inner), target_bounds=(-1, 1), **repair),
+        DPBarycenterRegressor(
+            line(**inner), target_bounds=(-1, 1), blind=True, **repair
+        ),
+        DP2DPClassifier(logistic(**inner), classes=[0, 1], **repair),
+        DP2DPClassifier(logistic(**inner), classes=[0, 1], blind=True, **repair),
+        DPGridSearchCV(
+            line(**inner), {"alpha": [0.1, 1.0]}, target_bounds=(-1, 1), **common
+        ),
+        DPRandomizedSearchCV(
+            logistic(**inner), {"C": [0.1, 1.0]}, n_iter=2, classes=[0, 1], **common
+        ),
+    ]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("i", range(6))
+def test_one_row_and_a_phase_without_any(relation, i):
+    """The same guarantee whatever the draws leave; and what it takes for granted."""
+    said = set()
+    for n in (1, 1, 1, 1, 2, 60):
+        model = phased(relation)[i].fit(TABLE[-n:], ODD[-n:])
+        assert model.privacy_.epsilon < math.inf and not model.privacy_.uncovered
+        rows = [a for a in model.privacy_.assumptions if "rows or more" in a]
+        assert len(rows) == (relation == "add_remove")
+        said.add((round(model.privacy_.epsilon, 9), model.privacy_.conditional_on))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_folds_without_rows(relation):
+    said = set()
+    for n in (1, 1, 1, 2, 60):
+        result = dp_cross_validate(
+            line(neighboring=relation),
+            TABLE[-n:],
+            ODD[-n:].astype(float),
+            target_bounds=(-1, 1),
+            neighboring=relation,
+            epsilon=1.0,
+            cv=2,
+        )
+        assert np.isfinite(result.scores["neg_mean_absolute_error"].scores).all()
+        said.add(result.privacy_.epsilon)
+    assert said == {1.0}
+    rows = [a for a in result.privacy_.assumptions if "rows or more" in a]
+    assert len(rows) == (relation == "add_remove")
+
+
+@pytest.mark.parametrize("i", range(6))
+def test_an_exhausted_ledger_says_nothing_of_the_draws(i):
+    ledger, said = PrivacyLedger(1.0, 1e-5), set()
+    ledger.spend(PrivacyGuarantee(1.0, 1e-5, "add_remove", "all of it"))
+    for n in (1, 1, 1, 2, 60):
+        with pytest.raises(BudgetExceededError) as caught:
+            phased("add_remove", ledger)[i].fit(TABLE[-n:], ODD[-n:])
+        said.add(str(caught.value))
+    assert len(said) == 1
+
+
+# --- A11, A15: what a guarantee pays for, and what it takes for granted ---------------
+
+
+def test_batches_pay_for_the_error_of_their_draws():
+    """A11: events of batches had no number of draws."""
+    model = DPWassersteinLogisticRegression(
+        bounds=(-1, 1),
+        classes=[0, 1],
+        fairness_weight=0.0,
+        batch_size=10,
+        max_iter=5,
+    )
+    with recording() as seen:
+        model.fit(TABLE, ODD)
+    sampled = [
+        event
+        for event in model.privacy_.events
+        if isinstance(event, WithoutReplacementGaussianEvent)
+    ]
+    drawn = sum(c.exact.size for c in seen.crossings)
+    assert sampled and sum(event.n_draws for event in sampled) >= drawn > 0
+
+
+def test_a_guarantee_lists_what_it_takes_for_granted():
+    """A15: one row for each person, and draws that do not look at the rows."""
+    assert UNIT_OF_PRIVACY in line().fit(TABLE, TABLE[:, 0]).privacy_.assumptions
+    for model in phased("replace_one")[:4]:
+        said = model.fit(TABLE, ODD).privacy_.assumptions
+        assert UNIT_OF_PRIVACY in said and RANDOM_SPLIT in said
+
+
+# --- A20: one object in two threads ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make, sizes",
+    [
+        (lambda: DPSinkhornGenerator(bounds=(-1, 1)), ("n_points", [2, 5])),
+        (
+            lambda: DPSlicedWassersteinGenerator(bounds=(-1, 1), classes=[0, 1]),
+            ("n_bins", [3, 8]),
+        ),
+        (
+            lambda: DPBarycenterTransformer(
+                bounds=(-1, 1), groups=[0, 1], sensitive_features=1
+            ),
+            ("n_bins", [3, 8]),
+        ),
+        (
+            lambda: DPGridSearchCV(line(), {"alpha": [0.1]}, target_bounds=(-1, 1)),
+            ("epsilon", [1.0, 3.0]),
+        ),
+    ],
+    ids=["semi-dual", "slices", "repair", "search"],
+)
+def test_fits_of_one_object_in_two_threads_never_mix(make, sizes):
+    name, values = sizes
+    alone = {}
+    for value in values:
+        model = make().set_params(**{name: value})
+        alone[shapes(model.fit(TABLE, ODD))] = value
+    model = make()
+
+    def fit(value):
+        return shapes(model.set_params(**{name: value}).fit(TABLE, ODD))
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert set(pool.map(fit, values * 4)) <= set(alone)
+    assert len(alone) == 2
+
+
+def shapes(model):
+    """What a published model looks like, without its noise."""
+    seen = dict(vars(model))
+    sizes = [
+        (name, np.shape(value))
+        for name, value in sorted(seen.items())
+        if isinstance(value, np.ndarray)
+    ]
+    return (*sizes, round(seen["privacy_"].epsilon, 6), seen["privacy_"].events)
+
+
+# --- what has to stay possible --------------------------------------------------------
+
+
+def pure_repair():
+    return DPBarycenterTransformer(
+        bounds=(-1, 1), groups=[0, 1], sensitive_features=1, output="mean"
+    ).fit(THREE)
+
+
+def with_given_categories():
+    encoder = OneHotEncoder(categories=[[0.0, 1.0]], drop="if_binary")
+    return ColumnTransformer(
+        [("group", encoder, [1])], remainder="passthrough", sparse_threshold=0
+    )
+
+
+POSSIBLE = {
+    "pure repair before a private model": lambda: make_pipeline(
+        FrozenEstimator(pure_repair()), line()
+    ),
+    "repair of scores around a private pipeline": lambda: DPBarycenterRegressor(
+        make_pipeline(with_given_categories(), line()),
+        target_bounds=(-1, 1),
+        groups=[0, 1],
+        sensitive_features=2,
+    ),
+    "repair of decisions around a private pipeline": lambda: DP2DPClassifier(
+        make_pipeline(with_given_categories(), logistic()),
+        classes=[0, 1],
+        groups=[0, 1],
+        sensitive_features=2,
+    ),
+    "given categories": lambda: make_pipeline(with_given_categories(), line()),
+    "search over a pipeline": lambda: DPGridSearchCV(
+        make_pipeline(with_given_categories(), line()),
+        {"dplinearregression__alpha": [0.1, 1.0]},
+        target_bounds=(-1, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("make", POSSIBLE.values(), ids=POSSIBLE)
+def test_these_stay_possible(make):
+    guarantee = privacy_report(make().fit(THREE, ODD)).guarantee
+    assert 0 < guarantee.epsilon < math.inf
+    assert guarantee.conditional_on == () == guarantee.uncovered
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", ["DecisionTreeClassifier", "RandomForestClassifier"])
+def test_models_of_diffprivlib_stay_possible(name, wrapped):
+    """Where their classes and bounds are given."""
+    models = pytest.importorskip("diffprivlib.models", exc_type=ImportError)
+    model = getattr(models, name)(
+        epsilon=1.0, bounds=([-1, 0], [1, 1]), classes=[0, 1], max_depth=2
+    )
+    if wrapped:
+        model = DP2DPClassifier(
+            model, classes=[0, 1], groups=[0, 1], sensitive_features=1
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        guarantee = privacy_report(model.fit(TABLE, ODD)).guarantee
+    assert 1 <= guarantee.epsilon < math.inf
+    assert guarantee.conditional_on == () == guarantee.uncovered
+
+
+def test_a_linear_model_of_no_one_is_not_private():
+    """The other way round: without a guarantee nothing finite is printed."""
+    model = DP2DPClassifier(LogisticRegression(), classes=[0, 1], groups=[0, 1])
+    model.fit(TABLE, ODD, sensitive_features=ODD)
+    assert model.privacy_.epsilon == math.inf and model.privacy_.uncovered
