@@ -36,7 +36,7 @@ from fairpriv_sklearn.model_selection._task import (
     default_scoring,
     make_task,
 )
-from fairpriv_sklearn.postprocessing._phases import enough_rows
+from fairpriv_sklearn.postprocessing import enough_rows
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"

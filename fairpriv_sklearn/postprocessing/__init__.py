@@ -7,6 +7,7 @@ from fairpriv_sklearn.postprocessing._histogram import bin_scores
 from fairpriv_sklearn.postprocessing._phases import (
     ConstantClassifier,
     ConstantRegressor,
+    enough_rows,
 )
 from fairpriv_sklearn.postprocessing._repair import RepairWarning
 
