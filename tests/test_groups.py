@@ -70,7 +70,7 @@ def test_several_columns_are_intersections():
         assert label_list(container) == expected
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, np.datetime64("NaT")])
+@pytest.mark.parametrize("missing", [None, np.nan, np.datetime64("NaT", "D")])
 def test_missing_labels_raise(missing):
     with pytest.raises(ValueError, match="missing label"):
         label_list(["a", missing])

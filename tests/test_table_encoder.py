@@ -50,7 +50,7 @@ def frame(n=3000, seed=0):
 CELLS = [
     3, 3.5, -7, 0, 10**400, float("inf"), -float("inf"), float("nan"), None, "", " ",
     "3", " 3.50", "1e5", "x", "x ", "nan", "true", True, False, pd.NA, pd.NaT,
-    np.float32(2), np.datetime64("NaT"), datetime.date(2020, 5, 1), "2020-05-01",
+    np.float32(2), np.datetime64("NaT", "D"), datetime.date(2020, 5, 1), "2020-05-01",
     datetime.datetime(2020, 5, 1, 12), decimal.Decimal("2.5"), b"x", {"a": 1}, [1],
     complex(1, 2), 5e-324, 2.0**34, -(2.0**60), "\ud800", "é", "e\u0301",
 ]  # fmt: skip
@@ -70,7 +70,7 @@ def any_frame(rng, n, d):
     [
         (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
         (1, True, "true", "True", np.True_, "1.0"),
-        (None, "", "nan", "NaN", float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")),
+        (None, "", "nan", "NaN", float("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "D")),
         ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
         (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
         ("caf\u00e9", "cafe\u0301", " café "),
