@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import fairpriv_sklearn
 
@@ -68,29 +67,12 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-
-def not_run():
-    """Pattern of the examples that need data which are not here."""
-    if "FAIRPRIV_SKLEARN_DATA" in os.environ:
-        return "nothing"
-    scripts = Path(__file__).parent.parent.glob("examples/*/plot_*.py")
-    texts = {script.name: script.read_text(encoding="utf-8") for script in scripts}
-    # Some of the scripts that fetch data have something to show without them.
-    names = [
-        n for n, text in texts.items() if "fetch_" in text and "except" not in text
-    ]
-    return "|".join(map(re.escape, names)) or "nothing"
-
-
-if not_run() != "nothing":
-    suppress_warnings.append("image.not_readable")
-
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     # Long studies are run by hand, and their outputs are committed beside them.
     "ignore_pattern": r"benchmarks|erratum",
-    "filename_pattern": rf"/(?!{not_run()})plot_[^/]*$",
+    "filename_pattern": r"/plot_[^/]*$",
     "remove_config_comments": True,
     # What a drawing function returns is no output.
     "capture_repr": ("_repr_html_",),

@@ -26,6 +26,7 @@ from fairpriv_sklearn.datasets import (
     fetch_parkinsons,
     make_biased_mixture,
     make_biased_regression,
+    make_census,
     make_spurious_bias,
 )
 from fairpriv_sklearn.datasets._simulated import _log_mixture
@@ -96,6 +97,31 @@ def test_log_mixture_is_the_density_up_to_a_constant():
     np.testing.assert_allclose(
         found - found[:, :1], np.log(density / density[:, :1]), atol=1e-12
     )
+
+
+def test_census_has_the_form_of_adult():
+    census = make_census(5000, random_state=3)
+    source = SOURCES["adult"]
+    assert list(census.frame) == source_columns(source)
+    for name, (low, high) in source.bounds.items():
+        assert census.frame[name].between(low, high).all()
+    for name, listed in source.categories.items():
+        assert set(census.frame[name]) <= set(listed)
+    assert census.codebook == source.codebook()
+    assert "sex" not in census.data and "income" not in census.data
+    same = make_census(5000, random_state=3)
+    assert same.frame.equals(census.frame)
+    assert not make_census(5000, random_state=4).frame.equals(census.frame)
+    rich = census.target == ">50K"
+    rates = rich.groupby(census.sensitive_features).mean()
+    assert 0.2 < rich.mean() < 0.5 and rates["Male"] > rates["Female"] + 0.05
+
+
+def source_columns(source):
+    from fairpriv_sklearn.datasets._sources import _ADULT_HEADER
+
+    assert set(_ADULT_HEADER) == {*source.bounds, *source.categories}
+    return _ADULT_HEADER
 
 
 def test_mixture_has_the_documented_disparity_and_shares():

@@ -70,7 +70,16 @@ def any_frame(rng, n, d):
     [
         (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
         (1, True, "true", "True", np.True_, "1.0"),
-        (None, "", "nan", "NaN", float("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "D")),
+        (
+            None,
+            "",
+            "nan",
+            "NaN",
+            float("nan"),
+            pd.NA,
+            pd.NaT,
+            np.datetime64("NaT", "D"),
+        ),
         ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
         (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
         ("caf\u00e9", "cafe\u0301", " café "),

@@ -8,15 +8,14 @@ study behind the numbers is ``examples/benchmarks/mnist_generators.py``.
 
 # %%
 # The images: a local file ``mnist.npz`` in the folder named by FAIRPRIV_SKLEARN_DATA,
-# else OpenML. Without either the 1,797 small digits of scikit-learn stand in: so few
-# that the pictures show the noise.
+# else OpenML.
 
 import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import fetch_openml, load_digits
+from sklearn.datasets import fetch_openml
 
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
@@ -28,14 +27,8 @@ if file.exists():
     with np.load(file) as arrays:
         X, y = arrays["x_train"].reshape(-1, 784), arrays["y_train"].astype(int)
 else:
-    try:
-        X, y = fetch_openml("mnist_784", return_X_y=True, as_frame=False)
-        X, y = X[:60_000], y[:60_000].astype(int)
-    except OSError as error:
-        print(f"MNIST is not available here ({type(error).__name__}).")
-        X, y = load_digits(return_X_y=True)
-side = round(X.shape[1] ** 0.5)
-brightest = 255 if side == 28 else 16  # known of the format, not read from the images
+    X, y = fetch_openml("mnist_784", return_X_y=True, as_frame=False)
+    X, y = X[:60_000], y[:60_000].astype(int)
 
 # %%
 # One row of pictures per digit, six columns per generator and budget.
@@ -53,11 +46,10 @@ for ax, (title, generator) in zip(axes, columns.items(), strict=True):
     if generator is None:
         images = np.concatenate([X[y == digit][:6] for digit in range(10)])
     else:
-        generator.set_params(bounds=(0, brightest), classes=range(10), random_state=0)
+        generator.set_params(bounds=(0, 255), classes=range(10), random_state=0)
         images, _ = generator.fit(X, y).sample(y=wanted)
-    mosaic = images.reshape(10, 6, side, side).transpose(0, 2, 1, 3)
-    mosaic = mosaic.reshape(10 * side, 6 * side)
-    ax.imshow(mosaic, cmap="gray_r", vmin=0, vmax=brightest)
+    mosaic = images.reshape(10, 6, 28, 28).transpose(0, 2, 1, 3).reshape(280, 168)
+    ax.imshow(mosaic, cmap="gray_r", vmin=0, vmax=255)
     ax.set_title(title)
     ax.axis("off")
 fig.tight_layout()

@@ -13,51 +13,15 @@ and rows that are nobody's are drawn from it. Pairs of columns, real beside synt
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from sklearn.utils import Bunch
 
-from fairpriv_sklearn.datasets import fetch_adult
+from fairpriv_sklearn.datasets import fetch_adult, make_census
 from fairpriv_sklearn.generative import DPSinkhornGenerator
-
-
-def people(n=40_000, seed=0):
-    """Simulated people, with the names that the page uses of Adult."""
-    rng = np.random.default_rng(seed)
-    sex = rng.choice(["Female", "Male"], n)
-    age = np.clip(rng.gamma(6, 7, n), 17, 90).round()
-    years = np.clip(rng.normal(10 + 0.02 * (60 - age), 2.5, n).round(), 1, 16)
-    hours = np.clip(rng.normal(38 + 4 * (sex == "Male"), 9, n).round(), 1, 99)
-    married = rng.random(n) < 1 / (1 + np.exp(3 - age / 11))
-    wife = np.where(sex == "Female", "Wife", "Husband")
-    alone = rng.choice(["Not-in-family", "Own-child"], n)
-    odds = 0.4 * years + 0.05 * hours + 0.03 * age + 0.8 * married - 8.5
-    rich = rng.random(n) < 1 / (1 + np.exp(-odds - 0.7 * (sex == "Male")))
-    columns = {
-        "age": age,
-        "education-num": years,
-        "hours-per-week": hours,
-        "marital-status": np.where(married, "Married", "Never-married"),
-        "relationship": np.where(married, wife, alone),
-    }
-    return Bunch(
-        data=pd.DataFrame(columns),
-        target=pd.Series(np.where(rich, ">50K", "<=50K")),
-        sensitive_features=pd.Series(sex),
-        uci_split=np.where(rng.random(n) < 2 / 3, "train", "test"),
-        bounds={"age": (17, 90), "education-num": (1, 16), "hours-per-week": (1, 99)},
-        categories={
-            "marital-status": ["Married", "Never-married"],
-            "relationship": ["Wife", "Husband", "Not-in-family", "Own-child"],
-        },
-        classes=["<=50K", ">50K"],
-        groups=["Female", "Male"],
-    )
-
 
 try:
     adult = fetch_adult(as_frame=True)
 except Exception as error:
-    print(f"Adult is not available here ({type(error).__name__}): simulated people.")
-    adult = people()
+    print(f"Simulated people: Adult is not available here ({type(error).__name__}).")
+    adult = make_census(random_state=0)
 real = adult.data.assign(sex=np.asarray(adult.sensitive_features))
 label = adult.target.to_numpy()
 known = {**adult.bounds, **adult.categories}

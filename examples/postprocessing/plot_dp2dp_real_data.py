@@ -21,15 +21,14 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import Bunch
 
 from fairpriv_sklearn.datasets import (
     fetch_adult,
     fetch_credit_default,
     fetch_parkinsons,
+    make_census,
 )
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.metrics import demographic_parity_difference
@@ -53,62 +52,41 @@ def encode(frame, data, knots, steps):
     return np.column_stack(columns)
 
 
-def real_tasks():
-    """Data, labels, knots and steps of each table."""
+try:
     adult = fetch_adult(as_frame=True, missing="drop")
-    adult.bounds.pop("fnlwgt")
     credit = fetch_credit_default(as_frame=True)
     parkinsons = fetch_parkinsons(as_frame=True)
-    return {
-        "Adult, sex": (
-            adult,
-            adult.target == ">50K",
-            {"age": [20, 30, 40, 50, 60, 70], "hours-per-week": [20, 40, 50, 60]},
-            {"capital-gain": [1, 3000, 5000, 7000], "capital-loss": [1, 1500, 2000]},
-        ),
-        "Credit card, sex": (
-            credit,
-            credit.target == 1,
-            {f"PAY_{i}": [-1, 0, 1, 2, 3] for i in (0, 2, 3, 4, 5, 6)}
-            | {
-                "AGE": [20, 30, 40, 50, 60],
-                "LIMIT_BAL": [20e3, 50e3, 100e3, 200e3, 300e3, 500e3],
-            },
-            {f"PAY_AMT{i}": [1, 1000, 5000] for i in range(1, 7)},
-        ),
-        "Parkinsons, sex": (
-            parkinsons,
-            parkinsons.target > 27.576,
-            {"motor_UPDRS": [10, 15, 20, 25, 30]},
-            {},
-        ),
-    }
-
-
-def simulated_task(n=20_000):
-    """What stands in where the tables are not at hand."""
-    rng = np.random.default_rng(0)
-    sex = rng.choice(["Female", "Male"], n)
-    age, pay = rng.uniform(17, 90, n), rng.gamma(2, 200, n) * (1 + (sex == "Male") / 2)
-    town = np.where(rng.random(n) < 0.3, rng.choice(["east", "west"], n), sex)
-    town = np.char.replace(np.char.replace(town, "Female", "east"), "Male", "west")
-    target = pd.Series(pay + 5 * age + rng.normal(0, 150, n) > 700)
-    data = Bunch(
-        data=pd.DataFrame({"age": age, "pay": pay, "town": town}),
-        sensitive_features=pd.Series(sex),
-        bounds={"age": (17, 90), "pay": (0, 2000)},
-        categories={"town": ["east", "west"]},
-        groups=["Female", "Male"],
-    )
-    knots = {"age": [20, 40, 60, 80], "pay": [0, 200, 400, 800, 1200]}
-    return {"Simulated people, sex": (data, target, knots, {})}
-
-
-try:
-    tasks = real_tasks()
 except Exception as error:
-    print(f"The tables are not available here ({type(error).__name__}).")
-    tasks = simulated_task()
+    print(f"Simulated people: the tables are not available ({type(error).__name__}).")
+    adult, credit, parkinsons = make_census(45_222, random_state=0), None, None
+adult.bounds.pop("fnlwgt")
+tasks = {
+    "Adult, sex": (
+        adult,
+        adult.target == ">50K",
+        {"age": [20, 30, 40, 50, 60, 70], "hours-per-week": [20, 40, 50, 60]},
+        {"capital-gain": [1, 3000, 5000, 7000], "capital-loss": [1, 1500, 2000]},
+    ),
+}
+if credit is None:
+    tasks = {"Simulated people, sex": tasks["Adult, sex"]}
+else:
+    tasks["Credit card, sex"] = (
+        credit,
+        credit.target == 1,
+        {f"PAY_{i}": [-1, 0, 1, 2, 3] for i in (0, 2, 3, 4, 5, 6)}
+        | {
+            "AGE": [20, 30, 40, 50, 60],
+            "LIMIT_BAL": [20e3, 50e3, 100e3, 200e3, 300e3, 500e3],
+        },
+        {f"PAY_AMT{i}": [1, 1000, 5000] for i in range(1, 7)},
+    )
+    tasks["Parkinsons, sex"] = (
+        parkinsons,
+        parkinsons.target > 27.576,
+        {"motor_UPDRS": [10, 15, 20, 25, 30]},
+        {},
+    )
 
 # %%
 # Splits in 55 % for the classifier, 20 % for its calibration (drawn at random) and 25 %
@@ -195,7 +173,7 @@ looks = {
     1.0: ("#0072B2", "-", "s"),
     0.5: ("#D55E00", "--", "^"),
 }
-width = max(5, 4 * len(tasks))
+width = 4 * len(tasks) + (len(tasks) == 1)
 fig, axes = plt.subplots(
     1, len(tasks), figsize=(width, 4), layout="constrained", squeeze=False
 )
@@ -207,9 +185,8 @@ for ax, name in zip(axes[0], tasks, strict=True):
         ax.plot(*plain.T, "o", color=color, markerfacecolor="none", markersize=9)
     if name in published:
         ax.plot(*np.transpose(published[name]), "k*", markersize=11, label="DP-FERMI")
-        ax.plot(
-            *plain_logistic[name], "kx", markersize=8, label="logistic, not private"
-        )
+        plain = plain_logistic[name]
+        ax.plot(*plain, "kx", markersize=8, label="logistic, not private")
     ax.set(title=name, xlabel="demographic parity violation (test)")
 axes[0, 0].set(ylabel="error (test)")
 axes[0, 0].legend(frameon=False, fontsize=9)

@@ -1,5 +1,6 @@
 """Simulated data with known answers, and loaders for real data with public facts."""
 
+from fairpriv_sklearn.datasets._census import make_census
 from fairpriv_sklearn.datasets._fetch import (
     fetch_adult,
     fetch_communities_crime,
@@ -22,6 +23,7 @@ __all__ = [
     "fetch_parkinsons",
     "make_biased_mixture",
     "make_biased_regression",
+    "make_census",
     "make_spurious_bias",
     "make_spurious_regression",
 ]

@@ -1,0 +1,132 @@
+"""Simulated people in the form of the Adult data set."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from fairpriv_sklearn._shared.arguments import checked, count, seed
+from fairpriv_sklearn.datasets._fetch import _import_pandas
+from fairpriv_sklearn.datasets._sources import SOURCES
+
+_YEARS = {  # of schooling, as Adult counts them
+    name: years
+    for years, name in enumerate(
+        "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college "
+        "Assoc-voc Assoc-acdm Bachelors Masters Prof-school Doctorate".split(),
+        start=1,
+    )
+}
+_DESK = {"Adm-clerical", "Exec-managerial", "Prof-specialty", "Sales", "Tech-support"}
+
+
+@checked(n_samples=count(1), random_state=seed)
+def make_census(n_samples=48_842, *, random_state=None):
+    """Simulate people with the columns and the code book of :func:`fetch_adult`.
+
+    Nobody's data: a stand-in for programs that are to run without a download. Incomes
+    depend on schooling, age, hours and marriage, on the occupation, and on sex, through
+    the occupation and directly. Only the names are those of Adult; no share, mean or
+    correlation was fitted to it.
+
+    Parameters
+    ----------
+    n_samples : int, default=48842
+        Number of people.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the people.
+
+    Returns
+    -------
+    census : Bunch
+        With the entries of ``fetch_adult(as_frame=True)``: `data`, `target`,
+        `sensitive_features`, `bounds`, `categories`, `groups`, `classes`, `codebook`,
+        `uci_split`, `frame` and others. Needs pandas.
+
+    See Also
+    --------
+    fetch_adult : The real table.
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn.datasets import make_census
+    >>> census = make_census(1000, random_state=0)
+    >>> census.data.shape, census.groups, census.bounds["age"]
+    ((1000, 13), ['Female', 'Male'], (17, 90))
+    """
+    pandas = _import_pandas()
+    rng = check_random_state(random_state)
+    source = SOURCES["adult"]
+    columns = _people(n_samples, rng, source.categories)
+    frame = pandas.DataFrame(columns)
+    features = [name for name in columns if name not in ("sex", "income", "uci_split")]
+    return Bunch(
+        data=frame[features],
+        target=frame["income"],
+        sensitive_features=frame["sex"],
+        feature_names=features,
+        target_name="income",
+        sensitive_names=["sex"],
+        bounds={f: source.bounds[f] for f in features if f in source.bounds},
+        categories={
+            f: source.categories[f] for f in features if f not in source.bounds
+        },
+        rounded=[f for f in features if f in source.rounded],
+        groups=list(source.categories["sex"]),
+        classes=source.categories["income"],
+        target_bounds=None,
+        codebook=source.codebook(),
+        DESCR="Simulated people in the form of Adult.",
+        frame=frame,
+        uci_split=frame["uci_split"],
+    )
+
+
+def _people(n, rng, listed) -> dict[str, np.ndarray]:
+    """Columns of Adult, in its order."""
+
+    def falling(name, power=1.0):
+        """Values of a category, the later the rarer."""
+        values = np.array(listed[name])
+        shares = 1.0 / np.arange(1, len(values) + 1) ** power
+        return rng.permutation(values)[
+            rng.choice(len(values), n, p=shares / shares.sum())
+        ]
+
+    sex = rng.choice(listed["sex"], n)
+    male = sex == "Male"
+    age = np.clip(rng.gamma(6, 6.5, n), 17, 90).round()
+    years = np.clip(rng.normal(10, 2.6, n).round(), 1, 16).astype(int)
+    married = rng.random(n) < 1 / (1 + np.exp(3 - age / 13))
+    occupation = falling("occupation", 0.5)
+    desk = np.isin(occupation, list(_DESK))
+    occupation = np.where(desk & ~male, rng.permutation(occupation), occupation)
+    desk = np.isin(occupation, list(_DESK))
+    hours = np.clip(rng.normal(38 + 4 * male, 9, n).round(), 1, 99)
+    gain = np.where(rng.random(n) < 0.03 + 0.004 * years, rng.gamma(1.2, 5000, n), 0)
+    loss = np.where(rng.random(n) < 0.05, rng.normal(1900, 350, n), 0)
+    score = 0.35 * (years - 10) + 0.04 * (hours - 40) + 0.03 * (age - 40)
+    score += 1.6 * married + 0.7 * desk + 0.5 * male + gain / 4000 - 2.6
+    rich = rng.random(n) < 1 / (1 + np.exp(-1.5 * score))
+    single = np.where(age < 30, "Own-child", "Not-in-family")
+    spouse = np.where(male, "Husband", "Wife")
+    unmarried = np.where(age < 35, "Never-married", "Divorced")
+    schools = np.array(list(_YEARS))
+    return {
+        "age": age,
+        "workclass": falling("workclass"),
+        "fnlwgt": np.clip(rng.gamma(3, 60_000, n), 10_000, 1.5e6).round(),
+        "education": schools[years - 1],
+        "education-num": years.astype(float),
+        "marital-status": np.where(married, "Married-civ-spouse", unmarried),
+        "occupation": occupation,
+        "relationship": np.where(married, spouse, single),
+        "race": falling("race", 2.0),
+        "sex": sex,
+        "capital-gain": np.clip(gain, 0, 99_999).round(),
+        "capital-loss": np.clip(loss, 0, 5000).round(),
+        "hours-per-week": hours,
+        "native-country": falling("native-country", 2.0),
+        "income": np.where(rich, ">50K", "<=50K"),
+        "uci_split": np.where(np.arange(n) < 2 * n // 3, "train", "test"),
+    }
