@@ -278,6 +278,59 @@ def test_an_exhausted_ledger_says_nothing_of_the_draws(i):
     assert len(said) == 1
 
 
+# --- M: rows that fit a model never calibrate or score it -----------------------------
+
+
+class Remembers(ClassifierMixin, RegressorMixin, BaseEstimator):
+    """Writes down the numbers of its rows, in column 0: those of `fit`, and others."""
+
+    seen = []
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        self.asked_ = set()
+        self.seen.append((set(X[:, 0].tolist()), self.asked_))
+        return self
+
+    def predict(self, X):
+        self.asked_ |= set(X[:, 0].tolist())
+        return np.zeros(len(X))
+
+    def predict_proba(self, X):
+        self.predict(X)
+        return np.full((len(X), 2), 0.5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("how", ["decisions", "scores", "search", "folds"])
+def test_no_row_is_in_two_phases(how, relation):
+    X, y, n = TABLE.copy(), ODD.astype(float), len(TABLE)
+    X[:, 0] = np.arange(n)
+    common = {"base_guarantee": declared(relation), "neighboring": relation}
+    groups = {"groups": [0, 1], "sensitive_features": 1}
+    scores = DPBarycenterRegressor(
+        Remembers(), target_bounds=(0, 1), **common, **groups
+    )
+    outer = {"target_bounds": (0, 1), "neighboring": relation}
+    Remembers.seen.clear()
+    if how == "decisions":
+        DP2DPClassifier(Remembers(), classes=[0, 1], **common, **groups).fit(X, ODD)
+    elif how == "scores":
+        scores.fit(X, y)
+    elif how == "search":
+        DPGridSearchCV(scores, {"n_bins": [2, 4]}, **outer).fit(X, y)
+    else:
+        dp_cross_validate(scores, X, y, cv=3, epsilon=5.0, **outer)
+    assert Remembers.seen
+    for fitted, asked in Remembers.seen:
+        assert fitted and asked and not fitted & asked
+        assert fitted | asked <= set(range(n))
+    # A repair alone uses every row, for the one or for the other.
+    if how in ("decisions", "scores"):
+        (both,) = Remembers.seen
+        assert both[0] | both[1] == set(range(n))
+
+
 # --- A11, A15: what a guarantee pays for, and what it takes for granted ---------------
 
 

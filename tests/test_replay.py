@@ -43,6 +43,7 @@ pandas = pytest.importorskip("pandas")
 
 N_ROWS = 30
 N_PAIRS = 25  # at least
+SIMILAR = ("small cells", "twins of the middle", "permuted", "strided")
 
 
 def private_line(relation):
@@ -269,6 +270,9 @@ def pairs_of(entry, variant, relation):
     ]
     if getattr(estimator, "group_sizes_public", False):
         pairs = [inside_its_group(pair, estimator.constraint) for pair in pairs]
+    if variant is not VARIANTS[entry.name][0]:  # the first variant has them all
+        less = [pair for pair in pairs if pair.name not in SIMILAR]
+        pairs = less if len(less) >= N_PAIRS + 2 else pairs
     if relation == "add_remove" and any(
         name.endswith("base_guarantee") for name in estimator.get_params()
     ):
@@ -408,7 +412,10 @@ def become(model, other):
     return model.set_params(**other.get_params(deep=False))
 
 
-@every_case
+@pytest.mark.parametrize(
+    ("entry", "variant", "relation"),
+    [case for case in CASES if case[1] in VARIANTS[case[0].name][::4]],
+)
 def test_an_exhausted_ledger_says_the_same_for_every_table(
     entry, variant, relation, monkeypatch
 ):
@@ -437,6 +444,23 @@ def test_an_exhausted_ledger_says_the_same_for_every_table(
             n_rows = one.n_rows if relation == "replace_one" else None
             said.add((n_rows, outcome.error, outcome.texts))
             n_tables += 1
-    assert n_tables >= 2 * N_PAIRS - 6 and not asked
+    assert n_tables >= 40 and not asked
     assert len(said) == len({n_rows for n_rows, *_ in said}), said
     assert len(ledger.spends()) == 1
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_files_are_equal_up_to_identifiers_and_times(entry, relation, tmp_path):
+    """What a ledger's file says of a fit is the same for neighbours."""
+    case = entry, VARIANTS[entry.name][0], relation
+    pair, told = pairs_of(*case)[0], []
+    for i, one in enumerate((pair.first, pair.second)):
+        path = tmp_path / str(i) / "ledger.sqlite"
+        path.parent.mkdir()
+        ledger = PrivacyLedger(1e6, 0.5, path=path)
+        assert not run(make(*case).set_params(ledger=ledger), one).error
+        (spend,) = ledger.spends()
+        sizes = {file.name: file.stat().st_size for file in path.parent.iterdir()}
+        told.append(({**spend, "time": None}, sizes))
+    assert told[0] == told[1]

@@ -250,10 +250,10 @@ def check_candidates(estimator, grid: list[dict]) -> None:
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
         for owner in (chosen, *chosen.get_params(deep=True).values()):
-            if isinstance(owner, BaseEstimator):
-                check = getattr(owner, "_validate_params", None)
-                if check is not None:
-                    check()
+            # Estimators of others need not have constraints.
+            has_some = hasattr(owner, "_parameter_constraints")
+            if isinstance(owner, BaseEstimator) and has_some:
+                owner._validate_params()
 
 
 # --- Fitting and predicting -----------------------------------------------------------
