@@ -122,6 +122,19 @@ def test_spread_answers_before_a_private_step_are_never_covered(around):
     assert guarantee.epsilon == math.inf
 
 
+def test_what_was_fitted_on_spread_answers_stays_uncovered_when_frozen():
+    X, _ = twins(200)
+    X[:, 1] = np.arange(200) % 2
+    model = FrozenEstimator(spread().fit(X, np.where(X[:, 1] > 0, 1.0, -1.0)))
+    for whole in (model, make_pipeline(model)):
+        assert privacy_report(whole).guarantee.epsilon == math.inf
+    # One that was fitted elsewhere stands beside the repair, and is not fed by it.
+    elsewhere = FrozenEstimator(private_line().fit(X, X[:, 1]))
+    beside = make_pipeline(FrozenEstimator(randomised_repair()), elsewhere)
+    beside.fit(X)
+    assert privacy_report(beside).guarantee.epsilon < math.inf
+
+
 # --- A7, A25: nothing of a wrapped model's errors leaves ------------------------------
 
 
