@@ -7,7 +7,8 @@ under the auditor's defaults, on an ordinary table and neighbours of its own mak
 
     python examples/benchmarks/audit_mistakes.py [n_seeds] [name ...] > output.txt
 
-Names choose some of the ten, so that a run that was cut short can go on.
+Names choose some of the ten, so that a run that was cut short can go on. The auditor's
+clock is set to CPU time here: its sixty seconds are those of a machine of its own.
 """
 
 import pathlib
@@ -17,13 +18,14 @@ import time
 
 import numpy as np
 
-from fairpriv_sklearn.audit import audit_estimator
+from fairpriv_sklearn.audit import _estimator, audit_estimator
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests"))
 from _mistakes import CASES, table  # noqa: E402
 from _replicas import REPLICAS  # noqa: E402
 from test_audit_breaches import find  # noqa: E402
 
+_estimator._clock = time.process_time
 N_SEEDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 CHOSEN = sys.argv[2:]
 
@@ -33,9 +35,9 @@ def main():
         f"python {platform.python_version()}, numpy {np.__version__}, {N_SEEDS} seeds, "
         "two shared cores"
     )
-    print(f"{'':<24}{'mistake':^40}{'corrected twin':^38}")
+    print(f"{'':<24}{'mistake':^36}{'corrected twin':^28}")
     header = f"{'convicted':>10}{'found by':>12}{'longest':>10}"
-    print(f"{'':<24}{header:<40}{'convicted':>10}{'bound':>8}{'longest':>10}")
+    print(f"{'':<24}{header:<36}{'convicted':>10}{'bound':>8}{'longest':>10}")
     for case in CASES:
         if not CHOSEN or case[0].__name__ in CHOSEN:
             line = f"{case[0].__name__:<24}"
@@ -56,30 +58,27 @@ def main():
 
 
 def row(model, claim, relation, right):
-    """One case on all seeds: how many were convicted, by what, seconds of the last."""
-    reports, longest, cpu = [], 0.0, 0.0
-    for seed in range(N_SEEDS):
-        start = time.process_time()
-        report = audit_estimator(
+    """One case on all seeds: how many were convicted, by what, the longest audit."""
+    reports = [
+        audit_estimator(
             model(right=right),
             *table(seed),
             claim=claim,
             neighboring=relation,
             random_state=seed,
         )
-        reports.append(report)
-        longest = max(longest, report.seconds)
-        cpu = max(cpu, time.process_time() - start)
+        for seed in range(N_SEEDS)
+    ]
     convicted = sum(report.violated for report in reports)
-    told = f"{longest:.1f} ({cpu:.1f})"
+    longest = max(report.seconds for report in reports)
     if right:
         bound = max(report.epsilon_lower for report in reports)
-        return f"{convicted:>10}{bound:>8.2f}{told:>14}"
+        return f"{convicted:>10}{bound:>8.2f}{longest:>10.1f}"
     kinds = [f.kind for r in reports for f in r.findings if f.violates]
     found = max(set(kinds), key=kinds.count) if kinds else "-"
-    return f"{convicted:>10}{found:>12}{told:>14}    "
+    return f"{convicted:>10}{found:>12}{longest:>10.1f}    "
 
 
 if __name__ == "__main__":
     main()
-    print("\nlongest: seconds of the slowest audit, in brackets its CPU seconds")
+    print("\nlongest: CPU seconds of the slowest audit")

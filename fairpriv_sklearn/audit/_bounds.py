@@ -417,7 +417,6 @@ def best_event(scores, other_scores, promise):
     Event
     """
     both = (scores, other_scores)
-    both = (scores, other_scores)
     options = []
     for first in (0, 1):
         for sign in (-1, 1):

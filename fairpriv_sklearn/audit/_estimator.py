@@ -15,13 +15,20 @@ from ..accounting import compose_epsilon, gaussian_epsilon
 from ..privacy import PrivacyGuarantee
 from ._bounds import EpsilonBound, MuBound, check_confidence
 from ._claim import Claim, claim_of
-from ._outcome import Outcome, leaf_differences, leaves_of, run
+from ._outcome import (
+    Outcome,
+    attempt,
+    leaf_differences,
+    leaves_of,
+    listening,
+    run,
+)
 from ._replay import (
     Finding,
     additive_noise,
     compare,
-    fresh_copy,
     loss_epsilon,
+    maker_of,
     observed,
     quoted,
     realised_events,
@@ -32,6 +39,7 @@ from ._tables import Neighbours, Table, as_table, named_columns, neighbours
 from ._tape import Tape
 
 _SLACK = 1e-6
+_clock = time.monotonic
 _MAX_FITS = 60_000
 _TRAINING = 48  # fits on each table from which the statistics are chosen
 # Pairs that are audited by their outputs, and fits to each table, round by round.
@@ -242,10 +250,11 @@ class _Audit:
         self.table = table
         self.confidence = confidence
         self.max_fits = max_fits
-        self.start = time.monotonic()
+        self.start = _clock()
         self.deadline = self.start + 0.9 * max_seconds
         self.rng = random_state
         self.seeds = _given_seeds(estimator)
+        self.fresh = maker_of(estimator)
 
     def run(self, claim, neighboring, pairs) -> AuditReport:
         fitted = self._first_fit()
@@ -274,7 +283,7 @@ class _Audit:
 
     def make(self):
         """A fresh estimator; seeds that were passed to it are drawn anew."""
-        estimator = fresh_copy(self.prototype)
+        estimator = self.fresh()
         if self.seeds:
             fresh = {name: int(self.rng.randint(2**31 - 1)) for name in self.seeds}
             estimator.set_params(**fresh)
@@ -302,7 +311,7 @@ class _Audit:
 
     def _out_of_time(self, share=1.0) -> bool:
         limit = self.start + share * (self.deadline - self.start)
-        return time.monotonic() > limit or self.report.n_fits >= self.max_fits
+        return _clock() > limit or self.report.n_fits >= self.max_fits
 
     # --- what is tried ----------------------------------------------------------------
 
@@ -539,12 +548,13 @@ class _Audit:
 
     def _runs(self, pair, n) -> tuple[list, list]:
         sides = [], []
-        for _ in range(n):
-            if self._out_of_time():
-                break
-            for side, table in zip(sides, (pair.first, pair.second), strict=True):
-                self.report.n_fits += 1
-                side.append(_Light(run(self.make(), table)))
+        with listening():
+            for _ in range(n):
+                if self._out_of_time():
+                    break
+                for side, table in zip(sides, (pair.first, pair.second), strict=True):
+                    self.report.n_fits += 1
+                    side.append(_Light(attempt(self.make(), table)))
         return sides
 
     def _judge(self, contest):
@@ -598,7 +608,7 @@ class _Audit:
             )
 
     def _done(self) -> AuditReport:
-        self.report.seconds = time.monotonic() - self.start
+        self.report.seconds = _clock() - self.start
         self.report.conclusive |= self.report.violated
         return self.report
 

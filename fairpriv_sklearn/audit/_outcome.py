@@ -86,8 +86,25 @@ def run(estimator, table, tape=None) -> Outcome:
     -------
     Outcome
     """
-    error, exception = "", None
-    printed, records = io.StringIO(), []
+    with listening() as texts:
+        outcome = attempt(estimator, table, tape)
+    outcome.texts = tuple(texts)
+    return outcome
+
+
+def attempt(estimator, table, tape=None) -> Outcome:
+    """Fit an estimator and catch what it raises; its warnings are not looked at."""
+    try:
+        table.fit(estimator)
+    except Exception as raised:
+        return Outcome(estimator, _error_text(raised), (), tape, raised)
+    return Outcome(estimator, tape=tape)
+
+
+@contextlib.contextmanager
+def listening():
+    """Yield a list that holds, in the end, all warnings, log records and output."""
+    heard, printed, records = [], io.StringIO(), []
     handler = _Handler(records)
     root = logging.getLogger()
     root.addHandler(handler)
@@ -98,17 +115,13 @@ def run(estimator, table, tape=None) -> Outcome:
             contextlib.redirect_stderr(printed),
         ):
             warnings.simplefilter("always")
-            try:
-                table.fit(estimator)
-            except Exception as raised:
-                error, exception = _error_text(raised), raised
+            yield heard
     finally:
         root.removeHandler(handler)
-    texts = [f"{one.category.__name__}: {one.message}" for one in caught]
-    texts += records
+    heard += [f"{one.category.__name__}: {one.message}" for one in caught]
+    heard += records
     if printed.getvalue():
-        texts.append(printed.getvalue())
-    return Outcome(estimator, error, tuple(texts), tape, exception)
+        heard.append(printed.getvalue())
 
 
 class _Handler(logging.Handler):
