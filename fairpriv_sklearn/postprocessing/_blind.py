@@ -280,6 +280,8 @@ class Reach:
         That hold the population's values with 95 % confidence.
     reached : ndarray of shape (n_points,), bool
         Whether the tolerance was met.
+    strengths : ndarray of shape (n_points,)
+        Of the repair that was measured: 0 is none, 1 the one that was fitted.
     """
 
     fairness_tolerances: np.ndarray
@@ -288,6 +290,7 @@ class Reach:
     violation_interval: np.ndarray
     error_interval: np.ndarray
     reached: np.ndarray
+    strengths: np.ndarray
 
     def __str__(self) -> str:
         lines = []
@@ -318,4 +321,5 @@ def reach(measured: list[Measured], tolerances) -> Reach:
         np.array([one.interval for one in picked]),
         np.array([one.error_interval for one in picked]),
         violation <= tolerances,
+        np.array(chosen) / max(len(measured) - 1, 1),
     )

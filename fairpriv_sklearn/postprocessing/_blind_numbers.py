@@ -22,6 +22,9 @@ from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 # Bins of the prediction, and regions of two groups' shares.
 BINS = 16
 REGIONS = 8
+# Where parity costs more than this part of all that the predictions tell, the repair
+# stands back. Chosen on simulated tables.
+WORTH = 0.75
 # Parts of a bin that move on their own, and levels of the answer.
 PARTS = 2
 LEVELS = 32
@@ -75,6 +78,16 @@ def largest_gap(masses: np.ndarray) -> float:
     of_group = masses.sum(axis=1)
     cdfs = of_group.cumsum(axis=1) / of_group.sum(axis=1, keepdims=True)
     return float(np.ptp(cdfs, axis=0).max())
+
+
+def cost(masses: np.ndarray, maps: LevelMaps) -> float:
+    """Mean squared change of the predictions; that of a constant answer is one."""
+    mass = masses.sum(axis=0)  # (n_regions, n_bins)
+    centres = (np.arange(mass.shape[1]) + 0.5) / mass.shape[1]
+    changed = np.array([np.interp(centres, maps.points, row) for row in maps.values])
+    mean = (mass * centres).sum() / mass.sum()
+    spread = (mass * (centres - mean) ** 2).sum()
+    return float((mass * (changed - centres) ** 2).sum() / max(spread, 1e-12))
 
 
 def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:

@@ -41,6 +41,16 @@ ATOMS_SHARE = 0.05
 LARGEST_BOUND = 1e150
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
+DROWNED = (
+    "the groups' scores differ by less than the noise of its counts. More rows or a "
+    "larger epsilon may help."
+)
+WORTHLESS = (
+    "by its noisy counts equal answers for all groups would be nearly constant. Here X "
+    "hardly tells the groups, or tells the target by the same means, and parity costs "
+    "more than it is worth. A stronger group_estimator or a larger fairness_tolerance "
+    "may help."
+)
 WHAT_IS_RELEASED = "score counts per group with discrete Laplace noise"
 
 
@@ -371,17 +381,17 @@ class NumberRepair(Repair):
             smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
             noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
             helps = blind.largest_gap(masses) > noise
+            levels = blind.solve_levels(masses, tolerance if helps else 1.0)
+            why = None if helps else DROWNED
+            if helps and blind.cost(masses, levels) > blind.WORTH:
+                why, levels = WORTHLESS, blind.solve_levels(masses, 1.0)
             tolerances.append(tolerance)
-            self.repair_.append("repaired" if helps else "none")
-            self._levels.append(blind.solve_levels(masses, tolerance if helps else 1.0))
+            self.repair_.append("none" if why else "repaired")
+            self._levels.append(levels)
+            if why:
+                message = f"The blind repair stood back: {why}"
+                warnings.warn(message, RepairWarning, stacklevel=6)
         self.fairness_tolerance_ = np.array(tolerances)
-        if "none" in self.repair_:
-            warnings.warn(
-                "The blind repair stood back: the groups' scores differ by less than "
-                "the noise of its counts. More rows or a larger epsilon may help.",
-                RepairWarning,
-                stacklevel=6,
-            )
 
     def _regions(self, X, *, private) -> np.ndarray:
         """Region of the estimated group shares in which each row lies."""
