@@ -39,6 +39,8 @@ BINS_WITHOUT_N = 36
 ATOMS_SHARE = 0.05
 
 LARGEST_BOUND = 1e150
+# Rows that are remapped at a time: what they need in between stays in the cache.
+BLOCK = 1 << 14
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
 DROWNED = (
@@ -317,15 +319,17 @@ class NumberRepair(Repair):
                         self._key,
                         spread=spread,
                     )
-                repaired[:, column] = repair_scores(
-                    values,
-                    codes,
-                    pooled,
-                    self.bounds_[column],
-                    self.n_bins_,
-                    self.output_refinement,
-                    u,
-                )
+                for start in range(0, len(values), BLOCK):
+                    part = slice(start, start + BLOCK)
+                    repaired[part, column] = repair_scores(
+                        values[part],
+                        codes[part],
+                        pooled,
+                        self.bounds_[column],
+                        self.n_bins_,
+                        self.output_refinement,
+                        None if u is None else u[part],
+                    )
         return repaired
 
     # --- blind ---------------------------------------------------------------------
