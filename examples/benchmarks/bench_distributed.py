@@ -270,6 +270,8 @@ def cluster():
     dask.config.set(
         {
             "distributed.scheduler.allowed-failures": 10_000,
+            # Else a nanny is closed whose worker is dead 15 s after an earlier death.
+            "distributed.deploy.lost-worker-timeout": "1 hour",
             "distributed.worker.multiprocessing-method": "forkserver",
             "distributed.worker.memory.spill": False,
         }

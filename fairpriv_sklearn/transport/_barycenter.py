@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from fairpriv_sklearn._shared.arguments import checked, numbers, real, word
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_MOST_TABLED = 1 << 22  # numbers in a table of quantile functions
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache
 
 
@@ -487,11 +488,23 @@ def _common_levels(
     They round the barycenter with free support to the nearest points of the grid.
     """
     points, quantiles = _merged_quantiles(cdfs, 1.0, 2 * grid)
-    doubled = shares @ quantiles[:, :-1]  # twice the barycenter right of each point
-    slack = _rounding(grid)
-    first = np.searchsorted(doubled, middles - slack, side="left")
-    last = np.searchsorted(doubled, middles + slack, side="right")
-    return points[first], points[last]
+    slack, last = _rounding(grid), points.size - 1
+
+    def doubled(tried):  # twice the barycenter right of each point
+        return np.where(tried < last, shares @ quantiles(tried), np.inf)
+
+    first = _count_while(last, lambda i: doubled(i) < middles - slack, middles.size)
+    after = _count_while(last, lambda i: doubled(i) <= middles + slack, middles.size)
+    return points[first], points[after]
+
+
+def _count_while(last: int, holds, n_searches: int) -> NDArray[np.int64]:
+    """Number of points 0, ..., `last` from the first on for which `holds` is true."""
+    step = np.zeros(n_searches, dtype=np.int64)
+    for exponent in reversed(range((last + 1).bit_length())):
+        stride = 1 << exponent
+        step += stride * holds(np.minimum(step + (stride - 1), last))
+    return step
 
 
 def _window_intervals(
@@ -520,13 +533,14 @@ def _bisect_slopes(
     # Both brackets of S_l as one: 2 G_a(c+) against m_l for the lower window end, and
     # -2 G_a((c + tolerance)+) against -m_l for the upper one, with a negative share.
     signs = np.repeat([1.0, -1.0], len(cdfs))
-    points, table = _merged_quantiles(
+    points, quantiles = _merged_quantiles(
         np.concatenate([cdfs, cdfs - tolerance]),
         1.0 - tolerance,
         np.multiply.outer(2 * signs, grid),
     )
-    table[:, -1] = np.where(signs > 0.0, np.inf, 0.0)  # beyond the last step: up
+    beyond = np.where(signs > 0.0, np.inf, 0.0)[:, None]  # the last step: up
     signed_shares = signs * np.tile(shares, 2)
+    last = points.size - 1
     steps = np.empty((2, middles.size), dtype=np.int64)
     for start in range(0, middles.size, _LEVELS_PER_BLOCK):
         block = slice(start, start + _LEVELS_PER_BLOCK)
@@ -534,20 +548,20 @@ def _bisect_slopes(
         n_searches = signed_middles.shape[1]
         # The first points at which S_l exceeds -slack, then those for slack.
         limits = np.repeat([-_rounding(grid), _rounding(grid)], n_searches // 2)
-        step = np.zeros(n_searches, dtype=np.int64)
-        for exponent in reversed(range(points.size.bit_length())):
-            stride = 1 << exponent
-            tried = np.minimum(step + (stride - 1), points.size - 1)
-            brackets = np.maximum(table.take(tried, axis=1) - signed_middles, 0.0)
-            step += stride * (signed_shares @ brackets <= limits)
-        steps[:, block] = step.reshape(2, -1)
+
+        def holds(tried, signed_middles=signed_middles, limits=limits):
+            values = np.where(tried < last, quantiles(tried), beyond)
+            brackets = np.maximum(values - signed_middles, 0.0)
+            return signed_shares @ brackets <= limits
+
+        steps[:, block] = _count_while(last, holds, n_searches).reshape(2, -1)
     return points[steps]
 
 
 def _merged_quantiles(
     cdfs: Floats, end: float, supports: Floats
-) -> tuple[Floats, Floats]:
-    """Tabulate quantile functions on the merged breakpoints of all of them.
+) -> tuple[Floats, Callable]:
+    """Quantile functions on the merged breakpoints of all of them.
 
     Every step is placed by the sorted order of the very numbers that are breakpoints,
     so no rounding can put it on the wrong side.
@@ -566,11 +580,13 @@ def _merged_quantiles(
     -------
     points : ndarray of shape (n_points,)
         Distinct breakpoints, from 0 to ``end``.
-    quantiles : ndarray of shape (n_rows, n_points)
-        Right limits at the points; the last column only fills the table.
+    quantiles : callable
+        ``quantiles(indices)``: right limits at some of the points, (n_rows, n_indices);
+        those at the last point mean nothing. A table where it is small.
     """
     n_rows, k = cdfs.shape
-    merged = np.concatenate([[0.0], cdfs.clip(0.0, end).ravel(), [end]])
+    cdfs = cdfs.clip(0.0, end)
+    merged = np.concatenate([[0.0], cdfs.ravel(), [end]])
     order = merged.argsort(kind="stable")
     merged = merged[order]
     starts_run = np.concatenate([[True], merged[1:] > merged[:-1]])
@@ -582,7 +598,17 @@ def _merged_quantiles(
     counts = np.diff(steps, axis=1, prepend=0)
     counts[:, -1] += 1
     values = np.broadcast_to(supports, (n_rows, k))
-    return points, values.ravel().repeat(counts.ravel()).reshape(n_rows, -1)
+    if n_rows * points.size > _MOST_TABLED:
+        return points, lambda indices: _searched(cdfs, values, points[indices])
+    table = values.ravel().repeat(counts.ravel()).reshape(n_rows, -1)
+    return points, lambda indices: table.take(indices, axis=1)
+
+
+def _searched(cdfs: Floats, values: Floats, levels: Floats) -> Floats:
+    """Right limits of quantile functions, found row by row: the table's numbers."""
+    last = cdfs.shape[1] - 1
+    steps = [np.searchsorted(cdf, levels, side="right") for cdf in cdfs]
+    return np.take_along_axis(values, np.minimum(np.array(steps), last), axis=1)
 
 
 def _stationarity(result: BarycenterResult) -> float:
