@@ -33,6 +33,7 @@ import numpy as np
 BLOCK, N_BLOCKS, N_FEATURES = 100_000, 64, 20
 N_ROWS, N_PARTS = 3_000, 6  # where workers and drivers are killed
 N_WORKER_KILLS, N_DRIVER_KILLS = 100, 20
+MOST_KILLS_PER_FIT = 8  # a fit whose workers die faster than they start has no end
 MEMORY_LIMIT = "640MiB"
 MODULES = ("fairpriv_sklearn", "distributed", "dask.dataframe", "pandas")
 
@@ -303,7 +304,7 @@ class Killer(threading.Thread):
 
     def __init__(self, cluster):
         super().__init__(daemon=True)
-        self.cluster, self.kills = cluster, 0
+        self.cluster, self.kills, self.allowed = cluster, 0, 0
         self.stopped = threading.Event()
 
     def run(self):
@@ -312,7 +313,7 @@ class Killer(threading.Thread):
             known = set(self.cluster.scheduler.workers)
             nannies = list(self.cluster.workers.values())
             at_work = [one for one in nannies if one.worker_address in known]
-            if killed in known or len(at_work) < 2 or self.kills == N_WORKER_KILLS:
+            if killed in known or len(at_work) < 2 or self.kills >= self.allowed:
                 continue
             victim = at_work[rng.integers(2)]
             killed = victim.worker_address
@@ -334,6 +335,7 @@ def kill_workers(two):
         for i, name in enumerate(names):
             _, task, model = estimators()[i]
             before, start = killer.kills, time.perf_counter()
+            killer.allowed = before + MOST_KILLS_PER_FIT
             columns = [
                 None
                 if c is None
