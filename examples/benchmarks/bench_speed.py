@@ -105,8 +105,8 @@ def batches():
     step, _ = seconds_a_step(200_000, 20, 200, fairness_weight=0.0, batch_size=256)
     full, _ = seconds_a_step(200_000, 20, 12, fairness_weight=0.0)
     print(
-        f"\na step of a batch of 256 of 200,000 rows, 20 features: {1e3 * step:.3f} ms, "
-        f"of all rows {1e3 * full:.2f} ms\n  batch / full {verdict(step / full, 0.25)}",
+        f"\na step of a batch of 256 of 200,000 rows, 20 features: {1e3 * step:.3f} "
+        f"ms, of all {1e3 * full:.2f} ms\n  batch / full {verdict(step / full, 0.25)}",
         flush=True,
     )
     n, d = 30_000, 16
@@ -176,8 +176,8 @@ def distances():
             own = fastest(lambda p=pair: wasserstein_1d(*p, return_gradient=True), 7)
             ratio = verdict(peer / own, 6, at_least=True)
             print(
-                f"  n = {n}, {name}: {1e3 * own:.2f} ms, POT {1e3 * peer:.1f} ms; POT / "
-                f"ours {ratio}",
+                f"  n = {n}, {name}: {1e3 * own:.2f} ms, POT {1e3 * peer:.1f} ms; "
+                f"POT / ours {ratio}",
                 flush=True,
             )
 

@@ -253,7 +253,8 @@ def _pieces(collection, X):
                 "Found input variables with inconsistent numbers of samples."
             )
         collection = collection.rechunk(tuple(sizes))
-    delayed = collection.to_delayed()
+    # Optimised one by one, columns of one Parquet file may get other partitions.
+    delayed = collection.to_delayed(optimize_graph=False)
     return list(np.ravel(delayed)) if isinstance(delayed, np.ndarray) else delayed
 
 
