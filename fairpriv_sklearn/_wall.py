@@ -95,9 +95,12 @@ class Rows:
 
     def total(self, query: Any, state) -> Any:
         """Sum the integers of `query` over all blocks."""
-        total = query.of_block(self.block(slice(0, 0)), state)
-        for block in self.blocks(query.block_rows):
-            total = total + query.of_block(block, state)
+        parts = (query.of_block(b, state) for b in self.blocks(query.block_rows))
+        total = next(parts, None)
+        if total is None:
+            return query.of_block(self.block(slice(0, 0)), state)
+        for part in parts:
+            total = total + part
         return total
 
     def whole(self) -> SimpleNamespace:
