@@ -468,3 +468,25 @@ def test_invalid_input(changes, message):
     problem = {"grid": [0, 1], "pmfs": np.eye(2), "weights": [1, 1], "tolerance": 0.0}
     with pytest.raises(ValueError, match=re.escape(message)):
         fair_barycenter(**(problem | changes))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_searched_quantile_functions_are_the_tabled_ones(seed, monkeypatch):
+    """Where a table would be large each number is searched: not a bit is different."""
+    problem = random_problem(np.random.default_rng(seed))
+    tabled = fair_barycenter(*problem)
+    monkeypatch.setattr("fairpriv_sklearn.transport._barycenter._MOST_TABLED", 0)
+    searched = fair_barycenter(*problem)
+    assert_array_equal(searched.levels, tabled.levels)
+    assert_array_equal(searched.target_cdf, tabled.target_cdf)
+
+
+def test_a_thousand_groups():
+    """Certified, and without a table of all groups at all of their steps."""
+    rng = np.random.default_rng(0)
+    pmfs = rng.dirichlet(np.ones(20), size=1000)
+    grid, weights = np.linspace(0, 1, 20), rng.uniform(1, 2, size=1000)
+    for tolerance in (0.0, 0.05):
+        result = fair_barycenter(grid, pmfs, weights, tolerance)
+        certificate = optimality_certificate(result)
+        assert certificate.stationarity < 1e-9 and certificate.range_excess < 1e-12

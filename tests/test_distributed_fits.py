@@ -1,6 +1,8 @@
 """Every fit that reads batches: one model, bit for bit, however the rows come."""
 
+import runpy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -395,3 +397,27 @@ def test_the_checksum_of_cells_is_one_of_values():
     assert fingerprint({"x": first}) != fingerprint({"x": third})
     dates = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
     assert fingerprint({"x": dates}) != fingerprint({"x": dates[::-1].copy()})
+
+
+# --- Parquet --------------------------------------------------------------------------
+
+
+def test_the_example_of_a_parquet_file(monkeypatch, capsys):
+    """The gallery's page, on as few people as it says: the same bits in all ways."""
+    for package in ("matplotlib", "pyarrow", "pandas", "dask.dataframe"):
+        pytest.importorskip(package)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    page = Path(__file__).parents[1] / "examples" / "distributed" / "plot_parquet.py"
+    names = runpy.run_path(page)
+    assert "bit for bit: True" in capsys.readouterr().out
+    people = names["make_people"](2500, 0)
+    for seed in range(1, 8):
+        people = names["pd"].concat([people, names["make_people"](2500, seed)])
+    with config_context(enable_metadata_routing=True):
+        in_memory = names["make_model"]().fit(
+            people[["trade", "years", "hours"]],
+            people["salary"],
+            sensitive_features=people["sex"],
+        )
+    assert learnt(in_memory) == learnt(names["model"]) == learnt(names["again"])
+    names["plt"].close("all")

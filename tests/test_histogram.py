@@ -177,6 +177,24 @@ def test_distinct_scores_reach_their_sensitivity():
     assert histogram.distinct_scores(np.array([0.2, 0.1]), (-1, 1)) == 2
 
 
+def test_a_map_of_few_levels_is_as_fair(monkeypatch):
+    """All groups are sent to one law, whatever the number of its levels."""
+    fine = histogram.fine_pmfs(np.random.default_rng(3).dirichlet(np.ones(12), size=3))
+    grid = output_grid((-1, 3), fine.shape[1], 1)
+    transport = fair_barycenter(grid, fine, np.array([0.5, 0.3, 0.2]), 0.0)
+    whole = histogram.continuous_map(transport, (-1, 3))
+    monkeypatch.setattr(histogram, "MOST_LEVELS", 100)
+    few = histogram.continuous_map(transport, (-1, 3))
+    assert len(few.levels[0]) <= 101 < len(whole.levels[0])
+    for fitted in (whole, few):
+        assert (fitted.levels == fitted.levels[0]).all()
+        assert (fitted.values == fitted.values[0]).all()
+        assert (np.diff(fitted.levels[0]) > 0).all() and fitted.levels[0, -1] == 1
+        assert (np.diff(fitted.values[0]) > 0).all()
+    at = np.interp(whole.levels[0], few.levels[0], few.values[0])
+    np.testing.assert_allclose(at, whole.values[0], atol=0.05)
+
+
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.4])
 def test_continuous_map_against_quadrature(tolerance):
     """Pushing dense even points of each bin through the map gives the target."""

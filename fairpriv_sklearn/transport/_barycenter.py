@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from fairpriv_sklearn._shared.arguments import checked, numbers, real, word
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_MOST_TABLED = 1 << 22  # numbers in a table of quantile functions
+_MOST_TABLED = 1 << 23  # numbers in a table of quantile functions
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache
 
 
@@ -489,12 +489,17 @@ def _common_levels(
     """
     points, quantiles = _merged_quantiles(cdfs, 1.0, 2 * grid)
     slack, last = _rounding(grid), points.size - 1
+    if isinstance(quantiles, np.ndarray):
+        doubled = shares @ quantiles[:, :-1]  # twice the barycenter right of each point
+        first = np.searchsorted(doubled, middles - slack, side="left")
+        after = np.searchsorted(doubled, middles + slack, side="right")
+        return points[first], points[after]
 
-    def doubled(tried):  # twice the barycenter right of each point
-        return np.where(tried < last, shares @ quantiles(tried), np.inf)
+    def doubled_at(tried):
+        return np.where(tried < last, shares @ quantiles.take(tried), np.inf)
 
-    first = _count_while(last, lambda i: doubled(i) < middles - slack, middles.size)
-    after = _count_while(last, lambda i: doubled(i) <= middles + slack, middles.size)
+    first = _count_while(last, lambda i: doubled_at(i) < middles - slack, middles.size)
+    after = _count_while(last, lambda i: doubled_at(i) <= middles + slack, middles.size)
     return points[first], points[after]
 
 
@@ -550,7 +555,8 @@ def _bisect_slopes(
         limits = np.repeat([-_rounding(grid), _rounding(grid)], n_searches // 2)
 
         def holds(tried, signed_middles=signed_middles, limits=limits):
-            values = np.where(tried < last, quantiles(tried), beyond)
+            values = quantiles.take(tried, axis=1)
+            values = np.where(tried < last, values, beyond)
             brackets = np.maximum(values - signed_middles, 0.0)
             return signed_shares @ brackets <= limits
 
@@ -560,7 +566,7 @@ def _bisect_slopes(
 
 def _merged_quantiles(
     cdfs: Floats, end: float, supports: Floats
-) -> tuple[Floats, Callable]:
+) -> tuple[Floats, Floats | _Searched]:
     """Quantile functions on the merged breakpoints of all of them.
 
     Every step is placed by the sorted order of the very numbers that are breakpoints,
@@ -580,9 +586,9 @@ def _merged_quantiles(
     -------
     points : ndarray of shape (n_points,)
         Distinct breakpoints, from 0 to ``end``.
-    quantiles : callable
-        ``quantiles(indices)``: right limits at some of the points, (n_rows, n_indices);
-        those at the last point mean nothing. A table where it is small.
+    quantiles : ndarray of shape (n_rows, n_points), or _Searched
+        Right limits at the points; the last column only fills the table. Where the
+        table would be large, an object that finds the same numbers.
     """
     n_rows, k = cdfs.shape
     cdfs = cdfs.clip(0.0, end)
@@ -599,16 +605,22 @@ def _merged_quantiles(
     counts[:, -1] += 1
     values = np.broadcast_to(supports, (n_rows, k))
     if n_rows * points.size > _MOST_TABLED:
-        return points, lambda indices: _searched(cdfs, values, points[indices])
-    table = values.ravel().repeat(counts.ravel()).reshape(n_rows, -1)
-    return points, lambda indices: table.take(indices, axis=1)
+        return points, _Searched(points, cdfs, values)
+    return points, values.ravel().repeat(counts.ravel()).reshape(n_rows, -1)
 
 
-def _searched(cdfs: Floats, values: Floats, levels: Floats) -> Floats:
-    """Right limits of quantile functions, found row by row: the table's numbers."""
-    last = cdfs.shape[1] - 1
-    steps = [np.searchsorted(cdf, levels, side="right") for cdf in cdfs]
-    return np.take_along_axis(values, np.minimum(np.array(steps), last), axis=1)
+class _Searched:
+    """Right limits of quantile functions, found row by row: a table's numbers."""
+
+    def __init__(self, points: Floats, cdfs: Floats, values: Floats):
+        self.points, self.cdfs, self.values = points, cdfs, values
+
+    def take(self, indices: Integers, axis: int = 1) -> Floats:
+        """Columns of the table."""
+        levels, last = self.points[indices], self.cdfs.shape[1] - 1
+        steps = [np.searchsorted(cdf, levels, side="right") for cdf in self.cdfs]
+        steps = np.minimum(np.array(steps), last)
+        return np.take_along_axis(self.values, steps, axis=1)
 
 
 def _stationarity(result: BarycenterResult) -> float:
