@@ -118,6 +118,8 @@ def full_context():
 def test_every_estimator_has_a_valid_card(entry):
     X, y = table(entry)
     card = deployment_card(fit(entry, entry.make(**entry.public), X, y))
+    assert all(link in card.to_markdown() for link in card.guarantee.proofs)
+    assert card.guarantee.proofs
     record = card.to_dict()
     validate(record, SCHEMA)
     assert record == json.loads(card.to_json())
