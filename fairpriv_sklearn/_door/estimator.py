@@ -107,6 +107,9 @@ class DPEstimator(BaseEstimator):
     # Whether all that `fit` draws besides noise comes from `PrivacyFilter.public`.
     _can_resume = False
 
+    # Its errors quote no cell, and what it wraps is called guarded.
+    _guards_what_it_wraps = True
+
     # Whether `fit` reads its rows with `read_rows`, and so takes `Batches`.
     _reads_batches = False
 

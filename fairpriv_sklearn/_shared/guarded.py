@@ -60,7 +60,7 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
     return guarded(call, *args, **params) if private else call(*args, **params)
 
 
-def guarded(call: Callable, *args, **kwargs):
+def guarded(call: Callable, *args, own_words: bool = False, **kwargs):
     """Call a wrapped estimator: no warning, exception, cause or context leaves.
 
     Parameters
@@ -69,11 +69,17 @@ def guarded(call: Callable, *args, **kwargs):
         A bound method such as ``estimator.fit``.
     *args, **kwargs
         Its arguments.
+    own_words : bool, default=False
+        Whether an estimator of this library, which quotes no cell and guards what it
+        wraps, may say itself what is wrong.
     """
     if getattr(_show, "errors", False):
         return call(*args, **kwargs)
+    own_words = own_words and getattr(call.__self__, "_guards_what_it_wraps", False)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        if own_words:
+            return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
         except BaseException as error:

@@ -266,7 +266,8 @@ def fit_quietly(model, X, y, given) -> bool:
     errors are about parameters, or say that the table is outside the domain.
     """
     try:
-        fit_wrapped(model, X, y, **groups_for(model, "fit", given))
+        groups = groups_for(model, "fit", given)
+        fit_wrapped(model, X, y, own_words=True, **groups)
     except NUMERIC_ERRORS:
         return False
     return True
@@ -287,7 +288,8 @@ def _respond(model, method: str, X, given, neighboring: str) -> np.ndarray:
     def say(rows):
         keywords = groups_for(model, method, take_rows(given, rows))
         part = safe_indexing(X, rows)
-        return np.asarray(ask_wrapped(model, method, part, private=True, **keywords))
+        keywords |= {"private": True, "own_words": True}
+        return np.asarray(ask_wrapped(model, method, part, **keywords))
 
     try:
         return np.concatenate([say(rows) for rows in blocks])[:n_rows]
