@@ -9,6 +9,7 @@ import argparse
 import math
 import os
 import sys
+from pathlib import Path
 
 from fairpriv_sklearn._cli.models import BASE_MODELS
 from fairpriv_sklearn._cli.words import lenient, printable, wrap
@@ -126,8 +127,8 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--card",
         metavar="FILE",
-        help="write the card of the model for the data-protection officer: .md, .html, "
-        ".yaml or .json",
+        help="where to write the card of the model for the data-protection officer: "
+        ".md, .html, .yaml or .json (default: card.md beside the report)",
     )
     add("--out", default="fairpriv-report", help="folder of the report")
     add("--force", action="store_true", help="replace files that are there already")
@@ -238,10 +239,9 @@ def run(args) -> int:
     written = write_report(study, args.out, saved=bool(args.save))
     if args.save:
         save_model(study, args.save)
-        written.append(args.save)
-    if args.card:
-        write_card(study, args.card)
-        written.append(args.card)
+        written.append(Path(args.save))
+    written.append(Path(args.card or Path(args.out) / "card.md"))
+    write_card(study, str(written[-1]))
     print()
     print(terminal(study))
     print()

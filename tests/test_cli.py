@@ -71,6 +71,9 @@ def test_main_job(tmp_path, capsys):
     text = (tmp_path / "out" / "report.md").read_text()
     assert text.index("For the data holder") < text.index("| plain |")
     assert "Conditional on" not in text
+    card = (tmp_path / "out" / "card.md").read_text()
+    assert card.startswith("# Privacy card:") and "card.md" in out
+    assert "user_guide/fair_regression.html#score-counts" in card
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from fairpriv_sklearn._cli.study import Result, Study
 from fairpriv_sklearn._cli.words import markdown_text, picture_text, printable, wrap
 from fairpriv_sklearn.preprocessing import InputError
 
-REPORTS = ("report.md", "report.json", "report.png")
+REPORTS = ("report.md", "report.json", "report.png", "card.md")
 NOT_PRIVATE = "computed from the data without noise: for the data holder only"
 
 

@@ -94,7 +94,8 @@ class PrivacyGuarantee:
         Default: composed from `events`; `epsilon` if there is no such fact.
     proofs : tuple of str, default=()
         Where the documentation proves the sensitivities of what was released, as
-        ``page.html#anchor``. No part of the statement: ignored by ``==``.
+        ``page.html#anchor``; a wrapped model has its own. No part of the statement:
+        ignored by ``==``.
 
     See Also
     --------
