@@ -21,7 +21,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.metrics import dp_group_rates
-from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -350,6 +350,8 @@ NEEDS_ALL = [
 def test_an_estimator_that_needs_the_whole_table_says_so(model):
     with pytest.raises(TypeError, match="whole table in memory"):
         model.fit(Batches([]))
+    with pytest.raises(TypeError, match="dp_cross_validate needs the whole table"):
+        dp_cross_validate(model, Batches([]), None, epsilon=1.0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._door.estimator import refuse_batches
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
@@ -265,11 +266,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
     X, y = kwargs.pop(names[0]), kwargs.pop("y", None)
     groups = kwargs.pop("sensitive_features", None)
     if not estimator._reads_batches:
-        if hasattr(X, "make_batches"):
-            raise TypeError(
-                f"{type(estimator).__name__} needs the whole table in memory: pass "
-                "arrays or data frames in place of Batches."
-            )
+        refuse_batches(X, type(estimator).__name__)
         given = {names[0]: X, "y": y, "sensitive_features": groups}
         return (), kwargs | {k: v for k, v in given.items() if v is not None}
     X = as_batches(X, y, groups)

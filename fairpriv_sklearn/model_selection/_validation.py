@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from fairpriv_sklearn._door.estimator import refuse_batches
 from fairpriv_sklearn._door.groups import _as_table
 from fairpriv_sklearn._shared.arguments import checked, fits, real, spender
 from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
@@ -265,6 +266,7 @@ def dp_cross_validate(
     ((3,), 3.0)
     """
     scorings = _scorings(scoring, estimator)
+    refuse_batches(X, "dp_cross_validate")
     _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring)
     kind = candidates.expected_kind(estimator)
     X = _as_table(estimator, X)
