@@ -391,6 +391,7 @@ def measure_passes(client):
 
 def measure_fits(client, folder):
     import dask
+    from sklearn.base import clone
 
     from fairpriv_sklearn.distributed import Batches
 
@@ -399,9 +400,10 @@ def measure_fits(client, folder):
         ("DPBarycenterTransformer", "scores"),
         ("DPSinkhornGenerator, semidual", "table"),
     ):
-        models = [m for n, _, m in estimators() if n == name] * 2
-        if task == "table":
-            models = [models[0].set_params(classes=None, n_points=1)] * 2
+        models = [m for n, _, m in estimators() if n == name]
+        few = {"regression": {"solver": "moments"}, "scores": {}}  # few passes
+        few = few.get(task, {"classes": None, "n_points": 1})
+        models = [clone(models[0]).set_params(**few) for _ in range(2)]
         columns = as_dask(task, folder)
         start = time.perf_counter()
         dask.compute(*(c.sum() for c in columns if c is not None))
