@@ -178,7 +178,7 @@ def test_distinct_scores_reach_their_sensitivity():
 
 
 def test_a_map_of_few_levels_is_as_fair(monkeypatch):
-    """All groups are sent to one law, whatever the number of its levels."""
+    """All groups are sent to one distribution, whatever the number of its levels."""
     fine = histogram.fine_pmfs(np.random.default_rng(3).dirichlet(np.ones(12), size=3))
     grid = output_grid((-1, 3), fine.shape[1], 1)
     transport = fair_barycenter(grid, fine, np.array([0.5, 0.3, 0.2]), 0.0)

@@ -57,15 +57,6 @@ def _comes_in_parts(X) -> bool:
     )
 
 
-def refuse_batches(X, name: str) -> None:
-    """Raise if `X` is `Batches`, where the whole table is needed."""
-    if hasattr(X, "make_batches"):
-        raise TypeError(
-            f"{name} needs the whole table in memory: pass arrays or data frames in "
-            "place of Batches."
-        )
-
-
 def batched(X, y, sensitive_features) -> tuple:
     """Arguments of `read_rows` for a function: what comes in parts as `Batches`."""
     if not _comes_in_parts(X):

@@ -226,3 +226,12 @@ def described(value) -> str:
     if isinstance(value, str) and len(value) <= 30:
         return repr(value)
     return f"an object of type {type(value).__name__}"
+
+
+def refuse_batches(X, name: str) -> None:
+    """Raise if `X` is `Batches`, where the whole table is needed."""
+    if hasattr(X, "make_batches"):
+        raise TypeError(
+            f"{name} needs the whole table in memory: pass arrays or data frames in "
+            "place of Batches."
+        )

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import refuse_batches
+from fairpriv_sklearn._shared.arguments import refuse_batches
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 

@@ -11,9 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from fairpriv_sklearn._door.estimator import refuse_batches
 from fairpriv_sklearn._door.groups import _as_table
-from fairpriv_sklearn._shared.arguments import checked, fits, real, spender
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    fits,
+    real,
+    refuse_batches,
+    spender,
+)
 from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,

@@ -262,7 +262,7 @@ def untold_groups(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     """Tell which groups differ from all others by less than chance and noise make.
 
     A repair by a distribution function with the standard error e leaves a gap of about
-    e. By Kolmogorov's law a group that does not differ is told from the others with
+    e. By Kolmogorov's theorem a group that does not differ is told from the others with
     probability 2 exp(-z^2 / 2) at z standard errors; z is such that this times e is
     small. All of it is read off noisy counts in small tables only.
 
