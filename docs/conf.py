@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",  # brings MathJax along: the pages need no network
     "sphinx_copybutton",
     "numpydoc",
@@ -70,6 +71,8 @@ numpydoc_class_members_toctree = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("fairpriv_sklearn",),
     # Long studies are run by hand, and their outputs are committed beside them.
     "ignore_pattern": r"benchmarks|erratum",
     "filename_pattern": r"/plot_[^/]*$",

@@ -40,9 +40,16 @@ that epsilon is conditional on them. A codebook is a JSON file of public facts:
   {"age": [17, 90], "education": ["school", "college"]}"""
 
 
+class _Parser(argparse.ArgumentParser):
+    """One sentence about a wrong argument, without the list of all of them."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: error: {message} (--help lists the arguments)\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of the main job."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m fairpriv_sklearn",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -255,7 +262,7 @@ def predict(argv) -> int:
     """Predictions for new rows by a saved model."""
     from fairpriv_sklearn._cli.saved import run_predict
 
-    rules = argparse.ArgumentParser(
+    rules = _Parser(
         prog="python -m fairpriv_sklearn predict",
         description="Add a column of predictions to a table, by a model that --save "
         "has written. Costs no budget, whatever the number of rows.",

@@ -1,8 +1,10 @@
 """What every estimator of the library owes its users, whatever it computes."""
 
+import importlib
 import inspect
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -446,11 +448,36 @@ IGNORED_RULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(_public_objects())))
+def _with_methods():
+    """Public objects, and the public methods and properties of ours that they have."""
+    for name in sorted(set(_public_objects())):
+        yield name
+        module, _, attribute = name.rpartition(".")
+        value = getattr(importlib.import_module(module), attribute)
+        for method in dir(value) if inspect.isclass(value) else ():
+            static = inspect.getattr_static(value, method)
+            function = getattr(static, "__func__", getattr(static, "fget", static))
+            ours = getattr(function, "__module__", "").startswith("fairpriv_sklearn")
+            if not method.startswith("_") and inspect.isfunction(function) and ours:
+                yield f"{name}.{method}"
+
+
+@pytest.mark.parametrize("name", _with_methods())
 def test_docstrings(name):
     validate = pytest.importorskip("numpydoc.validate").validate
     errors = [e for e in validate(name)["errors"] if e[0] not in IGNORED_RULES]
     assert not errors, errors
+
+
+@every_entry
+def test_html_representation_links_to_our_pages(entry):
+    estimator = entry.make()
+    module = type(estimator).__module__.split("._")[0]
+    page = f"/generated/{module}.{type(estimator).__name__}.html"
+    assert page in estimator._repr_html_()
+    listed = (Path(__file__).parents[1] / "docs" / "api.rst").read_text("utf-8")
+    section = listed.split(f".. automodule:: {module}\n")[1].split("automodule")[0]
+    assert f"   {type(estimator).__name__}\n" in section
 
 
 @every_entry

@@ -19,6 +19,7 @@ from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
     DPTableEncoder,
+    InputError,
     category_key,
     needed_pandas,
     some,
@@ -134,17 +135,20 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
     ]
     if dates:
         table.left_out.append(
-            columns_note(dates, "dates that no codebook declares, or empty")
+            columns_note(dates, "a date, or too few values to tell its kind")
         )
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
-    groups, labels = _groups(table, found, facts)
+    # By public numbers alone: what is read, and said to be a condition, must not hang
+    # on what the noise was.
+    few = _rows_to_noise(encoder, len(train)) < _ENOUGH_ROWS
+    groups, labels = _groups(table, found, facts, few)
     classes, y = table.classes, table.y
     if table.task == "classification":
-        classes, y = _classes(table, found, facts)
+        classes, y = _classes(table, found, facts, few)
     bounds = table.bounds
     if table.task == "regression" and bounds is None:
-        bounds = _bounds(table, found, facts, _rows_to_noise(encoder, len(train)))
+        bounds = _bounds(table, found, facts, few)
     return Learnt(encoder, names, y, labels, groups, classes, bounds, facts)
 
 
@@ -171,33 +175,47 @@ def _learnt_of(table: Table, name, found):
         yield "the categories"
 
 
-def _groups(table: Table, found, facts):
+def _groups(table: Table, found, facts, few):
     """Groups that many rows share; the rest is a group of its own."""
     if table.groups is not None:
         return table.groups, table.labels
-    name = _group_column(table)
-    categories = found[name].categories
-    if not categories:
+    categories = found[_group_column(table)].categories
+    if few:
         groups = sorted(set(table.labels.tolist()), key=in_order)
         table.from_data.append(f"the groups of {table.sensitive_name}")
         return groups, table.labels
+    if not categories:
+        raise InputError(
+            f"No group of {table.sensitive_name!r} has enough rows to be learnt within "
+            "this budget; list them by --groups."
+        )
     facts.append(f"the groups of {table.sensitive_name}")
     groups = sorted(map(category_key, categories), key=in_order)
     labels = table.labels.copy()
-    labels[~np.isin(labels.astype(str), groups)] = OTHER_GROUP
+    others = ~np.isin(labels.astype(str), groups)
+    labels[others] = OTHER_GROUP
+    if others.any():
+        table.remarks.append(
+            f"{some(int(others.sum()), 'row')} of a group too small to be learnt, "
+            f"counted as {OTHER_GROUP!r}; --groups lists groups by name"
+        )
     return [*(g for g in groups if g != OTHER_GROUP), OTHER_GROUP], labels
 
 
-def _classes(table: Table, found, facts):
+def _classes(table: Table, found, facts, few):
     """Classes that many rows share; the rest counts as the first of them."""
     classes = table.classes
-    if classes is None:
+    if classes is None and few:
+        classes = sorted(set(table.y.tolist()), key=in_order)
+        table.from_data.append(f"the classes of {table.target}")
+    elif classes is None:
         classes = [category_key(c) for c in found[table.target].categories or ()]
-        if len(classes) > 1:
-            facts.append(f"the classes of {table.target}")
-        else:
-            classes = sorted(set(table.y.tolist()), key=in_order)
-            table.from_data.append(f"the classes of {table.target}")
+        if len(classes) < 2:
+            raise InputError(
+                f"Fewer than two classes of {table.target!r} have enough rows to be "
+                "learnt within this budget; list them in a codebook (--codebook)."
+            )
+        facts.append(f"the classes of {table.target}")
         classes = sorted(classes, key=in_order)
     y = table.y.copy()
     rare = ~np.isin(y.astype(str), classes)
@@ -217,13 +235,18 @@ def _rows_to_noise(encoder, n_rows) -> float:
     return n_rows * math.hypot(*mus) / math.sqrt(4 * n_columns) if mus else math.inf
 
 
-def _bounds(table: Table, found, facts, rows_to_noise):
+def _bounds(table: Table, found, facts, few):
     """The range that most of the targets have, and some more."""
     bounds = found[table.target].bounds
-    if bounds is None or rows_to_noise < _ENOUGH_ROWS:
+    if few:
         table.from_data.append(f"the range of {table.target}")
         low, high = float(table.y.min()), float(table.y.max())
         return (low, high if high > low else low + max(1.0, abs(low)))
+    if bounds is None:
+        raise InputError(
+            f"The range of {table.target!r} cannot be learnt within this budget; give "
+            "it by --bounds LOW HIGH."
+        )
     facts.append(f"the range of {table.target}")
     low, high = bounds
     margin = _MARGIN * (high - low)

@@ -41,7 +41,7 @@ def text_table(study: Study) -> str:
 def terminal(study: Study) -> str:
     """Everything that is said at the end of a run, on the terminal."""
     table = study.table
-    groups = ", ".join(f"{printable(g)} {n:,}" for g, n in study.group_sizes.items())
+    groups = ", ".join(f"{printable(g)}: {n:,}" for g, n in study.group_sizes.items())
     lines = [
         f"* {NOT_PRIVATE}, as are the group sizes.",
         f"  {study.n_train:,} training rows: {groups}; {study.n_test:,} test rows.",

@@ -23,12 +23,14 @@ from fairpriv_sklearn._cli.models import (
     with_shares,
 )
 from fairpriv_sklearn._cli.table import Table
+from fairpriv_sklearn._cli.words import printable
 from fairpriv_sklearn._door.groups import AttributeAwareMixin
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import InputError
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 TEST_SHARE = 0.25
+FEW_TEST = 10  # rates of fewer test rows tell nothing
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Result:
 
     @classmethod
     def measured(cls, name, measures, y, y_pred, labels) -> Result:
-        gap = measures.gap(y, y_pred, sensitive_features=labels)
+        told = np.isin(labels.astype(str), told_apart(labels))
+        gap = measures.gap(y[told], y_pred[told], sensitive_features=labels[told])
         n_predicted = len(set(np.asarray(y_pred).tolist()))
         return cls(name, float(measures.error(y, y_pred)), gap, n_predicted)
 
@@ -84,6 +87,13 @@ class Study:
     def guarantee(self) -> PrivacyGuarantee:
         """Guarantee of the private and fair model."""
         return self.results[-1].guarantee
+
+
+def told_apart(labels) -> list[str]:
+    """Groups of enough test rows for the gaps; all, if fewer than two have them."""
+    groups, sizes = np.unique(labels.astype(str), return_counts=True)
+    enough = groups[sizes >= FEW_TEST].tolist()
+    return enough if len(enough) > 1 else groups.tolist()
 
 
 class Progress:
@@ -245,7 +255,7 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             f"epsilon = {args.epsilon:g} promises little: one person's record may make "
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
-    names = table.groups or sorted(set(table.labels.tolist()))
+    names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
     model = task(table, replace(UNKNOWN, groups=list(sizes)), args)[1][
         "private and fair"
@@ -285,7 +295,7 @@ def after_fitting(study: Study) -> list[str]:
             f"{study.share_clipped:.1%} of the values of {study.table.target} lie "
             "outside the bounds and count as the nearer one."
         )
-    if fair.gap >= 0.9 * private.gap > 0:
+    if fair.gap > 0 and fair.gap >= 0.9 * private.gap:
         blind = getattr(study.model, "blind", False)
         why = (
             "the columns tell too little about the group for a blind repair."
@@ -313,6 +323,11 @@ def after_fitting(study: Study) -> list[str]:
                 f"The {result.name} model is no better than a constant prediction "
                 f"({name} {result.error:.4f} against {study.constant.error:.4f})."
             )
-    if len(study.group_sizes) > len(set(study.test_labels.tolist())):
-        said.append("Some groups have no test row; the gaps do not speak of them.")
+    counted = told_apart(study.test_labels)
+    few = [printable(g) for g in study.group_sizes if g not in counted]
+    if few:
+        said.append(
+            f"The gaps do not speak of {', '.join(few)}: fewer than {FEW_TEST} test "
+            "rows."
+        )
     return said

@@ -13,7 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._shared.fragments import with_fragments
-from fairpriv_sklearn._shared.sklearn import HasMethods, Interval, StrOptions
+from fairpriv_sklearn._shared.sklearn import (
+    DocumentationLink,
+    HasMethods,
+    Interval,
+    StrOptions,
+)
 from fairpriv_sklearn._wall import NOT_RESUMED, current_journal
 from fairpriv_sklearn.privacy import READ, Fact, PrivacyGuarantee, warn_leak
 
@@ -94,7 +99,7 @@ def unfitted_state(estimator) -> dict:
 _SETTINGS = ("_metadata_request", "_sklearn_", "_skl_", "_parent_callback")
 
 
-class DPEstimator(BaseEstimator):
+class DPEstimator(DocumentationLink, BaseEstimator):
     """Base of the private estimators; checks and spends, learns nothing itself."""
 
     _parameter_constraints: dict = {

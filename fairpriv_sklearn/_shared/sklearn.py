@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 __all__ = [
+    "DocumentationLink",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -17,6 +18,19 @@ __all__ = [
     "routing_enabled",
     "safe_indexing",
 ]
+
+
+# To be replaced, here and in setup.cfg, when the pages have a home.
+DOCUMENTATION = "https://example.org/fairpriv_sklearn"
+
+
+class DocumentationLink:
+    """Estimators whose HTML representation links to our pages of the API."""
+
+    _doc_link_module = "fairpriv_sklearn"
+    _doc_link_template = (
+        DOCUMENTATION + "/generated/{estimator_module}.{estimator_name}.html"
+    )
 
 
 def routing_enabled() -> bool:

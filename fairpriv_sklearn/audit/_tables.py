@@ -43,6 +43,7 @@ class Table:
         Parameters
         ----------
         rows : array-like of int
+            Their numbers.
 
         Returns
         -------
@@ -56,6 +57,7 @@ class Table:
         Parameters
         ----------
         estimator : estimator
+            Unfitted.
 
         Returns
         -------

@@ -340,7 +340,7 @@ class DPWassersteinLogisticRegression(
         return self
 
     def decision_function(self, X):
-        """Scores of the rows, clipped and scaled by the public bounds as in `fit`.
+        """Compute scores of rows clipped and scaled by the public bounds as in `fit`.
 
         Parameters
         ----------

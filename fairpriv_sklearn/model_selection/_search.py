@@ -105,7 +105,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, for the score and for candidates that take it in
             the call.
@@ -286,6 +288,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group labels, if the winner takes them in the call.
 
@@ -302,6 +305,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group labels, if the winner takes them in the call.
 
@@ -318,6 +322,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group labels, if the winner takes them in the call.
 
@@ -334,7 +339,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group labels, if the winner takes them in the call.

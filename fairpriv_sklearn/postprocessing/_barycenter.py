@@ -278,6 +278,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         Parameters
         ----------
         scores : array-like of shape (n_samples, n_columns)
+            One or more columns of scores.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, as in `fit`.
 
@@ -311,9 +312,11 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         Parameters
         ----------
         scores : array-like of shape (n_samples, n_columns)
+            One or more columns of scores.
         y : None
             Ignored.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
+            Group label of each row.
 
         Returns
         -------
@@ -331,7 +334,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         return self._transform(scores, sensitive_features, spread=False)
 
     def get_feature_names_out(self, input_features=None):
-        """Names of the repaired columns: those of the score columns.
+        """Return the names of the repaired columns: those of the score columns.
 
         Parameters
         ----------

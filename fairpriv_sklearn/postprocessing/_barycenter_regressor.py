@@ -228,7 +228,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row; several columns name the intersections. Not
             needed if the constructor names the columns.
@@ -268,6 +270,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, as in `fit`.
 
@@ -293,7 +296,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)

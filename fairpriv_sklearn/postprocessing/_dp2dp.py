@@ -319,7 +319,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row; several columns name the intersections. Not
             needed if the constructor names the columns.
@@ -368,6 +370,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, as in `fit`.
 
@@ -386,6 +389,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, as in `fit`.
 
@@ -405,6 +409,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)
             Group label of each row, as in `fit`.
 
@@ -425,7 +430,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows, one for each person.
         y : array-like of shape (n_samples,)
+            Target of each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
         sensitive_features : array-like of shape (n_samples,) or (n_samples, k)

@@ -121,9 +121,8 @@ class NumberRepair(Repair):
             raise ValueError(f"{name} must have low < high, got {given!r}.")
         if max(np.abs(lower).max(), np.abs(upper).max()) > LARGEST_BOUND:
             raise ValueError(f"{name} must lie within +-1e150: squares overflow.")
-        return np.column_stack([lower, upper]), public_fact(
-            name, (lower.tolist(), upper.tolist()), from_data=False
-        )
+        ends = tuple(e.item() if e.size == 1 else e.tolist() for e in (lower, upper))
+        return np.column_stack([lower, upper]), public_fact(name, ends, from_data=False)
 
     def _plan(self, n_columns: int) -> list[Release]:
         """What the calibration releases: a function of public numbers only."""

@@ -116,7 +116,13 @@ class Column:
         return (float(low), float(high))
 
     def to_dict(self) -> dict:
-        """What is declared, and what a person should still fill in, as plain data."""
+        """Return what is declared, and what is still to be filled in, as plain data.
+
+        Returns
+        -------
+        column : dict
+            Plain data, as JSON holds them.
+        """
         asked = {"number": "range", "date": "range", "category": "categories"}
         shown = {"kind", asked.get(self.kind)}
         out = {}
@@ -288,7 +294,13 @@ class Codebook:
 
     # -- writing ----------------------------------------------------------------------
     def to_dict(self) -> dict:
-        """Return the code book as plain data, which :meth:`from_dict` reads."""
+        """Return the code book as plain data, which :meth:`from_dict` reads.
+
+        Returns
+        -------
+        codebook : dict
+            One entry per column.
+        """
         return {name: column.to_dict() for name, column in self.entries}
 
     def to_json(self, path=None) -> str:

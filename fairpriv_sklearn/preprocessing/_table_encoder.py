@@ -264,7 +264,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return Z
 
     def get_feature_names_out(self, input_features=None):
-        """Names of the columns of the result.
+        """Return the names of the columns of the result.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return np.asarray(self._feature_names, dtype=object)
 
     def shape_points(self, name, n_points=201):
-        """Values of one column, and what they become: for pictures of a model.
+        """Return values of one column and what they become, for pictures of a model.
 
         Parameters
         ----------
@@ -488,7 +488,7 @@ def _shorten(rows) -> None:
 
 def _facts(codebook) -> list[Fact]:
     given = Codebook.from_dict(codebook or {})
-    return [Fact("code book", list(given))] if len(given) else []
+    return [Fact("codebook", list(given))] if len(given) else []
 
 
 def _check_names(given, names, argument) -> None:

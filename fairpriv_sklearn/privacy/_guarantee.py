@@ -282,6 +282,13 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_parts(cls, *args, **kwargs):
+        """Refuse the old name of :meth:`from_events`.
+
+        Parameters
+        ----------
+        *args, **kwargs : object
+            Whatever it was given.
+        """
         raise TypeError(_NO_PARTS)
 
     def qualified(

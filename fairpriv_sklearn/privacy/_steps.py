@@ -61,6 +61,7 @@ class StepPrivacy:
 
     @property
     def title(self) -> str:
+        """Name and class of the step."""
         return f"{self.name} ({self.estimator})" if self.name else self.estimator
 
     def to_dict(self) -> dict[str, Any]:

@@ -46,7 +46,18 @@ class Coupling:
     mass: Floats
 
     def cost(self, grid: Floats) -> float:
-        """Return the mean squared distance moved."""
+        """Return the mean squared distance moved.
+
+        Parameters
+        ----------
+        grid : ndarray of shape (n_points,)
+            Places of the points.
+
+        Returns
+        -------
+        cost : float
+            In squared units of the grid.
+        """
         return float(self.mass @ (grid[self.source] - grid[self.target]) ** 2)
 
 
@@ -124,10 +135,12 @@ class BarycenterResult:
 
     @property
     def source_pmf(self) -> Floats:
+        """Mass of each group at each point, before."""
         return np.diff(self.source_cdf, prepend=0.0)
 
     @property
     def target_pmf(self) -> Floats:
+        """Mass of each group at each point, after."""
         return np.diff(self.target_cdf, prepend=0.0)
 
     @cached_property
@@ -136,6 +149,7 @@ class BarycenterResult:
 
     @property
     def barycenter_pmf(self) -> Floats:
+        """Mass of the common distribution at each point."""
         return np.diff(self.barycenter_cdf, prepend=0.0)
 
     @cached_property
@@ -149,6 +163,7 @@ class BarycenterResult:
 
     @property
     def objective(self) -> float:
+        """Weighted mean of the squared distances moved."""
         return float(self.weights @ self.price_of_fairness)
 
     @cached_property
