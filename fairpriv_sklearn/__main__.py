@@ -252,7 +252,7 @@ def run(args) -> int:
     print()
     print(terminal(study))
     print()
-    if not any(path.suffix == ".png" for path in written):
+    if not any(str(path).endswith("report.png") for path in written):
         print("No picture: install matplotlib to get one.")
     print(f"Written: {', '.join(str(path) for path in written)}")
     return 0

@@ -137,6 +137,60 @@ def test_text_with_many_values_is_left_out(tmp_path):
     assert report(tmp_path)["conditional_on"] == unlearnt
 
 
+def test_conditions_do_not_hang_on_the_noise(tmp_path):
+    """Near the number of rows at which facts are learnt, every run says the same."""
+    path = tmp_path / "few.csv"
+    rows = [f"{i % 40},{'fm'[i % 2]},{i % 2 + i % 7 / 10}" for i in range(500)]
+    path.write_text("\n".join(["age,sex,salary", *rows]) + "\n")
+    base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
+    said = set()
+    for seed in range(4):
+        arguments = [str(path), *base, "--seed", str(seed)]
+        assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+        said.add(tuple(report(tmp_path)["conditional_on"]))
+    assert len(said) == 1
+
+
+def test_what_cannot_be_learnt_stops(people, tmp_path, capsys):
+    """A column of names for groups: many rows, but no name is shared by many."""
+    path = Path(people())
+    header, *rows = path.read_text().splitlines()
+    rows = [f"{row},c{i % 36}" for i, row in enumerate(rows)]
+    path.write_text("\n".join([f"{header},club", *rows]) + "\n")
+    base = ["--target", "salary", "--sensitive", "club", "--task", "regression"]
+    assert run(tmp_path, str(path), *base) == 2
+    said = capsys.readouterr().err
+    assert "No group of 'club' has enough rows" in said and "--groups" in said
+
+
+def test_gaps_speak_of_groups_that_can_be_told(people, tmp_path, capsys):
+    """One person of a third group does not decide what the gap is."""
+    base = ["--target", "salary", "--sensitive", "sex", "--groups", "f", "m", "x"]
+    assert run(tmp_path, people(sex="x"), *base) == 0
+    data = report(tmp_path)
+    assert data["models"][2]["gap"] < 0.3 * data["models"][0]["gap"]
+    assert "do not speak of x: fewer than 10 test rows" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_small_groups_are_named_as_others(people, tmp_path, capsys):
+    assert (
+        run(tmp_path, people(sex="x"), "--target", "salary", "--sensitive", "sex") == 0
+    )
+    assert (
+        "1 row of a group too small to be learnt, counted as 'all others'"
+        in " ".join(capsys.readouterr().out.split())
+    )
+
+
+def test_a_wrong_argument_gets_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["people.csv", "--task", "guess"])
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "invalid choice: 'guess'" in said
+
+
 def test_rows_outside_groups_are_left_out(people, tmp_path):
     status = run(
         tmp_path, people(sex="unknown"), "--target", "salary", "--sensitive", "sex",
@@ -273,7 +327,8 @@ def test_without_matplotlib_the_picture_is_skipped_and_said(
 ):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    assert run(tmp_path) == 0
+    pytest.importorskip("skops")
+    assert run(tmp_path, "--save", str(tmp_path / "model.skops")) == 0
     assert "install matplotlib" in capsys.readouterr().out
     assert not (tmp_path / "out" / "report.png").exists()
     assert "report.png" not in (tmp_path / "out" / "report.md").read_text()

@@ -330,7 +330,7 @@ def spent(mus, n_draws, delta):
 
 
 def the_search_spends_what_it_planned(outcome):
-    """All runs cost their share; `test_model_selection` has what they cost together."""
+    """All runs cost their share; `test_repeat` has what they cost together."""
     search, plan = outcome.model, outcome.model.plan_
     share = 1 - search.refit_fraction if search.refit else 1.0
     runs, closings = [[]], []

@@ -1,0 +1,577 @@
+"""Private searches: choices, costs, silence, audits of the selection."""
+
+import gc
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from _audit import pure_audit
+from _model_selection import (
+    RowPicky,
+    Stub,
+    barycenter,
+    fair_table,
+    logistic,
+    stub_table,
+)
+from common import GROUPS, first_sign
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    compose_epsilon,
+    gaussian_mu,
+)
+from fairpriv_sklearn.mechanisms import (
+    PermuteAndFlip,
+    noise_source,
+)
+from fairpriv_sklearn.model_selection import (
+    BoundedScore,
+    ConstrainedScore,
+    DPGridSearchCV,
+    DPRandomizedSearchCV,
+    dp_cross_validate,
+)
+from fairpriv_sklearn.model_selection import _candidates as candidates
+from fairpriv_sklearn.model_selection import _search as search_module
+from fairpriv_sklearn.model_selection._plan import (
+    share_of_composition,
+)
+from fairpriv_sklearn.model_selection._repeat import (
+    RunDistribution,
+)
+from fairpriv_sklearn.model_selection._scoring import (
+    ACCURACY,
+    Statistic,
+)
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.privacy import (
+    BudgetExceededError,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    privacy_report,
+)
+
+
+@pytest.mark.parametrize("method", ["auto", "repeat", "compose"])
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_the_best_candidate_wins(method, neighboring):
+    X, y = stub_table(400)
+    search = DPGridSearchCV(
+        Stub(neighboring=neighboring),
+        {"column": [1, 2, 3]},
+        epsilon=4.0,
+        method=method,
+        coverage=0.999,
+        neighboring=neighboring,
+        random_state=0,
+    ).fit(X, y)
+    assert search.best_params_ == {"column": 1}
+    assert search.score(X, y) == 1.0
+    assert search.privacy_.epsilon == 4.0 and search.privacy_.delta == 1e-5
+    assert search.best_estimator_.privacy_.epsilon < 4.0
+    assert privacy_report(search).guarantee.epsilon == pytest.approx(4.0)
+
+
+def test_no_noise_is_a_plain_search():
+    X, y = stub_table(100)
+    for scoring in (
+        "accuracy",
+        ConstrainedScore(disparity="equalized_odds_difference"),
+    ):
+        search = DPGridSearchCV(
+            Stub(),
+            {"column": [3, 2, 1]},
+            epsilon=np.inf,
+            scoring=scoring,
+            sensitive_features=first_sign_of_the_last,
+            groups=[0, 1],
+            classes=[0, 1],
+        ).fit(X, y)
+        assert search.best_params_ == {"column": 1}
+        assert search.privacy_.epsilon == np.inf
+
+
+def first_sign_of_the_last(X):
+    return (X[:, -1] > 0).astype(int)
+
+
+def test_one_ledger_entry_before_anything_is_fitted():
+    X, y = stub_table()
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    inner = PrivacyLedger(epsilon=100.0, delta=0.1)
+    search = DPGridSearchCV(
+        Stub(ledger=inner), {"column": [1, 2, 3]}, epsilon=2.0, ledger=ledger
+    ).fit(X, y)
+    (spend,) = ledger.spends()
+    assert spend["epsilon"] == 2.0 and spend["label"] == "DPGridSearchCV"
+    assert inner.spends() == []
+    assert search.best_estimator_.ledger is None
+    refused = DPGridSearchCV(
+        Stub(fails="domain"), {"column": [1]}, epsilon=2.0, ledger=ledger
+    )
+    with pytest.raises(BudgetExceededError):
+        refused.fit(X, y)
+    assert len(ledger.spends()) == 1
+
+
+def test_nothing_tells_of_the_losers(capsys):
+    X, y = stub_table()
+    grid = {"column": [1, 2, 3]}
+    search = DPGridSearchCV(Stub(verbose=1), grid, method="repeat")
+    gc.collect()
+    before = sum(isinstance(one, Stub) for one in gc.get_objects())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search.fit(X, y)
+    gc.collect()
+    after = sum(isinstance(one, Stub) for one in gc.get_objects())
+    assert after == before + 1
+    assert capsys.readouterr() == ("", "")
+    fitted = {name for name in vars(search) if name.endswith("_")}
+    assert fitted == {
+        "best_estimator_",
+        "best_params_",
+        "plan_",
+        "privacy_",
+        "n_features_in_",
+    }
+    # Neither the guarantee nor the plan changes with the number of runs.
+    texts = set()
+    for _ in range(5):
+        again = clone(search).fit(X, y)
+        texts.add(str(again.privacy_) + str(again.plan_))
+    assert len(texts) == 1
+
+
+def test_numeric_errors_of_candidates_stay_inside():
+    X, y = stub_table(200)
+    for method in ("repeat", "compose"):
+        search = DPGridSearchCV(
+            Stub(),
+            {"fails": ["", "overflow", "singular"]},
+            epsilon=8.0,
+            method=method,
+            coverage=0.999,
+            random_state=0,
+        )
+        assert search.fit(X, y).best_params_ == {"fails": ""}
+        broken = clone(search).set_params(param_grid={"fails": ["overflow"]})
+        with pytest.raises(RuntimeError, match="is private") as caught:
+            broken.fit(X, y)
+        assert "overflowed" not in str(caught.value)
+    scored = clone(search).set_params(
+        scoring=ConstrainedScore(),
+        sensitive_features=first_sign_of_the_last,
+        groups=[0, 1],
+        classes=[0, 1],
+    )
+    assert scored.fit(X, y).best_params_ == {"fails": ""}
+    outside = clone(search).set_params(param_grid={"fails": ["domain"]})
+    with pytest.raises(ValueError, match="outside the domain"):
+        outside.fit(X, y)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_a_row_that_cannot_be_predicted_spoils_its_own_score_only(neighboring):
+    X, y = stub_table(40)
+    X[7, 2] = -1.0
+    model = RowPicky(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    said = candidates.responses(model, ["predict"], X, None, neighboring)["predict"]
+    assert said[7] is None
+    measured = Statistic((ACCURACY,), None, "replace_one")
+    assert measured.query(y, {"predict": said}, None)[0] == 39 - 40 / 2
+    assert candidates._row_by_row(lambda rows: X[rows], 2).shape == (2, 4)
+
+
+@pytest.mark.parametrize("method", ["repeat", "compose"])
+def test_refit_keeps_its_share(method):
+    X, y = stub_table(200)
+    search = DPGridSearchCV(
+        Stub(),
+        {"column": [1, 2, 3, 0]},
+        epsilon=4.0,
+        method=method,
+        refit=True,
+        refit_fraction=0.25,
+        random_state=0,
+    ).fit(X, y)
+    assert search.best_estimator_.privacy_.epsilon == pytest.approx(1.0)
+    assert search.best_estimator_.privacy_.delta == pytest.approx(0.25e-5)
+    assert search.privacy_.epsilon == 4.0
+    # All rows: the noisy sum is near the sum of the whole table.
+    noise = search.best_estimator_.mechanism_.scale
+    assert abs(search.best_estimator_.value_ - X[:, 0].sum()) < 5 * noise
+
+
+def test_a_wrong_guess_of_the_guarantee_starts_again():
+    """Stub has a delta but is pure here: the first guarantee tells."""
+    X, y = stub_table(200)
+    search = DPGridSearchCV(
+        Stub(kind="pure"), {"column": [1, 2]}, epsilon=2.0, random_state=0
+    )
+    assert search.plan().fit.kind == "gaussian"
+    search.fit(X, y)
+    assert search.plan_.fit.kind == "approximate"
+    assert search.best_estimator_.privacy_.epsilon <= search.plan_.fit.epsilon
+    result = dp_cross_validate(Stub(kind="pure"), X, y, epsilon=2.0, random_state=0)
+    total = compose_epsilon(
+        [DeclaredEvent(result.fit_epsilon, result.fit_delta)] * 4, 1e-5
+    )
+    assert 1.0 < total <= 2.0
+
+
+def test_fits_with_much_noise_are_paid_for(monkeypatch):
+    X, y, group = fair_table(400)
+    monkeypatch.setattr(search_module, "DRAWS_PER_FIT", 10)
+    search = DPGridSearchCV(logistic(), {"C": [0.1, 1.0]}, random_state=0)
+    search.fit(X, y, sensitive_features=group)
+    assert search.plan_.fit.n_draws > 10
+
+
+def test_unequal_prices_are_refused():
+    X, y, group = fair_table(300)
+    other = DPGridSearchCV(
+        logistic(neighboring="add_remove"), {"C": [1.0]}, random_state=0
+    )
+    with pytest.raises(ValueError, match="same `neighboring`"):
+        other.fit(X, y, sensitive_features=group)
+    scaled = make_pipeline(StandardScaler(), logistic(fairness_weight=0.0))
+    with pytest.raises(ValueError, match="not private as a whole.*StandardScaler"):
+        DPGridSearchCV(scaled, {"memory": [None]}).fit(X, y)
+    with pytest.raises(ValueError, match="not a private estimator"):
+        DPGridSearchCV(LogisticRegression(), {"C": [1.0]}).fit(X, y)
+    with pytest.raises(ValueError, match="neither a classifier nor a regressor"):
+        DPGridSearchCV(_Nothing(), {"epsilon": [1.0]}).fit(X, y)
+    # A model that was fitted before has spent its own budget, on top.
+    base = FrozenEstimator(logistic(epsilon=5.0).fit(X, y, sensitive_features=group))
+    on_top = DP2DPClassifier(base, classes=[0, 1], groups=[0, 1])
+    with pytest.raises(ValueError, match="costs more than"):
+        DPGridSearchCV(on_top, {"max_iter": [5]}).fit(X, y, sensitive_features=group)
+
+
+class _Nothing(DPEstimator):
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        return self
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+def test_steps_side_by_side_divide_a_share_and_inner_steps_do_not():
+    class Doubler(BaseEstimator):
+        pass
+
+    share = share_of_composition("approximate", 1, 2.0, 1e-5, 0)
+    noise = noise_source(0)
+    pipe = Pipeline([("a", logistic()), ("b", logistic())])
+    first = candidates.candidate(pipe, {}, share, noise, {})
+    assert first["a"].epsilon == first["b"].epsilon
+    # What Gaussian steps side by side compose to is exact, and less than their sum.
+    assert 1.0 < first["a"].epsilon < 2.0
+    both = [GaussianEvent(gaussian_mu(s.epsilon, s.delta), 0) for _, s in first.steps]
+    assert 0.999 * 2.0 <= compose_epsilon(both, 1e-5) <= 2.0
+    assert candidates.expected_kind(pipe) == "approximate"
+    nested = DP2DPClassifier(logistic())
+    inside = candidates.candidate(nested, {}, share, noise, {"groups": [0, 1]})
+    assert inside.epsilon == inside.estimator.epsilon == 2.0
+    assert inside.groups == [0, 1]
+    capped = candidates.candidate(logistic(), {"epsilon": 0.3}, share, noise, {})
+    assert capped.epsilon == 0.3
+    assert isinstance(capped.random_state, int)
+    secure = candidates.candidate(logistic(), {}, share, noise_source(), {})
+    assert secure.random_state is None
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_sensitive_features_in_every_way(routing, wrapped):
+    X, y, group = fair_table(600)
+    rule = ConstrainedScore("accuracy", at_most=0.3)
+    given = {"scoring": rule, "epsilon": 20.0, "method": "compose", "random_state": 1}
+
+    def aware(**params):
+        model = DP2DPClassifier(logistic(fairness_weight=0.0), classes=[0, 1], **params)
+        if not wrapped:
+            return model, "method"
+        return Pipeline(
+            [("same", FunctionTransformer()), ("last", model)]
+        ), "last__method"
+
+    with config_context(enable_metadata_routing=routing):
+        model, name = aware(groups=[0, 1])
+        grid = {name: ["histogram", "gradient"]}
+        call = DPGridSearchCV(model, grid, groups=[0, 1], classes=[0, 1], **given)
+        call.fit(X, y, sensitive_features=group)
+        by_call = call.predict(X, sensitive_features=group)
+        own = clone(call).set_params(sensitive_features=first_sign).fit(X, y)
+        np.testing.assert_array_equal(own.predict(X), by_call)
+        inner, _ = aware(**GROUPS)
+        named = DPGridSearchCV(inner, grid, **given)
+        if wrapped:
+            with pytest.raises(ValueError, match="in the call.*in the constructor"):
+                named.fit(X, y)
+        else:
+            np.testing.assert_array_equal(named.fit(X, y).predict(X), by_call)
+        probabilities = call.predict_proba(X, sensitive_features=group)
+        assert probabilities.shape == (600, 2)
+    with pytest.raises(ValueError, match="given twice"):
+        own.fit(X, y, sensitive_features=group)
+
+
+def test_a_named_column_of_a_frame_is_no_feature():
+    X, y, group = fair_table(500)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["sex"] = np.where(group == 1, "m", "f")
+    search = DPGridSearchCV(
+        logistic(groups=None),
+        {"fairness_weight": [0.0, 0.5]},
+        scoring="neg_demographic_parity_difference",
+        sensitive_features="sex",
+        groups=["f", "m"],
+        random_state=0,
+    ).fit(frame, y)
+    assert search.n_features_in_ == 4
+    assert search.best_estimator_.n_features_in_ == 3
+    assert search.predict(frame).shape == y.shape
+    assert search.decision_function(frame).shape == y.shape
+
+
+def test_leaks_of_the_winner_are_told():
+    X, y, group = fair_table(300)
+    search = DPGridSearchCV(logistic(classes=None), {"C": [1.0]}, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        search.fit(X, y, sensitive_features=group)
+    assert search.privacy_.conditional_on == ("classes",)
+    assert search.privacy_.epsilon_if_public == 1.0 < search.privacy_.epsilon
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        dp_cross_validate(
+            logistic(classes=None), X, y, sensitive_features=group, random_state=0
+        )
+
+
+def test_lists_and_ranges_from_the_data_are_told():
+    X, y, group = fair_table(300)
+    search = DPGridSearchCV(
+        logistic(groups=None, classes=None),
+        {"C": [1.0]},
+        scoring="neg_equalized_odds_difference",
+        random_state=0,
+    )
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        search.fit(X, y, sensitive_features=group)
+    told = " ".join(str(one.message) for one in caught)
+    assert "`groups`" in told and "`classes`" in told
+    regressor = barycenter()
+    with pytest.warns(PrivacyLeakWarning, match="target_bounds"):
+        DPGridSearchCV(regressor, {"n_bins": [10]}, random_state=0).fit(
+            X, X[:, 1], sensitive_features=group
+        )
+    with pytest.raises(ValueError, match="finite with low < high"):
+        DPGridSearchCV(regressor, {"n_bins": [10]}, target_bounds=(1, 0)).fit(
+            X, X[:, 1], sensitive_features=group
+        )
+
+
+def test_regression_with_a_constraint():
+    X, y, group = fair_table(4000)
+    target = X @ [1.0, 0.3, 0.1]
+    search = DPRandomizedSearchCV(
+        barycenter(),
+        {"fairness_tolerance": [0.0, 0.9], "n_bins": [20, 30]},
+        n_iter=4,
+        epsilon=5.0,
+        scoring=ConstrainedScore(
+            "neg_mean_absolute_error", "ks_parity_difference", at_most=0.4
+        ),
+        target_bounds=(-2, 2),
+        random_state=0,
+    ).fit(X, target, sensitive_features=group)
+    assert search.best_params_["fairness_tolerance"] == 0.0
+    free = clone(search).set_params(scoring="neg_mean_absolute_error")
+    free.fit(X, target, sensitive_features=group)
+    assert free.best_params_["fairness_tolerance"] == 0.9
+
+
+def test_a_random_list_is_drawn_before_the_data():
+    X, y = stub_table(300)
+    search = DPRandomizedSearchCV(
+        Stub(), {"column": [1, 2], "fails": ["", ""]}, n_iter=2, random_state=4
+    )
+    lists = {str(search._candidates(noise_source(4))) for _ in range(3)}
+    assert len(lists) == 1
+    assert search.plan().n_candidates == 2
+    assert search.fit(X, y).best_params_["column"] in (1, 2)
+
+
+def test_a_bounded_score_of_probabilities():
+    X, y, group = fair_table(800)
+    brier = BoundedScore(
+        lambda y, p: -((p[:, 1] - y) ** 2), -1.0, 0.0, "predict_proba", "neg_brier"
+    )
+    search = DPGridSearchCV(
+        logistic(fairness_weight=0.0, max_iter=40),
+        {"C": [1e-6, 10.0]},
+        scoring=brier,
+        epsilon=10.0,
+        random_state=0,
+    ).fit(X, y)
+    assert search.best_params_ == {"C": 10.0}
+    result = dp_cross_validate(
+        logistic(fairness_weight=0.0), X, y, scoring=brier, epsilon=5.0, random_state=0
+    )
+    assert -0.3 < result.scores["neg_brier"].mean < 0.0
+
+
+def test_zero_runs_say_so(monkeypatch):
+    X, y = stub_table()
+    monkeypatch.setattr(RunDistribution, "quantile", lambda self, noise: 0)
+    with pytest.raises(RuntimeError, match="whatever the data"):
+        DPGridSearchCV(Stub(), {"column": [1, 2]}, method="repeat").fit(X, y)
+
+
+def test_tables_that_cannot_be_parted():
+    # No row to fit on: a constant model, public, and legal.
+    X, y = stub_table(1)
+    search = DPGridSearchCV(Stub(), {"column": [1]}, holdout_size=0.999999).fit(X, y)
+    assert len(set(search.predict(np.vstack([X, X + 1])))) == 1
+    assert search.privacy_.epsilon == pytest.approx(1.0)
+    scores = dp_cross_validate(Stub(), X, y, cv=2).scores["accuracy"].scores
+    assert np.isfinite(scores).all()
+    # No row to score on: all noise, and legal.
+    X, y = stub_table(5)
+    search = DPGridSearchCV(Stub(), {"column": [1, 2]}, holdout_size=1e-9)
+    assert search.fit(X, y).best_params_["column"] in (1, 2)
+
+
+def test_bad_targets_cost_nothing():
+    X, y = stub_table()
+    ledger = PrivacyLedger(1.0, 1e-5)
+    search = DPGridSearchCV(Stub(), {"column": [1]}, ledger=ledger)
+    for bad in (None, y + 1j, np.where(y, np.nan, 1.0), y[:-1]):
+        with pytest.raises(ValueError):
+            search.fit(X, bad)
+    assert ledger.spends() == []
+
+
+def test_pickle_of_a_search():
+    X, y, group = fair_table(300)
+    search = DPGridSearchCV(logistic(), {"C": [0.1, 1.0]}, random_state=0)
+    search.fit(X, y, sensitive_features=group)
+    loaded = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(loaded.predict(X), search.predict(X))
+    assert not hasattr(clone(search), "classes_")
+    np.testing.assert_array_equal(search.classes_, [0, 1])
+
+
+def test_a_search_refuses_answers_that_depend_on_other_rows():
+    """Breach A1: a frozen randomised repair spreads identical rows."""
+    X, y, group = fair_table(300)
+    repair = DPBarycenterTransformer(
+        bounds=(-9, 9),
+        groups=[0, 1],
+        output="randomized",
+        sensitive_features=first_sign,
+    )
+    frozen = FrozenEstimator(repair.fit(X))
+    search = DPGridSearchCV(make_pipeline(frozen, logistic()), {}, random_state=0)
+    search.set_params(param_grid={"dpwassersteinlogisticregression__C": [0.1, 1.0]})
+    with pytest.raises(ValueError, match="spreads identical rows"):
+        search.fit(X, y, sensitive_features=group)
+
+
+def test_a_capped_ledger_under_a_plain_search():
+    """Without error_score="raise" the fits past the cap score NaN, and nothing else."""
+    X, y, group = fair_table(300)
+    ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
+    model = logistic(ledger=ledger, sensitive_features=first_sign)
+    search = GridSearchCV(model, {"C": [0.1, 1.0]}, cv=3, refit=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert any("fits failed" in str(one.message) for one in caught)
+    assert np.isnan(search.cv_results_["mean_test_score"]).any()
+    assert ledger.total().epsilon <= 1.5 * (1 + 1e-9)
+
+
+def test_diffprivlib_models_can_be_searched():
+    models = pytest.importorskip(
+        "diffprivlib.models", exc_type=ImportError, reason="too new a scikit-learn"
+    )
+    from diffprivlib.accountant import BudgetAccountant
+
+    shared = BudgetAccountant()
+    X, y, _ = fair_table(600)
+    model = models.GaussianNB(bounds=(-1, 1), accountant=shared)
+    search = DPGridSearchCV(model, {"priors": [None, [0.5, 0.5]]}, epsilon=4.0)
+    search.fit(X, y)
+    assert search.best_estimator_.epsilon == search.plan_.fit.epsilon
+    assert len(shared) == 0
+    assert search.predict(X).shape == y.shape
+
+
+# --- Audits ---------------------------------------------------------------------------
+
+
+def audit_pair():
+    """One record: candidate 1 is right about it, or candidate 2 is."""
+    X = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    other = X.copy()
+    y = np.array([1, 1])
+    other[0] = [1.0, 0.0, 1.0]
+    return (X, y), (other, y)
+
+
+def chosen(table, monkeypatch, n_runs, epsilon):
+    """Which candidate wins; the changed record is always scored, the other fitted."""
+    X, y = table
+    holdout = np.array([True, False])
+    monkeypatch.setattr(
+        "fairpriv_sklearn._wall.PrivacyFilter.random_split",
+        lambda self, n_rows, p: holdout,
+    )
+    search = DPGridSearchCV(
+        Stub(), {"column": [1, 2]}, epsilon=epsilon, method="compose"
+    )
+    seeds = range(int(X[0, 0]) * n_runs, (int(X[0, 0]) + 1) * n_runs)
+    return [
+        search.set_params(random_state=seed).fit(X, y).best_params_["column"]
+        for seed in seeds
+    ]
+
+
+def test_audit_of_the_selection(monkeypatch):
+    """The winner's name, on the worst pair for permute-and-flip, claimed epsilon 1."""
+    first, second = audit_pair()
+    outputs = [chosen(table, monkeypatch, 400, 1.0) for table in (first, second)]
+    assert pure_audit(*outputs) <= 1.0
+
+    # Wrong on purpose: the exact scores decide.
+    def exact(self, utilities, noise):
+        return int(np.argmax(utilities))
+
+    monkeypatch.setattr(PermuteAndFlip, "release", exact)
+    outputs = [chosen(table, monkeypatch, 120, 1.0) for table in (first, second)]
+    assert pure_audit(*outputs) > 1.0

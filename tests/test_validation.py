@@ -1,0 +1,250 @@
+"""Private cross-validation, and audits of it."""
+
+import math
+
+import numpy as np
+import pytest
+from _audit import gaussian_audit
+from _model_selection import Stub, barycenter, fair_table, logistic, stub_table
+from sklearn.model_selection import (
+    KFold,
+    PredefinedSplit,
+    StratifiedKFold,
+)
+
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    calibrate_gaussian,
+    compose_epsilon,
+)
+from fairpriv_sklearn.mechanisms import (
+    GaussianMechanism,
+    noise_source,
+)
+from fairpriv_sklearn.model_selection import (
+    ConstrainedScore,
+    dp_cross_validate,
+)
+from fairpriv_sklearn.model_selection._scoring import (
+    ACCURACY,
+    Reading,
+    Statistic,
+)
+from fairpriv_sklearn.privacy import (
+    PrivacyLedger,
+)
+
+
+def test_fold_scores_and_receipt():
+    X, y = stub_table(600)
+    ledger = PrivacyLedger(2.0, 1e-5)
+    result = dp_cross_validate(
+        Stub(column=3),
+        X,
+        y,
+        cv=KFold(4, shuffle=True),
+        scoring=["accuracy", "neg_error_rate"],
+        epsilon=2.0,
+        ledger=ledger,
+        return_estimator=True,
+    )
+    (spend,) = ledger.spends()
+    assert spend["epsilon"] == result.privacy_.epsilon == 2.0
+    assert len(result.estimators) == 4
+    accuracy, error = result.scores["accuracy"], result.scores["neg_error_rate"]
+    assert accuracy.scores.shape == (4,) and accuracy.intervals.shape == (4, 2)
+    np.testing.assert_allclose(accuracy.mean - 1.0, error.mean, atol=0.1)
+    assert accuracy.interval[0] < np.mean(X[:, 3] == y) < accuracy.interval[1]
+    # Three fits see a record, and one score.
+    mu = result.estimators[0].privacy_.events[0].mu
+    parts = [GaussianEvent(mu, 1)] * 3
+    assert compose_epsilon(parts, 1e-5) < 2.0
+
+
+def test_folds_that_look_at_the_data_are_refused():
+    X, y = stub_table()
+    for cv in (
+        StratifiedKFold(3),
+        KFold(3),
+        [(np.arange(30), np.arange(30, 60))],
+        True,
+    ):
+        with pytest.raises(ValueError, match="one independent draw each"):
+            dp_cross_validate(Stub(), X, y, cv=cv)
+    split = PredefinedSplit(np.arange(60) % 3)
+    with pytest.raises(ValueError, match="one independent draw each"):
+        dp_cross_validate(
+            Stub(neighboring="add_remove"), X, y, cv=split, neighboring="add_remove"
+        )
+    with pytest.raises(ValueError, match="at least 2 folds"):
+        dp_cross_validate(Stub(), X, y, cv=1)
+
+
+def test_a_vouched_split_is_an_assumption():
+    X, y = stub_table()
+    fold_of = np.where(np.arange(60) < 6, -1, np.arange(60) % 3)
+    always = dp_cross_validate(Stub(), X, y, cv=PredefinedSplit(fold_of))
+    assert "the given folds do not depend on the data" in always.privacy_.assumptions
+    never = dp_cross_validate(Stub(), X, y, cv=PredefinedSplit(np.arange(60) % 3))
+    # Rows that are never tested are in all three fits instead of two.
+    assert always.fit_epsilon < never.fit_epsilon
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_disparities_of_folds(neighboring):
+    X, y, group = fair_table(6000)
+    names = ["neg_demographic_parity_difference", "neg_equalized_odds_difference"]
+    result = dp_cross_validate(
+        logistic(neighboring=neighboring, fairness_weight=0.0),
+        X,
+        y,
+        sensitive_features=group,
+        cv=2,
+        scoring=["accuracy", *names],
+        epsilon=5.0,
+        neighboring=neighboring,
+        random_state=0,
+    )
+    parity = result.scores[names[0]]
+    assert -0.8 < parity.mean < -0.4
+    assert parity.interval[0] <= parity.mean <= parity.interval[1] <= 0.0
+    assert result.scores["accuracy"].mean > 0.8
+
+
+def test_continuous_predictions_of_folds():
+    X, _, group = fair_table(2000)
+    result = dp_cross_validate(
+        barycenter(),
+        X,
+        X @ [1.0, 0.3, 0.1],
+        sensitive_features=group,
+        scoring=["neg_mean_squared_error", "neg_ks_parity_difference"],
+        target_bounds=(-2, 2),
+        epsilon=8.0,
+        random_state=0,
+    )
+    ks = result.scores["neg_ks_parity_difference"]
+    assert (ks.intervals[:, 0] <= ks.scores).all()
+    assert (ks.scores <= ks.intervals[:, 1] + 1e-9).all()
+    with pytest.raises(ValueError, match="cannot be asked for together"):
+        dp_cross_validate(
+            barycenter(),
+            X,
+            X[:, 1],
+            sensitive_features=group,
+            scoring=["neg_ks_parity_difference", "neg_demographic_parity_difference"],
+        )
+
+
+@pytest.mark.parametrize(
+    "wrong, match",
+    [
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"delta": 0.0}, "delta must be"),
+        ({"score_fraction": 1.0}, "score_fraction must be"),
+        ({"confidence_level": 95}, "confidence_level must be"),
+        ({"neighboring": "swap"}, "neighboring must be"),
+        ({"scoring": ConstrainedScore()}, "as a list instead"),
+        ({"scoring": "f1"}, "scoring must be"),
+        ({"scoring": "neg_demographic_parity_difference"}, "in the call"),
+    ],
+)
+def test_cross_validation_refuses(wrong, match):
+    X, y = stub_table()
+    with pytest.raises(ValueError, match=match):
+        dp_cross_validate(Stub(), X, y, **wrong)
+
+
+def test_a_fold_that_breaks_down_says_nothing():
+    X, y = stub_table()
+    with pytest.raises(RuntimeError, match="is private"):
+        dp_cross_validate(Stub(fails="overflow"), X, y)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_score_intervals_cover(neighboring):
+    """The truth is 0.7; 300 tables; both too few and too many hits would be wrong."""
+    rng = np.random.default_rng(5)
+    measured = Statistic((ACCURACY,), None, neighboring)
+    hits, n_runs, n, noise = 0, 600, 150, noise_source(6)
+    mechanism = measured.mechanism(0.3)
+    for _ in range(n_runs):
+        right = (rng.uniform(size=n) < 0.7).astype(int)
+        exact = measured.query(np.ones(n, dtype=int), {"predict": right}, None)
+        n_public = n if neighboring == "replace_one" else None
+        noisy = mechanism.release(exact, noise)
+        reading = Reading(measured, noisy, mechanism.scale, n_public)
+        low, high = reading.score_interval(0, 0.95)
+        hits += low <= 0.7 <= high
+    error = 3.5 * math.sqrt(0.95 * 0.05 / n_runs)
+    assert 0.95 - error <= hits / n_runs <= min(1.0, 0.95 + error + 0.01)
+
+
+# --- Audits ---------------------------------------------------------------------------
+def test_audit_of_cross_validation():
+    """Two fits see the record: their noisy sums together, as Gaussian releases."""
+    X = np.column_stack([np.zeros(6), np.ones(6), np.zeros(6)])
+    y = np.ones(6, dtype=int)
+    other = X.copy()
+    other[0, 0] = 1.0
+    mu = calibrate_gaussian(4.0, 1e-5)
+    runs = [fits_of_folds((table, y), 200, 4.0) for table in (X, other)]
+    found = gaussian_audit(*runs)
+    assert 0.4 * mu < found <= mu
+
+
+def fits_of_folds(table, n_runs, epsilon):
+    X, y = table
+    first_seed = int(X[0, 0]) * n_runs
+    split = PredefinedSplit([0, 0, 1, 1, 2, 2])
+    sums = []
+    for seed in range(first_seed, first_seed + n_runs):
+        result = dp_cross_validate(
+            Stub(),
+            X,
+            y,
+            cv=split,
+            epsilon=epsilon,
+            score_fraction=0.01,
+            return_estimator=True,
+            random_state=seed,
+        )
+        sums.append(sum(model.value_ for model in result.estimators[1:]))
+    return sums
+
+
+def test_audit_of_fold_scores(monkeypatch):
+    """The noise of a score, read before it is clipped, against its share of mu."""
+    mu = calibrate_gaussian(4.0, 1e-5)
+    read = []
+    monkeypatch.setattr(
+        Reading, "score", lambda self, index=0: read.append(self.vector[0]) or 0.5
+    )
+    first, second = audit_tables_of_scores()
+    runs, split = [], PredefinedSplit([0, 0, 1, 1])
+    given = {"cv": split, "epsilon": 4.0, "score_fraction": 0.99}
+    for X, y in (first, second):
+        read.clear()
+        for seed in range(200):
+            seed += 200 * int(y[0])
+            dp_cross_validate(Stub(), X, y, random_state=seed, **given)
+        runs.append(np.array(read[::2]))
+    assert 0.4 * mu < gaussian_audit(*runs) <= mu
+    # Wrong on purpose: the exact scores come out.
+    monkeypatch.setattr(
+        GaussianMechanism, "release", lambda self, value, noise: np.asarray(value)
+    )
+    exact = []
+    for X, y in (first, second):
+        read.clear()
+        dp_cross_validate(Stub(), X, y, **given)
+        exact.append(read[0])
+    assert abs(exact[1] - exact[0]) == 1.0
+
+
+def audit_tables_of_scores():
+    X = np.column_stack([np.zeros(4), np.ones(4), np.zeros(4)])
+    y = np.ones(4, dtype=int)
+    other = y.copy()
+    other[0] = 0
+    return (X, y), (X, other)
