@@ -52,6 +52,7 @@ html_sidebars = {
         "vocabulary",
         "glossary",
         "contributing",
+        "where_it_stopped",
     )
 }
 suppress_warnings = ["config.cache"]

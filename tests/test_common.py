@@ -457,8 +457,9 @@ def _with_methods():
         for method in dir(value) if inspect.isclass(value) else ():
             static = inspect.getattr_static(value, method)
             function = getattr(static, "__func__", getattr(static, "fget", static))
-            ours = getattr(function, "__module__", "").startswith("fairpriv_sklearn")
-            if not method.startswith("_") and inspect.isfunction(function) and ours:
+            if method.startswith("_") or not inspect.isfunction(function):
+                continue
+            if function.__module__.startswith("fairpriv_sklearn"):
                 yield f"{name}.{method}"
 
 

@@ -204,9 +204,11 @@ def test_an_infinite_label_is_missing(value):
             fit_groups(Model(groups=[1.0, "..."]), X, labels)
 
 
-def test_blind_predictions_of_arrays_are_strict():
+def test_blind_tables_with_and_without_the_sensitive_column():
     model = Model(sensitive_features=0, groups=[0, "..."])
     fit_groups(model, X, None)
+    assert_array_equal(blind_X(model, X[:, 1:]), blind_X(model, X))
+    model.transform = None  # a transformer refuses any other number of columns
     with pytest.raises(ValueError, match="features"):
         blind_X(model, X[:, 1:])
     gap = X.astype(float).copy()

@@ -62,3 +62,19 @@ def test_a_finished_classifier_made_fair(capsys):
     before, after = map(float, capsys.readouterr().out.split()[:2])
     assert after < 0.1 < before
     assert names["fair"].privacy_.epsilon <= 1.0
+
+
+def test_what_once_stopped_has_a_test_or_a_page():
+    """The tests and pages that the list names are there; every row names one."""
+    docs, tests = PAGE.parent, Path(__file__).parent
+    rows = (docs / "where_it_stopped.rst").read_text(encoding="utf-8").split("   * - ")
+    for row in rows[2:]:
+        _, shown = row.split("\n     - ")
+        named = re.findall(r"``(test_\w+\.py)::(\w+)``", shown)
+        for file, test in named:
+            assert f"\ndef {test}(" in (tests / file).read_text(encoding="utf-8"), test
+        pages = re.findall(r":doc:`([\w/]+)`", shown)
+        assert all((docs / f"{page}.rst").is_file() for page in pages), pages
+        scripts = re.findall(r"``(\.ci/[\w.]+)``", shown)
+        assert all((docs.parent / script).is_file() for script in scripts), scripts
+        assert named or pages or scripts, row

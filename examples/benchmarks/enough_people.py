@@ -31,7 +31,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 
-from fairpriv_sklearn._cli.learnt import _rows_to_noise
+from fairpriv_sklearn._cli.learnt import _MARGIN, _rows_to_noise
 from fairpriv_sklearn.datasets import make_biased_regression
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.metrics import ks_parity_difference
@@ -88,7 +88,11 @@ def undeclared(n, epsilon, seed):
 
 
 def learnt(n, epsilon, n_columns, seed):
-    """Rows in units of noise; is the range right, are groups of 20 % found?"""
+    """Rows in units of noise; is the range right, are groups of 20 % found?
+
+    A range is right if a tenth of the pays at most lie outside, and it is at most five
+    times as wide as the middle nine tenths of them.
+    """
     rng = np.random.default_rng(seed)
     columns = {f"x{i}": rng.normal(size=n) for i in range(n_columns - 2)}
     columns["pay"] = np.exp(rng.normal(10, 0.6, n)).round()
@@ -96,14 +100,15 @@ def learnt(n, epsilon, n_columns, seed):
     book = Codebook((("pay", Column("number")), ("group", Column("category"))))
     encoder = DPTableEncoder(book, epsilon=epsilon, random_state=seed)
     encoder.fit(pd.DataFrame(columns).astype(object))
-    found, low_high = encoder.codebook_["pay"].bounds, None
+    found, right = encoder.codebook_["pay"].bounds, False
     if found is not None:
-        middle = np.quantile(columns["pay"], [0.1, 0.9])
-        width = middle[1] - middle[0]
-        low_high = found[0] <= middle[0] and found[1] >= middle[1]
-        low_high = low_high and found[1] - found[0] <= 10 * width
+        margin = _MARGIN * (found[1] - found[0])
+        low, high = max(0.0, found[0] - margin), found[1] + margin
+        outside = np.mean((columns["pay"] < low) | (columns["pay"] > high))
+        usual = np.ptp(np.quantile(columns["pay"], [0.05, 0.95]))
+        right = outside <= 0.1 and high - low <= 5 * usual
     groups = encoder.codebook_["group"].categories or ()
-    return _rows_to_noise(encoder, n), bool(low_high), len(groups) == 3
+    return _rows_to_noise(encoder, n), right, len(groups) == 3
 
 
 def coordinates(k, n, epsilon, seed):
@@ -132,12 +137,13 @@ def facts_or_noise():
     print(
         "\n4. learnt by the encoder: rows in units of noise, range right, groups found"
     )
-    settings = product((0.1, 0.3), (4, 8), (300, 600, 1200, 2400), range(4))
+    sizes = (300, 600, 1200, 2400, 4800)
+    settings = product((0.1, 0.2, 0.3), (4, 8), sizes, range(12))
     rows = [
         learnt(n, epsilon, n_columns, seed) for epsilon, n_columns, n, seed in settings
     ]
     units, ranges, groups = np.array(rows).T
-    edges = [0, 10, 20, 30, 40, 60, np.inf]
+    edges = [0, 10, 20, 30, 40, 60, 100, np.inf]
     for low, high in zip(edges, edges[1:], strict=False):
         inside = (units >= low) & (units < high)
         if inside.any():

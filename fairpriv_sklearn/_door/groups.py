@@ -94,14 +94,19 @@ def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
 def blind_X(estimator, X):
     """The model's columns of `X` for a prediction without sensitive features.
 
-    `X` may come as it was given to `fit`; a frame also without the sensitive columns,
-    as its names say which are there.
+    `X` may come as it was given to `fit`, or already without the sensitive columns;
+    transformers, which in scikit-learn refuse any other number of columns, take that
+    from frames only, whose names say which columns are there.
     """
     X = _as_table(estimator, X)
     named = sensitive_positions(estimator, estimator.n_features_in_)
-    if named and hasattr(X, "columns") and hasattr(estimator, "feature_names_in_"):
-        names = enumerate(estimator.feature_names_in_)
-        if list(X.columns) == [name for i, name in names if i not in named]:
+    if named and X.shape[1] == estimator.n_features_in_ - len(named):
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is None and not hasattr(estimator, "transform"):
+            return X
+        if names is not None and list(getattr(X, "columns", ())) == [
+            name for i, name in enumerate(names) if i not in named
+        ]:
             return X
     validate_data(estimator, X, skip_check_array=True, reset=False)
     if isinstance(X, np.ndarray) and X.dtype.kind == "f":
