@@ -10,7 +10,7 @@ DP2DP algorithm, whose error was reported in `docs/errata.rst`.
 Defects go to their maintainers first: rows of models that are named in `WITHHELD` show
 the version and no detail, unless the option --details is given.
 
-    python examples/benchmarks/audit_peers.py [--details] > audit_peers.txt
+    python examples/benchmarks/audit_peers.py [--details] [name ...] > audit_peers.txt
 
 Needs diffprivlib beside a scikit-learn that it can be imported with (1.6), and for
 the other rows interpret-core, and opendp with randomgen; what is missing is left out.
@@ -44,6 +44,7 @@ _estimator._clock = time.process_time  # seconds are CPU seconds: the machine is
 SECONDS = 10
 BOTH = ("replace_one", "add_remove")
 DETAILS = "--details" in sys.argv
+CHOSEN = [name for name in sys.argv[1:] if name != "--details"]
 WITHHELD = {"LinearRegression", "LogisticRegression", "GaussianNB", "KMeans"}
 
 
@@ -143,10 +144,12 @@ def _ours(X, y):
 
 
 def version_of(package):
+    if not package:
+        return "fairpriv_sklearn, this commit"
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
-        return package or "fairpriv_sklearn, this commit"
+        return package
 
 
 def audited(model, data, relation, options):
@@ -183,6 +186,8 @@ def main():
     print(f"At most {SECONDS} CPU seconds each; bounds hold with confidence 0.999.\n")
     for package, model, data, relations, options in peers():
         name = type(model).__name__
+        if CHOSEN and name not in CHOSEN:
+            continue
         print(f"{name}, {version_of(package)}")
         if name in WITHHELD and not DETAILS:
             print("  withheld: goes to its maintainers first, details once answered\n")
