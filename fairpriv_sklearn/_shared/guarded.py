@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager
+from types import MethodType
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
     return guarded(call, *args, **params) if private else call(*args, **params)
 
 
-def guarded(call: Callable, *args, own_words: bool = False, **kwargs):
+def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
     """Call a wrapped estimator: no warning, exception, cause or context leaves.
 
     Parameters
