@@ -186,8 +186,10 @@ def _rehearse_barycenter(estimator, sizes, public: PublicDraws):
     everyone, everyones = _bell_shaped([_POPULATION] * len(sizes), bounds, public)
     noisy = DPBarycenterTransformer(**given)
     noisy.fit(scores[:, None], sensitive_features=codes)
-    # The default number of bins depends on epsilon: compare on the same ones.
+    # Default bins and estimate depend on epsilon: compare with the same ones.
     exact = clone(noisy).set_params(epsilon=np.inf, n_bins=noisy.n_bins_)
+    if exact.estimation == "auto":
+        exact.set_params(estimation="smooth")
     exact.fit(scores[:, None], sensitive_features=codes)
     violations = []
     for repair in (noisy, exact):
