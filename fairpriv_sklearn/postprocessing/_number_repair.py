@@ -235,7 +235,7 @@ class NumberRepair(Repair):
         """Groups that noise does not let be told from the rest."""
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
-        return histogram.untold_groups(counts, self._noise_variance)
+        return histogram.untold_groups(counts, self._noise_variance, self._n_public)
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
