@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Mutants of `mutants.py` that no rule makes: (number, module, old, new, in words).
 
 Those called m.. are the forty-two of the first audit of this library, where today's
@@ -47,10 +48,10 @@ MUTANTS = [
     ),
     (
         "m02",
-        "postprocessing/_dp2dp.py",
-        "mu_step = mu * (steps / self.max_iter) ** 0.5",
-        "mu_step = mu * steps**0.5",
-        "DP2DP, blind: each of T releases spends the whole mu",
+        "postprocessing/_decisions.py",
+        "mu_step = mu / self.max_iter**0.5",
+        "mu_step = mu",
+        "DP2DP: each of T releases spends the whole mu",
     ),
     (
         "m03",
@@ -97,8 +98,8 @@ MUTANTS = [
     (
         "m10",
         _MECHANISMS,
-        "source.standard_normal(value.shape) * (self.scale / self.grid)",
-        "source.standard_normal(value.shape) * (0.9 * self.scale / self.grid)",
+        "noise.standard_normal(value.shape) * (self.scale / self.grid)",
+        "noise.standard_normal(value.shape) * (0.9 * self.scale / self.grid)",
         "Gaussian: a tenth too little noise",
     ),
     (
@@ -111,16 +112,16 @@ MUTANTS = [
     (
         "m12",
         _PENALTY,
-        "pull = fairness_weight * 2 / floors.shape[1] * bound",
-        "pull = fairness_weight * 1 / floors.shape[1] * bound",
+        "pull = fairness_weight * 2 / min_sizes.shape[1] * bound",
+        "pull = fairness_weight * 1 / min_sizes.shape[1] * bound",
         "penalty: sensitivity halved",
     ),
     (
         "m13",
         _PENALTY,
-        'cells[0], cells[1] if neighboring == "replace_one" else 0.0',
-        "cells[0], 0.0",
-        "replace-one: the cell entered is not counted",
+        'strata[0], strata[1] if neighboring == "replace_one" else 0.0',
+        "strata[0], 0.0",
+        "replace-one: the stratum entered is not counted",
     ),
     (
         "m14",
@@ -379,8 +380,8 @@ MUTANTS = [
     (
         "h08",
         _WALL,
-        "        self._check_done()\n        return self.planned",
-        "        return self.planned",
+        "        self._check_done()\n        return replace",
+        "        return replace",
         "part of the plan may be left out in silence",
     ),
     (
@@ -513,13 +514,6 @@ MUTANTS = [
         "math.log(-math.expm1(math.log1p(-delta) / n_columns))",
         "math.log(-math.expm1(math.log1p(-delta)))",
         "unlisted keys: columns do not share delta",
-    ),
-    (
-        "h26",
-        _MECHANISMS,
-        "        if low_high is None:\n",
-        "        if low_high is None:\n",
-        "",
     ),
     (
         "h27",
@@ -657,17 +651,24 @@ MUTANTS = [
     ),
     (
         "h46",
-        "postprocessing/_barycenter.py",
+        "postprocessing/_number_repair.py",
         'Release("counts", "pure", (1 - share) * self.epsilon, n_counts)',
         'Release("counts", "pure", self.epsilon, n_counts)',
         "barycenter: the count of distinct scores is not paid",
     ),
     (
         "h47",
-        "postprocessing/_dp2dp.py",
+        "postprocessing/_decisions.py",
         "steps = (1 - fixed) * (1 - self.reach_size)",
         "steps = 1",
         "DP2DP, blind: recalibration and certificate are not paid",
+    ),
+    (
+        "h51",
+        "postprocessing/_decisions.py",
+        "mu_step = mu * (steps / self.max_iter) ** 0.5",
+        "mu_step = mu * steps**0.5",
+        "DP2DP, blind: each of T releases spends the share of all",
     ),
     (
         "h48",
@@ -679,8 +680,8 @@ MUTANTS = [
     (
         "h49",
         "linear_model/_wasserstein_logistic.py",
-        "        return Sizes(1 / self.weights().max(), floors)\n",
-        "        return Sizes(float(self.drawn.sum()), floors)\n",
+        "        return Sizes(1 / self.weights().max(), min_sizes)\n",
+        "        return Sizes(float(self.drawn.sum()), min_sizes)\n",
         "batches: the heaviest record is taken for the mean one",
     ),
     (
@@ -691,4 +692,3 @@ MUTANTS = [
         "errors of wrapped models come through",
     ),
 ]
-MUTANTS = [mutant for mutant in MUTANTS if mutant[0] != "h26"]
