@@ -12,10 +12,11 @@ from math import isinf
 import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, get_tags
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import positions_in, public_fact
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import described, plain_labels
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.privacy import warn_leak
 
@@ -171,6 +172,7 @@ def public_groups(groups) -> list:
         )
     groups = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     groups = [tuple(g) if isinstance(g, list) else g for g in groups]
+    plain_labels("groups", groups)
     if any(_is_missing(group) for group in groups):
         raise ValueError("groups contains a missing label; give it a name.")
     if len(set(groups)) != len(groups):
@@ -285,7 +287,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
             "the call, as in fit(X, y, sensitive_features=labels), or name the "
             "column(s) of X in the constructor, as in sensitive_features='sex'."
         )
-    check_consistent_length(X, labels)
+    same_length(X, labels)
     return labels
 
 
@@ -313,8 +315,8 @@ def _as_table(estimator, X):
     for size, what in zip(X.shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise ValueError(
-                f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 "
-                "is required."
+                f"X: Found array with 0 {what}(s) (shape={X.shape}) while a minimum of "
+                "1 is required."
             )
     return X
 

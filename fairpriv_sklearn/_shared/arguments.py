@@ -85,8 +85,9 @@ def real(name: str, value):
     """A real number; its range is the function's own to check."""
     if not is_number(value):
         raise TypeError(f"{name} must be a number, got {described(value)}.")
-    if isinstance(value, int) and abs(value) > 2**1000:
-        return math.inf if value > 0 else -math.inf
+    if isinstance(value, int) and abs(value) > 2**53:
+        # NumPy does not know integers of any size.
+        return math.copysign(math.inf, value) if abs(value) > 2**1000 else float(value)
     return value
 
 
@@ -211,6 +212,19 @@ def column(name: str, value):
             f"{name} must be one-dimensional, got an array of shape {array.shape}."
         )
     return array
+
+
+def plain_labels(name: str, value: list) -> list:
+    """Labels that can be told apart and counted: strings, numbers, tuples of them."""
+    try:
+        hash(tuple(value))
+    except TypeError:
+        labels = None
+    else:
+        labels = value
+    if labels is None:
+        raise TypeError(f"{name} must list plain labels, such as strings or numbers.")
+    return labels
 
 
 def is_number(value) -> bool:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_consistent_length
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
 _PUBLIC = re.compile(
@@ -22,6 +23,7 @@ _PUBLIC = re.compile(
     r"|^Found array with dim|[Ss]parse (data|input)|[Uu]nknown label type"
     r"|requires y to be passed|target y is|cannot be None"
 )
+_NAMELESS = re.compile(r"minimum of \d+ is required|should be a 1d array|^Input con")
 _SHORTENED = {
     "Expected 2D array": (
         "Expected a 2D array. Reshape your data either using array.reshape(-1, 1) if "
@@ -41,6 +43,12 @@ def domain(name: str = "X") -> Iterator[None]:
             yield
         except (TypeError, ValueError) as error:
             raise scrubbed(error, _sentence(error, name)) from None
+
+
+def same_length(*columns) -> None:
+    """Refuse columns of one table that have different numbers of rows."""
+    with domain():
+        check_consistent_length(*columns)
 
 
 def scrubbed(error: Exception, sentence: str) -> Exception:
@@ -73,6 +81,10 @@ def _sentence(error: Exception, name: str) -> str:
     for start, shortened in _SHORTENED.items():
         if text.startswith(start):
             return shortened
+    if "inconsistent numbers of samples" in text:
+        return f"X, y and sensitive features need a row for each record: {text}"
+    if _NAMELESS.search(text) and not re.search(rf"\b{name}\b", text):
+        return f"{name}: {text}"
     if _PUBLIC.search(text):
         return text
     return (

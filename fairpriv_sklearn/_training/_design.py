@@ -88,8 +88,8 @@ class FeatureScaling:
 
     @property
     def constant(self) -> float:
-        """Entry of the constant column, on the grid."""
-        return math.trunc(self.intercept / UNIT) * UNIT
+        """Entry of the constant column, on the grid and not zero."""
+        return max(1, math.trunc(self.intercept / UNIT)) * UNIT
 
     def design(self, X, *, exact: bool = True) -> Design:
         """Scale, clip and, if `exact`, round the rows of `X`."""

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     validate_data,
@@ -20,7 +19,7 @@ from fairpriv_sklearn._door.estimator import (
     public_fact,
     read_bounds,
 )
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.generative._schema import Container
@@ -118,7 +117,7 @@ class BaseGenerator(DPEstimator):
         with domain("X"):
             records = validate_data(self, X, dtype=np.float64)
         if y is not None:
-            check_consistent_length(records, y)
+            same_length(records, y)
         codes, facts = self._encode_labels(y, len(records))
         lower, width, bounds_fact = self._public_bounds(records)
         d = len(lower)

@@ -9,14 +9,13 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.validation import (
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     validate_data,
 )
 
 from fairpriv_sklearn._door.estimator import public_fact
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import Release, Rows, read_rows
@@ -402,7 +401,7 @@ class DPSinkhornGenerator(BaseGenerator):
             validate_data(self, X, skip_check_array=True)
             records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
         if y is not None:
-            check_consistent_length(records, y)
+            same_length(records, y)
         codes, facts = self._encode_labels(y, records.shape[0])
         self._container = Container.of(X if hasattr(X, "columns") else records)
         schema, leaked = make_schema(records, self.categories, self.bounds, self.bins)

@@ -9,10 +9,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
 from fairpriv_sklearn._door.groups import blind_X
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -421,7 +422,7 @@ class DPWassersteinLogisticRegression(
         groups, X, facts = self._fit_groups(X, sensitive_features)
         X = check_blind(self, X)
         labels, self.classes_, fact = encode_labels(y, self.classes)
-        check_consistent_length(X, labels)
+        same_length(X, labels)
         self._scaling, more_facts = self._public_scaling(X)
         self._facts = [*facts, fact, *more_facts]
         self._class_weights = self._public_class_weights()

@@ -20,6 +20,9 @@ from fairpriv_sklearn._door.groups import (
 from fairpriv_sklearn._shared.arguments import (
     checked,
     described,
+    number,
+    one_of,
+    plain_labels,
     real,
     renamed,
     spender,
@@ -156,7 +159,13 @@ def _range(interval) -> str:
 
 
 @renamed(criterion="constraint")
-@checked(epsilon=real, confidence_level=real, ledger=spender)
+@checked(
+    epsilon=real,
+    confidence_level=number(0, 1, "neither"),
+    constraint=one_of("demographic_parity", "equalized_odds"),
+    neighboring=one_of("replace_one", "add_remove"),
+    ledger=spender,
+)
 def dp_group_rates(
     y_true,
     y_pred,
@@ -281,7 +290,6 @@ def dp_group_rates(
     True
     """
     groups = public_groups(groups)
-    _check_options(constraint, neighboring, confidence_level, ledger)
     binned = classes is None
     if binned:
         if constraint != "demographic_parity":
@@ -380,28 +388,12 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
 def _public_classes(classes) -> list:
     if isinstance(classes, str) or not hasattr(classes, "__iter__"):
         raise TypeError(f"classes must list the labels, got {described(classes)}.")
-    classes = np.asarray(classes).tolist()
+    classes = plain_labels("classes", np.asarray(classes).tolist())
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise ValueError(
             f"classes must list at least two different classes, got {classes!r}."
         )
     return classes
-
-
-def _check_options(constraint, neighboring, confidence_level, ledger):
-    if ledger is not None and not hasattr(ledger, "spend"):
-        raise ValueError("ledger must be a PrivacyLedger or None.")
-    if constraint not in ("demographic_parity", "equalized_odds"):
-        raise ValueError(
-            "constraint must be 'demographic_parity' or 'equalized_odds', got "
-            f"{constraint!r}."
-        )
-    if neighboring not in ("replace_one", "add_remove"):
-        raise ValueError(
-            f"neighboring must be 'replace_one' or 'add_remove', got {neighboring!r}."
-        )
-    if not 0.0 < confidence_level < 1.0:
-        raise ValueError(f"confidence_level must be in (0, 1), got {confidence_level}.")
 
 
 class _Reader:
@@ -421,14 +413,14 @@ class _Reader:
         codes = encode_groups(label_list(sensitive_features), self.groups)
         n_classes = len(self.classes)
         if self.bounds is None:
-            predicted = _class_codes(y_pred, self.classes)
+            predicted = _class_codes("y_pred", y_pred, self.classes)
         else:
             predicted = _places(y_pred, self.bounds, n_classes)
         columns = {"sensitive_features": codes, "y_pred": predicted}
         if self.by_truth:
             if y_true is None:
                 raise ValueError("constraint='equalized_odds' needs y_true.")
-            columns["y_true"] = _class_codes(y_true, self.classes)
+            columns["y_true"] = _class_codes("y_true", y_true, self.classes)
         if len({len(column) for column in columns.values()}) > 1:
             sizes = {name: len(column) for name, column in columns.items()}
             raise ValueError(f"The numbers of rows differ: {sizes}.")
@@ -443,8 +435,9 @@ class _Reader:
         return {"cells": codes * n_classes + predicted}
 
 
-def _class_codes(y, classes: list) -> np.ndarray:
-    y = column_or_1d(np.asarray(y))
+def _class_codes(name: str, y, classes: list) -> np.ndarray:
+    with domain(name):
+        y = column_or_1d(np.asarray(y))
     return encode_against(y.tolist(), classes)
 
 

@@ -563,10 +563,13 @@ class DPGridSearchCV(_PrivateSearch):
     }
 
     def _n_candidates(self) -> int:
-        return len(ParameterGrid(self.param_grid))
+        return len(self._candidates(None))
 
-    def _candidates(self, noise: NoiseSource) -> list[dict]:
-        return list(ParameterGrid(self.param_grid))
+    def _candidates(self, noise: NoiseSource | None) -> list[dict]:
+        try:
+            return list(ParameterGrid(self.param_grid))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"param_grid: {error}") from None
 
 
 class DPRandomizedSearchCV(_PrivateSearch):

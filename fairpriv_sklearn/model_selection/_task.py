@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
 from fairpriv_sklearn._door.groups import (
@@ -21,7 +21,7 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._door.groups import _outside as outside_message
 from fairpriv_sklearn._door.groups import _sorted_groups as sorted_groups
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.model_selection import _candidates as candidates
@@ -175,14 +175,14 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         y = column_or_1d(y, warn=True)
         if is_regressor(estimator):
             y = y.astype(np.float64, copy=False)
-    check_consistent_length(X, y)
+    same_length(X, y)
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported, got a complex y.")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("Input y contains NaN or infinity.")
     groups = candidates.read_groups(owner, estimator, X, sensitive_features)
     _refuse_what_the_estimator_would(estimator, groups.X)
-    check_consistent_length(X, groups.labels)
+    same_length(X, groups.labels)
     table = _one_table(scorings)
     codes, listed, about_groups = _encode_groups(owner, estimator, groups.labels, table)
     class_list, about_classes = _encode_classes(owner, estimator, y, table)

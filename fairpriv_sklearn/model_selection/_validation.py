@@ -9,7 +9,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.groups import _as_table
 from fairpriv_sklearn._shared.arguments import (
@@ -19,6 +19,7 @@ from fairpriv_sklearn._shared.arguments import (
     refuse_batches,
     spender,
 )
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -46,6 +47,7 @@ from fairpriv_sklearn.postprocessing import enough_rows
 from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"
+_MOST_FOLDS = 10_000
 _NOT_AT_RANDOM = (
     "cv must be a number of folds, KFold(shuffle=True), or under "
     "neighboring='replace_one' a PredefinedSplit that you know not to depend on the "
@@ -387,7 +389,7 @@ def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring
 def _folds(cv, task: Task) -> _Folds:
     if isinstance(cv, PredefinedSplit) and task.neighboring == "replace_one":
         fold_of = np.asarray(cv.test_fold)
-        check_consistent_length(task.y, fold_of)
+        same_length(task.y, fold_of)
         used = np.unique(fold_of[fold_of >= 0])
         recoded = np.where(fold_of < 0, -1, np.searchsorted(used, fold_of))
         fact = "the given folds do not depend on the data"
@@ -396,8 +398,8 @@ def _folds(cv, task: Task) -> _Folds:
         cv = cv.n_splits
     if not isinstance(cv, Integral) or isinstance(cv, bool):
         raise ValueError(_NOT_AT_RANDOM.format(repr(cv)))
-    if cv < 2:
-        raise ValueError(f"cv must be at least 2 folds, got {cv}.")
+    if not 2 <= cv <= _MOST_FOLDS:
+        raise ValueError(f"cv must be at least 2 folds and at most {_MOST_FOLDS}, got {cv}.")
     return _Folds(None, int(cv))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.estimator import (
     DPEstimator,
@@ -12,7 +12,7 @@ from fairpriv_sklearn._door.estimator import (
     public_fact,
     read_bounds,
 )
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
@@ -257,7 +257,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     def _read(self, X, y, sensitive_features):
         columns, groups = self._read_features(X, sensitive_features)
         Y = _check_targets(self, y)
-        check_consistent_length(columns["x"], Y)
+        same_length(columns["x"], Y)
         self._y_is_1d, Y = Y.ndim == 1, Y.reshape(len(Y), -1)
         low, high, fact = _public_targets(self.target_bounds, Y)
         self.target_bounds_ = np.stack([low, high])
@@ -537,7 +537,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     def _read(self, X, y, sensitive_features):
         columns, groups = self._read_features(X, sensitive_features)
         labels, self.classes_, fact = encode_labels(y, self.classes)
-        check_consistent_length(columns["x"], labels)
+        same_length(columns["x"], labels)
         self._facts.append(fact)
         return {
             **columns,

@@ -7,13 +7,12 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import (
-    check_consistent_length,
     check_is_fitted,
     column_or_1d,
 )
 
 from fairpriv_sklearn._door.groups import fit_groups, predict_groups
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import HasMethods, fit_context
 from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.mechanisms import noise_source
@@ -334,5 +333,5 @@ def check_target(X, y) -> np.ndarray:
     with domain("y"):
         y = column_or_1d(y, dtype=np.float64, warn=True)
     assert_all_finite(y, input_name="y")
-    check_consistent_length(X, y)
+    same_length(X, y)
     return y

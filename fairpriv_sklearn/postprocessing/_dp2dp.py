@@ -14,10 +14,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
 from fairpriv_sklearn._door.groups import fit_groups, predict_groups
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.rowwise import row_uniforms
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -358,7 +359,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
                 "DP2DPClassifier requires y to be passed, but the target y is None."
             )
         labels, self.classes_, about_classes = encode_labels(y, self.classes)
-        check_consistent_length(X, labels)
+        same_length(X, labels)
         facts, y = (about_groups, about_classes), self.classes_[labels]
         return self._private_table(
             X, y, codes, facts, sensitive_features, labels=labels

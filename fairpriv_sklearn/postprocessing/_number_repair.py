@@ -133,7 +133,7 @@ class NumberRepair(Repair):
         n_counts = n_columns * len(self.groups_) * most
         if self.output != "auto":
             return [Release("counts", "pure", self.epsilon, n_counts)]
-        share = 0.0 if np.isinf(self.epsilon) else ATOMS_SHARE
+        share = 0.0 if self.epsilon == np.inf else ATOMS_SHARE
         return [
             Release("counts", "pure", (1 - share) * self.epsilon, n_counts),
             Release("distinct", "pure", (share or 1) * self.epsilon, n_columns),

@@ -426,7 +426,8 @@ def _check_problem(
         raise ValueError("grid must be strictly increasing")
     if pmfs.ndim != 2 or pmfs.shape[0] == 0 or pmfs.shape[1] != grid.size:
         raise ValueError(
-            f"pmfs must have shape (n_groups, {grid.size}), got {pmfs.shape}"
+            f"pmfs must have shape (n_groups, {grid.size}), a column for each point of "
+            f"grid, got {pmfs.shape}"
         )
     if weights.shape != pmfs.shape[:1]:
         raise ValueError(

@@ -180,7 +180,10 @@ def pairwise_wasserstein(
         raise ValueError(f"n_groups must be at least 2, got {n_groups}")
     outputs, codes = np.asarray(outputs), np.asarray(codes)
     if codes.shape != outputs.shape:
-        raise ValueError(f"codes must have one entry per output, got {len(codes)}.")
+        raise ValueError(
+            "outputs and codes must have one entry each per record, got shapes "
+            f"{outputs.shape} and {codes.shape}."
+        )
     gradient = np.zeros(outputs.shape)
     if outputs.size == 0:
         return 0.0, gradient
