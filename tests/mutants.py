@@ -42,7 +42,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "fairpriv_sklearn"
-SECONDS = 90  # of processor time, for each round of tests of one mutant
+SECONDS = 45  # of processor time, for each round of tests of one mutant
 
 # What carries a promise, and the tests that look after it. Of a module that holds more
 # than that, only queries, what they call, and plans and shares are changed.
@@ -265,11 +265,12 @@ class Chosen:
         self.order, self.tell = order, tell
 
     def pytest_collection_modifyitems(self, session, config, items):
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self.order),
-            key=lambda item: self.order[item.nodeid],
-        )
         self.session = session
+        if self.order is not None:
+            items[:] = sorted(
+                (item for item in items if item.nodeid in self.order),
+                key=lambda item: self.order[item.nodeid],
+            )
 
     def pytest_exception_interact(self, node, call, report):
         how = how_it_failed(call.excinfo)
@@ -371,6 +372,8 @@ class TestMap:
         known = json.loads(Path(path).read_text())
         self.tests, self.seconds = known["tests"], known["seconds"]
         self.lines, self.sources = known["lines"], known["sources"]
+        self.files = [test.partition("::")[0] for test in self.tests]
+        self.order = sorted(range(len(self.tests)), key=self.seconds.__getitem__)
         self._old = {}
 
     def old_lines(self, name, line):
@@ -398,21 +401,19 @@ class TestMap:
         return []
 
     def rounds(self, name, line):
-        """Tests of the own files that reach the line; then all that may see it."""
+        """Files and tests of the own files that reach the line; then all others."""
         own = tests_named(ALL[name].split())
         reach = self.reaching(name, line)
-        first = [t for t in reach if self.tests[t].partition("::")[0] in own]
-        rest = [t for t in reach if t not in set(first)]
+        first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
-        late = [
-            t
-            for t, test in enumerate(self.tests)
-            if test.partition("::")[0] in own and t not in set(reach)
-        ]
-        late.sort(key=self.seconds.__getitem__)
-        for tests in (first, rest + late):
+        late = [t for t in self.order if self.files[t] in own and t not in set(reach)]
+        for tests in (first, [t for t in reach if t not in set(first)] + late):
             if tests:
-                yield [self.tests[t] for t in tests]
+                files = list(dict.fromkeys(self.files[t] for t in tests))
+                yield files, {self.tests[t]: i for i, t in enumerate(tests)}
+        unknown = [file for file in own if file not in set(self.files)]
+        if unknown:
+            yield unknown, None
 
 
 def in_a_child(work, seconds):
@@ -456,9 +457,7 @@ def in_a_child(work, seconds):
 def verdict(test_map, name, line, source):
     """How the tests end on a mutant, the test that says so, and its words."""
     crash = None
-    for tests in test_map.rounds(name, line):
-        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        order = {test: i for i, test in enumerate(tests)}
+    for files, order in test_map.rounds(name, line):
 
         def work(tell, files=files, order=order):
             sys.meta_path.insert(0, Changed(name, source))
@@ -480,12 +479,12 @@ def verdict(test_map, name, line, source):
     return crash or ("SURVIVED", "", "")
 
 
-def preload():
+def preload(files):
     """Import what is not of the package once, before all forks."""
 
     def probe(tell):
         Chosen.pytest_collection_modifyitems = lambda self, items: items.clear()
-        run_pytest(all_tests(), Chosen({}, tell))
+        run_pytest(files, Chosen({}, tell))
         tell("modules", *sys.modules)
 
     told, _ = in_a_child(probe, 300)
@@ -506,6 +505,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--hand", action="store_true", help="those by hand only")
+    parser.add_argument(
+        "--mapped", action="store_true", help="where the map knows all own tests"
+    )
     parser.add_argument("--skip", help="an earlier output: what is in it is left out")
     parser.add_argument("--again", help="an earlier output: its survivors only")
     arguments = parser.parse_args()
@@ -524,6 +526,13 @@ def main():
         for name in sorted({mutant[0] for mutant in found}):
             print(sum(mutant[0] == name for mutant in found), name)
         return
+    if arguments.mapped:
+        test_map = TestMap(arguments.map)
+        found = [
+            mutant
+            for mutant in found
+            if set(tests_named(ALL[mutant[0]].split())) <= set(test_map.files)
+        ]
     if arguments.sample is not None:
         found = random.Random(arguments.seed).sample(
             found, min(arguments.sample, len(found))
@@ -535,7 +544,7 @@ def main():
         found = [m for m in found if again.get(_key(m), "") in ("SURVIVED", "slow")]
     test_map = TestMap(arguments.map)
     in_copy()
-    preload()
+    preload(tests_named({test for name, *_ in found for test in ALL[name].split()}))
     counts = {}
     for name, line, words, source in found:
         if earlier.get(_key((name, line, words))):

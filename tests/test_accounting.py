@@ -728,3 +728,29 @@ def test_small_rates_on_a_coarse_grid_stay_tight(calibrate, q, monkeypatch):
 def test_only_events_compose(events):
     with pytest.raises(TypeError, match="event"):
         compose_epsilon(events, 0.1)
+
+
+@pytest.mark.parametrize("mu", [1.1e8, 1e10, 3.3e14, 1e30, 1e149])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.5])
+def test_epsilon_of_a_huge_mu_is_not_below_the_tight_one(mu, delta):
+    # delta = Phi(mu/2 - epsilon/mu) - tiny: epsilon is mu^2/2 + mu z to rounding.
+    epsilon = gaussian_epsilon(mu, delta)
+    assert mu**2 / 2 <= epsilon <= mu**2 / 2 * (1 + 1e-6)
+
+
+def test_coarse_losses_cost_more_but_little(monkeypatch):
+    """Several kinds of pure releases on a coarse grid: an upper bound, and close."""
+    monkeypatch.setattr(_privacy_loss, "_MAX_ATOMS", 10**6)  # nothing is merged
+    _privacy_loss._loss_atoms.cache_clear()
+    pures = ((0.01, 400), (0.03, 50), (0.2, 3))
+    exact = _privacy_loss._Composition(mu=0.1, pures=pures)
+    rough = _privacy_loss._Composition(mu=0.1, pures=pures, roughness=2.0)
+    for epsilon in np.linspace(0.2, 2.0, 10):
+        low = _privacy_loss._exact_delta(exact, epsilon)
+        high = _privacy_loss._exact_delta(rough, epsilon)
+        shifted = _privacy_loss._exact_delta(exact, epsilon * 0.995)
+        assert low <= high <= shifted + 2e-12
+    losses, weights = _privacy_loss._loss_atoms(pures, True)
+    assert len(losses) < 2000
+    assert weights.sum() == pytest.approx(1.0, abs=1e-9)
+    assert weights @ np.exp(-losses) == pytest.approx(1.0, abs=1e-9)

@@ -1,6 +1,7 @@
 """The ledger: never overspent, never forgotten, whatever copies, kills or damages."""
 
 import copy
+import itertools
 import json
 import math
 import os
@@ -33,6 +34,7 @@ from fairpriv_sklearn.accounting import (
     calibrate_poisson,
     compose_epsilon,
 )
+from fairpriv_sklearn.accounting._composition import _epsilon_of
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -825,6 +827,51 @@ def test_what_differs_too_much_is_merged_for_the_dearer(neighbors):
     assert len(total.splits) <= 4
     one_side = compose_epsilon([e for event in events for e in event.left], 1e-5)
     assert one_side <= total.epsilon_at(1e-5) < 3 * one_side
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (GaussianEvent(0.02, 100), PureEvent(0.01)),
+        (GaussianEvent(0.01, 100), PureEvent(0.01)),  # the sides are nearly tied
+        (GaussianEvent(0.01, 100), GaussianEvent(0.01001, 90)),
+    ],
+)
+@pytest.mark.parametrize("n_splits", [600, 10_000])
+def test_the_first_total_after_many_splits_is_close_and_takes_few_looks(
+    left, right, n_splits, monkeypatch
+):
+    (option,) = Composition("replace_one").add([MaximumEvent([left], [right])],
+                                               "replace_one").splits  # fmt: skip
+    total = Composition("replace_one", splits=((option[0], n_splits),))
+    looks = []
+    real = _composition._surely_fits
+
+    def counted(*arguments):
+        looks.append(1)
+        return real(*arguments)
+
+    monkeypatch.setattr(_composition, "_surely_fits", counted)
+    epsilon = total.epsilon_at(1e-5)
+    assert len(looks) <= 260
+    points = (n_splits * i // 8 for i in range(9))
+    tight = max(_epsilon_of(total._at(((k, k),)), 1e-5) for k in points)
+    assert tight * (1 - 1e-9) <= epsilon <= 1.01 * tight
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-5])
+def test_several_kinds_of_splits_cost_no_less_than_any_side(delta):
+    kinds = [
+        MaximumEvent([PureEvent(1.2 * f)], [PureEvent(f), PureEvent(f / 2)])
+        for f in (0.01, 0.05, 0.12)
+    ]
+    several = [Composition("replace_one").add([e], "replace_one") for e in kinds]
+    splits = tuple((one.splits[0][0], 7) for one in several)
+    total = Composition("replace_one", splits=splits)
+    epsilon = total.epsilon_at(delta)
+    for sides in itertools.product((0, 3, 7), repeat=3):
+        side = total._at(tuple((k, k) for k in sides))
+        assert _epsilon_of(side, delta) <= epsilon * (1 + 1e-9)
 
 
 def test_spends_cost_the_same_after_thousands():

@@ -8,6 +8,7 @@ rounded to the private side.
 """
 
 from fairpriv_sklearn.accounting._composition import (
+    _costs_at_most,
     _delta_of,
     _epsilon_of,
     _options,

@@ -35,6 +35,7 @@ from fairpriv_sklearn.accounting._gaussian import (
     gaussian_epsilon,
 )
 from fairpriv_sklearn.accounting._privacy_loss import (
+    _about_largest_loss,
     _Composition,
     _exact_delta,
     _largest_loss,
@@ -49,6 +50,9 @@ _MAX_OPTIONS = 128
 # What a convolution by FFT can lose, and the smallest delta it can be used for.
 _FFT_NOISE = 1e-11
 _MIN_SAMPLED_DELTA = 1e-10
+
+# Above this delta several kinds of pure releases may be added on a coarse grid.
+_ROUGH_DELTA = 1e-9
 
 # With few records in a batch delta alone may cover all steps, even without noise: a
 # release then keeps at least this noise.
@@ -225,8 +229,18 @@ def _delta_of(total: _Composition, epsilon: float) -> float:
     return delta
 
 
+def _costs_at_most(total: _Composition, epsilon: float, delta: float) -> bool:
+    """Whether one look proves that the total at `delta` is at most `epsilon`."""
+    if delta == 0.0:
+        return False
+    ideal, log_delta = _without_sampler_error(epsilon, delta, total.n_draws)
+    if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA:
+        total = replace(total, roughness=2.0)
+    return ideal >= 0.0 and _ideal_delta(total, ideal) <= math.exp(log_delta)
+
+
 def _ideal_delta(total: _Composition, epsilon: float) -> float:
-    if max(_largest_loss(total), total.mu) == math.inf:
+    if max(_about_largest_loss(total), total.mu) == math.inf:
         return 1.0
     if total.sampled:
         pld = _privacy_loss_distribution(total)

@@ -31,6 +31,8 @@ _MAX_EPSILON = 1e6
 _MAX_STEPS = 10**7
 # A shift of the mean from which on epsilon is no longer a finite float.
 _MAX_MU = 1e150
+# From here on a bound of epsilon stands for it: it is too large by less than 1e-7.
+_LARGE_MU = 1e8
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -106,11 +108,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     if mu > _MAX_MU or delta == 0.0:
         return 0.0 if delta == 1.0 else math.inf
+    # Phi(-x) <= exp(-x^2 / 2) bounds the first term of delta.
+    upper = mu * (mu / 2.0 + math.sqrt(-2.0 * math.log(delta)))
+    if mu > _LARGE_MU:  # floats do not tell delta there, and the bound is as good
+        return upper * (1.0 + _COMPOSITION_MARGIN)
     return _smallest_epsilon(
-        lambda epsilon: _gaussian_log_delta(mu, np.array([epsilon]))[0],
-        delta,
-        # Phi(-x) <= exp(-x^2 / 2) bounds the first term of delta.
-        upper=mu * (mu / 2.0 + math.sqrt(-2.0 * math.log(delta))),
+        lambda epsilon: _gaussian_log_delta(mu, np.array([epsilon]))[0], delta, upper
     )
 
 

@@ -123,6 +123,11 @@ def _largest_loss(total: _Composition) -> float:
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
+def _about_largest_loss(total: _Composition) -> float:
+    """The same but for rounding; infinite where that is."""
+    return sum((epsilon * count for epsilon, count in total.pures), 0.0)
+
+
 def _exact_delta(total: _Composition, epsilon: float) -> float:
     """Return delta of Gaussian, pure and declared events, without rounding up.
 
@@ -130,7 +135,7 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
     +-epsilon. Given the sum of these losses, a Gaussian remains:
     delta(epsilon) = E[delta_Gauss(epsilon - L)].
     """
-    losses, weights = _loss_atoms(total.pures)
+    losses, weights = _loss_atoms(total.pures, total.roughness > 1.0)
     if total.mu > 0.0:
         deltas = np.exp(_gaussian_log_delta(total.mu, epsilon - losses))
     else:
@@ -140,9 +145,11 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def _loss_atoms(
-    pures: tuple[tuple[float, int], ...],
+    pures: tuple[tuple[float, int], ...], rough: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the distribution of the total privacy loss of pure releases."""
+    if rough and pures:
+        return _rough_atoms(pures)
     if len(pures) > _MANY_PURES:
         return _loss_grid(pures)
     losses, weights = np.zeros(1), np.ones(1)
@@ -175,6 +182,43 @@ def _randomized_response(
             np.append(weights, _NEGLECTED),
         )
     return losses, weights
+
+
+def _rough_atoms(
+    pures: tuple[tuple[float, int], ...],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the same on a coarse grid, which only makes it cost more.
+
+    The losses of each kind of releases are split between neighbours on the grid, as
+    in `_loss_pmf`: this adds at most ``step**2 / 4`` a kind to the variance.
+    """
+    step = math.sqrt(sum(count * epsilon**2 for epsilon, count in pures)) / 32.0
+    lowest, masses = 0, np.ones(1)
+    for epsilon, count in pures:
+        losses, weights = _randomized_response(epsilon, count)
+        low, part = _on_grid(
+            losses[weights > _NEGLECTED], weights[weights > _NEGLECTED], step
+        )
+        lowest, masses = lowest + low, np.convolve(masses, part)
+    losses = step * (lowest + np.arange(len(masses), dtype=np.float64))
+    # What was left out, and rounding errors of the sums, are put on the largest loss.
+    highest = sum(epsilon * count for epsilon, count in pures)
+    return np.append(losses, highest), np.append(masses, _TRANSFORM_ERROR)
+
+
+def _on_grid(
+    losses: NDArray[np.float64], weights: NDArray[np.float64], step: float
+) -> tuple[int, NDArray[np.float64]]:
+    """Split every atom between its neighbours on a grid, and return the lowest place.
+
+    Both probabilities, with and without the record, are kept.
+    """
+    below = np.floor(losses / step).astype(np.int64)
+    share = np.expm1(below * step - losses) / math.expm1(-step)
+    lowest = int(below.min())
+    below -= lowest
+    masses = np.bincount(below, (1.0 - share) * weights, int(below.max()) + 2)
+    return lowest, masses + np.bincount(below + 1, share * weights, masses.size)
 
 
 def _loss_grid(
@@ -353,13 +397,5 @@ def _loss_pmf(total: _Composition, step: float):
 
     losses, weights = _loss_atoms(total.pures)
     failure = total.failure
-    below = np.floor(losses / step).astype(np.int64)
-    # Split every atom between its two neighbours so that both probabilities, with
-    # and without the record, are kept: the polygon again.
-    share = np.expm1(below * step - losses) / math.expm1(-step)
-    lowest = int(below.min())
-    masses = np.bincount(
-        below - lowest, (1.0 - share) * weights, below.max() - lowest + 2
-    )
-    masses += np.bincount(below - lowest + 1, share * weights, masses.size)
+    lowest, masses = _on_grid(losses, weights, step)
     return DensePLDPmf(step, lowest, (1.0 - failure) * masses, failure, True)

@@ -12,14 +12,16 @@ halved only where that does not settle the question.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 
 from fairpriv_sklearn.accounting import (
     _Composition,
+    _costs_at_most,
     _delta_of,
     _epsilon_of,
     _options,
@@ -37,8 +39,8 @@ _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 4
 # Ranges of a split that are narrower than this share of it are not halved.
 _NARROW = 1 / 128
 _MAX_RANGES = 200
-# By this factor a total is raised until it is enough for all sides.
-_CLOSE = 1.006
+# Steps in which a total is raised until it is enough for all sides.
+_STEP = 1.002
 # By how much more than asked is tried, to know the answer to the next questions.
 _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0)
 
@@ -144,13 +146,31 @@ class Composition:
         while waiting:
             ranges = waiting.pop()
             total, n_seen = self._at(ranges), n_seen + 1
-            halves = self._halved(ranges) if n_seen < _MAX_RANGES else None
             if _surely_fits(total, epsilon, delta):
                 continue
+            halves = self._halved(ranges) if n_seen < _MAX_RANGES else None
             if halves is None:
                 yield total
             else:
                 waiting += halves
+
+    def _dearest(self) -> list[_Composition]:
+        """Totals on ranges that hold all sides, about the dearest first.
+
+        The dearest range is halved until it is narrow.
+        """
+        numbers = itertools.count()  # so that equal sizes are not compared further
+
+        def sized(ranges):
+            total = self._at(ranges)
+            return -_size(total), next(numbers), ranges, total
+
+        heap = [sized(tuple((0, count) for _, count in self.splits))]
+        while len(heap) < _MAX_RANGES and (halves := self._halved(heap[0][2])):
+            heapq.heappop(heap)
+            for half in halves:
+                heapq.heappush(heap, sized(half))
+        return [total for *_, total in sorted(heap)]
 
     def _at(self, ranges: tuple) -> _Composition:
         several = [self.plain]
@@ -206,23 +226,31 @@ def _surely_fits(total: _Composition, epsilon: float, delta: float) -> bool:
             return True
         if spare > 0 and rest != total and _delta_of(rest, left) <= spare:
             return True
-    return delta > 0 and _delta_of(total, epsilon) <= delta
+    return _costs_at_most(total, epsilon, delta)
 
 
 @lru_cache(maxsize=64)
 def _largest_epsilon(total: Composition, delta: float) -> float:
     if not total.splits:
         return _epsilon_of(total.plain, delta)
-    # What some sides cost for sure; then a little more, until it is enough for all.
-    counts = [count for _, count in total.splits]
-    sides = {tuple((n * i // 4,) * 2 for n in counts) for i in range(5)}
-    sides |= set(product(*(((0, 0), (n, n)) for n in counts)))
-    epsilon = max(_epsilon_of(total._at(ranges), delta) for ranges in sides)
-    if epsilon == math.inf or total._fits(epsilon, delta):
-        return epsilon
-    while not total._fits(epsilon * _CLOSE, delta):
-        epsilon *= _CLOSE
-    return epsilon * _CLOSE
+    # At most what the dearest ranges cost; most others are seen to cost no more.
+    dearest, *others = total._dearest()
+    epsilon = _epsilon_of(dearest, delta)
+    for one in others:
+        for _ in range(8):
+            if _surely_fits(one, epsilon, delta):
+                break
+            epsilon *= _STEP
+        else:
+            epsilon = max(epsilon, _epsilon_of(one, delta))
+    return epsilon
+
+
+def _size(total: _Composition) -> float:
+    """About the variance of the loss: tells which of two totals is the dearer."""
+    sampled = ((q / z) ** 2 * steps for _, q, z, steps in total.sampled)
+    pures = (epsilon * epsilon * count for epsilon, count in total.pures)
+    return total.mu**2 + sum(pures) + sum(sampled)
 
 
 # --- what is known --------------------------------------------------------------------
