@@ -211,7 +211,7 @@ def test_a_choice_is_monotonic_under_add_remove_only(relation, monkeypatch):
 
     monkeypatch.setattr(_wall, "PermuteAndFlip", Spied)
     line = Release("choice", "selection", math.inf, 1)
-    total = Combined("search", DeclaredEvent(1.0, 0.0), (line,))
+    total = Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")
     opened = wall([total], neighboring=relation, delta=0.0)
     assert opened.planned.epsilon == 1.0
     assert opened.choose([0.0, 900.0], 0.5, name="choice", parameter=2.0) == 1
@@ -224,7 +224,7 @@ def test_a_choice_is_monotonic_under_add_remove_only(relation, monkeypatch):
 
 def test_lines_of_a_combined_total_may_be_left_out_and_chosen_freely():
     line = Release("counts", "gaussian", math.inf, 2, times=2)
-    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,))])
+    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")])
     opened.guarantee()  # at most as often as planned
     rows = table(["a"] * 10)
     assert opened.mechanism_of(Gaussian(), parameter=0.5).mu == 0.5
@@ -235,7 +235,7 @@ def test_lines_of_a_combined_total_may_be_left_out_and_chosen_freely():
     plain = wall([Release("counts", "gaussian", 0.5, 2)])
     with pytest.raises(PlanError, match="is in the plan"):
         plain.release(Gaussian(), rows, parameter=5.0)
-    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,))])
+    opened = wall([Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")])
     alone = wall([Release("counts", "selection", 0.5, 1)], delta=1.0)
     for other in (opened, alone):
         with pytest.raises(PlanError, match="not a selection"):
@@ -252,11 +252,13 @@ def test_a_sample_is_of_the_rate_that_was_paid():
     sampling = ("without_replacement", 0.3)
     opened = wall([Release("counts", "gaussian", 0.5, 2, 3, sampling)])
     rows = table(["a"] * 100)
-    drawn = opened.draw(rows, np.arange(30), 0.3)
+    strata = [np.arange(60), np.arange(60, 100)]
+    drawn = opened.draw(rows, strata, np.array([18, 12]), 0.3)
     assert drawn.n_rows == 30
     opened.release(Gaussian(), drawn)
     with pytest.raises(PlanError, match="sample"):
-        opened.release(Gaussian(), opened.draw(rows, np.arange(40), 0.4))
+        more = opened.draw(rows, strata, np.array([24, 16]), 0.4)
+        opened.release(Gaussian(), more)
     with pytest.raises(PlanError, match="sample"):
         opened.release(Gaussian(), opened.sample(rows, 0.3))
     share = opened.sample(table(["a"] * 20_000), 0.3).n_rows / 20_000
