@@ -399,7 +399,9 @@ def _folds(cv, task: Task) -> _Folds:
     if not isinstance(cv, Integral) or isinstance(cv, bool):
         raise ValueError(_NOT_AT_RANDOM.format(repr(cv)))
     if not 2 <= cv <= _MOST_FOLDS:
-        raise ValueError(f"cv must be at least 2 folds and at most {_MOST_FOLDS}, got {cv}.")
+        raise ValueError(
+            f"cv must be at least 2 folds and at most {_MOST_FOLDS}, got {cv}."
+        )
     return _Folds(None, int(cv))
 
 
