@@ -36,6 +36,7 @@ from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
     LossGradient,
+    MeanResidual,
     ResidualGradient,
     SecondMoments,
     TargetCounts,
@@ -214,6 +215,12 @@ def loss_gradient(relation):
 def residual_gradient(relation):
     columns = {"x": np.eye(3), "y": np.array([-1.0, 0.5, 0.5])}
     query = ResidualGradient(geometry(3, 0.25), 3.0, 0.5)
+    return pair(relation, query, columns, {"y": 1.0}, np.zeros((4, 1)))
+
+
+def mean_residual(relation):
+    columns = {"x": np.eye(3), "y": np.array([-1.0, 0.5, 0.5])}
+    query = MeanResidual(geometry(3, 0.25), 3.0, 1.0)
     return pair(relation, query, columns, {"y": 1.0}, np.zeros((4, 1)))
 
 
@@ -466,6 +473,7 @@ WORST = {
     Scores: scores,
     LossGradient: loss_gradient,
     ResidualGradient: residual_gradient,
+    MeanResidual: mean_residual,
     SecondMoments: second_moments,
     MomentRelease: moment_release,
     Parameters: parameters,

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
 
-from fairpriv_sklearn._training._counts import Count, StratumCounts
+from fairpriv_sklearn._training._counts import Count, StratumCounts, shares
 from fairpriv_sklearn._training._design import UNIT
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
@@ -34,6 +34,7 @@ from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
     LossGradient,
+    MeanResidual,
     ResidualGradient,
     SecondMoments,
     TargetCounts,
@@ -194,6 +195,72 @@ def test_residual_gradients_are_what_the_formula_says():
     slopes = np.clip(Z @ weights - y[:, None], -0.4, 0.4)
     got = query.of_rows(rows_of(X, y), weights)
     assert_allclose(got, Z.T @ slopes / 5000, atol=2e-6)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_mean_residuals_stay_below_their_bound_and_reach_it(relation):
+    rng = np.random.default_rng(4)
+    n, found = 8, 0.0
+    query = MeanResidual(geometry(3), float(n), 1.0)
+    bound = query.sensitivity(relation)
+    for _ in range(300):
+        X, y = grid(rng.normal(size=(n, 3))), rng.choice([-1.0, 0.3, 1.0], n)
+        weights = rng.normal(size=(4, 1)) * rng.choice([0.0, 3.0])
+        X2, y2, _ = neighbour(rng, X, y, np.zeros(n, dtype=np.int64), relation)
+        y2 = y2.copy()
+        if relation == "replace_one":
+            y2[0] = rng.choice([-1.0, 1.0])
+        one, two = (
+            query.of_rows(rows_of(a, b), weights) for a, b in ((X, y), (X2, y2))
+        )
+        assert np.abs(one - two) <= bound
+        found = max(found, float(np.abs(one - two)[0]))
+    assert found > 0.95 * bound
+
+
+def test_mean_residuals_are_what_the_formula_says():
+    rng = np.random.default_rng(5)
+    X, y = grid(rng.normal(size=(5000, 4))), rng.uniform(-1, 1, 5000)
+    query = MeanResidual(geometry(4), 5000.0, 0.7, 0.1, 0.5)
+    weights = rng.normal(size=(5, 1))
+    got = query.of_rows(rows_of(X, y), weights)
+    predicted = np.column_stack([X, np.full(5000, 0.25)]) @ weights[:, 0]
+    residuals = predicted - np.clip((y - 0.1) / 0.5, -1, 1)
+    assert_allclose(got, [np.clip(residuals, -0.7, 0.7).mean()], atol=2e-6)
+
+
+def test_shares_of_noisy_counts():
+    assert_allclose(shares([300.0, 700.0], 1000.0, 1.0), [0.3, 0.7], atol=1e-4)
+    drowned = shares([-40.0, 1000.0], 1000.0, 30.0)
+    assert_allclose(drowned.sum(), 1)
+    assert 0 < drowned[0] < 0.03
+    # A negative count says less than zero, never a share of nothing.
+    assert (shares([-500.0, 10.0, 20.0], 100.0, 50.0) > 0).all()
+
+
+def test_little_budget_asks_for_the_constant_alone():
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(400, 5)), (rng.random(400) < 0.3).astype(int)
+    for seed in range(5):
+        model = DPWassersteinLogisticRegression(
+            epsilon=0.1, fairness_weight=0, bounds=(-4, 4), classes=[0, 1],
+            random_state=seed,
+        )  # fmt: skip
+        assert not model.fit(X, y).coef_.any()
+        target = DPLinearRegression(
+            epsilon=0.1, bounds=(-4, 4), target_bounds=(-4, 4), random_state=seed
+        ).fit(X, X[:, 0])
+        assert not target.coef_.any()
+        assert abs(target.intercept_) < 4
+
+
+def test_skewed_targets_keep_their_mean():
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(20000, 3)), np.exp(rng.normal(size=20000))
+    model = DPLinearRegression(
+        epsilon=3.0, bounds=(-4, 4), target_bounds=(0, 20), random_state=0
+    ).fit(X, y)
+    assert abs(model.predict(X).mean() - y.mean()) < 0.05
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -110,11 +110,14 @@ def test_every_query_names_a_theorem_that_exists(theorem):
 
 
 def test_a_guarantee_links_to_its_proofs():
-    X = np.random.default_rng(0).uniform(size=(60, 2))
+    X = np.random.default_rng(0).uniform(size=(600, 2))
     model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
     proofs = model.privacy_.proofs
     page = "user_guide/linear_models.html"
-    assert proofs == (f"{page}#linear-second-moments", f"{page}#linear-loss")
+    assert proofs == (
+        "privacy/accounting.html#lemma-a",
+        *(f"{page}#linear-{part}" for part in ("second-moments", "loss", "constant")),
+    )
     labels = (X > 0.5).astype(int)
     counts = dp_group_rates(
         *(None, labels[:, 0]),

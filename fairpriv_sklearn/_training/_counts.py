@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
@@ -35,12 +37,13 @@ class Count(Query):
 
 @dataclass(frozen=True)
 class StratumCounts(Query):
-    """Number of records of every stratum; the column `stratum` holds the codes."""
+    """Number of records of every stratum; the named column holds the codes."""
 
     name = "counts"
     theorem = "privacy/accounting:lemma-a"
 
     n_strata: int
+    column: str = "stratum"
 
     @property
     def n_coordinates(self) -> int:
@@ -50,7 +53,7 @@ class StratumCounts(Query):
         return counts_l2(neighboring)
 
     def of_block(self, block, state):
-        return np.bincount(block.stratum, minlength=self.n_strata)
+        return np.bincount(getattr(block, self.column), minlength=self.n_strata)
 
 
 @dataclass(frozen=True)
@@ -109,3 +112,20 @@ def public_sizes(
     if wall.neighboring == "replace_one":
         min_sizes = np.minimum(min_sizes, max(1, rows.n_rows))
     return Sizes(n_records, min_sizes)
+
+
+def shares(noisy, n_records: float, noise: float) -> NDArray[np.float64]:
+    """Shares of the cells that noisy counts suggest; positive, of sum one.
+
+    The mean of each count given that it is not negative, where counts that drown in the
+    noise are more likely to be small than large.
+    """
+    noisy = np.asarray(noisy, dtype=np.float64)
+    k = len(noisy)
+    centred = noisy + (n_records - noisy.sum()) / k
+    noise = max(noise * math.sqrt(1 - 1 / k), 1e-9 * n_records)
+    z = centred / noise
+    z -= np.exp(-np.maximum(z, 0.0) / 2)
+    likely = noise * (z + np.exp(norm.logpdf(z) - norm.logcdf(z)))
+    likely = np.maximum(likely, 1e-9 * n_records)
+    return likely / likely.sum()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +41,23 @@ def linked(scores: Floats) -> Floats:
     p = expit(-np.abs(scores))
     tail = 2 * p / (1 + 2 * p)
     return np.where(scores > 0, 1 - tail, tail)
+
+
+def scores_of(probabilities: Floats) -> Floats:
+    """Scores that stand for probabilities: the inverse of :func:`linked`."""
+    tail = np.maximum(np.minimum(probabilities, 1 - probabilities), 1e-9)
+    scores = logit(tail / (2 * (1 - tail)))
+    return np.where(probabilities > 0.5, -scores, scores)
+
+
+def at_constant(probabilities: Floats) -> tuple[Floats, Floats]:
+    """Mean square and mean derivative of the slopes where all have one score.
+
+    The score is the one that stands for these probabilities of the label.
+    """
+    tail = np.minimum(probabilities, 1 - probabilities)
+    p = tail / (2 * (1 - tail))
+    return (1 - tail) * p**2 + tail * SLOPE**2, (1 - tail) * p * (1 - p)
 
 
 def link_slopes(scores: Floats) -> Floats:

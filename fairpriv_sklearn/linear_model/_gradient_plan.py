@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
@@ -18,9 +21,12 @@ from fairpriv_sklearn.linear_model._preconditioned import (
 from fairpriv_sklearn.linear_model._queries import (
     Geometry,
     LossGradient,
+    MeanResidual,
     SecondMoments,
     TargetCounts,
 )
+
+Floats = NDArray[np.float64]
 
 TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""
@@ -37,6 +43,10 @@ class GradientPlan:
     n_steps: int
     n_counts: int = 0
     has_moments: bool = False
+    has_constant: bool = False
+    mu: float = math.inf
+    of_features = (SecondMoments.name, LossGradient.name)
+    of_constant = (*of_features, MeanResidual.name)
 
 
 def gradient_plan(
@@ -48,14 +58,22 @@ def gradient_plan(
     n_counts: int,
     max_iter: int | None,
     n_bins: int = 0,
+    constant: dict[str, int] | None = None,
 ) -> GradientPlan:
-    """Counts, noisy second moments where they are worth it, and full gradients."""
+    """Counts, noisy second moments where they are worth it, and full gradients.
+
+    `constant` has the names of what is asked about the constant model, with how many
+    numbers that are.
+    """
     n_weights = geometry.n_columns * geometry.n_outputs
     mu = calibrate_gaussian(epsilon, delta)
     n_steps = max_iter or number_of_steps(mu, n_assumed)
     has_moments = is_worth_moments(geometry.n_columns, geometry.row_norm, mu, n_assumed)
-    n_moments = SecondMoments(geometry, 1.0).n_coordinates if has_moments else 0
+    n_moments = SecondMoments(geometry, 1.0).n_coordinates
+    # What is asked in their place may have more numbers.
+    n_moments = max([n_moments, *(constant or {}).values()]) if has_moments else 0
     n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
+    n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
     if n_counts:
@@ -66,13 +84,48 @@ def gradient_plan(
         share = math.sqrt(TARGET_SHARE) * mu
         lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))
         mu *= math.sqrt(1 - TARGET_SHARE)
+    for name, n_numbers in (constant or {}).items():
+        share = constant_share(mu * n_assumed)
+        lines.append(Release(name, "gaussian", math.sqrt(share) * mu, n_numbers))
+        mu *= math.sqrt(1 - share)
     if has_moments:
         share = math.sqrt(MOMENT_SHARE) * mu
         lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
         mu *= math.sqrt(1 - MOMENT_SHARE)
     step = mu / math.sqrt(n_steps)
     line = Release(LossGradient.name, "gaussian", step, n_weights, times=n_steps)
-    return GradientPlan([*lines, line], n_steps, n_counts, has_moments)
+    lines.append(line)
+    has_constant = bool(constant)
+    return GradientPlan(lines, n_steps, n_counts, has_moments, has_constant, mu)
+
+
+def constant_share(signal: float) -> float:
+    """Share of the squared Gaussian-DP parameter that the constant model takes.
+
+    `signal` is the number of records times the parameter.
+    """
+    return min(0.3, max(0.03, 40 / max(signal, 1e-9)))
+
+
+def asked_again(wall, rows: Rows, query, lines, state=None) -> tuple[Floats, float]:
+    """Mean of a query that takes the place of all that some lines pay for.
+
+    Where features would only bring noise, their part of the budget is not lost.
+
+    Returns
+    -------
+    mean : ndarray
+        Weighted by precision.
+    noise : float
+        Standard deviation of its noise.
+    """
+    total, precision = 0.0, 0.0
+    for line in lines:
+        weight = wall.scale(query, name=line.name) ** -2
+        for _ in range(line.times):
+            total = total + weight * wall.release(query, rows, state, name=line.name)
+            precision += weight
+    return total / precision, precision**-0.5
 
 
 def noisy_curvature(

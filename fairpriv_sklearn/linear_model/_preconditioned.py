@@ -29,6 +29,8 @@ SQUARE_CURVATURE = 0.8
 
 _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
+_LIKELY = 0.3  # least share of its bound that hidden curvature is likely to have
+_LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 
 
@@ -85,7 +87,36 @@ class Caution:
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
-REGRESSION = Caution(noise_ridge=1000.0, least_known=0.4)
+REGRESSION = Caution(noise_ridge=1000.0, least_known=0.4, n_spreads=6.0)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The constant model, as it is known before the descent.
+
+    Attributes
+    ----------
+    intercept : ndarray of shape (n_outputs,)
+        Its scores.
+    variance : ndarray of shape (n_outputs,)
+        Of their noise.
+    sampling : ndarray of shape (n_outputs,)
+        Mean square of a record's slope there, by the number of records: what gradients
+        vary by from table to table, per second moment.
+    curvature : ndarray of shape (n_outputs,)
+        Of the mean loss in the score there.
+    """
+
+    intercept: Floats
+    variance: Floats
+    sampling: Floats
+    curvature: Floats
+
+    @classmethod
+    def unknown(cls, sampling: float) -> Constant:
+        """Only how much gradients vary is known."""
+        zero = np.zeros(1)
+        return cls(zero, zero + np.inf, zero + sampling, zero + np.inf)
 
 
 @dataclass(frozen=True)
@@ -102,12 +133,18 @@ class Curvature:
         What it is there on average; `floor` if that is not known.
     cross : ndarray of shape (n_features, 1) or (n_features, 0)
         Column of the intercept, as it was released.
+    factor : float
+        Hessian per second moment.
+    unit : float
+        Entry of the intercept's column.
     """
 
     matrix: Floats
     floor: float
     typical: float
     cross: Floats
+    factor: float
+    unit: float
 
     @classmethod
     def from_moments(
@@ -136,7 +173,10 @@ class Curvature:
             if constant:
                 diagonal[-1] = constant**2
             hessian = np.diag(diagonal * factor)
-            return cls(hessian, most * factor, most * factor, hessian[:d, d:])
+            likely = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
+            return cls(
+                hessian, most * factor, likely, hessian[:d, d:], factor, constant
+            )
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
@@ -144,7 +184,8 @@ class Curvature:
         typical = max(np.trace(moments) - constant**2, 0.0) / d
         matrix = (vectors * (values * factor)) @ vectors.T
         cross = moments[:d, d:] * factor
-        return cls(matrix, floor * factor, min(floor, typical) * factor, cross)
+        typical = min(floor, typical) * factor
+        return cls(matrix, floor * factor, typical, cross, factor, constant)
 
 
 def preconditioned_descent(
@@ -157,6 +198,7 @@ def preconditioned_descent(
     max_iter: int,
     average: bool,
     caution: Caution,
+    constant: Constant | None = None,
 ) -> Floats:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
@@ -177,6 +219,8 @@ def preconditioned_descent(
     average : bool
         False takes each gradient on its own.
     caution : Caution
+    constant : Constant, default=None
+        What the intercept is where nothing else is known.
 
     Returns
     -------
@@ -196,7 +240,14 @@ def preconditioned_descent(
         weights = inverse @ b
     steps = (max_iter, average)
     return _shrunk_minimum(
-        weights, b, curvature, ridge=ridge, noise=noise, steps=steps, caution=caution
+        weights,
+        b,
+        curvature,
+        ridge=ridge,
+        noise=noise,
+        constant=constant,
+        steps=steps,
+        caution=caution,
     )
 
 
@@ -218,10 +269,11 @@ class _AverageModel:
         return self._total / self._weights
 
 
-def _carried_noise(ratios: Floats, max_iter: int, average: bool) -> Floats:
-    """Variance of the last b by that of one gradient, where H is 1 / ratio too large.
+def _carried(ratios: Floats, max_iter: int, average: bool) -> tuple[Floats, Floats]:
+    """What the last b has of fresh noise, and of noise that all steps share.
 
-    Noise that moved the weights comes back in H v - g, but for `ratio` of it.
+    By their variances in one gradient, where H is 1 / ratio too large: noise that moved
+    the weights comes back in H v - g, but for `ratio` of it.
     """
     impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
     weights = previous = np.zeros((max_iter, len(ratios)))
@@ -230,7 +282,7 @@ def _carried_noise(ratios: Floats, max_iter: int, average: bool) -> Floats:
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
         weights = model.add((1 - ratios) * ahead + impulses[t])
-    return np.square(weights).sum(axis=0)
+    return np.square(weights).sum(axis=0), np.square(weights.sum(axis=0))
 
 
 def _shrunk_minimum(
@@ -240,6 +292,7 @@ def _shrunk_minimum(
     *,
     ridge: Floats,
     noise: float,
+    constant: Constant | None,
     steps: tuple,
     caution: Caution,
 ) -> Floats:
@@ -262,6 +315,7 @@ def _shrunk_minimum(
         Added in any case; 0 for the intercept, which is the last column.
     noise : float
         Standard deviation of the noise in one gradient.
+    constant : Constant or None
     steps : tuple
         How many there were, and whether they were averaged.
     caution : Caution
@@ -276,26 +330,46 @@ def _shrunk_minimum(
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
     hidden = values <= 1.1 * curvature.floor
-    known = np.clip(curvature.typical / values, caution.least_known, 1.0)
-    known = np.where(hidden, known, 1.0)
+    likely = np.where(hidden, np.clip(curvature.typical / values, _LIKELY, 1.0), 1.0)
+    known = np.maximum(likely, np.where(hidden, caution.least_known, 1.0))
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
-    carried, which = np.unique(known, return_inverse=True)
-    variance = noise**2 * _carried_noise(carried, *steps)[which]
-    variance = variance * (1 + np.square(vectors.T @ ratio).sum(axis=1)) * known**2
+    sampling = 0.0 if constant is None else constant.sampling
+    drawn = np.multiply.outer(values / curvature.factor, sampling).reshape(d, -1)
+    drawn *= np.square(known)[:, None]
     signal, values = signal * known[:, None], values * known
+    profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1)) * known**2
+
+    def variance(ratios, left):
+        """(d, n_outputs) or (d, 1); slopes vary less where features explain them."""
+        ratios, which = np.unique(ratios, return_inverse=True)
+        fresh, shared = (one[which, None] for one in _carried(ratios, *steps))
+        return profiled[:, None] * fresh + left * drawn * ratios[which, None] * shared
+
     ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
-    divided = 1 / (values + ridges[:, None])  # (n_ridges, d)
-    shrunk = divided[..., None] * signal
-    gains = shrunk * signal - values[:, None] / 2 * shrunk**2
-    gains = (gains - (variance * divided)[..., None]).sum(axis=1)
-    # Of noise alone a gain varies by so much.
-    spread = variance * (divided - values / 2 * divided**2)
-    spread = np.sqrt(2 * np.square(spread).sum(axis=1))
-    gains -= caution.n_spreads * spread[:, None]
-    best = gains.argmax(axis=0)
+    divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
+    shrunk = divided * signal
+    gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
+    best = (gains - (variance(known, _LEFT) * divided).sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
-    chosen[:, gains.max(axis=0) <= 0] = 0.0
+    # Of noise alone a gain has this mean, and varies by so much.
+    share = variance(likely, 1.0) * (divided - values[:, None] / 2 * divided**2)
+    by_noise = share.sum(axis=1) + caution.n_spreads * np.sqrt(
+        2 * np.square(share).sum(axis=1)
+    )
+    surplus = gains - np.broadcast_to(by_noise, gains.shape)
+    chosen[:, np.take_along_axis(surplus, best[None], axis=0)[0] <= 0] = 0.0
     slopes = vectors @ chosen
     shift = curvature.cross.T @ (weights[:d] - slopes)
     intercept = weights[d:] + shift / np.diag(hessian)[d:, None]
+    if constant is not None:
+        # What the constant model says, but for what the slopes take over.
+        own = hessian[-1, -1]
+        ratios = np.minimum(1.0, constant.curvature * curvature.unit**2 / own)
+        noisy = noise**2 * _carried(ratios, *steps)[0] / own**2
+        spread = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+        doubt = (np.abs(constant.intercept) + 1) * spread / 6
+        there = (constant.variance + doubt**2) / curvature.unit**2
+        trust = noisy / (noisy + there)
+        known = constant.intercept / curvature.unit - curvature.cross.T @ slopes / own
+        intercept = trust * known + (1 - trust) * intercept
     return np.concatenate([slopes, intercept])

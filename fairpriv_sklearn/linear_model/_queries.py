@@ -304,6 +304,8 @@ class ResidualGradient(Query):
         Where residuals of the scaled target are cut off.
     center, width : float
         Released numbers that scale the target once more.
+    reach : float
+        Where the scaled target is cut off.
     """
 
     name = "gradients"
@@ -314,6 +316,7 @@ class ResidualGradient(Query):
     largest: float
     center: float = 0.0
     width: float = 1.0
+    reach: float = 1.0
 
     @property
     def block_rows(self) -> int:
@@ -328,17 +331,40 @@ class ResidualGradient(Query):
         bound = self.largest * self.geometry.row_norm
         return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
 
-    def of_block(self, block, state) -> Integers:
+    def residuals(self, block, state) -> Floats:
+        """Bounded residuals of some records, in multiples of the grid's unit."""
         residuals = self.geometry.scores(block.x, state)
         target = (block.y - self.center) / self.width
-        residuals -= np.clip(target, -1.0, 1.0)[:, None]
+        residuals -= np.clip(target, -self.reach, self.reach)[:, None]
         np.clip(residuals, -self.largest, self.largest, out=residuals)
         residuals *= 2.0**BITS
-        sums = self.geometry.sums(block.x, np.trunc(residuals, out=residuals))
+        return np.trunc(residuals, out=residuals)
+
+    def of_block(self, block, state) -> Integers:
+        sums = self.geometry.sums(block.x, self.residuals(block, state))
         return to_units(sums * UNIT)
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
+
+
+@dataclass(frozen=True)
+class MeanResidual(ResidualGradient):
+    """Mean of the bounded residuals: by how much predictions are off as a whole."""
+
+    name = "level"
+    theorem = "user_guide/linear_models:linear-constant"
+    n_coordinates = 1
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Largest residual / n for each record that differs."""
+        return rows_changed(neighboring) * self.largest / self.n_records * (1 + CLOSING)
+
+    def of_block(self, block, state) -> Integers:
+        return self.residuals(block, state).astype(np.int64).sum(axis=0)
+
+    def value(self, total, state) -> Floats:
+        return total * UNIT / self.n_records
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,13 @@ from fairpriv_sklearn._training._bounded import (
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn._training._counts import SIZES_PUBLIC, Sizes, public_sizes
+from fairpriv_sklearn._training._counts import (
+    SIZES_PUBLIC,
+    Sizes,
+    StratumCounts,
+    public_sizes,
+    shares,
+)
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
@@ -35,10 +41,16 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     calibrate_without_replacement,
 )
-from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.linear_model._bounded_slope import (
+    at_constant,
+    link_slopes,
+    linked,
+    scores_of,
+)
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
+    asked_again,
     gradient_plan,
     noisy_curvature,
 )
@@ -50,6 +62,7 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     CLASSIFICATION,
     LOSS_CURVATURE,
     PENALTY_CURVATURE,
+    Constant,
     intercept_column,
     preconditioned_descent,
 )
@@ -61,6 +74,13 @@ from fairpriv_sklearn.linear_model._queries import (
 from fairpriv_sklearn.mechanisms import noise_source
 
 # What `_read` leaves on the estimator for the rest of `fit`.
+# Line of the plan for the counts of the classes.
+_LABELS = "label counts"
+# Expected records of a class, times the Gaussian-DP parameter, for features to tell.
+LEAST_SIGNAL = 8.0
+# How much more a gain must beat noise where all is penalty, whose noise is larger and
+# whose curvature is less well known.
+PENALTY_SPREADS = 8.0
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
 
@@ -83,12 +103,14 @@ class DPWassersteinLogisticRegression(
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for the records (x, y, a), composed exactly: noisy second
-    moments of the features (a tenth of the squared Gaussian-DP parameter, left out by a
-    rule of public numbers where they would tell nothing), then `max_iter` full-batch
-    gradients with Gaussian noise. With rows of norm at most R and K = 1 output for two
-    classes, else one for each, replacing a record, its group included, changes a
-    gradient by at most
+    (epsilon, delta)-DP for the records (x, y, a), composed exactly: noisy counts of
+    the classes (3 to 30 % of the squared Gaussian-DP parameter), noisy second
+    moments of the features (a tenth, left out by a rule of public numbers where
+    they would tell nothing), then `max_iter` full-batch gradients with Gaussian
+    noise, or as many counts again where those before say that features would only
+    bring noise. With rows of norm at most R and K = 1 output for two classes, else
+    one for each, replacing a record, its group included, changes a gradient by at
+    most
 
     .. math::
         \Delta = (1 - \alpha) \frac{\sqrt K R}{n} + \alpha \frac{R}{6 \sqrt K}\,
@@ -173,7 +195,8 @@ class DPWassersteinLogisticRegression(
     groups_ : ndarray of shape (n_groups,)
         Only if there are sensitive features.
     n_iter_ : int
-        Number of gradients that were released; 0 without noise.
+        Number of gradients, or counts in their place, that were released; 0 without
+        noise.
     link_ : {"bounded slope", "logistic"}
         What turns scores into probabilities; "logistic" without noise.
     bounds_ : ndarray of shape (2, n_features) or None
@@ -202,12 +225,12 @@ class DPWassersteinLogisticRegression(
     Notes
     -----
     The last step picks the ridge with the smallest estimate of the error, the noise
-    taken into account; where none promises to be better than the constant model, the
-    weights are zero. Features, and the coefficients of the records in the gradient, are
-    rounded to public grids on which sums are exact in floating point, for up to 5e7
-    records with a penalty. All constants were chosen on simulated tables and the data
-    sets Adult and Credit default. Progress goes to the callbacks of scikit-learn 1.9
-    and later.
+    taken into account; where none promises to be better than the constant model by
+    more than noise would, the weights are zero. Features, and the coefficients of
+    the records in the gradient, are rounded to public grids on which sums are exact
+    in floating point, for up to 5e7 records with a penalty. All constants were
+    chosen on simulated tables and the data sets Adult and Credit default. Progress
+    goes to the callbacks of scikit-learn 1.9 and later.
 
     References
     ----------
@@ -501,6 +524,14 @@ class DPWassersteinLogisticRegression(
             n_counts=plan.n_counts,
             min_group_size=self.min_group_size,
         )
+        constant = None
+        if plan.has_constant:
+            constant, is_known = self._constant(wall, rows, plan, sizes.n_records)
+            if is_known:
+                weights = np.zeros((geometry.n_columns, geometry.n_outputs))
+                weights[-1] = constant.intercept / geometry.constant
+                self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
+                return
         alpha = self.fairness_weight
         factor = (1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE
         curvature = noisy_curvature(
@@ -531,7 +562,8 @@ class DPWassersteinLogisticRegression(
             noise=wall.scale(query),
             max_iter=plan.n_steps,
             average=self.average,
-            caution=CLASSIFICATION,
+            caution=replace(CLASSIFICATION, n_spreads=1.0 + PENALTY_SPREADS * alpha),
+            constant=constant,
         )
         progress.close()
         self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
@@ -573,6 +605,7 @@ class DPWassersteinLogisticRegression(
                 sampling=("without_replacement", strata.rate),
             )
             return GradientPlan([line], n_steps)
+        constant = {_LABELS: len(self.classes_)}
         return gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -580,7 +613,34 @@ class DPWassersteinLogisticRegression(
             n_assumed=n_assumed,
             n_counts=self._n_counts(),
             max_iter=self.max_iter,
+            constant=constant if self.fit_intercept else None,
         )
+
+    def _constant(self, wall, rows: Rows, plan: GradientPlan, n_records: float):
+        """The constant model, and whether all that is left of the budget told it.
+
+        It does where even the class that is told apart best has too few records for
+        the noise: what was released says so.
+        """
+        query = StratumCounts(len(self.classes_), "y")
+        lines = [line for line in plan.lines if line.name == _LABELS]
+        noisy, noise = asked_again(wall, rows, query, lines)
+        found = shares(noisy, n_records, noise)
+        signal = np.minimum(found, 1 - found).max() * n_records
+        is_known = signal < max(LEAST_SIGNAL / plan.mu, 3 * noise)
+        if is_known:
+            lines = [line for line in plan.lines if line.name in plan.of_features]
+            more, more_noise = asked_again(wall, rows, query, lines)
+            weight = 1 / (1 + (noise / more_noise) ** 2)
+            noise = weight**0.5 * noise
+            found = shares(weight * noisy + (1 - weight) * more, n_records, noise)
+        weighted = found * self._class_weights
+        weighted = (weighted / weighted.sum())[-self._n_outputs :]
+        squares, curvature = at_constant(weighted)
+        scores = scores_of(weighted)
+        spread = noise / n_records * math.sqrt(0.5) / link_slopes(scores)
+        constant = Constant(scores, spread**2, squares / n_records, curvature)
+        return constant, is_known
 
     def _fit_without_noise(self, wall, rows: Rows) -> None:
         query = Optimum(self._noiseless_minimum, self._n_weights)

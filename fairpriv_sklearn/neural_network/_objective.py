@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
+from fairpriv_sklearn._training._counts import shares
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
@@ -120,8 +121,7 @@ class SimplexOutputs:
 
     def constant(self, sums: Floats, n_records: float, scale: float) -> Floats:
         """Biases of the constant probabilities, from noisy counts of the classes."""
-        smooth = 1.0 + 2.0 * scale + np.maximum(sums, 0.0)
-        return np.log(smooth / smooth.mean())
+        return np.log(shares(sums, n_records, scale) * len(sums))
 
     def directions(self, normals: Floats) -> Floats:
         return unit_range_directions(normals)
