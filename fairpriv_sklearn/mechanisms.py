@@ -239,6 +239,13 @@ class PublicDraws(NoiseSource):
     """Random numbers that hide no row: starting points, directions, samples.
 
     No guarantee rests on them. What does is drawn by mechanisms and the privacy filter.
+
+    Parameters
+    ----------
+    words : callable
+        Called with a number, it returns so many random 64-bit words.
+    is_secure : bool
+        Whether the words come from a cryptographic generator.
     """
 
 
