@@ -222,7 +222,7 @@ class BaseGenerator(DPEstimator):
             class frequencies.
         given : dict, default=None
             Categories that records must have, by column: one value, or one for each.
-            The rest is drawn given these. Only for ``method="tree"``.
+            The rest is drawn given these. Only for ``method="pairs"``.
 
         Returns
         -------
@@ -234,10 +234,10 @@ class BaseGenerator(DPEstimator):
         """
         check_is_fitted(self, "class_weights_")
         public = noise_source(self._sampling_seed).public()
-        if getattr(self, "_tree", None) is not None:
+        if getattr(self, "_pairs", None) is not None:
             return self._sample_raw(n_samples, y, given, public)
         if given is not None:
-            raise ValueError('given needs a fit with method="tree".')
+            raise ValueError('given needs a fit with method="pairs".')
         codes = self._wanted_codes(n_samples, y, public)
         X = np.empty((len(codes), self.n_features_in_))
         for c in range(self._n_classes):

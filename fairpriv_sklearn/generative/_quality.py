@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairpriv_sklearn._wall import Rows
-from fairpriv_sklearn.generative._trees import Counts, Distances, sample_tree
+from fairpriv_sklearn.generative._pairs import Counts, Distances, sample_pairs
 
 QUALITY = "quality"
 N_QUALITY_ROWS = 50_000
@@ -67,38 +67,38 @@ def quality_lines(class_names, groups) -> tuple:
     return ((QUALITY, 2), *((f"{QUALITY} by {name}", size) for name, size in axes))
 
 
-def release_quality(wall, levels, codes, tree, class_names, groups) -> TableQuality:
-    """Compare a sample of the tree with the records.
+def release_quality(wall, levels, codes, pairs, class_names, groups) -> TableQuality:
+    """Compare a sample with the records.
 
     Parameters
     ----------
     wall : PrivacyFilter
     levels, codes : ndarray
         Of the records, private.
-    tree : Tree
+    pairs : Pairs
     class_names : sequence
         Empty without labels.
     groups : list of (str, int, sequence)
         Name, column and names of the levels of the groups.
     """
-    n_records, C, A = float(tree.counts.sum()), len(tree.counts), tree.n_columns
+    n_records, C, A = float(pairs.counts.sum()), len(pairs.counts), pairs.n_columns
     n_rows = int(np.clip(n_records, 1000, N_QUALITY_ROWS))
-    shares = np.cumsum(tree.counts) / n_records
+    shares = np.cumsum(pairs.counts) / n_records
     drawn = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
-    sampled = sample_tree(tree, drawn, {}, wall.noise.public()).astype(np.int16)
+    sampled = sample_pairs(pairs, drawn, {}, wall.noise.public()).astype(np.int16)
     tables = tuple((a,) for a in range(A))
-    sizes = tuple(tree.n_bins(a) for a in range(A))
+    sizes = tuple(pairs.n_bins(a) for a in range(A))
     # overall, the label is a column like the others
     columns = range(A + bool(len(class_names)))
-    pairs = tuple(itertools.combinations(columns, 2)) or ((0,),)
+    twos = tuple(itertools.combinations(columns, 2)) or ((0,),)
     query = Distances(
-        (*((a,) for a in columns), *pairs),
+        (*((a,) for a in columns), *twos),
         (*sizes, C),
         1,
-        (*tree.bins, np.arange(C)),
+        (*pairs.bins, np.arange(C)),
         parts=(
             tuple((t, None) for t in columns),
-            tuple((len(columns) + t, None) for t in range(len(pairs))),
+            tuple((len(columns) + t, None) for t in range(len(twos))),
         ),
         name=QUALITY,
     )
@@ -119,7 +119,7 @@ def release_quality(wall, levels, codes, tree, class_names, groups) -> TableQual
             tables,
             sizes,
             len(values),
-            tree.bins,
+            pairs.bins,
             parts=parts,
             name=f"{QUALITY} by {name}",
         )
@@ -128,9 +128,9 @@ def release_quality(wall, levels, codes, tree, class_names, groups) -> TableQual
             for x, y in ((levels, codes), (sampled, drawn))
         )
         if axis is None:
-            counts = tree.counts
+            counts = pairs.counts
         else:
-            counts = (tree.counts[:, None] * tree.levels[axis]).sum(axis=0)
+            counts = pairs.level_counts(axis)
         seen = _release(wall, query, records, synthetic, n_records, counts)
         by_group[name] = dict(zip(map(str, values), seen, strict=True))
     return TableQuality(*figures, by_group=by_group)

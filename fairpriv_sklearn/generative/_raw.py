@@ -22,7 +22,7 @@ from fairpriv_sklearn.generative._schema import (
     check_edges,
     listed_values,
 )
-from fairpriv_sklearn.generative._trees import draw_evenly, evidence_weights
+from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -59,7 +59,7 @@ class FractionalCounts(Query):
     columns: tuple
 
     name = WHOLE
-    theorem = "user_guide/synthetic_tables:tree-tables"
+    theorem = "user_guide/synthetic_tables:pair-tables"
 
     @property
     def n_coordinates(self) -> int:
@@ -354,15 +354,15 @@ def given_levels(given, columns, n) -> dict:
     return levels
 
 
-def draw_classes(tree, levels, n, public) -> np.ndarray:
+def draw_classes(pairs, levels, n, public) -> np.ndarray:
     """Classes of a sample, given the levels of some columns."""
     if not levels:
-        return draw_evenly(tree.counts[None], np.zeros(n, dtype=np.int64), public)
+        return draw_evenly(pairs.counts[None], np.zeros(n, dtype=np.int64), public)
     wanted = np.column_stack(list(levels.values()))
     combinations, group = np.unique(wanted, axis=0, return_inverse=True)
     weights = np.array(
         [
-            evidence_weights(tree, dict(zip(levels, map(int, row), strict=True)))
+            evidence_weights(pairs, dict(zip(levels, map(int, row), strict=True)))
             for row in combinations
         ]
     )

@@ -70,7 +70,7 @@ from fairpriv_sklearn.generative._tables import (
     fit_tables,
     sample_levels,
 )
-from fairpriv_sklearn.generative._trees import TreePlan, fit_tree, sample_tree
+
 from fairpriv_sklearn.preprocessing import Column, as_table
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
@@ -107,7 +107,7 @@ class DPSinkhornGenerator(BaseGenerator):
     whose gradients are sums over the records. A synthetic record is a point plus a
     Gaussian with what the points leave of the class covariance. Raw tables - data
     frames with text, dates, missing cells - are not points in a space: their default
-    is a tree of noisy tables of frequencies (``method="tree"``), and points that are
+    is a tree of noisy tables of frequencies (``method="pairs"``), and points that are
     one distribution per column remain for comparison (``method="semidual"`` with
     `categories`).
 
@@ -121,7 +121,7 @@ class DPSinkhornGenerator(BaseGenerator):
     :math:`\sqrt A` for A columns. Composition is exact Gaussian DP.
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
-    ``method="tree"``: one count per record and column for what the code book does not
+    ``method="pairs"``: one count per record and column for what the code book does not
     say, tables of class and column, distances of all pairs of columns from
     independence, tables of class and two columns, quality figures; sensitivities in
     the user guide. Public: the code book, bounds, classes, categories, bins, every
@@ -132,9 +132,9 @@ class DPSinkhornGenerator(BaseGenerator):
     ----------
     {epsilon_3}
     {delta_2}
-    method : {"auto", "tree", "semidual", "network"}, default="auto"
-        "tree" is for raw tables: in every class the columns form a tree of noisy
-        two-way tables. "auto": "tree" if there is a `codebook` or `categories`, or X
+    method : {"auto", "pairs", "semidual", "network"}, default="auto"
+        "pairs" is for raw tables: in every class the columns form a tree of noisy
+        two-way tables. "auto": "pairs" if there is a `codebook` or `categories`, or X
         is a data frame and `bounds` no tuple; else "semidual". "network" is the
         published algorithm [1]_: a network trained step by step on noisy gradients.
         It is kept for comparison: on MNIST at epsilon 10 it took four minutes instead
@@ -147,7 +147,7 @@ class DPSinkhornGenerator(BaseGenerator):
         None: read from the data, with a `PrivacyLeakWarning`.
     {classes_2}
     codebook : Codebook or dict, default=None
-        "tree": what is public about the columns, see
+        "pairs": what is public about the columns, see
         :class:`~fairpriv_sklearn.preprocessing.Codebook`. The rest is learnt: kinds,
         places of numbers, whether they are whole, frequent categories. A target that
         it names is the label if `fit` gets no y; its groups get quality figures of
@@ -158,7 +158,7 @@ class DPSinkhornGenerator(BaseGenerator):
         "semidual" the other columns are numeric.
     bins : int or dict, default=16
         A dict from names to public edges. "semidual", in a table: number of equal
-        bins of the other numeric columns; "tree" learns their quantiles.
+        bins of the other numeric columns; "pairs" learns their quantiles.
     basis : {"auto", "dct", "identity"} or array of shape (n_columns, k), default="auto"
         Public orthonormal basis of the released coordinates. "auto": cosine basis
         for a square number of at least 65 columns, taken for images, else identity.
@@ -203,7 +203,7 @@ class DPSinkhornGenerator(BaseGenerator):
     learning_rate : float, default=4e-4
         "network": first learning rate of Adam, decaying linearly to zero.
     quality : bool, default=True
-        "tree": spend a fiftieth of the squared Gaussian parameter on figures of how
+        "pairs": spend a fiftieth of the squared Gaussian parameter on figures of how
         far samples are from the records.
     {neighboring_3}
     {ledger_2}
@@ -218,7 +218,7 @@ class DPSinkhornGenerator(BaseGenerator):
     class_weights_ : ndarray of shape (n_classes,)
         Released class frequencies ("network": equal, public).
     quality_ : TableQuality
-        "tree" with `quality`: distances of one-way and two-way tables, overall and by
+        "pairs" with `quality`: distances of one-way and two-way tables, overall and by
         class and group, with intervals. `quality_report` words them.
     n_features_in_ : int
         Number of columns.
@@ -276,7 +276,7 @@ class DPSinkhornGenerator(BaseGenerator):
 
     _parameter_constraints: dict = {
         **BaseGenerator._parameter_constraints,
-        "method": [StrOptions({"auto", "tree", "semidual", "network"})],
+        "method": [StrOptions({"auto", "pairs", "semidual", "network"})],
         "categories": [dict, None],
         "codebook": "no_validation",  # `Codebook.from_dict` says what is wrong
         "quality": ["boolean"],
@@ -373,13 +373,13 @@ class DPSinkhornGenerator(BaseGenerator):
         self : object
             Fitted generator.
         """
-        if self.method == "tree" or (self.method == "auto" and self._is_raw(X)):
+        if self.method == "pairs" or (self.method == "auto" and self._is_raw(X)):
             return self._fit_raw(X, y)
         is_table = self.categories is not None
         if is_table and self.method == "network":
             raise ValueError('method="network" cannot fit a table with categories.')
         if self.codebook is not None:
-            raise ValueError('codebook needs method="tree" or "auto".')
+            raise ValueError('codebook needs method="pairs" or "auto".')
         # what was fitted stays known when parameters are set anew
         method = "semidual" if self.method == "auto" else self.method
         self._kind = "table" if is_table else method
@@ -419,13 +419,13 @@ class DPSinkhornGenerator(BaseGenerator):
     def __sklearn_tags__(self):
         """Tags: raw tables may have text and missing cells."""
         tags = super().__sklearn_tags__()
-        if self.method == "tree":
+        if self.method == "pairs":
             tags.input_tags.string = True
             tags.input_tags.categorical = True
             tags.input_tags.allow_nan = True
         return tags
 
-    # --- raw tables, trees ------------------------------------------------------------
+    # --- raw tables, pairs ------------------------------------------------------------
 
     def _is_raw(self, X) -> bool:
         """Whether X is taken for a raw table: by its container and public arguments."""
@@ -437,7 +437,7 @@ class DPSinkhornGenerator(BaseGenerator):
         return is_frame and (self.bounds is None or isinstance(self.bounds, Mapping))
 
     def _fit_raw(self, X, y):
-        """Learn the columns, release their tables, and make a tree of them."""
+        """Learn the columns, release their tables, and fit points to them."""
         rows = read_rows(self._read_raw, X, y)
         columns, label, facts = self._public
         del self._public
@@ -450,7 +450,7 @@ class DPSinkhornGenerator(BaseGenerator):
             class_names = label.level_names
         else:
             class_names = () if self.classes_ is None else tuple(self.classes_.tolist())
-        plan = TreePlan(
+        plan = PairsPlan(
             n_classes=max(1, len(class_names)),
             n_columns=len(columns),
             most_levels=most_levels(columns),
@@ -468,18 +468,18 @@ class DPSinkhornGenerator(BaseGenerator):
             else:
                 codes = encode_rows(rows, [label])[:, 0].astype(np.int64)
             coded = Rows(rows.n_rows, levels=levels, codes=codes)
-            tree = fit_tree(coded, columns, plan, wall)
+            pairs = fit_pairs(coded, columns, plan, wall)
             if self.quality:
                 self.quality_ = release_quality(
-                    wall, levels, codes, tree, class_names, groups
+                    wall, levels, codes, pairs, class_names, groups
                 )
-        self._kind, self._tree, self._columns, self._label = (
-            "tree",
-            tree,
+        self._kind, self._pairs, self._columns, self._label = (
+            "pairs",
+            pairs,
             columns,
             label,
         )
-        self._publish(wall, tree.counts)
+        self._publish(wall, pairs.counts)
         return self
 
     def _read_raw(self, X, y, sensitive_features) -> dict:
@@ -528,7 +528,7 @@ class DPSinkhornGenerator(BaseGenerator):
         )
 
     def _sample_raw(self, n_samples, y, given, public):
-        tree, label = self._tree, self._label
+        pairs, label = self._pairs, self._label
         given = dict(given or {})
         if label is not None and label.name in given:
             raise ValueError(f"pass the values of {label.name!r} as y.")
@@ -537,10 +537,10 @@ class DPSinkhornGenerator(BaseGenerator):
         if y is not None:
             codes = self._raw_codes(column_or_1d(y))
         else:
-            codes = draw_classes(tree, levels, n, public)
-        drawn = sample_tree(tree, codes, levels, public)
+            codes = draw_classes(pairs, levels, n, public)
+        drawn = sample_pairs(pairs, codes, levels, public)
         shown = [
-            (column, drawn[:, a], (tree.levels[a] > 0).any(axis=0))
+            (column, drawn[:, a], pairs.levels[a] > 0)
             for a, column in enumerate(self._columns)
             if column.is_shown
         ]
@@ -568,13 +568,13 @@ class DPSinkhornGenerator(BaseGenerator):
         Returns
         -------
         report : str
-            Markdown. Of ``method="tree"`` with `quality`; released by `fit`, so asking
+            Markdown. Of ``method="pairs"`` with `quality`; released by `fit`, so asking
             for it is free.
         """
         check_is_fitted(self, "class_weights_")
         if not hasattr(self, "quality_"):
             raise ValueError(
-                'quality_report needs a fit with method="tree" and quality=True.'
+                'quality_report needs a fit with method="pairs" and quality=True.'
             )
         return quality_text(self.quality_, self.privacy_)
 

@@ -1,0 +1,493 @@
+r"""Noisy tables of all pairs of columns, and the distribution of records behind them.
+
+Released are the counts of the levels of every column, tables of class and column, and
+tables of every pair of columns; points are fitted to them
+(:mod:`fairpriv_sklearn.generative._points`), from which records are drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from math import ceil, prod, sqrt
+
+import numpy as np
+
+from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
+from fairpriv_sklearn.generative._exact import ROUNDING
+from fairpriv_sklearn.generative._levels import SIGNIFICANT, blockwise
+from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
+from fairpriv_sklearn.preprocessing import project_counts
+
+LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
+PAIR_TABLES = "tables of all pairs"
+DISTANCES = "distances"
+
+# Parts of mu**2; the tables of all pairs have the rest.
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.2, 0.2, 0.02
+# Bins of a column in tables of two: numbers, categories; fewer in wide tables, so that
+# all columns together have at most so many.
+MOST_BINS, MOST_CATEGORIES = 16, 64
+ALL_BINS, ALL_CATEGORIES = 480, 1920
+
+
+@dataclass(frozen=True)
+class PairsPlan:
+    """The public numbers of one fit.
+
+    Parameters
+    ----------
+    n_classes : int
+    n_columns : int
+    most_levels : int
+        Largest number of levels of a column.
+    quality : tuple of (str, int)
+        Lines of quality figures, and how many figures each has.
+    share : float
+        Part of ``mu**2`` that is left for all this.
+    n_records : int or None
+        Number of records where it is public.
+    """
+
+    n_classes: int
+    n_columns: int
+    most_levels: int
+    quality: tuple
+    share: float
+    n_records: int | None
+
+    def lines(self, mu: float) -> list[Release]:
+        """What is released, out of a total of `mu` in Gaussian DP."""
+        mu = mu * sqrt(self.share)
+        A, C = self.n_columns, self.n_classes
+        bins = min(self.most_levels, max(self.most_bins, self.most_categories) + 2)
+        shares = {
+            CLASS_TABLES: ((C > 1) * CLASS_SHARE, C * A * bins),
+            PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2),
+        }
+        for name, size in self.quality:
+            shares[name] = (QUALITY_SHARE / len(self.quality), size)
+        rest = 1 - sum(part for part, _ in shares.values() if part < 1)
+        shares[LEVELS] = (LEVEL_SHARE if A > 1 else rest, A * self.most_levels)
+        shares[PAIR_TABLES] = ((A > 1) * (rest - LEVEL_SHARE), shares[PAIR_TABLES][1])
+        return [
+            Release(name, "gaussian", mu * sqrt(share), size)
+            for name, (share, size) in shares.items()
+            if share
+        ]
+
+    @property
+    def most_bins(self) -> int:
+        """Largest number of bins of a number, nearly."""
+        return int(np.clip(ALL_BINS // self.n_columns, 4, MOST_BINS))
+
+    @property
+    def most_categories(self) -> int:
+        """Largest number of bins of a category."""
+        return int(np.clip(ALL_CATEGORIES // self.n_columns, 8, MOST_CATEGORIES))
+
+    @property
+    def n_draws(self) -> int:
+        """Number of noisy coordinates of the whole."""
+        return sum(line.n_coordinates for line in self.lines(1.0))
+
+
+# --- queries --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Query):
+    """Tables of counts: of the class, if there are some, and some columns each.
+
+    Rows have ``levels`` (n, A) of the columns and the ``codes`` (n,) of the classes.
+
+    Parameters
+    ----------
+    tables : tuple of tuple of int
+        Columns of each table.
+    sizes : tuple of int
+        Number of bins of every column.
+    n_classes : int
+    bins : tuple of ndarray or None, default=None
+        Bin of every level of each column; None: levels are the bins.
+    """
+
+    tables: tuple
+    sizes: tuple
+    n_classes: int
+    bins: tuple | None = None
+
+    name = CLASS_TABLES
+    theorem = "user_guide/synthetic_tables:pair-tables"
+    block_rows = 1 << 15
+
+    @property
+    def shapes(self) -> list[tuple]:
+        """Shape of every table, the class first."""
+        return [
+            (self.n_classes, *(self.sizes[a] for a in table)) for table in self.tables
+        ]
+
+    @property
+    def n_coordinates(self) -> int:
+        return sum(map(prod, self.shapes))
+
+    def sensitivity(self, neighboring: str) -> float:
+        """A record counts once in each table (Lemma A)."""
+        return counts_l2(neighboring, len(self.tables))
+
+    def of_block(self, block, state):
+        """Exact counts, table after table."""
+        codes = np.zeros(block.n_rows, dtype=np.int64)
+        if self.n_classes > 1:
+            codes += block.codes
+        used = sorted({a for table in self.tables for a in table})
+        levels = {a: block.levels[:, a].astype(np.int64) for a in used}
+        if self.bins is not None:
+            levels = {a: self.bins[a][column] for a, column in levels.items()}
+        counts = []
+        for table, shape in zip(self.tables, self.shapes, strict=True):
+            cells = codes
+            for a in table:
+                cells = cells * self.sizes[a] + levels[a]
+            counts.append(np.bincount(cells, minlength=prod(shape)))
+        return np.concatenate(counts)
+
+    def split(self, values) -> list[np.ndarray]:
+        """Return the tables, each in its shape."""
+        sizes = [prod(shape) for shape in self.shapes]
+        parts = np.split(values, np.cumsum(sizes)[:-1])
+        return [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Distances(Counts):
+    """Half the l1 distance of tables of counts from public ones of the same shape.
+
+    The state has an integer table for each; ``parts`` groups what is averaged.
+
+    Parameters
+    ----------
+    parts : tuple of tuple of (int, int or None)
+        Averages: positions of tables, and the class they are restricted to. A record
+        is in one part only where all are.
+    name : str
+        Line of the plan.
+    """
+
+    parts: tuple = ()
+    name: str = DISTANCES
+
+    theorem = "user_guide/synthetic_tables:table-distances"
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.parts)
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Every record moves each half distance that it is in by at most one half."""
+        by_class = all(c is not None for part in self.parts for _, c in part)
+        n_moved = 1 if by_class else len(self.parts)
+        return rows_changed(neighboring) / 2 * sqrt(n_moved) * ROUNDING
+
+    def value(self, total, state):
+        """Averages of half distances, in records."""
+        gaps = [
+            np.abs(table - reference)
+            for table, reference in zip(self.split(total), state, strict=True)
+        ]
+        means = [
+            sum(int((gaps[t] if c is None else gaps[t][c]).sum()) for t, c in part)
+            / (2 * len(part))
+            for part in self.parts
+        ]
+        return np.array(means)
+
+
+# --- fit ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A distribution of records: a class, a point of it, then every column by itself.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (C,)
+        Numbers of records of the classes, at least 1.
+    levels : list of ndarray of shape (n_levels,)
+        Shares of the levels of every column: what they are inside a bin.
+    bins : tuple of ndarray of shape (n_levels,)
+        Bin of every level.
+    weights : ndarray of shape (C, K)
+        Numbers of records at the points.
+    tables : tuple of ndarray of shape (C, K, m)
+        Distributions of the bins of every column at every point.
+    """
+
+    counts: np.ndarray
+    levels: list
+    bins: tuple
+    weights: np.ndarray
+    tables: tuple
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.levels)
+
+    def n_bins(self, a: int) -> int:
+        """Number of bins of a column."""
+        return int(self.bins[a].max()) + 1
+
+    def inside(self, a: int) -> np.ndarray:
+        """Distribution of the levels in every bin, (m, n_levels)."""
+        held = self.bins[a] == np.arange(self.n_bins(a))[:, None]
+        shares = held * np.maximum(self.levels[a], 1e-12 * self.levels[a].max())
+        empty = shares.sum(axis=1, keepdims=True) == 0
+        shares = np.where(empty, held, shares)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def level_counts(self, a: int) -> np.ndarray:
+        """Number of records at every level of a column."""
+        bins = np.einsum("ck,ckm->m", self.weights, self.tables[a])
+        return bins @ self.inside(a)
+
+
+def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -> Pairs:
+    """Release levels, class tables and tables of pairs; fit points to them.
+
+    Parameters
+    ----------
+    rows : Rows
+        With ``levels`` (n, A) and class ``codes`` (n,).
+    columns : list of LevelColumn
+    plan : PairsPlan
+    wall : PrivacyFilter
+        Reserved, with the lines of the plan.
+    """
+    C, A = plan.n_classes, plan.n_columns
+    ones = tuple((a,) for a in range(A))
+    query = Counts(ones, tuple(column.n_levels for column in columns), 1)
+    noisy = [table[0] for table in query.split(wall.release(query, rows, name=LEVELS))]
+    scale = wall.scale(query, name=LEVELS)
+    n = _total(noisy, scale, plan)
+    levels = [
+        _clean(counts, n, scale, column)
+        for counts, column in zip(noisy, columns, strict=True)
+    ]
+    bins = tuple(
+        _bins(counts, column, plan)
+        for counts, column in zip(levels, columns, strict=True)
+    )
+    sizes = tuple(int(b.max()) + 1 for b in bins)
+    margins = [
+        np.bincount(b, counts, size)
+        for b, counts, size in zip(bins, levels, sizes, strict=True)
+    ]
+    variances = [
+        scale**2 * np.bincount(b, minlength=size)
+        for b, size in zip(bins, sizes, strict=True)
+    ]
+    tables = [margin[None] for margin in margins]
+    deviations = [np.sqrt(variance)[None] for variance in variances]
+    if C > 1:
+        query = Counts(ones, sizes, C, bins)
+        noisy = query.split(wall.release(query, rows, name=CLASS_TABLES))
+        noise = wall.scale(query, name=CLASS_TABLES)
+        counts = _class_counts(noisy, n, noise)
+        tables = [
+            _with_margin(table, counts, margin, variance, noise)
+            for table, margin, variance in zip(noisy, margins, variances, strict=True)
+        ]
+        deviations = [np.full(table.shape, noise) for table in tables]
+    else:
+        counts = np.array([n])
+    pairs, noise = {}, 0.0
+    if A > 1:
+        names = tuple(itertools.combinations(range(A), 2))
+        query = Counts(names, sizes, 1, bins)
+        noisy = query.split(wall.release(query, rows, name=PAIR_TABLES))
+        noise = wall.scale(query, name=PAIR_TABLES)
+        pairs = {pair: table[0] for pair, table in zip(names, noisy, strict=True)}
+    smooth = [
+        _neighbours(b, margin, column)
+        for b, margin, column in zip(bins, margins, columns, strict=True)
+    ]
+    targets = targets_of(tables, deviations, pairs, noise, smooth)
+    weights, points = fit_points(targets, wall.noise.public())
+    weights, points = rake(weights, points, targets)
+    weights = weights * (counts / weights.sum(axis=1))[:, None]
+    points = np.split(points, targets.starts[1:-1], axis=2)
+    return Pairs(counts, [x / n for x in levels], bins, weights, tuple(points))
+
+
+def _total(tables, scale, plan) -> float:
+    """Number of records: public, or what all columns say."""
+    if plan.n_records is not None:
+        return max(1.0, float(plan.n_records))
+    return max(1.0, scale, float(np.mean([table.sum() for table in tables])))
+
+
+def _class_counts(tables, n, scale) -> np.ndarray:
+    """Numbers of records of the classes, from what all columns say."""
+    counts = np.mean([table.sum(axis=1) for table in tables], axis=0)
+    counts = np.maximum(counts, max(1.0, scale))
+    return np.maximum(counts * (n / counts.sum()), 1.0)
+
+
+def _with_margin(table, counts, margin, variance, noise) -> np.ndarray:
+    """Counts of class and bin, drawn to the sums over the classes that are known."""
+    C = len(counts)
+    gap = margin - table.sum(axis=0)
+    total = C * noise**2 + variance
+    table = table + gap * (noise**2 / total if noise else 1 / C)
+    table[:, margin <= 0] = -np.inf
+    return np.array([_project(r, n) for r, n in zip(table, counts, strict=True)])
+
+
+def _clean(counts, n, scale, column) -> np.ndarray:
+    """Counts of levels that are not negative and have this sum."""
+    counts = counts.copy()  # what was released stays as it is
+    # nobody, as far as the noise lets one see
+    for level in column.optional:
+        if counts[level] < SIGNIFICANT * scale:
+            counts[level] = -np.inf
+    if column.is_number and scale and column.n_cells > 1:
+        others = counts[column.n_cells :]
+        held = max(n - others[np.isfinite(others)].sum(), 1.0)
+        smooth = blockwise(counts[: column.n_cells], scale, held)
+        counts[: column.n_cells] = np.where(smooth > 0, smooth, -np.inf)
+    if not np.isfinite(counts).any():
+        counts[:] = 0.0
+    return _project(counts, n)
+
+
+def _neighbours(bins, margin, column) -> np.ndarray:
+    """Whether a bin and the next are neighbours on the line, and none is an atom."""
+    near = np.zeros(len(margin))
+    if column.is_number and column.n_cells > 1:
+        single = np.bincount(bins, minlength=len(margin)) == 1
+        atom = single & (margin >= margin.sum() / MOST_BINS)
+        last = bins[column.n_cells - 1]
+        near[:last] = ~(atom[:last] | atom[1 : last + 1])
+    return near
+
+
+def _project(row, count):
+    """Nearest counts of this sum; levels that are ruled out stay empty."""
+    projected, possible = np.zeros(len(row)), np.isfinite(row)
+    projected[possible] = project_counts(row[possible], count)
+    return projected
+
+
+def _bins(counts, column, plan) -> np.ndarray:
+    """Bin of every level: atoms alone, the rest in bins of about equal counts.
+
+    The part of the records outside atoms gets bins as its square root: a rare tail
+    keeps some.
+    """
+    n = len(counts)
+    if not column.is_number:
+        most = plan.most_categories
+        if n <= most:
+            return np.arange(n)
+        bins = np.full(n, most - 1)
+        largest = np.argsort(-counts, kind="stable")[: most - 1]
+        bins[largest] = np.arange(most - 1)
+        return bins
+    total = counts.sum()
+    atoms = counts >= total / plan.most_bins
+    atoms[column.n_cells :] = True  # missing is no neighbour of the last cell
+    rest = np.where(atoms, 0.0, counts)
+    n_bins = max(1, ceil(plan.most_bins * sqrt(rest.sum() / total)))
+    step = max(rest.sum() / n_bins, 1e-9 * total)
+    starts, held = {0}, 0.0
+    for level in range(n):
+        if atoms[level]:
+            starts |= {level, level + 1}
+            held = 0.0
+        else:
+            held += rest[level]
+            if held >= step * (1 - 1e-9):
+                starts.add(level + 1)
+                held = 0.0
+    return np.searchsorted(sorted(starts - {n}), np.arange(n), side="right") - 1
+
+
+# --- samples --------------------------------------------------------------------------
+
+
+def draw_evenly(distributions, groups, public) -> np.ndarray:
+    """Draw from ``distributions[groups]``, evenly within every group of equal number.
+
+    Systematic draws: of k rows of a group, each outcome gets k times its probability,
+    rounded up or down, in random order.
+    """
+    n = len(groups)
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    order = np.lexsort((public.uniform(n), groups))
+    ordered = groups[order]
+    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    lengths = np.diff(np.r_[first, n])
+    rank = np.arange(n) - np.repeat(first, lengths)
+    start = np.repeat(public.uniform(len(first)), lengths)
+    u = (rank + start) / np.repeat(lengths, lengths)
+    drawn = np.empty(n, dtype=np.int64)
+    present = ordered[first]
+    edges = np.cumsum(distributions[present], axis=1)
+    edges /= np.maximum(edges[:, -1:], 1e-300)
+    steps = np.arange(len(present))[:, None]
+    at = np.repeat(np.arange(len(present)), lengths)
+    found = np.searchsorted((edges + steps).ravel(), at + u, side="right")
+    drawn[order] = np.clip(
+        found - at * distributions.shape[1], 0, distributions.shape[1] - 1
+    )
+    return drawn
+
+
+def sample_pairs(pairs: Pairs, codes, given, public) -> np.ndarray:
+    """Levels (n, A) of records of these classes.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    codes : ndarray of shape (n,)
+        Classes.
+    given : dict of int to ndarray of shape (n,)
+        Levels that some columns must have.
+    public : PublicDraws
+    """
+    wanted = np.column_stack([codes, *given.values()])
+    combinations, group = np.unique(wanted, axis=0, return_inverse=True)
+    at_points = [
+        (pairs.weights * chances(pairs, dict(zip(given, row[1:], strict=True))))[row[0]]
+        for row in combinations
+    ]
+    n_points = pairs.weights.shape[1]
+    at_points = np.reshape(at_points, (len(combinations), n_points)) + 1e-300
+    at = codes * n_points + draw_evenly(at_points, group.reshape(-1), public)
+    levels = np.empty((len(codes), pairs.n_columns), dtype=np.int64)
+    for a in range(pairs.n_columns):
+        if a in given:
+            levels[:, a] = given[a]
+            continue
+        bins = draw_evenly(pairs.tables[a].reshape(-1, pairs.n_bins(a)), at, public)
+        levels[:, a] = draw_evenly(pairs.inside(a), bins, public)
+    return levels
+
+
+def chances(pairs: Pairs, evidence: dict) -> np.ndarray:
+    """Probability of levels of some columns at every point, (C, K)."""
+    chance = np.ones(pairs.weights.shape)
+    for a, level in evidence.items():
+        held = pairs.bins[a][level]
+        chance = chance * pairs.tables[a][:, :, held] * pairs.inside(a)[held, level]
+    return chance
+
+
+def evidence_weights(pairs: Pairs, evidence: dict) -> np.ndarray:
+    """Number of records of every class that the evidence leaves, (C,)."""
+    return (pairs.weights * chances(pairs, evidence)).sum(axis=1)

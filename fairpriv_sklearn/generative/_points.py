@@ -1,0 +1,197 @@
+r"""Points fitted to noisy tables of all pairs of columns: public arithmetic.
+
+A record of class y is drawn by drawing a point, and then every column by itself:
+
+.. math::
+
+    P(y, x) = \sum_k w_k \, e^{b_y} \prod_a p_{ka}(x_a) \, e^{f_{ya}(x_a)} .
+
+The points carry what the columns have to do with each other; the class tilts them, so
+that the log odds of the class are a sum over the columns, as in an additive model, and
+in every class the distribution is again one of points. The logits are those whose
+tables of class and column and of all pairs of columns are nearest to the noisy ones, in
+the norm of their noise, with a Gaussian prior that keeps points near the margins and
+neighbouring bins alike (relaxed projection [1]_ [2]_ with soft records). The tables of
+class and column are then raked, as far as they were off by more than their noise.
+
+References
+----------
+.. [1] S. Aydore, W. Brown, M. Kearns, K. Kenthapadi, L. Melis, A. Roth, A. Siva,
+   "Differentially Private Query Release Through Adaptive Projection", ICML 2021.
+.. [2] T. Liu, G. Vietri, Z. S. Wu, "Iterative Methods for Private Synthetic Data:
+   Unifying Framework and New Methods", NeurIPS 2021.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+# Points of a fit, of all classes and of one; fits that are averaged; steps of each.
+ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 64, 3, 300
+# First rates of the points and of the class effects, and spread of the start.
+RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
+# Prior deviations of a logit of a point from the margin's, and of its change from one
+# bin to the next; the same of a class effect.
+PRIORS = ((3.0, 1.0), (0.5, 0.3))
+# No table is taken to be more exact than this part of the records.
+EXACT = 1e-4
+RAKING_ROUNDS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Noisy tables in shares of the records, and the precision of their noise.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (A + 1,)
+        Where the bins of the columns begin.
+    pairs, precision : ndarray of shape (D, D)
+        Symmetric; the precision is zero where nothing was released.
+    classes, class_precision : ndarray of shape (C, D)
+    smooth : ndarray of shape (D - 1,)
+        Whether a bin and the next are neighbours.
+    """
+
+    starts: np.ndarray
+    pairs: np.ndarray
+    precision: np.ndarray
+    classes: np.ndarray
+    class_precision: np.ndarray
+    smooth: np.ndarray
+
+
+def targets_of(tables, deviations, pairs, pair_deviation, smooth) -> Targets:
+    """Lay all tables side by side.
+
+    Parameters
+    ----------
+    tables : list of ndarray of shape (C, m_a)
+        Counts of class and bin.
+    deviations : list of ndarray of shape (C, m_a)
+        Of their noise.
+    pairs : dict of (int, int) to ndarray of shape (m_a, m_b)
+        Noisy counts.
+    pair_deviation : float
+    smooth : list of ndarray of shape (m_a,)
+        Whether a bin and the next are neighbours.
+    """
+    n = tables[0].sum()
+    starts = np.concatenate([[0], np.cumsum([t.shape[1] for t in tables])])
+    blocks = [slice(s, e) for s, e in itertools.pairwise(starts)]
+    shares, precision = np.zeros((2, starts[-1], starts[-1]))
+    for (a, b), table in pairs.items():
+        shares[blocks[a], blocks[b]] = table / n
+        precision[blocks[a], blocks[b]] = max(pair_deviation / n, EXACT) ** -2
+    return Targets(
+        starts,
+        shares + shares.T,
+        precision + precision.T,
+        np.concatenate(tables, axis=1) / n,
+        np.maximum(np.concatenate(deviations, axis=1) / n, EXACT) ** -2.0,
+        np.concatenate(smooth)[:-1],
+    )
+
+
+def fit_points(targets: Targets, public):
+    """Weights (C, K) and distributions (C, K, D), from several starts together."""
+    fits = [_fit(targets, public) for _ in range(N_FITS)]
+    weights, tables = zip(*fits, strict=True)
+    return np.concatenate(weights, axis=1) / N_FITS, np.concatenate(tables, axis=1)
+
+
+def _fit(targets, public):
+    """Adam on the logits, from a start around the margins."""
+    C, D = targets.classes.shape
+    K = int(np.clip(ALL_POINTS // C, 8, MOST_POINTS))
+    starts, widths = targets.starts[:-1], np.diff(targets.starts)
+    unit = max(targets.precision.max(), targets.class_precision.max())
+    pairs, classes, precision, class_precision, smooth = (
+        x.astype(np.float32)
+        for x in (
+            targets.pairs,
+            targets.classes,
+            targets.precision / unit,
+            targets.class_precision / unit,
+            targets.smooth * K / unit,
+        )
+    )
+    margins = np.log(np.maximum(classes.sum(axis=0), 1e-6))
+    shapes = [(K, D), (C, D), (K,), (C,)]
+    logits = [np.zeros(shape, np.float32) for shape in shapes]
+    logits[0] += SPREAD * public.standard_normal((K, D)).astype(np.float32)
+    logits[3] += np.log(np.maximum(classes[:, : widths[0]].sum(axis=1), 1e-6))
+    first, second = ([np.zeros_like(x) for x in logits] for _ in range(2))
+    for t in range(1, N_STEPS + 1):
+        w, p, base = _distributions(logits, margins, starts, widths)
+        flat = p.reshape(-1, D)
+        off = precision * ((flat * w.reshape(-1, 1)).T @ flat - pairs)
+        slope = (flat @ off).reshape(p.shape)  # (C, K, D)
+        gain = (slope * p).sum(axis=2)
+        off = class_precision * (np.einsum("ck,ckd->cd", w, p) - classes)
+        slope = 2 * (slope + off[:, None])
+        gain += 2 * (off[:, None] * p).sum(axis=2)
+        gain = K * w * (gain - (w * gain).sum())
+        slope *= K * w[:, :, None] * p
+        inner = np.add.reduceat(slope, starts, axis=2)
+        slope += p * (gain[:, :, None] - np.repeat(inner, widths, axis=2))
+        both = slope.sum(axis=0)
+        inner = np.add.reduceat(both, starts, axis=1)
+        both = both - base * np.repeat(inner, widths, axis=1)
+        gradient = [both, slope.sum(axis=1), gain.sum(axis=0), gain.sum(axis=1)]
+        for x, g, (deviation, change) in zip(logits, gradient, PRIORS, strict=False):
+            g += x * np.float32(K / unit / deviation**2)
+            step = smooth * np.diff(x, axis=1) / np.float32(change**2)
+            g[:, 1:] += step
+            g[:, :-1] -= step
+        decay = min(1.0, 2 * (1 - t / N_STEPS) + 0.02) / (1 - 0.9**t)
+        rates = (RATE, EFFECT_RATE, RATE, EFFECT_RATE)
+        for x, g, m, v, rate in zip(
+            logits, gradient, first, second, rates, strict=True
+        ):
+            m += 0.1 * (g - m)
+            v += 0.01 * (g * g - v)
+            x -= decay * rate * m / (np.sqrt(v / (1 - 0.99**t)) + 1e-8)
+    w, p, _ = _distributions(logits, margins, starts, widths)
+    return w.astype(np.float64), p.astype(np.float64)
+
+
+def _distributions(logits, margins, starts, widths):
+    """Weights (C, K) and distributions (C, K, D); those of the points alone (K, D)."""
+    points, effects, weights, classes = logits
+    base = np.exp(np.clip(margins + points, -30, 30))
+    base /= np.repeat(np.add.reduceat(base, starts, axis=1), widths, axis=1)
+    p = base * np.exp(np.clip(effects[:, None], -30, 30))
+    totals = np.add.reduceat(p, starts, axis=2)
+    p /= np.repeat(totals, widths, axis=2)
+    exponents = weights + classes[:, None] + np.log(totals).sum(axis=2)
+    w = np.exp(exponents - exponents.max())
+    return w / w.sum(), p, base
+
+
+def rake(weights, points, targets):
+    """Tilt the points until tables of class and column agree up to their noise.
+
+    Iterative proportional fitting of one column after the other; what was off by less
+    than a standard deviation of the noise stays.
+    """
+    starts = targets.starts
+    within = targets.class_precision**-0.5
+    within = np.where(within <= EXACT, 0.0, within)
+    means = np.einsum("ck,ckd->cd", weights, points)
+    gaps = targets.classes - means
+    wanted = means + np.sign(gaps) * np.maximum(np.abs(gaps) - within, 0.0)
+    points = points.copy()
+    for _ in range(RAKING_ROUNDS):
+        for s, e in itertools.pairwise(starts):
+            means = np.einsum("ck,ckd->cd", weights, points[:, :, s:e])
+            tilt = np.maximum(wanted[:, s:e], 0.0) / np.maximum(means, 1e-300)
+            points[:, :, s:e] *= tilt[:, None]
+            total = np.maximum(points[:, :, s:e].sum(axis=2), 1e-300)
+            points[:, :, s:e] /= total[:, :, None]
+            weights = weights * total
+        weights = weights / weights.sum()
+    return weights, points
