@@ -30,8 +30,13 @@ MOST_LEARNT = 200
 # Whole numbers of a known range up to this wide have a level each.
 MOST_WHOLE_LEVELS = 128
 OTHER = "other"
+# Round numbers that are asked for in a column, and that get a cell of their own.
+MOST_ROUND, MOST_ATOMS, MOST_DECADES = 900, 32, 8
 # Part of the records from which a place counts as an atom.
 RARE = 1 / 8
+# Noise that an atom must stand out of, in standard deviations, and its part of the
+# records at least.
+ATOM, SMALLEST_ATOM = 4.0, 1 / 250
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
 
@@ -139,6 +144,39 @@ class LevelColumn:
             low, high = edges[occupied[0]], edges[occupied[-1] + 1]
             places = places[(places >= low) & (places <= high)]
         return replace(self, declared=declared, edges=rounded_edges(places))
+
+    def at_round_numbers(self) -> Counted:
+        """How its cells are counted at round numbers, between them and beyond."""
+        numbers = round_numbers(self.edges)
+        far = 2 * universal_edges()[[0, -1]]
+        ends = [far[0], *self.edges[[0, -1]], far[1]]
+        edges = np.unique([*ends, *numbers, *np.nextafter(numbers, np.inf)])
+        return Counted(self.position, "number", edges, self.declared.missing_values)
+
+    def with_atoms(self, noisy, scale, places) -> LevelColumn:
+        """The column with a cell for every frequent round number, from noisy counts.
+
+        Where many records lie beyond the cells, so that noise hid them in the many
+        cells of `places`, these are extended.
+        """
+        edges = self.at_round_numbers().edges
+        noisy = noisy[: len(edges) - 1]
+        is_number = np.isin(edges[:-1], round_numbers(self.edges))
+        counts = np.where(is_number, noisy, 0.0)
+        least = max(ATOM * scale, np.maximum(noisy, 0).sum() * SMALLEST_ATOM)
+        largest = np.argsort(-counts, kind="stable")[:MOST_ATOMS]
+        atoms = edges[:-1][largest[counts[largest] > least]]
+        found = [self.edges, atoms, np.nextafter(atoms, np.inf)]
+        if self.declared.range is None:
+            grid, places = universal_edges(), places[: len(universal_edges()) - 1]
+            below, above = grid[:-1] < self.edges[0], grid[1:] > self.edges[-1]
+            if noisy[0] > least:
+                seen = np.cumsum(places[below][::-1])
+                found.append(grid[:-1][below][::-1][[_reach(seen, noisy[0])]])
+            if noisy[-1] > least:
+                seen = np.cumsum(places[above])
+                found.append(grid[1:][above][[_reach(seen, noisy[-1])]])
+        return replace(self, edges=np.unique(np.concatenate(found)))
 
     def hidden(self) -> LevelColumn:
         """The column as one that has a level and no values."""
@@ -258,6 +296,32 @@ def rounded_edges(edges) -> np.ndarray:
         if edges[i - 1] != 0.0 and edges[i] != 0.0:
             moved[i] = roundest(low, high)
     return moved
+
+
+def _reach(seen, count) -> int:
+    """How far out nearly all of `count` is seen, or the most."""
+    enough = np.flatnonzero(seen >= 0.8 * count)
+    return int(enough[0]) if len(enough) else int(np.argmax(seen))
+
+
+def round_numbers(edges) -> np.ndarray:
+    """Numbers of two digits where the edges are dense, and multiples of a power of ten.
+
+    Edges are dense where the records are.
+    """
+    sizes = edges[np.abs(edges) >= 1e-9]
+    decades = np.sign(sizes) * (np.floor(np.log10(np.abs(sizes))) + 100)
+    values, counts = np.unique(decades, return_counts=True)
+    dense = values[np.argsort(-counts, kind="stable")[:MOST_DECADES]]
+    digits = np.arange(10.0, 100.0)
+    two = [np.sign(d) * digits * 10.0 ** (abs(d) - 101) for d in dense]
+    low, high = np.quantile(edges, [0.1, 0.9])
+    unit = 10.0 ** np.ceil(np.log10(max(high - low, 1e-6) / 128))
+    even = unit * np.arange(np.ceil(low / unit), np.floor(high / unit) + 1)
+    numbers = np.concatenate([[0.0], *two, even])
+    # 0.3 is 3 / 10 and not 3 * 0.1: the nearest number to the decimal one
+    numbers = np.array([float(f"{x:.12g}") for x in numbers])
+    return np.unique(numbers[(numbers >= edges[0]) & (numbers <= edges[-1])])
 
 
 def roundest(low, high) -> float:

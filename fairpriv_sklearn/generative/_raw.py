@@ -12,7 +12,11 @@ from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import KeyedRelease, Query, Release, Rows
 from fairpriv_sklearn.generative._levels import (
+    MOST_ATOMS,
     MOST_LEARNT,
+    MOST_ROUND,
+    MOST_ATOMS,
+    MOST_ROUND,
     OTHER,
     LevelColumn,
     is_fractional,
@@ -36,9 +40,9 @@ from fairpriv_sklearn.preprocessing import (
 )
 
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
-WHOLE = "numbers that are not whole"
+WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2.
-PLACE_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.1, 0.01
+PLACE_SHARE, ATOM_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.05, 0.1, 0.01
 # Part of delta for categories that nobody listed.
 KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
@@ -193,6 +197,9 @@ def learning_lines(columns, mu, delta) -> list[Release]:
         n_first = len(located) * (len(universal_edges()) + MOST_CELLS)
         mu_places = mu * sqrt(PLACE_SHARE)
         lines.append(KeyedRelease(PLACES, "gaussian", mu_places, n_first))
+        n_atoms = len(located) * 2 * MOST_ROUND
+        mu_atoms = mu * sqrt(ATOM_SHARE)
+        lines.append(KeyedRelease(ATOMS, "gaussian", mu_atoms, n_atoms))
     if maybe_whole:
         mu_whole = mu * sqrt(WHOLE_SHARE)
         lines.append(Release(WHOLE, "gaussian", mu_whole, len(maybe_whole)))
@@ -216,7 +223,8 @@ def most_levels(columns) -> int:
     """Largest number of levels that any column may come to have."""
     keyed = any(c.is_keyed or c.declared.kind is None for c in columns)
     learnt = MOST_LEARNT + 2 if keyed else 1
-    cells = MOST_CELLS if any(c.is_located for c in columns) else 1
+    cells = MOST_CELLS + 2 * MOST_ATOMS
+    cells = cells if any(c.is_located for c in columns) else 1
     known = [c.n_levels for c in columns if not (c.is_located or c.is_keyed)]
     return max([learnt, cells, *known])
 
@@ -238,6 +246,8 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
                 found[column.position] = column.hidden()
             else:
                 found[column.position] = column.with_cells(seen, total, scale, kind)
+        places = {c.position: seen for c, seen in zip(located, counts, strict=True)}
+        learn_atoms(wall, rows, found, places)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
         noisy, scale = wall.release(query, rows), wall.scale(query)
@@ -262,6 +272,18 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         for column in learnt
         if column.is_used
     ]
+
+
+def learn_atoms(wall, rows, found, places) -> None:
+    """Release counts of round numbers; frequent ones get a cell of their own."""
+    asked = [found[p] for p in places if found[p].declared.kind == "number"]
+    query = ColumnCounts(tuple(column.at_round_numbers() for column in asked))
+    counts, _ = wall.release_keyed(query, rows, name=ATOMS)
+    scale = wall.scale(query, name=ATOMS)
+    for column, seen in zip(asked, query.split(counts), strict=True):
+        found[column.position] = column.with_atoms(
+            seen, scale, places[column.position]
+        )
 
 
 def _whole(declared: Column) -> Column:

@@ -40,6 +40,7 @@ from fairpriv_sklearn.generative._network_training import (
     latent_inputs,
     train_network,
 )
+from fairpriv_sklearn.generative._pairs import PairsPlan, fit_pairs, sample_pairs
 from fairpriv_sklearn.generative._quality import (
     quality_lines,
     quality_text,
