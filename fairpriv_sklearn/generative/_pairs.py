@@ -25,7 +25,7 @@ PAIR_TABLES = "tables of all pairs"
 DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.2, 0.2, 0.02
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.3, 0.15, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables, so that
 # all columns together have at most so many.
 MOST_BINS, MOST_CATEGORIES = 16, 64

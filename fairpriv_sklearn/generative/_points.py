@@ -30,12 +30,12 @@ from dataclasses import dataclass
 import numpy as np
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
-ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 64, 3, 300
+ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
 # Prior deviations of a logit of a point from the margin's, and of its change from one
 # bin to the next; the same of a class effect.
-PRIORS = ((3.0, 1.0), (0.5, 0.3))
+PRIORS = ((4.0, 1.5), (0.5, 0.3))
 # No table is taken to be more exact than this part of the records.
 EXACT = 1e-4
 RAKING_ROUNDS = 20

@@ -15,18 +15,16 @@ from fairpriv_sklearn.generative._levels import (
     MOST_ATOMS,
     MOST_LEARNT,
     MOST_ROUND,
-    MOST_ATOMS,
-    MOST_ROUND,
     OTHER,
     LevelColumn,
     is_fractional,
 )
+from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
 from fairpriv_sklearn.generative._schema import (
     as_pair,
     check_edges,
     listed_values,
 )
-from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -281,9 +279,7 @@ def learn_atoms(wall, rows, found, places) -> None:
     counts, _ = wall.release_keyed(query, rows, name=ATOMS)
     scale = wall.scale(query, name=ATOMS)
     for column, seen in zip(asked, query.split(counts), strict=True):
-        found[column.position] = column.with_atoms(
-            seen, scale, places[column.position]
-        )
+        found[column.position] = column.with_atoms(seen, scale, places[column.position])
 
 
 def _whole(declared: Column) -> Column:

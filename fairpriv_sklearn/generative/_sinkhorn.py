@@ -71,7 +71,6 @@ from fairpriv_sklearn.generative._tables import (
     fit_tables,
     sample_levels,
 )
-
 from fairpriv_sklearn.preprocessing import Column, as_table
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
