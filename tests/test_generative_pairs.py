@@ -1,5 +1,6 @@
-"""Raw tables: levels, trees of noisy tables, samples, what crosses the wall."""
+"""Raw tables: levels, tables of pairs, samples, what crosses the wall."""
 
+import dataclasses
 import datetime
 import math
 import traceback
@@ -10,7 +11,13 @@ import pytest
 from _audit import gaussian_audit
 
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, recording
-from fairpriv_sklearn.generative import DPSinkhornGenerator, _levels, _raw, _trees
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    _levels,
+    _pairs,
+    _points,
+    _raw,
+)
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import Codebook
@@ -19,6 +26,15 @@ from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.privacy import PrivacyLedger
 
 RELATIONS = ["replace_one", "add_remove"]
+
+
+@pytest.fixture
+def quick_fits(monkeypatch):
+    """Few steps from one start: what is released does not depend on them."""
+    monkeypatch.setattr(_points, "N_STEPS", 5)
+    monkeypatch.setattr(_points, "N_FITS", 1)
+
+
 pd = pytest.importorskip("pandas")
 
 
@@ -56,11 +72,11 @@ BOOK = Codebook.from_dict(
 
 
 def test_without_noise_tables_are_those_of_the_records():
-    frame, y = people(6000)
+    frame, y = people(20_000)
     generator = DPSinkhornGenerator(
         epsilon=np.inf, codebook=BOOK, classes=[0, 1], random_state=0
     ).fit(frame, y)
-    S, labels = generator.sample(6000)
+    S, labels = generator.sample(60_000)
     np.testing.assert_allclose(np.mean(labels), np.mean(y), atol=1e-3)
     for label in (0, 1):
         real, drawn = frame[y == label], S[labels == label]
@@ -134,7 +150,7 @@ def test_other_containers_and_their_types():
     assert polars["job"].to_list() == first["job"].tolist()
     array = frame[["job", "age"]].to_numpy()
     drawn, _ = (
-        DPSinkhornGenerator(method="tree", classes=[0, 1], random_state=0)
+        DPSinkhornGenerator(method="pairs", classes=[0, 1], random_state=0)
         .fit(array, y)
         .sample(20)
     )
@@ -188,7 +204,7 @@ def test_conditional_samples():
         with pytest.raises(ValueError, match=match):
             generator.sample(5, given=wrong)
     numeric = DPSinkhornGenerator(bounds=(0, 1)).fit(np.ones((5, 2)))
-    with pytest.raises(ValueError, match="tree"):
+    with pytest.raises(ValueError, match="pairs"):
         numeric.sample(2, given={"a": 1})
     with pytest.raises(ValueError, match="quality_report"):
         numeric.quality_report()
@@ -237,7 +253,7 @@ def test_quality_report():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_quality_intervals_cover(relation):
+def test_quality_intervals_cover(relation, quick_fits):
     """The noiseless distance lies inside 95 % intervals nearly always."""
     frame, y = people(1000)
     inside = 0
@@ -251,7 +267,7 @@ def test_quality_intervals_cover(relation):
                 random_state=seed,
             ).fit(frame, y)
         (crossing,) = [c for c in seen.crossings if c.name == "quality"]
-        n = generator._tree.counts.sum()
+        n = generator._pairs.counts.sum()
         figure = generator.quality_.two_way
         inside += figure.low <= crossing.exact[1] / n <= figure.high
     assert inside >= 34  # of 40; below has probability .01
@@ -262,7 +278,7 @@ def test_quality_intervals_cover(relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, np.inf])
-def test_degenerate_tables_are_legal(relation, epsilon):
+def test_degenerate_tables_are_legal(relation, epsilon, quick_fits):
     frames = [
         pd.DataFrame({"a": [1]}),
         pd.DataFrame({"a": [None, None], "b": ["x", 3]}, dtype=object),
@@ -360,6 +376,37 @@ def test_blocks_keep_what_stands_out():
     np.testing.assert_allclose(_levels.blockwise(np.zeros(5), 1.0, 10), 2)
 
 
+def test_atoms_and_tails():
+    """Frequent round numbers get a cell; so does a tail that the grid's noise hid."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            np.full(3000, 40),
+            np.full(900, 35),
+            rng.uniform(1, 100, 6000),
+            -rng.exponential(5, 600),
+        ]
+    )
+    column = LevelColumn.of("x", 0, Column("number"))
+    places = np.histogram(values, column.located().edges)[0].astype(float)
+    places = np.append(places, 0.0)
+    column = _levels.replace(column, edges=np.array([0.0, 5e-324, 10, 30, 60, 100]))
+    at = column.at_round_numbers()
+    assert len(at.edges) < 2 * _levels.MOST_ROUND
+    cells = TableReader.of(values[:, None]).cells(0)
+    noisy = np.bincount(at.positions(cells), minlength=at.n_cells).astype(float)
+    found = column.with_atoms(noisy, 20.0, places).edges
+    for atom in (35.0, 40.0):
+        assert {atom, np.nextafter(atom, np.inf)} <= set(found)
+    assert 36.0 not in found and -64 <= found[0] <= -8
+    assert column.with_atoms(np.zeros(at.n_cells), 20.0, places).edges.tolist() == (
+        column.edges.tolist()
+    )
+    narrow = _levels.round_numbers(np.array([1990.0, 2000.0, 2010.0, 2020.0]))
+    assert {1993.0, 2001.0} <= set(narrow)
+    assert {0.3, 0.35, 2.0} <= set(_levels.round_numbers(np.array([0.1, 0.5, 1, 3.0])))
+
+
 def test_round_edges():
     edges = np.array([-7.3, 0.0, 5e-324, 6.7, 10.4, 19.2, 31.0, 1e6])
     rounded = _levels.rounded_edges(edges)
@@ -371,113 +418,174 @@ def test_round_edges():
 # --- the distribution -----------------------------------------------------------------
 
 
-def test_spanning_tree_against_networkx_free_oracle():
-    """Of all spanning trees on four columns none weighs more."""
-    import itertools
-
-    rng = np.random.default_rng(0)
-    pairs = list(itertools.combinations(range(4), 2))
-    for _ in range(30):
-        weights = rng.normal(size=6)
-        chosen = _trees.spanning_tree(weights, pairs, 4)
-        best = max(
-            sum(weights[pairs.index(edge)] for edge in edges)
-            for edges in itertools.combinations(pairs, 3)
-            if _connected(edges)
-        )
-        assert sum(weights[pairs.index(e)] for e in chosen) == pytest.approx(best)
-
-
-def _connected(edges):
-    reach = {0}
-    for _ in range(4):
-        reach |= {b for a, b in edges if a in reach} | {
-            a for a, b in edges if b in reach
-        }
-    return len(reach) == 4
-
-
-def test_shrinkage_takes_out_noise():
-    rng = np.random.default_rng(0)
-    counts = np.array([700.0, 300.0])
-    signal = (
-        np.outer(rng.normal(size=12), rng.normal(size=9))[None] * counts[:, None, None]
-    )
-    noise = 40 * rng.normal(size=signal.shape)
-    kept = _trees.shrink(signal + noise, counts, 40.0)
-    assert np.square(kept - signal).sum() < 0.3 * np.square(noise).sum()
-    nothing = _trees.shrink(noise, counts, 40.0)
-    assert np.square(nothing).sum() < 0.2 * np.square(noise).sum()
-    np.testing.assert_allclose(_trees.shrink(signal, counts, 0.0), signal)
-
-
-def small_tree(rng, C=2, A=4, m=3):
-    """A consistent distribution on a path of columns, by brute force."""
-    joint = rng.dirichlet(np.ones(m**A), size=C).reshape(C, *[m] * A)
-    letters = "abcdef"[:A]
-    one = [np.einsum(f"z{letters}->z{letters[a]}", joint) for a in range(A)]
-    tables = {
-        (a, a + 1): np.einsum(f"z{letters}->z{letters[a : a + 2]}", joint)
-        for a in range(A - 1)
+def noisy_targets(rng, deviation, n=20_000):
+    """Tables of a mixture of four points, its noise and its exact tables."""
+    C, sizes = 2, (5, 4, 6)
+    weights = rng.dirichlet(np.full(8, 3.0)).reshape(C, 4)
+    tables = [rng.dirichlet(np.full(m, 0.3), size=(C, 4)) for m in sizes]
+    one = [np.einsum("ck,ckm->cm", weights, t) * n for t in tables]
+    two = {
+        (a, b): np.einsum("ck,ckl,ckm->lm", weights, tables[a], tables[b]) * n
+        for a, b in [(0, 1), (0, 2), (1, 2)]
     }
-    bins = tuple(np.arange(m) for _ in range(A))
-    return _trees.Tree(
-        np.array([60.0, 40.0]), one, bins, tuple(tables), tuple(tables.values())
+    targets = _points.targets_of(
+        [np.maximum(t + deviation * rng.normal(size=t.shape), 0) for t in one],
+        [np.full(t.shape, deviation) for t in one],
+        {p: t + deviation * rng.normal(size=t.shape) for p, t in two.items()},
+        deviation,
+        [np.zeros(m) for m in sizes],
     )
+    exact = _points.targets_of(
+        one, [np.zeros(t.shape) for t in one], two, 0.0, [np.zeros(m) for m in sizes]
+    )
+    return targets, exact
+
+
+def test_gradient_of_the_fit_against_finite_differences():
+    rng = np.random.default_rng(0)
+    targets, _ = noisy_targets(rng, 30.0)
+    starts, widths = targets.starts[:-1], np.diff(targets.starts)
+    margins = np.log(targets.classes.sum(axis=0) + 1e-3)
+    D = len(margins)
+    logits = [rng.normal(size=s) for s in ((3, D), (2, D), (3,), (2,))]
+    tables = targets.precision, targets.pairs, targets.class_precision, targets.classes
+
+    def loss():
+        w, p, _ = _points._distributions(logits, margins, starts, widths)
+        assert w.sum() == pytest.approx(1)
+        np.testing.assert_allclose(np.add.reduceat(p, starts, axis=2), 1)
+        two = np.einsum("ck,cki,ckj->ij", w, p, p)
+        one = np.einsum("ck,cki->ci", w, p)
+        gaps = targets.precision * (two - targets.pairs) ** 2
+        return (
+            gaps.sum() / 2
+            + (targets.class_precision * (one - targets.classes) ** 2).sum()
+        )
+
+    gradient = _points._gradient(logits, margins, starts, tables)
+    for x, g in zip(logits, gradient, strict=True):
+        for at in np.ndindex(x.shape):
+            kept, ends = x[at], []
+            for step in (1e-5, -1e-5):
+                x[at] = kept + step
+                ends.append(loss())
+            x[at] = kept
+            assert g[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=0.1)
+
+
+def test_points_take_out_noise():
+    """The fitted tables are nearer to the exact ones than the noisy ones are."""
+    rng = np.random.default_rng(0)
+    public = noise_source(0).public()
+    for deviation, most in ((1e-9, 0.25), (150.0, 0.8)):
+        targets, exact = noisy_targets(rng, deviation)
+        w, p = _points.rake(*_points.fit_points(targets, public), targets)
+        assert w.sum() == pytest.approx(1)
+        two = np.where(exact.precision > 0, np.einsum("ck,cki,ckj->ij", w, p, p), 0)
+        independent = np.outer(exact.classes.sum(axis=0), exact.classes.sum(axis=0))
+        independent = np.where(exact.precision > 0, independent, 0)
+        reference = targets.pairs if deviation > 1 else independent
+        far = np.abs(reference - exact.pairs).sum()
+        assert np.abs(two - exact.pairs).sum() < most * far
+        one = np.einsum("ck,cki->ci", w, p)
+        gap = np.abs(one - targets.classes) * targets.class_precision**0.5
+        assert gap.max() < (5.0 if deviation > 1 else 0.5)
+
+
+def test_raking_stops_at_the_noise():
+    """Tables of class and column move to what was released, but for noise."""
+    rng = np.random.default_rng(1)
+    targets, exact = noisy_targets(rng, 30.0)
+    w = np.full((2, 5), 0.1)
+    p = np.concatenate(
+        [rng.dirichlet(np.ones(m), size=(2, 5)) for m in np.diff(targets.starts)],
+        axis=2,
+    )
+    before = np.einsum("ck,cki->ci", w, p)
+    means = np.einsum("ck,cki->ci", *_points.rake(w, p, targets))
+    off = (means - targets.classes) * targets.class_precision**0.5
+    assert np.abs(before - targets.classes).sum() > 10 * np.abs(off).sum() * 30 / 20_000
+    # a start that differs by noise alone stays where it is
+    near = dataclasses.replace(
+        targets, classes=before + 0.5 * (30 / 20_000) * rng.normal(size=before.shape)
+    )
+    np.testing.assert_allclose(_points.rake(w, p, near)[1], p, rtol=1e-12)
+    means = np.einsum("ck,cki->ci", *_points.rake(w, p, exact))
+    np.testing.assert_allclose(means, exact.classes, atol=1e-6)
+
+
+def small_pairs(rng, C=2, K=3, A=4, m=3):
+    """A distribution with given levels inside bins: the last two share one."""
+    tables = tuple(rng.dirichlet(np.ones(m), size=(C, K)) for _ in range(A))
+    counts = np.array([60.0, 40.0])
+    weights = rng.dirichlet(np.ones(K), size=C) * counts[:, None]
+    bins = tuple(np.array([0, 1, 2, 2]) for _ in range(A))
+    levels = [np.array([0.4, 0.2, 0.3, 0.1]) for _ in range(A)]
+    return _pairs.Pairs(counts, levels, bins, weights, tables)
 
 
 def test_samples_and_evidence_against_enumeration():
     rng = np.random.default_rng(0)
-    tree = small_tree(rng)
-    p = tree.tables
-    distribution = np.array(
-        [
-            np.einsum(
-                "ab,bc,cd->abcd",
-                p[0, 1][c],
-                p[1, 2][c] / tree.levels[1][c][:, None],
-                p[2, 3][c] / tree.levels[2][c][:, None],
-            )
-            for c in (0, 1)
-        ]
+    pairs = small_pairs(rng)
+    inside = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0.75, 0.25]])
+    np.testing.assert_allclose(pairs.inside(0), inside)
+    levels = [t @ inside for t in pairs.tables]
+    joint = np.einsum("ck,cka,ckb,ckd,cke->cabde", pairs.weights / 100, *levels)
+    np.testing.assert_allclose(
+        pairs.level_counts(1), 100 * joint.sum(axis=(0, 1, 3, 4))
     )
-    noise = noise_source(0)
+    public = noise_source(0).public()
     n = 200_000
-    codes = _raw.draw_classes(tree, {}, n, noise)
+    codes = _raw.draw_classes(pairs, {}, n, public)
     np.testing.assert_allclose(np.bincount(codes) / n, [0.6, 0.4], atol=1e-4)
-    drawn = _trees.sample_tree(tree, codes, {}, noise)
-    cells = np.ravel_multi_index((codes, *drawn.T), (2, 3, 3, 3, 3))
-    seen = np.bincount(cells, minlength=162).reshape(2, 3, 3, 3, 3) / n
-    np.testing.assert_allclose(
-        seen, distribution * np.array([0.6, 0.4]).reshape(2, 1, 1, 1, 1), atol=4e-3
-    )
+    drawn = _pairs.sample_pairs(pairs, codes, {}, public)
+    cells = np.ravel_multi_index((codes, *drawn.T), (2, 4, 4, 4, 4))
+    seen = np.bincount(cells, minlength=512).reshape(joint.shape) / n
+    np.testing.assert_allclose(seen, joint, atol=4e-3)
     # given the first and the third column
-    weights = _trees.evidence_weights(tree, {0: 1, 2: 2})
-    np.testing.assert_allclose(
-        weights, [60, 40] * distribution[:, 1, :, 2].sum(axis=(1, 2))
-    )
-    levels = {0: np.full(n, 1), 2: np.full(n, 2)}
-    codes = _raw.draw_classes(tree, levels, n, noise)
+    weights = _pairs.evidence_weights(pairs, {0: 1, 2: 2})
+    np.testing.assert_allclose(weights, 100 * joint[:, 1, :, 2].sum(axis=(1, 2)))
+    given = {0: np.full(n, 1), 2: np.full(n, 2)}
+    codes = _raw.draw_classes(pairs, given, n, public)
     np.testing.assert_allclose(
         np.bincount(codes) / n, weights / weights.sum(), atol=1e-4
     )
-    drawn = _trees.sample_tree(tree, codes, levels, noise)
+    drawn = _pairs.sample_pairs(pairs, codes, given, public)
     assert (drawn[:, 0] == 1).all() and (drawn[:, 2] == 2).all()
     for c in (0, 1):
-        wanted = distribution[c, 1, :, 2] / distribution[c, 1, :, 2].sum()
+        wanted = joint[c, 1, :, 2] / joint[c, 1, :, 2].sum()
         of_class = drawn[codes == c]
-        seen = np.bincount(3 * of_class[:, 1] + of_class[:, 3], minlength=9)
+        seen = np.bincount(4 * of_class[:, 1] + of_class[:, 3], minlength=16)
         np.testing.assert_allclose(seen / seen.sum(), wanted.ravel(), atol=6e-3)
+
+
+def test_three_columns_that_depend_on_each_other():
+    """Every pair depends, and no column explains the other two: more than a tree."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 4, (2, 20_000))
+    frame = pd.DataFrame({"a": a, "b": b, "c": (a + b) // 2})
+    lists = {"a": range(4), "b": range(4), "c": range(4)}
+    drawn = (
+        DPSinkhornGenerator(epsilon=3.0, categories=lists, random_state=0)
+        .fit(frame)
+        .sample(20_000)
+    )
+    for one, two in (("a", "b"), ("a", "c"), ("b", "c")):
+        real, found = (
+            np.bincount(4 * t[one].astype(int) + t[two].astype(int), minlength=16)
+            for t in (frame, drawn)
+        )
+        assert np.abs(real - found).sum() / 2 / 20_000 < 0.03
 
 
 def test_even_draws():
     noise = noise_source(0)
     distributions = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
     groups = np.array([0] * 1000 + [1] * 10)
-    drawn = _trees.draw_evenly(distributions, groups, noise)
+    drawn = _pairs.draw_evenly(distributions, groups, noise)
     counts = np.bincount(drawn[:1000], minlength=3)
     assert np.abs(counts - [500, 250, 250]).max() <= 1 and (drawn[1000:] == 1).all()
-    assert len(_trees.draw_evenly(distributions, groups[:0], noise)) == 0
+    assert len(_pairs.draw_evenly(distributions, groups[:0], noise)) == 0
 
 
 # --- the wall -------------------------------------------------------------------------
@@ -497,11 +605,11 @@ def queries():
     single = tuple(((p, None),) for p in range(3))
     by_class = tuple(tuple((a, c) for a in range(4)) for c in range(2))
     return [
-        _trees.Counts(one, sizes, 2),
-        _trees.TreeTables(pairs, merged, 2, bins),
-        _trees.Distances(pairs, merged, 2, bins, parts=single),
-        _trees.Distances(one, sizes, 2, parts=(tuple((a, None) for a in range(4)),)),
-        _trees.Distances(one, sizes, 2, parts=by_class),
+        _pairs.Counts(one, sizes, 2),
+        _pairs.Counts(pairs, merged, 1, bins),
+        _pairs.Distances(pairs, merged, 2, bins, parts=single),
+        _pairs.Distances(one, sizes, 2, parts=(tuple((a, None) for a in range(4)),)),
+        _pairs.Distances(one, sizes, 2, parts=by_class),
     ]
 
 
@@ -528,7 +636,7 @@ def level_pairs(rng, relation, n_tables=60):
 def test_sensitivity_of_tables_and_distances(query, relation):
     rng = np.random.default_rng(0)
     bound, largest = query.sensitivity(relation), 0.0
-    is_distance = isinstance(query, _trees.Distances)
+    is_distance = isinstance(query, _pairs.Distances)
     for first, second in level_pairs(rng, relation):
         # references below, at and above the counts
         state = [
@@ -571,7 +679,7 @@ def test_sensitivity_of_fractions(relation):
 def test_the_plan_spends_the_budget(n_columns):
     quality = (("quality", 2), ("quality by class", 3))
     for lines in (quality, ()):
-        plan = _trees.TreePlan(3, n_columns, 20, lines, 0.8, None)
+        plan = _pairs.PairsPlan(3, n_columns, 20, lines, 0.8, None)
         spent = sum(line.parameter**2 * line.times for line in plan.lines(0.5))
         assert spent == pytest.approx(0.8 * 0.25, rel=1e-12)
     frame, _ = people(10)
@@ -593,12 +701,12 @@ CHANGES = [
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("declared", [True, False])
-def test_replay(declared, relation):
+def test_replay(declared, relation, quick_fits):
     """Neighbours differ by released values, within their bounds, and nothing else."""
     frame, y = people(60)
     frame = frame.astype(object)
     make = lambda: DPSinkhornGenerator(  # noqa: E731
-        method="tree",
+        method="pairs",
         codebook=BOOK if declared else None,
         classes=[0, 1],
         neighboring=relation,
@@ -619,14 +727,14 @@ def test_replay(declared, relation):
             change = np.linalg.norm(a.exact - b.exact)
             assert change <= a.sensitivity * (1 + 1e-12), a.name
         assert first.privacy_ == second.privacy_ and first.quality_ == second.quality_
-        for a, b in zip(first._tree.levels, second._tree.levels, strict=True):
+        for a, b in zip(first._pairs.levels, second._pairs.levels, strict=True):
             np.testing.assert_array_equal(a, b)
         pd.testing.assert_frame_equal(first.sample(20)[0], second.sample(20)[0])
         spent = math.fsum(c.parameter**2 for c in seen.crossings)
         assert math.sqrt(spent) == pytest.approx(first.privacy_.events[0].mu, rel=1e-9)
 
 
-def test_audit_of_a_whole_fit():
+def test_audit_of_a_whole_fit(quick_fits):
     """One record of 30 changes its class and its cells; what is seen stays below mu."""
     X = pd.DataFrame({"a": ["x"] * 30, "b": ["u"] * 30})
     other = X.copy()
@@ -644,16 +752,15 @@ def test_audit_of_a_whole_fit():
                 quality=False,
                 random_state=seed + 1000 * (D is X),
             ).fit(D, labels)
-            distribution = fit._tree.levels
-            shares = fit.class_weights_
-            seen.append(shares[0] + distribution[0][0, 0] + distribution[1][0, 0])
+            levels = fit._pairs.levels
+            seen.append(fit.class_weights_[0] + levels[0][0] + levels[1][0])
         outputs.append(seen)
     mu = fit.privacy_.events[0].mu
     assert 0 < gaussian_audit(*outputs) <= mu
 
 
 def test_a_filter_refuses_what_was_not_planned():
-    plan = _trees.TreePlan(2, 4, 5, (), 1.0, 50)
+    plan = _pairs.PairsPlan(2, 4, 5, (), 1.0, 50)
     wall = PrivacyFilter(
         "test", plan.lines(1.0), 1e-5, "replace_one", "a test", noise=noise_source(0)
     )
@@ -661,8 +768,8 @@ def test_a_filter_refuses_what_was_not_planned():
     rng = np.random.default_rng(0)
     rows = as_rows(rng.integers(0, 2, (50, 4)).astype(np.int16), rng.integers(0, 2, 50))
     column = LevelColumn.of("a", 0, Column("category", categories=("x", "y")))
-    tree = _trees.fit_tree(rows, [column] * 4, plan, wall)
-    assert len(tree.tables) == 3 and wall.guarantee().epsilon > 0
+    pairs = _pairs.fit_pairs(rows, [column] * 4, plan, wall)
+    assert len(pairs.tables) == 4 and wall.guarantee().epsilon > 0
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])

@@ -170,10 +170,10 @@ class LevelColumn:
         if self.declared.range is None:
             grid, places = universal_edges(), places[: len(universal_edges()) - 1]
             below, above = grid[:-1] < self.edges[0], grid[1:] > self.edges[-1]
-            if noisy[0] > least:
+            if noisy[0] > least and below.any():
                 seen = np.cumsum(places[below][::-1])
                 found.append(grid[:-1][below][::-1][[_reach(seen, noisy[0])]])
-            if noisy[-1] > least:
+            if noisy[-1] > least and above.any():
                 seen = np.cumsum(places[above])
                 found.append(grid[1:][above][[_reach(seen, noisy[-1])]])
         return replace(self, edges=np.unique(np.concatenate(found)))

@@ -16,7 +16,7 @@ import numpy as np
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
-from fairpriv_sklearn.generative._levels import SIGNIFICANT, blockwise
+from fairpriv_sklearn.generative._levels import ATOM, blockwise
 from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
 from fairpriv_sklearn.preprocessing import project_counts
 
@@ -25,11 +25,12 @@ PAIR_TABLES = "tables of all pairs"
 DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.3, 0.15, 0.02
-# Bins of a column in tables of two: numbers, categories; fewer in wide tables, so that
-# all columns together have at most so many.
-MOST_BINS, MOST_CATEGORIES = 16, 64
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.27, 0.2, 0.02
+# Bins of a column in tables of two: numbers, categories; fewer in wide tables.
+MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
+# Part of the records from which a level is an atom.
+LARGE = 1 / 16
 
 
 @dataclass(frozen=True)
@@ -352,7 +353,7 @@ def _clean(counts, n, scale, column) -> np.ndarray:
     counts = counts.copy()  # what was released stays as it is
     # nobody, as far as the noise lets one see
     for level in column.optional:
-        if counts[level] < SIGNIFICANT * scale:
+        if counts[level] < ATOM * scale:
             counts[level] = -np.inf
     if column.is_number and scale and column.n_cells > 1:
         others = counts[column.n_cells :]
@@ -369,7 +370,7 @@ def _neighbours(bins, margin, column) -> np.ndarray:
     near = np.zeros(len(margin))
     if column.is_number and column.n_cells > 1:
         single = np.bincount(bins, minlength=len(margin)) == 1
-        atom = single & (margin >= margin.sum() / MOST_BINS)
+        atom = single & (margin >= margin.sum() * LARGE)
         last = bins[column.n_cells - 1]
         near[:last] = ~(atom[:last] | atom[1 : last + 1])
     return near

@@ -20,6 +20,7 @@ References
    "Differentially Private Query Release Through Adaptive Projection", ICML 2021.
 .. [2] T. Liu, G. Vietri, Z. S. Wu, "Iterative Methods for Private Synthetic Data:
    Unifying Framework and New Methods", NeurIPS 2021.
+.. [3] W. James, C. Stein, "Estimation with Quadratic Loss", Berkeley Symposium 1961.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ import numpy as np
 ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
-# Prior deviations of a logit of a point from the margin's, and of its change from one
-# bin to the next; the same of a class effect.
-PRIORS = ((4.0, 1.5), (0.5, 0.3))
+# Prior deviations of the logits of a point from the margin's, in the mean over the bins
+# of a column, and of their change from one bin to the next; the same of class effects.
+PRIORS = ((1.0, 1.5), (0.5, 0.6))
 # No table is taken to be more exact than this part of the records.
 EXACT = 1e-4
 RAKING_ROUNDS = 20
@@ -119,31 +120,23 @@ def _fit(targets, public):
             targets.smooth * K / unit,
         )
     )
+    ridge = np.repeat(K / unit / widths, widths).astype(np.float32)
     margins = np.log(np.maximum(classes.sum(axis=0), 1e-6))
     shapes = [(K, D), (C, D), (K,), (C,)]
     logits = [np.zeros(shape, np.float32) for shape in shapes]
     logits[0] += SPREAD * public.standard_normal((K, D)).astype(np.float32)
-    logits[3] += np.log(np.maximum(classes[:, : widths[0]].sum(axis=1), 1e-6))
+    by_class = classes[:, : widths[0]].sum(axis=1, keepdims=True)
+    logits[3] += np.log(np.maximum(by_class[:, 0], 1e-6))
+    # half of what a column alone says, as far as it stands out of the noise
+    noise = np.maximum(targets.class_precision**-0.5, EXACT).astype(np.float32)
+    expected = by_class * classes.sum(axis=0) + noise
+    logits[1] += np.log((classes + noise) / expected) / 2
     first, second = ([np.zeros_like(x) for x in logits] for _ in range(2))
+    targets = precision, pairs, class_precision, classes
     for t in range(1, N_STEPS + 1):
-        w, p, base = _distributions(logits, margins, starts, widths)
-        flat = p.reshape(-1, D)
-        off = precision * ((flat * w.reshape(-1, 1)).T @ flat - pairs)
-        slope = (flat @ off).reshape(p.shape)  # (C, K, D)
-        gain = (slope * p).sum(axis=2)
-        off = class_precision * (np.einsum("ck,ckd->cd", w, p) - classes)
-        slope = 2 * (slope + off[:, None])
-        gain += 2 * (off[:, None] * p).sum(axis=2)
-        gain = K * w * (gain - (w * gain).sum())
-        slope *= K * w[:, :, None] * p
-        inner = np.add.reduceat(slope, starts, axis=2)
-        slope += p * (gain[:, :, None] - np.repeat(inner, widths, axis=2))
-        both = slope.sum(axis=0)
-        inner = np.add.reduceat(both, starts, axis=1)
-        both = both - base * np.repeat(inner, widths, axis=1)
-        gradient = [both, slope.sum(axis=1), gain.sum(axis=0), gain.sum(axis=1)]
+        gradient = [K * g for g in _gradient(logits, margins, starts, targets)]
         for x, g, (deviation, change) in zip(logits, gradient, PRIORS, strict=False):
-            g += x * np.float32(K / unit / deviation**2)
+            g += x * (ridge / np.float32(deviation**2))
             step = smooth * np.diff(x, axis=1) / np.float32(change**2)
             g[:, 1:] += step
             g[:, :-1] -= step
@@ -157,6 +150,28 @@ def _fit(targets, public):
             x -= decay * rate * m / (np.sqrt(v / (1 - 0.99**t)) + 1e-8)
     w, p, _ = _distributions(logits, margins, starts, widths)
     return w.astype(np.float64), p.astype(np.float64)
+
+
+def _gradient(logits, margins, starts, targets) -> list:
+    """Gradient of the squared distances of all tables, each by its precision."""
+    precision, pairs, class_precision, classes = targets
+    widths = np.diff(starts, append=len(margins))
+    w, p, base = _distributions(logits, margins, starts, widths)
+    flat = p.reshape(-1, len(margins))
+    off = precision * ((flat * w.reshape(-1, 1)).T @ flat - pairs)
+    slope = (flat @ off).reshape(p.shape)  # (C, K, D)
+    gain = (slope * p).sum(axis=2)
+    off = class_precision * (np.einsum("ck,ckd->cd", w, p) - classes)
+    slope = 2 * (slope + off[:, None])
+    gain += 2 * (off[:, None] * p).sum(axis=2)
+    gain = w * (gain - (w * gain).sum())
+    slope *= w[:, :, None] * p
+    inner = np.add.reduceat(slope, starts, axis=2)
+    slope += p * (gain[:, :, None] - np.repeat(inner, widths, axis=2))
+    both = slope.sum(axis=0)
+    inner = np.add.reduceat(both, starts, axis=1)
+    both = both - base * np.repeat(inner, widths, axis=1)
+    return [both, slope.sum(axis=1), gain.sum(axis=0), gain.sum(axis=1)]
 
 
 def _distributions(logits, margins, starts, widths):
@@ -175,23 +190,27 @@ def _distributions(logits, margins, starts, widths):
 def rake(weights, points, targets):
     """Tilt the points until tables of class and column agree up to their noise.
 
-    Iterative proportional fitting of one column after the other; what was off by less
-    than a standard deviation of the noise stays.
+    Iterative proportional fitting of one column after the other. Of what a row of a
+    table is off, the part stays that noise alone makes [3]_.
     """
-    starts = targets.starts
-    within = targets.class_precision**-0.5
-    within = np.where(within <= EXACT, 0.0, within)
+    blocks = [slice(s, e) for s, e in itertools.pairwise(targets.starts)]
+    variance = 1 / targets.class_precision
+    variance = np.where(variance <= EXACT**2, 0.0, variance)
     means = np.einsum("ck,ckd->cd", weights, points)
-    gaps = targets.classes - means
-    wanted = means + np.sign(gaps) * np.maximum(np.abs(gaps) - within, 0.0)
+    wanted = targets.classes - means
+    for block in blocks:
+        noise = variance[:, block].sum(axis=1, keepdims=True)
+        energy = np.maximum((wanted[:, block] ** 2).sum(axis=1, keepdims=True), 1e-300)
+        wanted[:, block] *= np.maximum(0.0, 1 - noise / energy)
+    wanted = np.maximum(wanted + means, 0.0)
     points = points.copy()
     for _ in range(RAKING_ROUNDS):
-        for s, e in itertools.pairwise(starts):
-            means = np.einsum("ck,ckd->cd", weights, points[:, :, s:e])
-            tilt = np.maximum(wanted[:, s:e], 0.0) / np.maximum(means, 1e-300)
-            points[:, :, s:e] *= tilt[:, None]
-            total = np.maximum(points[:, :, s:e].sum(axis=2), 1e-300)
-            points[:, :, s:e] /= total[:, :, None]
+        for block in blocks:
+            means = np.einsum("ck,ckd->cd", weights, points[:, :, block])
+            tilt = wanted[:, block] / np.maximum(means, 1e-300)
+            points[:, :, block] *= tilt[:, None]
+            total = np.maximum(points[:, :, block].sum(axis=2), 1e-300)
+            points[:, :, block] /= total[:, :, None]
             weights = weights * total
         weights = weights / weights.sum()
     return weights, points
