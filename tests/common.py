@@ -162,8 +162,8 @@ def _sliced_generator(**params):
     return DPSlicedWassersteinGenerator(**{"epsilon": 1.0, **params})
 
 
-def _tree_generator(**params):
-    return _sinkhorn_generator(**{"method": "tree", **params})
+def _pairs_generator(**params):
+    return _sinkhorn_generator(**{"method": "pairs", **params})
 
 
 def _gradient_generator(**params):
@@ -231,8 +231,8 @@ ENTRIES = [
         needs_groups=False,
     ),
     Entry(
-        "DPSinkhornGenerator-tree",
-        _tree_generator,
+        "DPSinkhornGenerator-pairs",
+        _pairs_generator,
         "generate",
         {"bounds": (-1, 1), "classes": [0, 1]},
         needs_groups=False,

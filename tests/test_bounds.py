@@ -22,12 +22,12 @@ from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._wall import KeyedQuery, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
+    _pairs,
     _raw,
     _semidual,
     _sliced_gradient,
     _slices,
     _tables,
-    _trees,
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.linear_model._moments import MomentRelease
@@ -403,19 +403,14 @@ def transport_tables(relation):
 TABLES = (((0,), (1,), (2,)), (3, 4, 2), 2)
 
 
-def tree_counts(relation):
+def pair_counts(relation):
     changed = {"levels": [2, 3, 1], "codes": 1}
-    return pair(relation, _trees.Counts(*TABLES), level_columns(), changed)
-
-
-def tree_tables(relation):
-    query = _trees.TreeTables(((0, 1), (1, 2)), (3, 4, 2), 2)
-    return pair(relation, query, level_columns(), {"levels": [2, 3, 1], "codes": 1})
+    return pair(relation, _pairs.Counts(*TABLES), level_columns(), changed)
 
 
 def distances(relation):
     """What the first has the reference has not, and the other way round."""
-    query = _trees.Distances(*TABLES, parts=tuple(((t, None),) for t in range(3)))
+    query = _pairs.Distances(*TABLES, parts=tuple(((t, None),) for t in range(3)))
     state = [100 * np.ones(shape, dtype=np.int64) for shape in query.shapes]
     for reference in state:
         reference[0, 0] = -100
@@ -486,9 +481,8 @@ WORST = {
     _slices.SliceCounts: slice_counts,
     _tables.OneWayTables: one_way_tables,
     _tables.TransportTables: transport_tables,
-    _trees.Counts: tree_counts,
-    _trees.TreeTables: tree_tables,
-    _trees.Distances: distances,
+    _pairs.Counts: pair_counts,
+    _pairs.Distances: distances,
     _sliced_gradient.SlicedGradient: sliced_gradient,
     _network_training.PointGradient: point_gradient,
 }

@@ -156,15 +156,15 @@ def others():
     odds = rates(classes=[0, 1], constraint="equalized_odds")
     binned = rates(bounds=(-1, 1))
     guess = rng.integers(2, size=N)
-    tree = DPSinkhornGenerator(
-        method="tree", epsilon=3.0, classes=[0, 1], random_state=0
+    pairs = DPSinkhornGenerator(
+        method="pairs", epsilon=3.0, classes=[0, 1], random_state=0
     )
     return [
         Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
         Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),
         Fit("generator-table", table_generator, mixed, labels),
-        Fit("generator-tree-text", lambda: tree, mixed, labels),
+        Fit("generator-pairs-text", lambda: pairs, mixed, labels),
         Fit("rates", parity, guess, None, groups),
         Fit("rates-odds", odds, guess, labels, groups),
         Fit("rates-numbers", binned, target, None, groups),
@@ -265,7 +265,7 @@ def test_dask_frames_of_text_and_numbers():
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
     by_name = {fit.name: fit for fit in FITS}
-    for name in ("pipeline-labels", "generator-tree-text"):
+    for name in ("pipeline-labels", "generator-pairs-text"):
         fit = by_name[name]
         X = pd.DataFrame(fit.X, columns=list("abc")).astype({"b": float, "c": float})
         columns = [X, pd.Series(fit.y), None]
@@ -355,7 +355,7 @@ def test_an_estimator_that_needs_the_whole_table_says_so(model):
 
 
 @pytest.mark.parametrize(
-    "name", ["encoder-text", "generator-tree-text", "pipeline-labels"]
+    "name", ["encoder-text", "generator-pairs-text", "pipeline-labels"]
 )
 @pytest.mark.parametrize("column", [0, 1])
 def test_a_changed_cell_of_any_kind_stops_the_fit(name, column):

@@ -586,6 +586,8 @@ def test_even_draws():
     counts = np.bincount(drawn[:1000], minlength=3)
     assert np.abs(counts - [500, 250, 250]).max() <= 1 and (drawn[1000:] == 1).all()
     assert len(_pairs.draw_evenly(distributions, groups[:0], noise)) == 0
+    # rows without a chance are not drawn
+    assert set(_pairs.draw_evenly(np.eye(3)[[1, 1]], np.arange(2), noise)) == {1}
 
 
 # --- the wall -------------------------------------------------------------------------

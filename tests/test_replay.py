@@ -139,7 +139,7 @@ VARIANTS = {
         {**NETWORK, "sampling_rate": 0.5},
         {**NETWORK, "batch_size": 6, "n_components": 2, "sampling_rate": 1.0},
     ],
-    "DPSinkhornGenerator-tree": [
+    "DPSinkhornGenerator-pairs": [
         {},
         {"quality": False, "bins": 3},
         {"tables": "frame", "codebook": {"x": [-1, 1]}, "bounds": None},

@@ -194,9 +194,9 @@ def estimators(**params):
             DPSinkhornGenerator(method="semidual", **table, **params),
         ),
         (
-            "DPSinkhornGenerator, tree",
+            "DPSinkhornGenerator, pairs",
             "mixed",
-            DPSinkhornGenerator(method="tree", **labels, **params),
+            DPSinkhornGenerator(method="pairs", **labels, **params),
         ),
         (
             "DPSlicedWassersteinGenerator",

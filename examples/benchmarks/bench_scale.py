@@ -159,8 +159,8 @@ def table_generator(X, y, groups):
     return sinkhorn(X, method="semidual", categories={0: [0.0, 1.0]})
 
 
-def tree_generator(X, y, groups):
-    return sinkhorn(X, method="tree")
+def pairs_generator(X, y, groups):
+    return sinkhorn(X, method="pairs")
 
 
 def sliced_generator(X, y, groups):
@@ -187,7 +187,7 @@ FITS = {
         logistic_with_penalty,
         sliced_generator,
         semidual_generator,
-        tree_generator,
+        pairs_generator,
         table_generator,
     )
 }

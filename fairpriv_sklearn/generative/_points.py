@@ -32,6 +32,8 @@ import numpy as np
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
 ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
+# A point of a fit has this many records, or more.
+ROWS_PER_POINT = 60
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
 # Prior deviations of the logits of a point from the margin's, in the mean over the bins
@@ -48,6 +50,8 @@ class Targets:
 
     Attributes
     ----------
+    n : float
+        Number of records.
     starts : ndarray of shape (A + 1,)
         Where the bins of the columns begin.
     pairs, precision : ndarray of shape (D, D)
@@ -57,6 +61,7 @@ class Targets:
         Whether a bin and the next are neighbours.
     """
 
+    n: float
     starts: np.ndarray
     pairs: np.ndarray
     precision: np.ndarray
@@ -88,6 +93,7 @@ def targets_of(tables, deviations, pairs, pair_deviation, smooth) -> Targets:
         shares[blocks[a], blocks[b]] = table / n
         precision[blocks[a], blocks[b]] = max(pair_deviation / n, EXACT) ** -2
     return Targets(
+        n,
         starts,
         shares + shares.T,
         precision + precision.T,
@@ -107,7 +113,7 @@ def fit_points(targets: Targets, public):
 def _fit(targets, public):
     """Adam on the logits, from a start around the margins."""
     C, D = targets.classes.shape
-    K = int(np.clip(ALL_POINTS // C, 8, MOST_POINTS))
+    K = int(np.clip(min(ALL_POINTS / C, targets.n / ROWS_PER_POINT), 8, MOST_POINTS))
     starts, widths = targets.starts[:-1], np.diff(targets.starts)
     unit = max(targets.precision.max(), targets.class_precision.max())
     pairs, classes, precision, class_precision, smooth = (
