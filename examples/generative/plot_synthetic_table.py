@@ -2,8 +2,9 @@
 A synthetic table beside the real one
 =====================================
 
-The Adult census table as it is, nothing prepared: a tree of noisy tables is released,
-and rows that are nobody's are drawn from it. Pairs of columns, real beside synthetic.
+The Adult census table as it is, nothing prepared: noisy tables of all pairs of columns
+are released, and rows that are nobody's are drawn from what fits them. Pairs of columns,
+real beside synthetic.
 """
 
 # %%

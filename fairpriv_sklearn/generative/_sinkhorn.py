@@ -107,9 +107,9 @@ class DPSinkhornGenerator(BaseGenerator):
     whose gradients are sums over the records. A synthetic record is a point plus a
     Gaussian with what the points leave of the class covariance. Raw tables - data
     frames with text, dates, missing cells - are not points in a space: their default
-    is a tree of noisy tables of frequencies (``method="pairs"``), and points that are
-    one distribution per column remain for comparison (``method="semidual"`` with
-    `categories`).
+    is one distribution per column at every point, fitted to noisy tables of all pairs
+    of columns (``method="pairs"``); fitting these by transport steps remains for
+    comparison (``method="semidual"`` with `categories`).
 
     .. rubric:: Privacy
 
@@ -122,19 +122,18 @@ class DPSinkhornGenerator(BaseGenerator):
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
     ``method="pairs"``: one count per record and column for what the code book does not
-    say, tables of class and column, distances of all pairs of columns from
-    independence, tables of class and two columns, quality figures; sensitivities in
-    the user guide. Public: the code book, bounds, classes, categories, bins, every
-    hyper-parameter, column names, and the number of records if one record is
-    replaced. `sample` is free.
+    say, two per number, counts of levels, tables of class and column, tables of all
+    pairs of columns, quality figures; sensitivities in the user guide. Public: the code
+    book, bounds, classes, categories, bins, every hyper-parameter, column names, and
+    the number of records if one record is replaced. `sample` is free.
 
     Parameters
     ----------
     {epsilon_3}
     {delta_2}
     method : {"auto", "pairs", "semidual", "network"}, default="auto"
-        "pairs" is for raw tables: in every class the columns form a tree of noisy
-        two-way tables. "auto": "pairs" if there is a `codebook` or `categories`, or X
+        "pairs" is for raw tables: points fitted to noisy tables of all pairs of
+        columns. "auto": "pairs" if there is a `codebook` or `categories`, or X
         is a data frame and `bounds` no tuple; else "semidual". "network" is the
         published algorithm [1]_: a network trained step by step on noisy gradients.
         It is kept for comparison: on MNIST at epsilon 10 it took four minutes instead
