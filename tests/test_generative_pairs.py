@@ -32,6 +32,7 @@ RELATIONS = ["replace_one", "add_remove"]
 def quick_fits(monkeypatch):
     """Few steps from one start: what is released does not depend on them."""
     monkeypatch.setattr(_points, "N_STEPS", 5)
+    monkeypatch.setattr(_points, "FEWEST_STEPS", 5)
     monkeypatch.setattr(_points, "N_FITS", 1)
 
 

@@ -3,8 +3,8 @@ A synthetic table beside the real one
 =====================================
 
 The Adult census table as it is, nothing prepared: noisy tables of all pairs of columns
-are released, and rows that are nobody's are drawn from what fits them. Pairs of columns,
-real beside synthetic.
+are released, and rows that are nobody's are drawn from what fits them. Pairs of
+columns, real beside synthetic.
 """
 
 # %%

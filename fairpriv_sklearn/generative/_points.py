@@ -32,8 +32,8 @@ import numpy as np
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
 ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
-# A point of a fit has this many records, or more.
-ROWS_PER_POINT = 60
+# A point of a fit has this many records, or more, and a step this many.
+ROWS_PER_POINT, ROWS_PER_STEP, FEWEST_STEPS = 60, 5, 50
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
 # Prior deviations of the logits of a point from the margin's, in the mean over the bins
@@ -138,15 +138,16 @@ def _fit(targets, public):
     expected = by_class * classes.sum(axis=0) + noise
     logits[1] += np.log((classes + noise) / expected) / 2
     first, second = ([np.zeros_like(x) for x in logits] for _ in range(2))
-    targets = precision, pairs, class_precision, classes
-    for t in range(1, N_STEPS + 1):
-        gradient = [K * g for g in _gradient(logits, margins, starts, targets)]
+    tables = precision, pairs, class_precision, classes
+    n_steps = int(np.clip(targets.n / ROWS_PER_STEP, FEWEST_STEPS, N_STEPS))
+    for t in range(1, n_steps + 1):
+        gradient = [K * g for g in _gradient(logits, margins, starts, tables)]
         for x, g, (deviation, change) in zip(logits, gradient, PRIORS, strict=False):
             g += x * (ridge / np.float32(deviation**2))
             step = smooth * np.diff(x, axis=1) / np.float32(change**2)
             g[:, 1:] += step
             g[:, :-1] -= step
-        decay = min(1.0, 2 * (1 - t / N_STEPS) + 0.02) / (1 - 0.9**t)
+        decay = min(1.0, 2 * (1 - t / n_steps) + 0.02) / (1 - 0.9**t)
         rates = (RATE, EFFECT_RATE, RATE, EFFECT_RATE)
         for x, g, m, v, rate in zip(
             logits, gradient, first, second, rates, strict=True
