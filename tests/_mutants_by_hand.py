@@ -609,17 +609,17 @@ MUTANTS = [
     ),
     (
         "h40",
-        "generative/_trees.py",
+        "generative/_pairs.py",
         "return counts_l2(neighboring, len(self.tables))",
         "return counts_l2(neighboring)",
-        "trees: tables do not share the noise",
+        "pairs: tables do not share the noise",
     ),
     (
         "h41",
-        "generative/_trees.py",
-        "rest = 1 - sum(share for share, _ in shares.values())",
+        "generative/_pairs.py",
+        "rest = 1 - sum(part for part, _ in shares.values() if part < 1)",
         "rest = 1",
-        "trees: shares add up to more than one",
+        "pairs: shares add up to more than one",
     ),
     (
         "h42",
