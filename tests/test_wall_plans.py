@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import stats
 
 from fairpriv_sklearn import _wall
 from fairpriv_sklearn._wall import (
@@ -25,8 +26,10 @@ from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PureEvent,
     ThresholdEvent,
+    compose_delta,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.privacy._composition import Composition
 
 
 @dataclass(frozen=True)
@@ -263,3 +266,21 @@ def test_a_sample_is_of_the_rate_that_was_paid():
         opened.release(Gaussian(), opened.sample(rows, 0.3))
     share = opened.sample(table(["a"] * 20_000), 0.3).n_rows / 20_000
     assert abs(share - 0.3) < 5 * math.sqrt(0.21 / 20_000)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 1000])
+@pytest.mark.parametrize("delta", [1e-9, 1e-4])
+def test_the_threshold_of_keys_hides_a_record_alone(n_columns, delta):
+    mechanism = GaussianMechanism(math.sqrt(2), 0.5, 2)
+    threshold = mechanism.key_threshold(delta, n_columns)
+    # A key that one record has passes with this probability, in any of its columns.
+    one = stats.norm.sf((threshold - 1.0 - mechanism.grid) / mechanism.scale)
+    shown = -math.expm1(n_columns * math.log1p(-one))
+    assert 0.999 * delta < shown <= delta * (1 + 1e-9)
+
+
+def test_failures_add_up():
+    one = DeclaredEvent(0.0, 1e-3)
+    assert compose_delta([one] * 3, 50.0) == pytest.approx(1 - 0.999**3, rel=1e-9)
+    single = Composition("replace_one").add([one], "replace_one").plain
+    assert single.times(3).failure == pytest.approx(1 - 0.999**3, rel=1e-9)
