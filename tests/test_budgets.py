@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from common import ENTRIES, fit, table
 
+LEVELS = {i: [False, True] for i in range(3)}
 VARIANTS = {
     "DP2DPClassifier": [{"method": "histogram"}, {"max_iter": 7}],
     "DPBarycenterTransformer": [{"output": "continuous"}, {"n_bins": 8}],
@@ -22,8 +23,9 @@ VARIANTS = {
     "DPSinkhornGenerator": [
         {"n_points": 1},
         {"n_points": 3, "max_iter": 2},
-        {"categories": {i: [False, True] for i in range(3)}, "n_points": 3},
-        {"categories": {i: [False, True] for i in range(3)}, "n_points": 1},
+        {"method": "semidual", "categories": LEVELS, "n_points": 3},
+        {"method": "semidual", "categories": LEVELS, "n_points": 1},
+        {"categories": LEVELS},
     ],
     "DPSlicedWassersteinGenerator": [{"n_projections": 5, "n_bins": 4}],
     "DPWassersteinLogisticRegression": [

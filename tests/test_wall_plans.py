@@ -95,6 +95,12 @@ def test_repeated_releases_compose():
     assert left == (PureEvent(1.0),) and right[0].mu == pytest.approx(1.5)
 
 
+def test_replace_one_pays_the_symmetrised_curve_of_any_sampling():
+    line = Release("counts", "gaussian", 0.5, 3, 2, ("poisson", 0.1))
+    kinds = [line.events(r)[0].kind for r in ("replace_one", "add_remove")]
+    assert kinds == ["without_replacement_gaussian", "poisson_gaussian"]
+
+
 def test_sampling_without_noise_is_no_sampling():
     line = Release("counts", "gaussian", math.inf, 3, 2, ("poisson", 0.1))
     assert line.events("add_remove") == (GaussianEvent(math.inf, 6),)
