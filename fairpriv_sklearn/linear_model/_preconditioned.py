@@ -29,7 +29,7 @@ SQUARE_CURVATURE = 0.8
 
 _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
-_LIKELY = 0.3  # least share of its bound that hidden curvature is likely to have
+_LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 
@@ -351,13 +351,21 @@ def _shrunk_minimum(
     gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
     best = (gains - (variance(known, _LEFT) * divided).sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
-    # Of noise alone a gain has this mean, and varies by so much.
-    share = variance(likely, 1.0) * (divided - values[:, None] / 2 * divided**2)
-    by_noise = share.sum(axis=1) + caution.n_spreads * np.sqrt(
-        2 * np.square(share).sum(axis=1)
+    # Of noise alone a gain has this mean, and varies by so much: where the curvature is
+    # known at its bound, and where it is as small as is likely.
+    by_noise = []
+    for ratios in (known, likely):
+        share = variance(ratios, 1.0) * (divided - values[:, None] / 2 * divided**2)
+        spread = np.sqrt(2 * np.square(share).sum(axis=1))
+        by_noise.append(share.sum(axis=1) + caution.n_spreads * spread)
+    least, enough = (
+        np.take_along_axis(np.broadcast_to(one, gains.shape), best[None], axis=0)[0]
+        for one in by_noise
     )
-    surplus = gains - np.broadcast_to(by_noise, gains.shape)
-    chosen[:, np.take_along_axis(surplus, best[None], axis=0)[0] <= 0] = 0.0
+    gain = np.take_along_axis(gains, best[None], axis=0)[0]
+    # Between the two the slopes fade in: a doubtful order of the records is kept, at
+    # little risk for the loss.
+    chosen *= np.clip((gain - least) / np.maximum(enough - least, 1e-300), 0.0, 1.0)
     slopes = vectors @ chosen
     shift = curvature.cross.T @ (weights[:d] - slopes)
     intercept = weights[d:] + shift / np.diag(hessian)[d:, None]
