@@ -23,7 +23,6 @@ import difflib
 import importlib
 import importlib.abc
 import importlib.machinery
-import itertools
 import json
 import os
 import platform
@@ -78,9 +77,9 @@ QUERIES = {
     "linear_model/_queries.py": "linear_queries linear_sensitivity",
     "linear_model/_wasserstein_logistic.py": "linear_sensitivity linear_model",
     "metrics/_private.py": "metrics",
-    "model_selection/_plan.py": "budgets model_selection",
-    "model_selection/_scoring.py": "model_selection",
-    "model_selection/_task.py": "model_selection",
+    "model_selection/_plan.py": "budgets plan repeat search",
+    "model_selection/_scoring.py": "scoring",
+    "model_selection/_task.py": "scoring search validation",
     "neural_network/_base.py": "budgets neural_network neural_objective",
     "neural_network/_objective.py": "neural_objective",
     "neural_network/_queries.py": "neural_objective neural_network",
@@ -97,8 +96,8 @@ OTHERS = {
     "_training/_design.py": "linear_sensitivity linear_model",
     "generative/_base.py": "generative generative_privacy",
     "generative/_exact.py": "generative_privacy",
-    "model_selection/_candidates.py": "model_selection",
-    "model_selection/_search.py": "model_selection",
+    "model_selection/_candidates.py": "search",
+    "model_selection/_search.py": "search",
     "postprocessing/_histogram.py": "histogram",
     "preprocessing/_table_encoder.py": "budgets table_encoder",
 }
@@ -202,24 +201,37 @@ def promises(tree):
 
 
 def mutants(name):
-    """Yield (name, line, words, source or tree) of every mutant of a module."""
+    """Yield (name, line, words, source) of every mutant of a module."""
     source = (ROOT / PACKAGE / name).read_text(encoding="utf-8")
     tree = ast.parse(source)
-    for number in range(sum(1 for _ in places(tree, name in QUERIES))):
-        changed = copy.deepcopy(tree)
-        found = places(changed, name in QUERIES)
-        node, kind = next(itertools.islice(found, number, None))
-        before = ast.unparse(node)
+    for node, kind in list(places(tree, name in QUERIES)):
+        before, old = ast.unparse(node), copy.copy(node)
         if kind == "number":
             node.value = node.value + 1 if type(node.value) is int else node.value * 2
             if node.value == 0.0:
                 node.value = 1.0
         elif kind == "comparison":
-            node.ops[0] = COMPARISONS[type(node.ops[0])]()
+            node.ops = [COMPARISONS[type(node.ops[0])](), *node.ops[1:]]
         else:
             node.op = OPERATORS[type(node.op)]()
         words = f"{before[:60]} -> {ast.unparse(node)[:60]}".replace("\n", " ")
-        yield name, node.lineno, words, ast.unparse(changed)
+        yield name, node.lineno, words, Edited(source, node, ast.unparse(node))
+        node.__dict__.update(old.__dict__)
+
+
+class Edited:
+    """A source with one node written anew; made when it is asked for."""
+
+    def __init__(self, source, node, words):
+        lines = source.split("\n")
+        first = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        last = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        self._before = "\n".join([*lines[: node.lineno - 1], first])
+        self._after = "\n".join([last, *lines[node.end_lineno :]])
+        self._words = words
+
+    def __str__(self):
+        return f"{self._before}({self._words}){self._after}"
 
 
 def by_hand():
@@ -549,7 +561,7 @@ def main():
     for name, line, words, source in found:
         if earlier.get(_key((name, line, words))):
             continue
-        how, test, said = verdict(test_map, name, line, source)
+        how, test, said = verdict(test_map, name, line, str(source))
         counts[how] = counts.get(how, 0) + 1
         test = test.replace("tests/", "")
         print(f"{how:8} | {name}:{line} | {words} | {test} | {said}", flush=True)

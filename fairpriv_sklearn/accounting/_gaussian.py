@@ -356,7 +356,7 @@ def _check_mu(mu: float) -> None:
 
 
 def _check_draws(n_draws: int) -> None:
-    if not (n_draws >= 0 and n_draws == int(n_draws)):
+    if not (0 <= n_draws < math.inf and n_draws == int(n_draws)):
         raise ValueError(f"n_draws must be a whole number >= 0, got {n_draws!r}.")
 
 

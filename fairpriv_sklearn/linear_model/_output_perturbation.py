@@ -168,7 +168,7 @@ class DPOutputPerturbationLogisticRegression(
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
-        "C": [None, Interval(Real, 0, None, closed="neither")],
+        "C": [None, Interval(Real, 1e-100, 1e100, closed="both")],
         "classes": [None, "array-like"],
     }
 

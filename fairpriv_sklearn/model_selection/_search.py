@@ -567,9 +567,14 @@ class DPGridSearchCV(_PrivateSearch):
 
     def _candidates(self, noise: NoiseSource | None) -> list[dict]:
         try:
-            return list(ParameterGrid(self.param_grid))
+            candidates = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError) as error:
             raise type(error)(f"param_grid: {error}") from None
+        if not candidates:
+            raise ValueError(
+                "param_grid has no candidates; [{}] is the estimator alone."
+            )
+        return candidates
 
 
 class DPRandomizedSearchCV(_PrivateSearch):

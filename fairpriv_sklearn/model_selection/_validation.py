@@ -48,6 +48,8 @@ from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"
 _MOST_FOLDS = 10_000
+SMALLEST_SHARE = 1e-6  # of a budget; less would be all noise
+
 _NOT_AT_RANDOM = (
     "cv must be a number of folds, KFold(shuffle=True), or under "
     "neighboring='replace_one' a PredefinedSplit that you know not to depend on the "
@@ -211,7 +213,8 @@ def dp_cross_validate(
     delta : float, default=1e-5
         Range: (0, 1).
     score_fraction : float, default=0.1
-        Share of :math:`\mu^2` that the scores take. Range: (0, 1).
+        Share of :math:`\mu^2` that the scores take. Range:
+        [1e-6, 1 - 1e-6].
     classes : list, default=None
         Public list of labels, for disparities. None takes the estimator's own list.
     target_bounds : pair of float, default=None
@@ -380,6 +383,11 @@ def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring
     for name, value in shares.items():
         if not 0 < value < 1:
             raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
+    if not SMALLEST_SHARE <= score_fraction <= 1 - SMALLEST_SHARE:
+        raise ValueError(
+            f"score_fraction must be in [{SMALLEST_SHARE:g}, 1 - {SMALLEST_SHARE:g}], "
+            f"got {score_fraction!r}."
+        )
     if neighboring not in ("replace_one", "add_remove"):
         raise ValueError(
             f"neighboring must be 'replace_one' or 'add_remove', got {neighboring!r}."

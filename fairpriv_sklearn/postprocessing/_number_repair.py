@@ -258,7 +258,9 @@ class NumberRepair(Repair):
         else:
             pmfs = histogram.refine_pmfs(pmfs, self.output_refinement)
             grid = histogram.output_grid(bounds, self.n_bins_, self.output_refinement)
-        return fair_barycenter(grid, pmfs, weights, tolerance, solver=self.solver)
+        return fair_barycenter(
+            grid, pmfs, weights, float(tolerance), solver=self.solver
+        )
 
     @property
     def within_bin_error_(self) -> np.ndarray:

@@ -84,7 +84,7 @@ class Composition:
         return Composition(self.neighboring, plain, _fewer_splits(counts))
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the total at `delta`: at most one per cent above the tight one."""
+        """Return the total at `delta`: an upper bound, tight for splits that differ."""
         return _largest_epsilon(self, delta)
 
     def fits(self, epsilon: float, delta: float) -> bool:

@@ -112,8 +112,9 @@ class PrivacyLedger:
     The cap is compared with a relative slack of 1e-9 for rounding. So that a spend
     costs the same after ten thousand others, what differs from fit to fit is merged for
     the dearer beyond a fixed number, and the sides of random splits are followed in
-    ranges: the total is then an upper bound, as a rule at most one per cent above the
-    tight one, and never below it.
+    ranges: the total is then an upper bound, never below the tight one. With one kind
+    of split it is at most 1 % above it; with 2, 4 or 8 kinds whose sides nearly tie,
+    4, 9 or 13 % above the best bound known were seen.
 
     Examples
     --------
