@@ -454,8 +454,14 @@ def test_masses_are_normalised():
         ({"grid": []}, "grid must be a one-dimensional array of finite numbers"),
         ({"grid": [0, np.nan]}, "grid must be a one-dimensional array of finite"),
         ({"grid": [0, 0]}, "grid must be strictly increasing"),
-        ({"pmfs": np.ones((2, 3))}, "pmfs must have shape (n_groups, 2), got (2, 3)"),
-        ({"pmfs": [1, 1]}, "pmfs must have shape (n_groups, 2), got (2,)"),
+        (
+            {"pmfs": np.ones((2, 3))},
+            "(n_groups, 2), a column for each point of grid, got (2, 3)",
+        ),
+        (
+            {"pmfs": [1, 1]},
+            "(n_groups, 2), a column for each point of grid, got (2,)",
+        ),
         ({"pmfs": [[1, -1], [1, 1]]}, "pmfs must be finite and non-negative"),
         ({"pmfs": [[0, 0], [1, 1]]}, "every group needs a positive mass"),
         ({"weights": [1]}, "weights must have shape (2,), got (1,)"),

@@ -75,7 +75,7 @@ def tier_fields(schema, tier, path=()):
 
 @pytest.fixture(scope="module")
 def model():
-    X = np.random.default_rng(0).uniform(size=(200, 2))
+    X = np.random.default_rng(0).uniform(size=(600, 2))
     return DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1)).fit(X, X[:, 0])
 
 
