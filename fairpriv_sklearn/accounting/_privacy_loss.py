@@ -217,8 +217,10 @@ def _on_grid(
     share = np.expm1(below * step - losses) / math.expm1(-step)
     lowest = int(below.min())
     below -= lowest
-    masses = np.bincount(below, (1.0 - share) * weights, int(below.max()) + 2)
-    return lowest, masses + np.bincount(below + 1, share * weights, masses.size)
+    masses = np.zeros(int(below.max()) + 2)
+    np.add.at(masses, below, (1.0 - share) * weights)
+    np.add.at(masses, below + 1, share * weights)
+    return lowest, masses
 
 
 def _loss_grid(
