@@ -385,14 +385,19 @@ class TestMap:
         self.tests, self.seconds = known["tests"], known["seconds"]
         self.lines, self.sources = known["lines"], known["sources"]
         self.files = [test.partition("::")[0] for test in self.tests]
-        self.order = sorted(range(len(self.tests)), key=self.seconds.__getitem__)
+        # Files that have gone since are left out.
+        there = {file for file in set(self.files) if (ROOT / file).exists()}
+        self.order = sorted(
+            (i for i, file in enumerate(self.files) if file in there),
+            key=self.seconds.__getitem__,
+        )
         self._old = {}
 
     def old_lines(self, name, line):
         """Where the line stood when the map was made."""
         if name not in self._old:
             now = (ROOT / PACKAGE / name).read_text(encoding="utf-8").splitlines()
-            before = self.sources[name].splitlines()
+            before = self.sources.get(name, "").splitlines()
             matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
             old = {}
             for _, b1, b2, n1, n2 in matcher.get_opcodes():
@@ -407,9 +412,9 @@ class TestMap:
         for near in range(line, max(line - 12, 0), -1):
             found = set()
             for old in self.old_lines(name, near):
-                found.update(self.lines[name].get(str(old), ()))
+                found.update(self.lines.get(name, {}).get(str(old), ()))
             if found:
-                return sorted(found, key=self.seconds.__getitem__)
+                return [i for i in self.order if i in found]
         return []
 
     def rounds(self, name, line):
