@@ -601,9 +601,9 @@ def test_public_directions_are_the_same_after_a_restart(tmp_path):
     """Multi-class, with secure noise: what was drawn for released gradients stays."""
     rng = np.random.default_rng(0)
     X, y, groups = (
-        rng.uniform(size=(90, 2)),
-        np.arange(90) % 3,
-        rng.integers(2, size=90),
+        rng.uniform(size=(900, 2)),  # with few rows only the classes are counted
+        np.arange(900) % 3,
+        rng.integers(2, size=900),
     )
     model = DPWassersteinLogisticRegression(
         max_iter=3, n_projections=2, bounds=(0, 1), classes=[0, 1, 2], groups=[0, 1]
