@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
@@ -218,6 +218,14 @@ simple_fits = st.one_of(
 )
 
 
+@example(  # the side of the largest variance is not the dearest
+    2.0,
+    1e-9,
+    [
+        (MaximumEvent((PureEvent(1.0),), (GaussianEvent(0.25, 0),)),),
+        (MaximumEvent((PureEvent(0.5),), (GaussianEvent(0.125, 0),)),),
+    ],
+)
 @settings(deadline=None, max_examples=60)
 @given(
     st.floats(0.1, 5),

@@ -154,8 +154,8 @@ class Composition:
             else:
                 waiting += halves
 
-    def _dearest(self) -> list[_Composition]:
-        """Totals on ranges that hold all sides, about the dearest first.
+    def _dearest(self) -> list[tuple[tuple, _Composition]]:
+        """Ranges that hold all sides, with their totals, about the dearest first.
 
         The dearest range is halved until it is narrow.
         """
@@ -170,7 +170,7 @@ class Composition:
             heapq.heappop(heap)
             for half in halves:
                 heapq.heappush(heap, sized(half))
-        return [total for *_, total in sorted(heap)]
+        return [(ranges, total) for *_, ranges, total in sorted(heap)]
 
     def _at(self, ranges: tuple) -> _Composition:
         several = [self.plain]
@@ -234,13 +234,21 @@ def _largest_epsilon(total: Composition, delta: float) -> float:
     if not total.splits:
         return _epsilon_of(total.plain, delta)
     # At most what the dearest ranges cost; most others are seen to cost no more.
-    dearest, *others = total._dearest()
-    epsilon = _epsilon_of(dearest, delta)
-    for one in others:
+    (_, dearest), *waiting = total._dearest()
+    epsilon, n_seen = _epsilon_of(dearest, delta), len(waiting)
+    while waiting:
+        ranges, one = waiting.pop(0)
+        if _surely_fits(one, epsilon, delta):
+            continue
+        halves = total._halved(ranges) if n_seen < 2 * _MAX_RANGES else None
+        if halves is not None:
+            waiting = [(half, total._at(half)) for half in halves] + waiting
+            n_seen += 2
+            continue
         for _ in range(8):
+            epsilon *= _STEP
             if _surely_fits(one, epsilon, delta):
                 break
-            epsilon *= _STEP
         else:
             epsilon = max(epsilon, _epsilon_of(one, delta))
     return epsilon
