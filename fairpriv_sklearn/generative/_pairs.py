@@ -321,7 +321,14 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     weights, points = rake(weights, points, targets)
     weights = weights * (counts / weights.sum(axis=1))[:, None]
     points = np.split(points, targets.starts[1:-1], axis=2)
-    return Pairs(counts, [x / n for x in levels], bins, weights, tuple(points))
+    points = tuple(map(_only_held, points, margins))
+    return Pairs(counts, [x / n for x in levels], bins, weights, points)
+
+
+def _only_held(table, margin) -> np.ndarray:
+    """Distributions without the bins that nobody is in, as far as one can see."""
+    held = np.where(margin > 0, np.maximum(table, 1e-300), 0.0)
+    return held / held.sum(axis=2, keepdims=True)
 
 
 def _total(tables, scale, plan) -> float:
