@@ -251,6 +251,15 @@ def test_what_was_accepted_never_passes_the_cap(epsilon, delta, fits):
     assert expected * (1 - 1e-9) <= ledger.total().epsilon <= 1.01 * expected + 1e-12
 
 
+def test_one_split_costs_what_its_dearer_side_does():
+    ledger = PrivacyLedger(2.0, 1e-5)
+    mu = calibrate_gaussian(1.0, 1e-5)
+    ledger.spend(
+        guarantee(MaximumEvent((PureEvent(1.0),), (GaussianEvent(mu, 0),)), delta=1e-5)
+    )
+    assert ledger.total().epsilon == pytest.approx(1.0, rel=1e-6)
+
+
 # --- Reading it -----------------------------------------------------------------------
 
 

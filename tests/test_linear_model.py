@@ -623,3 +623,13 @@ def test_grid_search_in_a_pipeline(routing):
             assert search.predict(with_group).shape == (300,)
     assert len(search.cv_results_["params"]) == 4
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("n", [1, 300])
+@pytest.mark.parametrize("target", [0.0, 0.5])
+def test_a_mean_residual_of_zero_is_no_error(n, target):
+    X = np.random.default_rng(0).uniform(size=(n, 2))
+    model = DPLinearRegression(
+        epsilon=np.inf, solver="gradients", bounds=(0, 1), target_bounds=(0, 1)
+    )
+    assert_allclose(model.fit(X, np.full(n, target)).predict(X), target, atol=0.05)

@@ -364,8 +364,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if self.fit_intercept:
             # Bounded residuals draw the mean of a skewed target towards its median.
             off = float(wall.release(level, rows, weights)[0])
-            noise_of_level = wall.scale(level)
-            weights[-1] -= off * max(0.0, 1 - (noise_of_level / off) ** 2) / constant
+            # Not by a quotient: what is released may be zero.
+            trust = max(0.0, off**2 - wall.scale(level) ** 2) / max(off**2, 1e-300)
+            weights[-1] -= off * trust / constant
         weights = weights[:, 0]
         if not self.fit_intercept:
             return weights, 0.0, wall

@@ -73,7 +73,6 @@ from fairpriv_sklearn.linear_model._queries import (
 )
 from fairpriv_sklearn.mechanisms import noise_source
 
-# What `_read` leaves on the estimator for the rest of `fit`.
 # Line of the plan for the counts of the classes.
 _LABELS = "label counts"
 # Expected records of a class, times the Gaussian-DP parameter, for features to tell.
@@ -81,6 +80,7 @@ LEAST_SIGNAL = 8.0
 # How much more a gain must beat noise where all is penalty, whose noise is larger and
 # whose curvature is less well known.
 PENALTY_SPREADS = 8.0
+# What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
 
@@ -226,10 +226,11 @@ class DPWassersteinLogisticRegression(
     -----
     The last step picks the ridge with the smallest estimate of the error, the noise
     taken into account; where none promises to be better than the constant model by
-    more than noise would, the weights are zero. Features, and the coefficients of
+    more than noise would, the slopes fade to zero. Features, and the coefficients of
     the records in the gradient, are rounded to public grids on which sums are exact
-    in floating point, for up to 5e7 records with a penalty. All constants were
-    chosen on simulated tables and the data sets Adult and Credit default. Progress
+    in floating point, for up to 5e7 records with a penalty. Constants were
+    chosen on simulated tables and the data sets Adult and Credit default, one with
+    Communities in view. Progress
     goes to the callbacks of scikit-learn 1.9 and later.
 
     References

@@ -173,11 +173,11 @@ class DecisionRepair(MetaRepair):
         """Note, and say, which groups noise does not let be told from the rest."""
         self.pooled_groups_ = self.groups_[pooled]
         if pooled.any():
+            said = untold_message(self.pooled_groups_.tolist())
             warnings.warn(
-                f"{untold_message(self.pooled_groups_)} They are decided for as all "
-                "people together.",
+                f"{said} They are decided for as all people together.",
                 RepairWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:

@@ -226,7 +226,7 @@ class NumberRepair(Repair):
                 f"{histogram.untold_message(groups)} Their scores are repaired as "
                 "those of all people together.",
                 RepairWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         self.transports_ = transports
         self._maps = maps

@@ -41,6 +41,8 @@ _NARROW = 1 / 128
 _MAX_RANGES = 200
 # Steps in which a total is raised until it is enough for all sides.
 _STEP = 1.002
+# So many totals are known exactly before.
+_MOST_EXACT = 8
 # By how much more than asked is tried, to know the answer to the next questions.
 _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0)
 
@@ -235,7 +237,7 @@ def _largest_epsilon(total: Composition, delta: float) -> float:
         return _epsilon_of(total.plain, delta)
     # At most what the dearest ranges cost; most others are seen to cost no more.
     (_, dearest), *waiting = total._dearest()
-    epsilon, n_seen = _epsilon_of(dearest, delta), len(waiting)
+    epsilon, n_seen, n_exact = _epsilon_of(dearest, delta), len(waiting), 0
     while waiting:
         ranges, one = waiting.pop(0)
         if _surely_fits(one, epsilon, delta):
@@ -245,7 +247,8 @@ def _largest_epsilon(total: Composition, delta: float) -> float:
             waiting = [(half, total._at(half)) for half in halves] + waiting
             n_seen += 2
             continue
-        for _ in range(8):
+        n_exact += 1
+        for _ in range(8 if n_exact > _MOST_EXACT else 0):
             epsilon *= _STEP
             if _surely_fits(one, epsilon, delta):
                 break
