@@ -34,6 +34,7 @@ from fairpriv_sklearn.linear_model._minimiser import (
 )
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
+from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 
 MANY = settings(max_examples=60, deadline=None)
@@ -698,3 +699,14 @@ def test_rounding_bound_is_a_small_part_of_the_sensitivity(n, d, C):
     bound = rounding_bound(n, d, 1, 2.0, C)
     assert 0 < bound < 1e-1 * n * 2.0
     assert bound >= rounding_bound(max(1, n // 2), d, 1, 2.0, C)
+
+
+@pytest.mark.parametrize("batch_size", [3, 10, 40])
+def test_no_record_of_a_batch_weighs_more_than_its_loss_is_divided_by(batch_size):
+    # Rounding gives strata of a batch other shares than the table's.
+    codes = np.repeat([0, 1, 2], [90, 7, 3])
+    strata = _Strata.proportional(codes, 3, batch_size)
+    n_records = strata.batch_sizes((1, 3)).n_records
+    assert (strata.weights() * n_records <= 1 + 1e-12).all()
+    assert_allclose(strata.weights() * n_records, strata.stratum_weights())
+    assert_allclose(strata.weights() @ strata.drawn, 1)  # the mean loss, without bias

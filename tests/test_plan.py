@@ -38,6 +38,13 @@ def test_composed_fits_cost_what_they_should():
     assert 3.0 * (1 - 1e-4) <= compose_epsilon(parts, 1e-5) <= 3.0 * (1 + 1e-9)
 
 
+def test_composed_scores_cost_what_they_should():
+    # A record is in the fits or in the scores: these alone may have the budget.
+    size = plan(7, method="compose", permute_and_flip=False).score_mu
+    scores = [GaussianEvent(size, 1)] * 7
+    assert 3.0 * (1 - 1e-3) <= compose_epsilon(scores, 1e-5) <= 3.0 * (1 + 1e-9)
+
+
 def test_tiny_and_infinite_budgets_have_a_plan():
     assert plan(5, epsilon=math.inf).fit.epsilon == math.inf
     assert plan(5, epsilon=math.inf, permute_and_flip=False).score_mu == math.inf
