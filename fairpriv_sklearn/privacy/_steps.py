@@ -19,7 +19,7 @@ from fairpriv_sklearn._shared.purity import spreads
 from ..accounting import PrivacyEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
-from ._with_budget import step_events
+from ._with_budget import step_events, with_room
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
 _SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}
@@ -564,7 +564,7 @@ def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee
     if isinstance(declared, str):
         return own
     if declared is None:
-        declared = composed(walk(base, fitted=False, n_features=n_features))
+        declared = composed(walk(base, fitted=False, n_features=n_features), True)
     if declared is None or declared.neighboring != own.neighboring:
         return own.qualified(uncovered=["estimator"])
     if isinstance(base, FrozenEstimator):
@@ -572,12 +572,22 @@ def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee
     return own.disjoint(declared)
 
 
-def composed(steps: Iterator[Found]) -> PrivacyGuarantee | None:
-    """Compose the steps; None if no part is private."""
+def composed(steps: Iterator[Found], planned=False) -> PrivacyGuarantee | None:
+    """Compose the steps, fitted or only planned; None if no part is private."""
     steps = [one.step for one in steps]
-    if all(step.guarantee is None for step in steps):
-        return None
-    return total_of(steps)
+    n_private = sum(step.guarantee is not None for step in steps)
+    if planned and n_private > 1:
+        steps = [_with_room(step) for step in steps]
+    return total_of(steps) if n_private else None
+
+
+def _with_room(step: StepPrivacy) -> StepPrivacy:
+    own = step.guarantee
+    if own is None:
+        return step
+    events = with_room(own.events)
+    epsilon = max(own.epsilon, compose_epsilon(events, own.delta))
+    return replace(step, guarantee=replace(own, events=events, epsilon=epsilon))
 
 
 def total_of(steps: list[StepPrivacy]) -> PrivacyGuarantee:
@@ -634,12 +644,7 @@ def expected_guarantee(
     steps = list(walk(estimator, fitted=False, n_features=n_features))
     if unpaid:
         steps = [one for one in steps if not one.is_paid]
-    return composed(iter(steps))
-
-
-# How a fit with fewer noisy numbers than expected shares its cost between mu and the
-# error of the sampler changes a composition by less than this.
-_DRAWS_SLACK = 5e-5
+    return composed(iter(steps), planned=True)
 
 
 def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee:
@@ -664,7 +669,7 @@ def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee
         return expected.qualified(uncovered=["estimator"])
     delta = max(expected.delta, actual.delta)
     most, cost = (compose_epsilon(own_events(one), delta) for one in (expected, actual))
-    if cost > most * (1 + _DRAWS_SLACK):
+    if cost > most:
         raise ValueError(
             "The wrapped estimator cost more than its arguments say: its fit cannot be "
             "covered by the budget that was reserved for it."

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
+from itertools import pairwise
+from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
@@ -20,7 +22,6 @@ from fairpriv_sklearn.accounting import (
     ThresholdEvent,
     calibrate_gaussian,
     compose_epsilon,
-    gaussian_epsilon,
 )
 
 from ._guarantee import PrivacyGuarantee, own_events
@@ -28,8 +29,9 @@ from ._guarantee import PrivacyGuarantee, own_events
 # Aim below the total by this much: conversions round to the private side.
 _AIM = 1.0 - 1e-6
 # Noisy numbers of one step, at most, whose sampler errs a little: of linear models,
-# repairs and encoders, and of networks and generators.
+# repairs and encoders, and of generators; inputs and outputs of a network, at most.
 _FEW_DRAWS, _MANY_DRAWS = 10**5, 10**8
+_INPUTS, _OUTPUTS = 1 << 14, 1 << 10
 _ENCODER_SHARE = 0.1
 _SMALLEST, _LARGEST = 1e-9, 1e4
 
@@ -47,8 +49,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
 
     A function of public arguments: nothing is fitted. The composition of the fitted
     steps is at most the budget, and at least .999 of it if every step spends what it
-    may. A step that is changed afterwards costs what it was changed to, and
-    :func:`privacy_report` says so.
+    may, from an epsilon of .1 on (of 1 with networks: with less, what the error of
+    their many draws may cost at most weighs more; generators .997 at 1). A step that is
+    changed afterwards costs what it was changed to, and :func:`privacy_report` says so.
 
     Parameters
     ----------
@@ -123,7 +126,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     scales = dict.fromkeys(leaves, 1.0)
 
     def total(scales) -> float:
-        events = _events(tree, scales, leaves)
+        events = _events(tree, scales, leaves, beside=bool(fixed))
         return compose_epsilon((*fixed, *events), delta)
 
     if math.isinf(epsilon):
@@ -233,7 +236,7 @@ class _Leaf:
         if self.kind == "pure":
             return mu
         delta = self.delta * (1.0 - KEY_SHARE if self.kind == "encoder" else 1.0)
-        return gaussian_epsilon(mu, delta)
+        return compose_epsilon((GaussianEvent(mu, self.n_draws),), delta)
 
     def events(self, mu: float) -> tuple[PrivacyEvent, ...]:
         """What the accounting composes."""
@@ -260,7 +263,7 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
     """Return what a step will cost by its own epsilon and delta, before any fit.
 
     A fit calibrates its noise to the two; fewer draws leave more to mu, for the same
-    total.
+    total. Beside other steps, see `with_room`.
     """
     kind, epsilon = _kind(step), float(step.epsilon)
     if kind == "pure":
@@ -273,10 +276,35 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
     return _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
 
 
+def with_room(events) -> tuple[PrivacyEvent, ...]:
+    r"""Events of one of several steps, such that fewer draws cost no more together.
+
+    A step i with :math:`n_i` draws instead of :math:`N_i` has a larger parameter; that
+    adds at most :math:`w_i (E(N_i) - E(n_i))` to the total, where E is the error of the
+    draws, at most proportional to the root of their number, and :math:`\sum w_i^2 = 1`.
+    With the draws themselves this is at most :math:`\sum_i w_i E(N_i) + E(\sum_i N_i)
+    \le 2 E(\sum_i N_i) \le E(4 \sum_i N_i)`.
+    """
+    changed = []
+    for event in events:
+        if isinstance(event, MaximumEvent):
+            event = MaximumEvent(with_room(event.left), with_room(event.right))
+        elif getattr(event, "n_draws", 0):
+            event = replace(event, n_draws=4 * event.n_draws)
+        changed.append(event)
+    return tuple(changed)
+
+
 def _n_draws(step) -> int:
     """How many noisy numbers a step may draw."""
-    many = {"hidden_layer_sizes", "jitter"} & set(step.get_params(deep=False))
-    return _MANY_DRAWS if many else _FEW_DRAWS
+    arguments = step.get_params(deep=False)
+    hidden, n_steps = (arguments.get(k) for k in ("hidden_layer_sizes", "max_iter"))
+    if "jitter" in arguments:
+        return _MANY_DRAWS
+    if hidden is None or not isinstance(n_steps, Integral):
+        return _FEW_DRAWS if hidden is None else _MANY_DRAWS
+    widths = [_INPUTS, *np.ravel(hidden).tolist(), _OUTPUTS]
+    return int(n_steps) * sum(a * b for a, b in pairwise(widths))
 
 
 # Of an encoder's delta, what pays for showing a category that one record alone has.
@@ -354,14 +382,16 @@ def _has_delta(node: _Node) -> bool:
     return node.leaf.kind != "pure" or any(map(_has_delta, node.inner))
 
 
-def _events(tree, scales, leaves) -> tuple[PrivacyEvent, ...]:
+def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
     events: tuple = ()
+    beside = beside or len(tree) > 1
     for node in tree:
         leaf = leaves[node.leaf.path]
         own = leaf.events(leaf.weight * scales[leaf.path])
+        own = with_room(own) if beside else own
         inner = node.declared or ()
         if node.inner:
-            inner = _events(node.inner, scales, leaves)
+            inner = _events(node.inner, scales, leaves, beside)
         events += (MaximumEvent(own, inner),) if inner else own
     return events
 
