@@ -510,7 +510,7 @@ class PrivacyFilter:
         if rows.n_rows > query.max_rows:
             raise ValueError(f"A table may have at most {query.max_rows} rows here.")
         if line.sampling is not None and line.parameter < math.inf:
-            self._check_sample(line, rows)
+            _check_sample(line.name, *line.sampling, rows._sampled or ("", math.inf))
         mechanism = self._mechanism(query, line)
         if query.n_coordinates > line.n_coordinates:
             raise PlanError(f"{line.name!r} releases more numbers than planned.")
@@ -527,8 +527,7 @@ class PrivacyFilter:
         else:
             if journal.holds() and not self.noise.is_secure:
                 # A seeded source then goes on as if the fit had not been interrupted.
-                kind = np.int64 if line.kind == "pure" else np.float64
-                mechanism.release(np.zeros(query.n_coordinates, kind), self.noise)
+                mechanism.release(np.zeros(query.n_coordinates, int), self.noise)
             released = journal.value("released", line.name, draw)
         self._note(line, query, mechanism)
         return released
@@ -776,10 +775,11 @@ class PrivacyFilter:
         if rows._reader is not self:
             raise PlanError("These rows belong to another branch of a random split.")
 
-    def _check_sample(self, line: Release, rows: Rows) -> None:
-        how, rate = line.sampling or ("", 0.0)
-        if rows._sampled is None or rows._sampled[0] != how or rows._sampled[1] > rate:
-            raise PlanError(f"{line.name!r} is paid for on a sample of rate {rate}.")
+
+def _check_sample(name: str, how: str, rate: float, sampled: tuple) -> None:
+    drawn, drawn_rate = sampled
+    if drawn != how or drawn_rate > rate:
+        raise PlanError(f"{name!r} is paid for on a sample of rate {rate}.")
 
 
 def _link(theorem: str) -> str:
@@ -812,16 +812,13 @@ def keyed_draws(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np
     if p == 1.0:
         return np.ones(n_rows, dtype=bool)
     stop = start + n_rows
-    heads = np.empty(n_rows, dtype=bool)
+    heads = [np.empty(0, dtype=bool)]
     threshold = np.uint64(int(p * 2**64))
     for chunk in range(start // _DRAW_ROWS, -(-stop // _DRAW_ROWS)):
         first = chunk * _DRAW_ROWS
         words = _draw_words(key, chunk, min(stop - first, _DRAW_ROWS))
-        begin = max(start - first, 0)
-        heads[first + begin - start : first + len(words) - start] = (
-            words[begin:] < threshold
-        )
-    return heads
+        heads.append(words[max(start - first, 0) :] < threshold)
+    return np.concatenate(heads)
 
 
 def _draw_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
@@ -862,14 +859,11 @@ class Recording:
 
     def __init__(self, replay: Recording | None = None):
         self.crossings: list[Crossing] = []
-        self._replay = replay
+        self._earlier = iter(replay.crossings if replay is not None else ())
 
     def _add(self, crossing: Crossing) -> NDArray:
-        position = len(self.crossings)
         self.crossings.append(crossing)
-        if self._replay is None or position >= len(self._replay.crossings):
-            return crossing.released
-        earlier = self._replay.crossings[position]
+        earlier = next(self._earlier, crossing)
         if earlier.name != crossing.name or earlier.exact.shape != crossing.exact.shape:
             return crossing.released
         return earlier.released.copy()

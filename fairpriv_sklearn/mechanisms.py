@@ -228,11 +228,7 @@ class NoiseSource:
             where that probability is small, so that tails keep their resolution.
         """
         words = self._words(math.prod(_shape(size)))
-        magnitude = words & ~_SIGN
-        in_tail = np.flatnonzero(magnitude < _TAIL)
-        z = _lower_normal_quantile(magnitude, in_tail, self._words(in_tail.size))
-        np.negative(z, out=z, where=words >= _SIGN)
-        return z.reshape(size)
+        return _normal(words, lambda tail: self._words(tail.size)).reshape(size)
 
 
 class PublicDraws(NoiseSource):
@@ -429,11 +425,14 @@ class GaussianMechanism:
             )
         if self.mu == math.inf:
             return value
+        return self._with_noise(value, noise.standard_normal(value.shape))
+
+    def _with_noise(self, value, z: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             units = np.nan_to_num(np.rint(value / self.grid), nan=0.0)
             units = np.clip(units, -_SATURATION, _SATURATION).astype(np.int64)
-        added = noise.standard_normal(value.shape) * (self.scale / self.grid)
-        return (units + np.rint(added).astype(np.int64)) * self.grid
+        added = np.rint(z * (self.scale / self.grid)).astype(np.int64)
+        return (units + added) * self.grid
 
     def release_keyed(self, counts, keys, secret: bytes) -> NDArray[np.float64]:
         """Release integer counts, each with noise that its key and a secret determine.
@@ -456,13 +455,9 @@ class GaussianMechanism:
         if self.mu == math.inf or not len(counts):
             return counts
         digests = [blake2b(key, key=secret, digest_size=16).digest() for key in keys]
-        words = np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
-        magnitude = words[:, 0] & ~_SIGN
-        in_tail = np.flatnonzero(magnitude < _TAIL)
-        z = _lower_normal_quantile(magnitude, in_tail, words[in_tail, 1])
-        np.negative(z, out=z, where=words[:, 0] >= _SIGN)
-        units = np.rint(counts / self.grid) + np.rint(z * (self.scale / self.grid))
-        return units * self.grid
+        words = np.frombuffer(b"".join(digests), dtype="<u8")
+        words, more = words[::2], words[1::2]
+        return self._with_noise(counts, _normal(words, lambda tail: more[tail]))
 
     def key_threshold(self, delta: float, n_columns: int) -> float:
         r"""Threshold above which the noisy count of an unlisted key may be shown.
@@ -741,6 +736,14 @@ def _system_words(n: int) -> NDArray[np.uint64]:
 
 def _shape(size: Size) -> tuple[int, ...]:
     return size if isinstance(size, tuple) else (size,)
+
+
+def _normal(words: NDArray[np.uint64], more_bits: Callable) -> NDArray[np.float64]:
+    """Normal numbers of a sign and 63 bits each, and of more bits in the tail."""
+    magnitude = words & ~_SIGN
+    in_tail = np.flatnonzero(magnitude < _TAIL)
+    z = _lower_normal_quantile(magnitude, in_tail, more_bits(in_tail))
+    return np.negative(z, out=z, where=words >= _SIGN)
 
 
 def _lower_normal_quantile(

@@ -98,8 +98,8 @@ MUTANTS = [
     (
         "m10",
         _MECHANISMS,
-        "noise.standard_normal(value.shape) * (self.scale / self.grid)",
-        "noise.standard_normal(value.shape) * (0.9 * self.scale / self.grid)",
+        "np.rint(z * (self.scale / self.grid))",
+        "np.rint(z * (0.9 * self.scale / self.grid))",
         "Gaussian: a tenth too little noise",
     ),
     (
@@ -442,7 +442,7 @@ MUTANTS = [
     (
         "h16",
         _WALL,
-        "            self._check_sample(line, rows)\n",
+        '            _check_sample(line.name, *line.sampling, rows._sampled or ("", math.inf))\n',
         "            pass\n",
         "what is paid for on a sample may read the whole table",
     ),
@@ -691,3 +691,5 @@ MUTANTS = [
         "errors of wrapped models come through",
     ),
 ]
+
+EQUIVALENT = {}

@@ -2,13 +2,16 @@
 
 ::
 
-    python tests/mutants.py map --map map.json
-    python tests/mutants.py run --map map.json [--only PART] [--sample N] [--seed S]
+    python tests/mutants.py map --map map.json [--tests "wall mechanisms"]
+    python tests/mutants.py run --map map.json --results found.jsonl
+    python tests/mutants.py table --results found.jsonl
 
-`map` runs the tests once and notes which of them reach which line of the modules that
-carry a promise, and how long they take. `run` then imports the package once for each
-mutant, in a process of its own, with one module changed in memory, and runs the tests
-that reach the line: first those of the module's own test files, then all others.
+`map` runs tests once and notes which of them reach which line of the modules that carry
+a promise, and how long they take. `run` collects the tests once; for each mutant it
+forks, exchanges the code of the one function that is changed (what runs at import is
+imported changed, in a process of its own), and runs the tests that reach the line:
+first those of the module's own test files, the quickest first, then all others. What is
+in the file of results is not run again.
 
 A mutant is "killed" by a failing assertion or the wall's own refusal, and "refused" if
 only the library itself raises one of its sentences. One that dies of anything else (an
@@ -20,12 +23,14 @@ import argparse
 import ast
 import copy
 import difflib
+import functools
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import json
 import os
-import platform
 import random
 import re
 import resource
@@ -34,21 +39,25 @@ import signal
 import sys
 import tempfile
 import time
+import types
+from collections import Counter, defaultdict
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from _pytest.main import pytest_runtestloop
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "fairpriv_sklearn"
-SECONDS = 45  # of processor time, for each round of tests of one mutant
+SECONDS = 20  # of processor time, for each round of tests of one mutant
 
 # What carries a promise, and the tests that look after it. Of a module that holds more
 # than that, only queries, what they call, and plans and shares are changed.
 WHOLE = {
     "_shared/sensitivity.py": "sensitivity",
     "_wall.py": "wall wall_plans",
-    "mechanisms.py": "mechanisms",
+    "mechanisms.py": "mechanisms wall_plans",
     "accounting/_events.py": "accounting privacy_objects",
     "accounting/_gaussian.py": "accounting",
     "accounting/_composition.py": "accounting privacy_objects",
@@ -200,8 +209,33 @@ def promises(tree):
     return sorted((n for n in found if n not in within), key=lambda n: n.lineno)
 
 
+class Mutant:
+    """A module, a line, what is changed in words, and the changed source."""
+
+    def __init__(self, name, lines, line, words, source):
+        self.name, self.line, self.words, self.source = name, line, words, source
+        self.code = lines[line - 1].strip()
+        self.key = f"{name} | {self.code} | {words}"
+
+    def __str__(self):
+        return f"{self.name}:{self.line} | {self.words}"
+
+
+def every_mutant(hand_only=False):
+    found = list(by_hand())
+    if not hand_only:
+        for name in {**WHOLE, **QUERIES}:
+            found += mutants(name)
+    times = Counter()
+    for mutant in found:  # the same words twice in a line, or in equal lines
+        times[mutant.key] += 1
+        if times[mutant.key] > 1:
+            mutant.key += f" | {times[mutant.key]}"
+    return found
+
+
 def mutants(name):
-    """Yield (name, line, words, source) of every mutant of a module."""
+    """Yield every mutant of a module that is made by rule."""
     source = (ROOT / PACKAGE / name).read_text(encoding="utf-8")
     tree = ast.parse(source)
     for node, kind in list(places(tree, name in QUERIES)):
@@ -215,7 +249,8 @@ def mutants(name):
         else:
             node.op = OPERATORS[type(node.op)]()
         words = f"{before[:60]} -> {ast.unparse(node)[:60]}".replace("\n", " ")
-        yield name, node.lineno, words, Edited(source, node, ast.unparse(node))
+        changed = Edited(source, node, ast.unparse(node))
+        yield Mutant(name, source.splitlines(), node.lineno, words, changed)
         node.__dict__.update(old.__dict__)
 
 
@@ -228,7 +263,8 @@ class Edited:
         last = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
         self._before = "\n".join([*lines[: node.lineno - 1], first])
         self._after = "\n".join([last, *lines[node.end_lineno :]])
-        self._words = words
+        # As many lines as before: the code of all other functions stays equal.
+        self._words = words + "\n" * (node.end_lineno - node.lineno)
 
     def __str__(self):
         return f"{self._before}({self._words}){self._after}"
@@ -245,7 +281,8 @@ def by_hand():
                 f"{number}: {name} holds {old!r} {source.count(old)} times"
             )
         line = source[: source.index(old)].count("\n") + 1
-        yield name, line, f"{number}: {what}", source.replace(old, new)
+        changed = source.replace(old, new)
+        yield Mutant(name, source.splitlines(), line, f"{number}: {what}", changed)
 
 
 # --- tests ----------------------------------------------------------------------------
@@ -270,31 +307,86 @@ class Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
         return self._code
 
 
-class Chosen:
-    """Plugin: run these tests in this order, and say how they fail."""
+class Collected:
+    """Plugin: collect tests once, then leave the rest to `work`."""
 
-    def __init__(self, order, tell):
-        self.order, self.tell = order, tell
+    def __init__(self, work):
+        self.work, self.tell = work, None
 
-    def pytest_collection_modifyitems(self, session, config, items):
-        self.session = session
-        if self.order is not None:
-            items[:] = sorted(
-                (item for item in items if item.nodeid in self.order),
-                key=lambda item: self.order[item.nodeid],
-            )
+    def pytest_runtestloop(self, session):
+        self.session, self.items = session, {i.nodeid: i for i in session.items}
+        self.work(self)
+        return True
 
     def pytest_exception_interact(self, node, call, report):
         how = how_it_failed(call.excinfo)
         words = str(call.excinfo.value).strip().splitlines() or [""]
         self.tell(how, node.nodeid, f"{call.excinfo.typename}: {words[0][:80]}")
-        if how == "killed":
-            self.session.shouldstop = "killed"
+        self.failed += 1
+        if how == "killed" or self.failed > 15:
+            self.session.shouldstop = how
+
+    def run(self, tests, tell):
+        """Run these tests in this order, and tell how they fail."""
+        self.tell, self.failed, self.session.testsfailed = tell, 0, 0
+        self.session.items = [self.items[test] for test in tests if test in self.items]
+        with suppress(self.session.Interrupted):
+            pytest_runtestloop(self.session)
+
+
+class Live:
+    """The functions of the imported package, whose code can be exchanged."""
+
+    def __init__(self):
+        self.functions, self.caches = defaultdict(list), []
+        folder = str(Path(PACKAGE).resolve())
+        for thing in gc.get_objects():
+            if isinstance(thing, types.FunctionType):
+                if thing.__code__.co_filename.startswith(folder):
+                    self.functions[thing.__code__].append(thing)
+            elif isinstance(thing, functools._lru_cache_wrapper):
+                if str(thing.__module__).startswith(PACKAGE):
+                    self.caches.append(thing)
+
+    def exchanges(self, name, source):
+        """Pairs of (function, new code), or None if what runs at import differs."""
+        path = Path(PACKAGE, name).resolve()
+        old = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+        changed = functions_changed(old, compile(source, str(path), "exec"))
+        if changed is None or not all(code in self.functions for code, _ in changed):
+            return None
+        return [(f, new) for code, new in changed for f in self.functions[code]]
+
+    def exchange(self, pairs):
+        for function, code in pairs:
+            function.__code__ = code
+        for cache in self.caches:
+            cache.cache_clear()
+
+
+def functions_changed(old, new):
+    """Pairs of codes of functions that differ; None if anything else differs."""
+    if old == new:
+        return []
+    if old.co_flags & inspect.CO_OPTIMIZED:
+        return [(old, new)]
+    inner, shells = [], []
+    for code in (old, new):
+        codes = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        rest = tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
+        inner.append(codes)
+        shells.append(code.replace(co_consts=rest))
+    if shells[0] != shells[1] or len(inner[0]) != len(inner[1]):
+        return None
+    found = [functions_changed(*pair) for pair in zip(*inner, strict=True)]
+    return None if None in found else [pair for pairs in found for pair in pairs]
 
 
 def how_it_failed(excinfo):
     """Whether an assertion, or the wall itself, saw what is broken."""
     names = {cls.__name__ for cls in excinfo.type.__mro__}
+    for error in getattr(excinfo.value, "exceptions", ()):  # what Hypothesis found
+        names |= {cls.__name__ for cls in type(error).__mro__}
     if names & {"PlanError", "BudgetExceededError", "Failed"}:
         return "killed"
     if "AssertionError" in names and not re.search(
@@ -302,9 +394,9 @@ def how_it_failed(excinfo):
     ):
         return "killed"
     last = excinfo.traceback[-1]
-    if f"{PACKAGE}{os.sep}" in str(last.path) and str(last.statement).startswith(
-        "raise"
-    ):
+    if f"{PACKAGE}{os.sep}" in str(last.path) and str(
+        last.statement
+    ).strip().startswith("raise"):
         return "refused"
     return "crash"
 
@@ -380,10 +472,17 @@ def make_map(path, files):
 class TestMap:
     """Which tests reach a line, the quickest first."""
 
-    def __init__(self, path):
-        known = json.loads(Path(path).read_text())
-        self.tests, self.seconds = known["tests"], known["seconds"]
-        self.lines, self.sources = known["lines"], known["sources"]
+    def __init__(self, paths):
+        self.tests, self.seconds, self.lines = [], [], {}
+        for path in paths:
+            known, first = json.loads(Path(path).read_text()), len(self.tests)
+            self.tests += known["tests"]
+            self.seconds += known["seconds"]
+            self.sources = known["sources"]
+            for name, lines in known["lines"].items():
+                for line, tests in lines.items():
+                    there = self.lines.setdefault(name, {}).setdefault(line, [])
+                    there += [first + i for i in tests]
         self.files = [test.partition("::")[0] for test in self.tests]
         # Files that have gone since are left out.
         there = {file for file in set(self.files) if (ROOT / file).exists()}
@@ -391,7 +490,7 @@ class TestMap:
             (i for i, file in enumerate(self.files) if file in there),
             key=self.seconds.__getitem__,
         )
-        self._old = {}
+        self.known, self._old = set(self.tests), {}
 
     def old_lines(self, name, line):
         """Where the line stood when the map was made."""
@@ -417,20 +516,17 @@ class TestMap:
                 return [i for i in self.order if i in found]
         return []
 
-    def rounds(self, name, line):
-        """Files and tests of the own files that reach the line; then all others."""
-        own = tests_named(ALL[name].split())
+    def rounds(self, name, line, collected):
+        """Own tests that reach the line, or are new since the map; then all others."""
+        own = tuple(tests_named(ALL[name].split()))
         reach = self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
         late = [t for t in self.order if self.files[t] in own and t not in set(reach)]
-        for tests in (first, [t for t in reach if t not in set(first)] + late):
-            if tests:
-                files = list(dict.fromkeys(self.files[t] for t in tests))
-                yield files, {self.tests[t]: i for i, t in enumerate(tests)}
-        unknown = [file for file in own if file not in set(self.files)]
-        if unknown:
-            yield unknown, None
+        last = [t for t in reach if t not in set(first)] + late
+        new = [t for t in collected if t.startswith(own) and t not in self.known]
+        yield new + [self.tests[t] for t in first], sum(self.seconds[t] for t in first)
+        yield [self.tests[t] for t in last], sum(self.seconds[t] for t in last)
 
 
 def in_a_child(work, seconds):
@@ -453,7 +549,7 @@ def in_a_child(work, seconds):
         finally:
             os._exit(0)
     os.close(writing)
-    told, stop = b"", time.time() + 6 * seconds
+    told, stop = b"", time.time() + 20 * seconds
     os.set_blocking(reading, False)
     while True:
         with suppress(BlockingIOError):
@@ -471,122 +567,169 @@ def in_a_child(work, seconds):
     return [line for line in lines if line[0] != "done"], ["done", "", ""] in lines
 
 
-def verdict(test_map, name, line, source):
+def verdict(rounds, seconds, run, more=0):
     """How the tests end on a mutant, the test that says so, and its words."""
     crash = None
-    for files, order in test_map.rounds(name, line):
-
-        def work(tell, files=files, order=order):
-            sys.meta_path.insert(0, Changed(name, source))
-            if run_pytest(files, Chosen(order, tell)) > 2:
-                raise RuntimeError("pytest did not run")
-
-        told, done = in_a_child(work, SECONDS)
+    for tests, usual in rounds:
+        if not tests:
+            continue
+        limit = min(seconds, 2 + int(2 * usual)) + more
+        told, done = in_a_child(lambda tell, tests=tests: run(tests, tell), limit)
         for how, test, words in told:
             if how == "broken":
-                raise SystemExit(words)
+                return "crash", "", words
             if how == "killed":
                 return how, test, words
             if crash is None or (how == "refused" and crash[0] == "crash"):
                 crash = (how, test, words)
         if not done:
-            return "slow", *(crash or ("", "", ""))[1:]
-        if crash and crash[1].count("::") == 0:
-            break  # it cannot even be imported
+            return crash or ("slow", "", f"after {limit} s")
     return crash or ("SURVIVED", "", "")
 
 
-def preload(files):
+def run_all(found, test_map, seconds, own_only, tell):
+    """Tell the verdict of every mutant, those of functions first in one process."""
+    files = sorted({file for file in test_map.files if (ROOT / file).exists()})
+    left = []
+
+    def by_exchange(collected):
+        live = Live()
+        gc.freeze()
+        for mutant in found:
+            pairs = live.exchanges(mutant.name, str(mutant.source))
+            if not pairs:
+                left.append(mutant)
+                continue
+
+            def run(tests, tell, pairs=pairs):
+                live.exchange(pairs)
+                collected.run(tests, tell)
+
+            rounds = test_map.rounds(mutant.name, mutant.line, collected.items)
+            rounds = islice(rounds, 1 if own_only else None)
+            tell(mutant, *verdict(rounds, seconds, run))
+
+    def first(tell):
+        run_pytest(files, Collected(by_exchange))
+        tell("left", *[mutant.key for mutant in left])
+
+    told, done = in_a_child(first, 10**6)
+    if not done:
+        raise SystemExit(f"The tests could not be collected: {told}")
+    left_keys = set(told[-1][1:])
+    importing = [mutant for mutant in found if mutant.key in left_keys]
+    preload()
+    for mutant in importing:
+
+        def run(tests, tell, mutant=mutant):
+            sys.meta_path.insert(0, Changed(mutant.name, str(mutant.source)))
+            files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+            ran = run_pytest(files, Collected(lambda c: c.run(tests, tell)))
+            if tests and ran > 2:
+                raise RuntimeError("It cannot be imported.")
+
+        rounds = test_map.rounds(mutant.name, mutant.line, ())
+        rounds = islice(rounds, 1 if own_only else None)
+        tell(mutant, *verdict(rounds, seconds, run, more=10))
+
+
+def preload():
     """Import what is not of the package once, before all forks."""
 
     def probe(tell):
-        Chosen.pytest_collection_modifyitems = lambda self, items: items.clear()
-        run_pytest(files, Chosen({}, tell))
+        importlib.import_module(f"{PACKAGE}")
+        for path in (ROOT / "tests").glob("common.py"):
+            importlib.import_module(path.stem)
         tell("modules", *sys.modules)
 
     told, _ = in_a_child(probe, 300)
     foreign = (PACKAGE, "common", "_", "test_", "conftest")
     for module in next(line for line in told if line[0] == "modules")[1:]:
-        if not module.startswith(foreign) or module.startswith("_pytest"):
+        if not module.startswith(foreign):
             with suppress(Exception):
                 importlib.import_module(module)
     assert PACKAGE not in sys.modules
 
 
+class Results:
+    """A file of verdicts, a line each; the last one of a mutant counts."""
+
+    def __init__(self, path):
+        self.path, self.found = Path(path), {}
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                record = json.loads(line)
+                self.found[record["key"]] = record
+
+    def tell(self, mutant, how, test, said):
+        record = dict(
+            key=mutant.key, how=how, test=test, said=said, t=round(time.time())
+        )
+        with open(self.path, "a") as file:
+            file.write(json.dumps(record) + "\n")
+        print(f"{how:8} | {mutant} | {test} | {said}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["map", "run", "count"])
-    parser.add_argument("--map", default="mutants.json")
+    parser.add_argument("what", choices=["map", "run", "count", "table"])
+    parser.add_argument("--map", nargs="+", default=["mutants.json"])
+    parser.add_argument("--results", default="mutants.jsonl")
     parser.add_argument("--tests", help="for a map: these test files only")
-    parser.add_argument("--sample", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="modules, or how they begin")
     parser.add_argument("--hand", action="store_true", help="those by hand only")
-    parser.add_argument(
-        "--mapped", action="store_true", help="where the map knows all own tests"
-    )
-    parser.add_argument("--skip", help="an earlier output: what is in it is left out")
-    parser.add_argument("--again", help="an earlier output: its survivors only")
+    parser.add_argument("--own", action="store_true", help="the module's own tests")
+    parser.add_argument("--sample", type=int, help="so many of them, at random")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", default="", help="verdicts that are run again")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for each round")
     arguments = parser.parse_args()
     if arguments.what == "map":
         in_copy()
         files = tests_named(arguments.tests.split()) if arguments.tests else all_tests()
-        make_map(os.path.abspath(arguments.map), files)
+        make_map(os.path.abspath(arguments.map[0]), files)
         return
-    found = list(by_hand())
-    if not arguments.hand:
-        for name in sorted({**WHOLE, **QUERIES}):
-            found += mutants(name)
-    found = [mutant for mutant in found if arguments.only in mutant[0]]
-    print(f"{len(found)} mutants; Python {platform.python_version()}", flush=True)
+    found, results = every_mutant(arguments.hand), Results(arguments.results)
+    parts = arguments.only.split() or [""]
+    found = [m for part in parts for m in found if m.name.startswith(part)]
     if arguments.what == "count":
-        for name in sorted({mutant[0] for mutant in found}):
-            print(sum(mutant[0] == name for mutant in found), name)
+        print(*sorted(Counter(m.name for m in found).items()), len(found), sep="\n")
         return
-    if arguments.mapped:
-        test_map = TestMap(arguments.map)
-        found = [
-            mutant
-            for mutant in found
-            if set(tests_named(ALL[mutant[0]].split())) <= set(test_map.files)
-        ]
+    if arguments.what == "table":
+        print_table(found, results.found)
+        return
     if arguments.sample is not None:
-        found = random.Random(arguments.seed).sample(
-            found, min(arguments.sample, len(found))
-        )
-        found.sort(key=lambda mutant: (mutant[0], mutant[1]))
-    earlier = seen(arguments.skip) if arguments.skip else {}
-    if arguments.again:
-        again = seen(arguments.again)
-        found = [m for m in found if again.get(_key(m), "") in ("SURVIVED", "slow")]
-    test_map = TestMap(arguments.map)
+        found = random.Random(arguments.seed).sample(found, arguments.sample)
+    again = {"", *arguments.again.split()}
+    found = [m for m in found if results.found.get(m.key, {"how": ""})["how"] in again]
+    paths = [os.path.abspath(path) for path in arguments.map]
+    results.path = results.path.absolute()
     in_copy()
-    preload(tests_named({test for name, *_ in found for test in ALL[name].split()}))
-    counts = {}
-    for name, line, words, source in found:
-        if earlier.get(_key((name, line, words))):
-            continue
-        how, test, said = verdict(test_map, name, line, str(source))
-        counts[how] = counts.get(how, 0) + 1
-        test = test.replace("tests/", "")
-        print(f"{how:8} | {name}:{line} | {words} | {test} | {said}", flush=True)
-    print(counts)
+    run_all(found, TestMap(paths), arguments.seconds, arguments.own, results.tell)
     spent = [resource.getrusage(who) for who in (0, resource.RUSAGE_CHILDREN)]
     print(f"processor: {sum(s.ru_utime + s.ru_stime for s in spent):.0f} s")
 
 
-def _key(mutant):
-    return f"{mutant[0]}:{mutant[1]} | {mutant[2]}"
+def print_table(found, verdicts):
+    """Counts for each module, then every mutant that was not killed."""
+    from _mutants_by_hand import EQUIVALENT
 
-
-def seen(path):
-    """Verdicts of an earlier output."""
-    found = {}
-    for line in Path(path).read_text().splitlines():
-        if line.count(" | ") >= 3:
-            how, where, words, *_ = line.split(" | ")
-            found[f"{where} | {words}"] = how.strip()
-    return found
+    kinds = ["killed", "refused", "crash", "slow", "equivalent", "SURVIVED", "not run"]
+    counts, others = defaultdict(Counter), []
+    for mutant in found:
+        verdict = verdicts.get(mutant.key, {"how": "not run", "said": "", "test": ""})
+        how, proof = verdict["how"], EQUIVALENT.get(mutant.key)
+        if proof and how not in ("killed", "refused"):
+            how = "equivalent"
+        counts[mutant.name][how] += 1
+        counts["all"][how] += 1
+        if how not in ("killed", "not run"):
+            said = f"{verdict['test']} {verdict['said']}".replace("tests/test_", "")
+            others.append(f"{how:10} | {mutant} | {proof or said}"[:240])
+    print(" ".join(f"{kind:>10}" for kind in kinds))
+    for name, count in counts.items():
+        print(" ".join(f"{count[kind] or '':>10}" for kind in kinds), "", name)
+    print("", *others, sep="\n")
 
 
 def in_copy():

@@ -2,6 +2,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import permutations
 
 import mpmath
@@ -169,6 +170,22 @@ def test_a_small_choice_from_many_takes_few_words():
     assert sum(words) < 300
 
 
+@pytest.mark.parametrize(("k", "taken"), [(5, 5), (6, 10)])
+def test_half_of_all_indices_take_a_word_each_and_more_take_a_word_of_all(k, taken):
+    cell = 2**64 // 10
+    noise = scripted_source([(3 * i % 10) * cell for i in range(10)] + [77])
+    assert len(set(noise.choice(10, k).tolist())) == k
+    assert noise.uint64(11 - taken)[-1] == 77
+
+
+def test_a_generator_seeds_with_four_words():
+    for make in (lambda: np.random.RandomState(7), lambda: np.random.default_rng(7)):
+        draw = getattr(make(), "integers", None) or make().randint
+        seed = draw(0, 2**32, size=4, dtype=np.uint32)
+        expected = np.random.PCG64DXSM(seed).random_raw(3)
+        np.testing.assert_array_equal(noise_source(make()).uint64(3), expected)
+
+
 def test_a_repeated_index_is_drawn_anew():
     cell = 2**64 // 10
     noise = scripted_source([3 * cell, 3 * cell, 7 * cell, 7 * cell, 0])
@@ -201,7 +218,9 @@ def test_key_has_the_length_asked_for():
 @pytest.mark.parametrize("more", [0, 2**63 + 17, 2**64 - 1])
 def test_normal_inverts_the_distribution_function(magnitude, sign, more):
     word = magnitude + (sign << 63)
-    z = scripted_source([word, more]).standard_normal(1)[0]
+    noise = scripted_source([word, more, 5])
+    z = noise.standard_normal(1)[0]
+    assert noise.uint64(1) == (5 if magnitude < 2**50 else more)
     with mpmath.workdps(60):
         fraction = mpmath.mpf(1) / 2
         if magnitude < 2**50:
@@ -289,7 +308,7 @@ def test_gaussian_saturates_huge_values_and_counts_nan_as_zero():
     value = np.array([np.nan, np.inf, -np.inf, 1e300])
     released = mechanism.release(value, noise_source(0))
     limit = 2.0**62 * mechanism.grid
-    assert abs(released[0]) < 20
+    assert released[0] == mechanism.release(np.zeros(4), noise_source(0))[0]
     np.testing.assert_allclose(released[1:], [limit, -limit, limit], rtol=1e-9)
 
 
@@ -300,6 +319,38 @@ def test_gaussian_release_is_the_rounded_query_plus_rounded_noise():
     grid = mechanism.grid
     expected = np.rint(value / grid) * grid + np.rint(mechanism.scale * z / grid) * grid
     np.testing.assert_array_equal(mechanism.release(value, noise_source(3)), expected)
+
+
+def test_keyed_noise_is_that_of_the_words_of_a_keyed_hash():
+    mechanism, secret = GaussianMechanism(2.0, 0.7, 9), b"s" * 32
+    keys = [b"%d" % i for i in range(20_000)]
+    digests = [blake2b(key, key=secret, digest_size=16).digest() for key in keys]
+    words = [[int.from_bytes(d[i : i + 8], "little") for d in digests] for i in (0, 8)]
+    more = [b for a, b in zip(*words, strict=True) if a % 2**63 < 2**50]
+    assert more  # some are in the tail
+    counts = np.arange(20_000)
+    same = GaussianMechanism(2.0, 0.7, 20_000)
+    expected = same.release(counts, scripted_source(words[0] + more))
+    released = mechanism.release_keyed(counts, keys, secret)
+    ours = mechanism.scale / same.scale  # the grid is paid for by fewer numbers
+    np.testing.assert_allclose(released - counts, (expected - counts) * ours, atol=3e-6)
+    np.testing.assert_array_equal(released % mechanism.grid, 0)
+    silent = GaussianMechanism(2.0, math.inf, 9)
+    np.testing.assert_array_equal(silent.release_keyed(counts, keys, secret), counts)
+    assert mechanism.release_keyed([], [], secret).size == 0
+
+
+@pytest.mark.parametrize("n_columns", [1, 40])
+def test_the_threshold_of_keys_is_rounded_up_by_a_hair(n_columns):
+    mechanism = GaussianMechanism(1.0, 0.5, 3)
+    with mpmath.workdps(40):
+        alone = 1 - (1 - mpmath.mpf(1e-7)) ** (mpmath.mpf(1) / n_columns)
+        quantile = -mpmath.sqrt(2) * mpmath.erfinv(2 * alone - 1)
+        ideal = 1 + mechanism.grid + mechanism.scale * quantile
+    excess = (mechanism.key_threshold(1e-7, n_columns) - ideal) / mechanism.scale
+    assert 0.9e-9 < float(excess / quantile) < 1.1e-9
+    assert GaussianMechanism(1.0, math.inf, 3).key_threshold(1e-7, n_columns) == 1.0
+    assert mechanism.key_threshold(1e-7, 0) == 1.0
 
 
 def test_gaussian_noise_has_the_stated_distribution():
@@ -325,11 +376,19 @@ def test_no_noise_without_privacy():
         ((1.0, math.nan, 1), "mu must be in"),
         ((1.0, 1.0, 0), "n_coordinates must be"),
         ((1e200, 1e-100, 1), "sensitivity / mu must be in"),
+        ((1e250, 1.0, 1), "sensitivity / mu must be in"),
+        ((1e-250, 1.0, 1), "sensitivity / mu must be in"),
     ],
 )
 def test_gaussian_arguments_are_checked(arguments, message):
     with pytest.raises(ValueError, match=message):
         GaussianMechanism(*arguments)
+
+
+def test_gaussian_arguments_at_their_limits_are_taken():
+    for sensitivity in (1.1e-250, 0.9e250):
+        grid = GaussianMechanism(sensitivity, 1.0, 1).grid
+        assert 2**-21 < grid / sensitivity <= 2**-20
 
 
 def test_gaussian_checks_the_number_of_entries():
@@ -533,11 +592,20 @@ def test_digits_of_the_magnitude_are_independent_and_geometric():
 def test_discrete_laplace_scale_is_rounded_up(epsilon, sensitivity):
     mechanism = DiscreteLaplaceMechanism(sensitivity, epsilon)
     t, shift = mechanism._ratio
-    assert 2**20 <= t <= 2**40 and 0 <= shift <= 62
+    assert 2**39 <= t <= 2**40 and 0 <= shift <= 62
     implied = Fraction(sensitivity * 2**shift, t)
     assert implied <= Fraction(mechanism.epsilon_spent) <= Fraction(epsilon)
     assert mechanism.epsilon_spent >= epsilon * (1 - 2e-6)
     assert mechanism.scale == pytest.approx(sensitivity / epsilon, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "ratio"),
+    [(2**40, (2**40, 0)), (2**39, (2**40, 1)), (2**39 + 1, (2**39 + 1, 0))],
+)
+def test_the_largest_discrete_laplace_scales(sensitivity, ratio):
+    mechanism = DiscreteLaplaceMechanism(sensitivity, 1.0)
+    assert mechanism._ratio == ratio and mechanism.epsilon_spent == 1.0
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 2.0, 30.0])

@@ -203,6 +203,22 @@ def test_a_row_that_cannot_be_predicted_spoils_its_own_score_only(neighboring):
     assert candidates._row_by_row(lambda rows: X[rows], 2).shape == (2, 4)
 
 
+def test_a_row_more_changes_no_call_that_others_are_answered_in(monkeypatch):
+    size, calls = candidates.BLOCK_ROWS, []
+
+    def ask(model, method, X, **keywords):
+        calls.append(len(X))
+        return X[:, 0]
+
+    monkeypatch.setattr(candidates, "ask_wrapped", ask)
+    X = np.arange(2.0 * size + 5).reshape(-1, 1)
+    for relation, expected in (("add_remove", [size] * 3), ("replace_one", [len(X)])):
+        calls.clear()
+        said = candidates.responses(None, ["predict"], X, None, relation)["predict"]
+        np.testing.assert_array_equal(said, X[:, 0])
+        assert calls == expected
+
+
 @pytest.mark.parametrize("method", ["repeat", "compose"])
 def test_refit_keeps_its_share(method):
     X, y = stub_table(200)

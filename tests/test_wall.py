@@ -1,5 +1,6 @@
 """The wall: what is printed was reserved, and only that is released."""
 
+import hashlib
 import math
 import pickle
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from fairpriv_sklearn import _wall
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
     guarded,
@@ -22,6 +24,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     Split,
     Wrapped,
+    column_length,
     keyed_draws,
     recording,
 )
@@ -211,6 +214,27 @@ def test_coins_of_a_row_do_not_know_how_many_rows_follow():
     assert keyed_draws(key, 1000, 1.0).all()
 
 
+@pytest.mark.parametrize("start", [0, 65_536, 70_000])
+def test_draws_are_words_of_a_stream_per_chunk_below_a_threshold(start):
+    key, n_rows, p = b"k" * 32, 80_000, 0.7
+    streams = [
+        hashlib.shake_256(key + bytes([chunk, *[0] * 7])).digest(8 * 65_536)
+        for chunk in range(3)
+    ]
+    words = np.frombuffer(b"".join(streams), dtype="<u8")[start : start + n_rows]
+    assert_array_equal(keyed_draws(key, n_rows, p, start), words < p * 2**64)
+    assert keyed_draws(key, 0, p, start).shape == (0,)
+    for wrong in (-0.1, 1.5):
+        with pytest.raises(ValueError, match="p must be in"):
+            keyed_draws(key, 1, wrong)
+
+
+def test_a_word_at_the_threshold_is_no_draw(monkeypatch):
+    words = np.uint64([2**62 - 1, 2**62, 2**62 + 1])
+    monkeypatch.setattr(_wall, "_draw_words", lambda key, chunk, n: words)
+    assert_array_equal(keyed_draws(b"", 3, 0.25), [True, False, False])
+
+
 def test_sums_do_not_know_the_blocks():
     class Small(Counts):
         block_rows = 7
@@ -218,6 +242,15 @@ def test_sums_do_not_know_the_blocks():
     table = rows()
     assert_array_equal(Small().of_rows(table, None), Counts().of_rows(table, None))
     assert_array_equal(Counts().of_rows(rows(CODES[:0]), None), np.zeros(3))
+
+    class HowMany(Counts):
+        def of_block(self, block, state):
+            assert block.n_rows == len(block.codes)
+            return np.array([block.n_rows])
+
+    assert_array_equal(HowMany().of_rows(rows(CODES[:0]), None), [0])
+    assert column_length({"y": None, "X": np.zeros((5, 2)), "z": [1]}) == 5
+    assert column_length({"y": None}) == 0
 
 
 def test_a_replay_releases_what_was_recorded():
@@ -234,6 +267,37 @@ def test_a_replay_releases_what_was_recorded():
     assert_array_equal(released, again)
     change = changed.crossings[0].exact - seen.crossings[0].exact
     assert np.linalg.norm(change) <= changed.crossings[0].sensitivity
+
+
+def test_a_replay_of_fewer_releases_goes_on_by_itself():
+    plan = [Release("counts", "gaussian", 0.5, 3, times=2)]
+    opened = wall(plan)
+    opened.reserve()
+    with recording() as seen:
+        first = opened.release(Counts(), rows())
+    again = wall(plan, seed=1)
+    again.reserve()
+    with recording(seen) as more:
+        assert_array_equal(again.release(Counts(), rows()), first)
+        second = again.release(Counts(), rows())
+    assert_array_equal(second, more.crossings[1].released)
+    assert (second != first).all()
+
+
+def test_secrets_have_the_bytes_of_a_key():
+    opened, asked = wall([]), []
+    opened.noise.key = lambda n: asked.append(n) or bytes(n)
+    opened.random_split(3, 0.5)
+    assert asked == [32]
+
+
+def test_what_a_journal_paid_for_is_not_paid_again():
+    ledger = PrivacyLedger(10.0, 1e-5)
+    opened = wall([Release("counts", "gaussian", 0.3, 3)], ledger=ledger)
+    for journal in ("one", "other", "one"):
+        opened._spend(journal)
+    labels = [spend["label"] for spend in ledger.spends()]
+    assert labels == ["test (one)", "test (other)"]
 
 
 def test_rows_are_not_pickled():

@@ -147,6 +147,16 @@ def test_a_key_is_shown_above_its_threshold_only(delta):
     opened.guarantee()
 
 
+def test_a_key_at_its_threshold_is_shown(monkeypatch):
+    monkeypatch.setattr(GaussianMechanism, "key_threshold", lambda *_: 3.0)
+    opened = wall([KeyedRelease("words", "gaussian", math.inf, 2)])
+    asked, key = [], opened.noise.key
+    opened.noise.key = lambda n: asked.append(n) or key(n)
+    rows = table(["two"] * 2 + ["three"] * 3)
+    assert opened.release_keyed(Words(), rows)[1] == {(0, "three"): 3}
+    assert asked == [32]
+
+
 def test_the_noise_of_a_key_does_not_know_the_other_keys():
     def shown(words):
         line = KeyedRelease("words", "gaussian", 5.0, 2, delta=1e-3)
