@@ -686,7 +686,7 @@ class PrivacyFilter:
 
     def uniform(self) -> float:
         """A secret number from (0, 1): how often something is done, say."""
-        return float(self.noise.uniform(1)[0])
+        return float(self.noise.uniform(()))
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Secret integers from 0 to `high` - 1: which fold every row is in, say."""

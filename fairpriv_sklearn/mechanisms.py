@@ -282,9 +282,9 @@ def noise_source(random_state=None) -> NoiseSource:
         if random_state < 0:
             raise ValueError(f"random_state must not be negative, got {random_state}.")
     elif isinstance(random_state, np.random.RandomState):
-        seed = random_state.randint(0, 1 << 32, size=4, dtype=np.uint32)
+        seed = random_state.randint(1 << 32, size=4, dtype=np.uint32)
     elif isinstance(random_state, np.random.Generator):
-        seed = random_state.integers(0, 1 << 32, size=4, dtype=np.uint32)
+        seed = random_state.integers(1 << 32, size=4, dtype=np.uint32)
     else:
         raise ValueError(
             "random_state must be None, an int, a numpy RandomState or a numpy "
@@ -700,7 +700,7 @@ class PermuteAndFlip:
             factor /= 2
         order = list(range(len(exact)))
         while True:
-            place = int(noise.integers(0, len(order), 1)[0])
+            place = int(noise.integers(0, len(order), ()))
             candidate = order.pop(place)
             if _true_with_exp(noise, factor * (largest - exact[candidate])):
                 return candidate
@@ -722,7 +722,7 @@ def _true_with(noise: NoiseSource, p: Fraction) -> bool:
     """Return True with rational probability p in [0, 1], bit by bit."""
     numerator, denominator = p.numerator, p.denominator
     while True:
-        word = int(noise.uint64(1)[0])
+        word = int(noise.uint64(()))
         # The word is the next 64 binary digits of a uniform number; so are these of p.
         digits, numerator = divmod(numerator << 64, denominator)
         if word != digits or numerator == 0:
@@ -833,5 +833,5 @@ def _laplace_magnitude(noise: NoiseSource, u: int, t: int, shift: int) -> int:
                 largest = math.floor((factor / u).ln() * scale + slack)
                 if smallest == largest:
                     return largest
-        u = (u << 64) + int(noise.uint64(1)[0])
+        u = (u << 64) + int(noise.uint64(()))
         n_bits += 64
