@@ -2,6 +2,7 @@ import json
 import math
 import subprocess
 import sys
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -754,3 +755,54 @@ def test_coarse_losses_cost_more_but_little(monkeypatch):
     assert len(losses) < 2000
     assert weights.sum() == pytest.approx(1.0, abs=1e-9)
     assert weights @ np.exp(-losses) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("failure", [0.0, 1e-9, 0.3, 1.0])
+@pytest.mark.parametrize("count", [1, 2, 7, 10**6])
+def test_copies_compose_like_their_sum(failure, count):
+    one = _privacy_loss._Composition(
+        0.3, 5, ((0.1, 2), (0.7, 1)), failure, (("poisson_gaussian", 0.1, 2.0, 4),)
+    )
+    copies = one.times(count)
+    assert copies.mu == pytest.approx(0.3 * math.sqrt(count), rel=1e-15)
+    assert Fraction(copies.mu) ** 2 >= Fraction(0.3) ** 2 * count
+    assert copies.n_draws == 5 * count
+    assert copies.pures == ((0.1, 2 * count), (0.7, count))
+    assert copies.sampled == (("poisson_gaussian", 0.1, 2.0, 4 * count),)
+    with mpmath.workdps(40):
+        exact = 1 - (1 - mpmath.mpf(failure)) ** count
+        assert exact <= copies.failure <= min(1, exact * (1 + mpmath.mpf("1.6e-15")))
+    if count < 10:
+        together = _privacy_loss._sum([one] * count)
+        assert together.n_draws == copies.n_draws and together.pures == copies.pures
+        assert together.sampled == copies.sampled
+        assert together.mu == pytest.approx(copies.mu, rel=1e-15)
+        assert exact <= together.failure <= exact * (1 + mpmath.mpf("1.6e-15"))
+    assert one.plus(one) == _privacy_loss._sum([one, one])
+    assert _privacy_loss._Composition().times(count) == _privacy_loss._Composition()
+
+
+@pytest.mark.parametrize(
+    ("name", "less", "more"),
+    [
+        ("mu", 0.3, 0.4),
+        ("n_draws", 3, 4),
+        ("failure", 0.1, 0.2),
+        ("pures", ((0.5, 1),), ((0.6, 1),)),
+        ("pures", ((0.5, 1),), ((0.5, 2),)),
+        ("pures", ((0.1, 5), (0.5, 1)), ((0.5, 1), (0.6, 5))),
+        ("sampled", (), (("poisson_gaussian", 0.1, 2.0, 4),)),
+    ],
+)
+def test_a_composition_covers_what_costs_no_more(name, less, more):
+    small, large = (
+        _privacy_loss._Composition(**{"mu": 1.0, "failure": 0.5, name: value})
+        for value in (less, more)
+    )
+    assert large.covers(small) and large.covers(large) and small.covers(small)
+    assert not small.covers(large)
+
+
+def test_failures_add_up():
+    one = DeclaredEvent(0.0, 1e-3)
+    assert compose_delta([one] * 3, 50.0) == pytest.approx(1 - 0.999**3, rel=1e-9)

@@ -6,6 +6,7 @@ import math
 import pickle
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,6 +55,50 @@ def epsilon_of_gaussian(mu, delta):
         return first - np.exp(epsilon + norm.logcdf(-epsilon / mu - mu / 2)) - delta
 
     return brentq(excess, 0, 50, xtol=1e-12)
+
+
+def taken(make, value):
+    try:
+        make(value)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("make", "inside", "outside"),
+    [
+        (GaussianEvent, [0.0, math.inf], [-1e-300, math.nan]),
+        (lambda v: GaussianEvent(1.0, v), [0, 1.0, 2**40], [-1, 0.5, True]),
+        (PureEvent, [0.0, math.inf], [-1e-300]),
+        (lambda v: DeclaredEvent(v, 0.1), [0.0, math.inf], [-1e-300]),
+        (lambda v: DeclaredEvent(1.0, v), [0.0, 1.0], [-1e-300, 1.0000001]),
+        (ThresholdEvent, [0.0, 1.0], [-1e-300, 1.0000001]),
+        (lambda v: ThresholdEvent(0.1, v), [1, 2.0], [0, 1.5]),
+        (lambda v: PoissonGaussianEvent(v, 1.0, 1), [1e-300, 1.0], [0.0, 1.0000001]),
+        (lambda v: PoissonGaussianEvent(0.5, v, 1), [1e-300, 1e300], [0.0, math.inf]),
+        (lambda v: PoissonGaussianEvent(0.5, 1.0, v), [1, 2.0], [0, 1.5]),
+        (lambda v: PoissonGaussianEvent(0.5, 1.0, 1, v), [0, 2.0], [-1, 1.5]),
+    ],
+)
+def test_events_take_their_ranges(make, inside, outside):
+    assert [taken(make, v) for v in inside] == [True] * len(inside)
+    assert [taken(make, v) for v in outside] == [False] * len(outside)
+
+
+def test_defaults_of_events():
+    assert GaussianEvent(0.5) == GaussianEvent(0.5, 0)
+    assert ThresholdEvent(0.5) == ThresholdEvent(0.5, 1)
+    assert PoissonGaussianEvent(0.5, 1.0, 3) == PoissonGaussianEvent(0.5, 1.0, 3, 0)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 1000])
+@pytest.mark.parametrize("delta0", [0.0, 1e-12, 0.003, 1.0])
+def test_a_name_of_one_record_is_shown_as_often_as_is_said(delta0, n_columns):
+    with mpmath.workdps(40):
+        exact = 1 - (1 - mpmath.mpf(delta0)) ** n_columns
+        shown = ThresholdEvent(delta0, n_columns).failure
+        assert exact <= shown <= exact * (1 + mpmath.mpf("1.5e-15"))
 
 
 def test_fields_are_kept_as_plain_immutable_data():

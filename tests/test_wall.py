@@ -249,6 +249,9 @@ def test_sums_do_not_know_the_blocks():
             return np.array([block.n_rows])
 
     assert_array_equal(HowMany().of_rows(rows(CODES[:0]), None), [0])
+
+
+def test_the_first_column_that_is_there_says_how_many_rows():
     assert column_length({"y": None, "X": np.zeros((5, 2)), "z": [1]}) == 5
     assert column_length({"y": None}) == 0
 

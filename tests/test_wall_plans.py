@@ -26,10 +26,8 @@ from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PureEvent,
     ThresholdEvent,
-    compose_delta,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy._composition import Composition
 
 
 @dataclass(frozen=True)
@@ -293,10 +291,3 @@ def test_the_threshold_of_keys_hides_a_record_alone(n_columns, delta):
     one = stats.norm.sf((threshold - 1.0 - mechanism.grid) / mechanism.scale)
     shown = -math.expm1(n_columns * math.log1p(-one))
     assert 0.999 * delta < shown <= delta * (1 + 1e-9)
-
-
-def test_failures_add_up():
-    one = DeclaredEvent(0.0, 1e-3)
-    assert compose_delta([one] * 3, 50.0) == pytest.approx(1 - 0.999**3, rel=1e-9)
-    single = Composition("replace_one").add([one], "replace_one").plain
-    assert single.times(3).failure == pytest.approx(1 - 0.999**3, rel=1e-9)
