@@ -512,10 +512,10 @@ class TestMap:
                 return [i for i in self.order if i in found]
         return []
 
-    def rounds(self, name, line, collected):
+    def rounds(self, name, line, collected, importing=False):
         """Own tests that reach the line, or are new since the map; then all others."""
         own = tuple(tests_named(ALL[name].split()))
-        reach = self.reaching(name, line)
+        reach = self.order if importing else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
         late = [t for t in self.order if self.files[t] in own and t not in set(reach)]
@@ -565,10 +565,9 @@ def in_a_child(work, seconds):
 
 def verdict(rounds, seconds, run, more=0):
     """How the tests end on a mutant, the test that says so, and its words."""
-    crash = None
+    crash, ran = None, 0
     for tests, usual in rounds:
-        if not tests:
-            continue
+        ran += len(tests)
         limit = min(seconds, 2 + int(2 * usual)) + more
         told, done = in_a_child(lambda tell, tests=tests: run(tests, tell), limit)
         for how, test, words in told:
@@ -580,15 +579,16 @@ def verdict(rounds, seconds, run, more=0):
                 crash = (how, test, words)
         if not done:
             return crash or ("slow", "", f"after {limit} s")
-    return crash or ("SURVIVED", "", "")
+    return crash or ("SURVIVED", "", f"of {ran} tests")
 
 
 def run_all(found, test_map, seconds, own_only, tell):
     """Tell the verdict of every mutant, those of functions first in one process."""
     files = sorted({file for file in test_map.files if (ROOT / file).exists()})
-    left = []
+    left, tests = [], []
 
     def by_exchange(collected):
+        tests.extend(collected.items)
         live = Live()
         gc.freeze()
         for mutant in found:
@@ -607,13 +607,13 @@ def run_all(found, test_map, seconds, own_only, tell):
 
     def first(tell):
         run_pytest(files, Collected(by_exchange))
-        tell("left", *[mutant.key for mutant in left])
+        tell([mutant.key for mutant in left], tests)
 
     told, done = in_a_child(first, 10**6)
     if not done:
         raise SystemExit(f"The tests could not be collected: {told}")
-    left_keys = set(told[-1][1:])
-    importing = [mutant for mutant in found if mutant.key in left_keys]
+    left_keys, tests = told[-1]
+    importing = [mutant for mutant in found if mutant.key in set(left_keys)]
     preload()
     for mutant in importing:
 
@@ -624,7 +624,7 @@ def run_all(found, test_map, seconds, own_only, tell):
             if tests and ran > 2:
                 raise RuntimeError("It cannot be imported.")
 
-        rounds = test_map.rounds(mutant.name, mutant.line, ())
+        rounds = test_map.rounds(mutant.name, mutant.line, tests, importing=True)
         rounds = islice(rounds, 1 if own_only else None)
         tell(mutant, *verdict(rounds, seconds, run, more=10))
 

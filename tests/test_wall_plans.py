@@ -93,6 +93,19 @@ def test_repeated_releases_compose():
     assert left == (PureEvent(1.0),) and right[0].mu == pytest.approx(1.5)
 
 
+def test_a_line_is_released_once_unless_it_says_otherwise():
+    line = Release("counts", "pure", 0.25, 3)
+    assert line.events("replace_one") == (PureEvent(0.25),)
+    assert wall([line])._left == {"counts": 1}
+
+
+def test_secret_integers_are_all_below_their_bound():
+    drawn = wall([]).integers(3, 3000)
+    assert stats.chisquare(np.bincount(drawn, minlength=3)).pvalue > 1e-4
+    assert len(np.bincount(drawn)) == 3
+    assert 0.0 < wall([]).uniform() < 1.0
+
+
 def test_replace_one_pays_the_symmetrised_curve_of_any_sampling():
     line = Release("counts", "gaussian", 0.5, 3, 2, ("poisson", 0.1))
     kinds = [line.events(r)[0].kind for r in ("replace_one", "add_remove")]
@@ -140,6 +153,7 @@ def test_a_key_is_shown_above_its_threshold_only(delta):
     exact, buckets = crossing.exact[:2], crossing.exact[2:]
     assert_array_equal(exact, np.bincount(np.arange(rows.n_rows) % 2))
     assert buckets.sum() == rows.n_rows and buckets.max() >= 59
+    assert buckets.size == 4096
     assert np.abs(counts - exact).max() < 6 * mechanism.scale
     assert opened.log == [("words", mechanism.sensitivity, 0.5)]
     opened.guarantee()
