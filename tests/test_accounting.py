@@ -127,6 +127,75 @@ def test_inverses_are_on_the_private_side_and_tight(epsilon, log_delta):
         assert exact_delta(mu, lower) > delta
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-3, 1e-5), (1.0, 1e-5), (8.0, 0.3), (100.0, 1e-30)]
+)
+def test_margins_are_the_stated_ones(epsilon, delta):
+    """A billionth for a calibration, a tenth of that for a composition."""
+    mu = gaussian_mu(epsilon, delta)
+    assert exact_delta(mu * (1 + 0.9e-9), epsilon) < delta
+    assert exact_delta(mu * (1 + 1.1e-9), epsilon) > delta
+    assert calibrate_gaussian(epsilon, delta) == mu
+    excess = gaussian_delta(mu, epsilon) / exact_delta(mu, epsilon) - 1
+    assert 0.9e-10 < excess < 1.1e-10
+    back = gaussian_epsilon(mu, delta)
+    ideal = mu / (1 - 1e-9)  # of which `epsilon` is the smallest at `delta`
+    again = gaussian_epsilon(ideal, delta) / epsilon - 1
+    upper = ideal * (ideal / 2 + math.sqrt(-2 * math.log(delta)))
+    assert abs(again - 1e-10 - 2e-13 * upper / epsilon) < 0.2e-10 + 1e-12 / epsilon
+    assert back < epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0, 700.0])
+def test_the_sampler_gets_a_millionth_of_delta_or_less(epsilon):
+    for delta in (1e-9, 1e-4):
+        log_delta1, log_loss = _gaussian._sampler_log_delta1(epsilon, delta)
+        with mpmath.workdps(30):
+            factor = mpmath.log(1 + mpmath.exp(mpmath.mpf(epsilon)))
+            expected = min(mpmath.log("1e-12") + factor, mpmath.log(delta * 1e-6))
+        assert log_loss == pytest.approx(float(expected), rel=1e-14)
+        assert log_delta1 == pytest.approx(float(expected - factor), rel=1e-14)
+        ideal, log_left = _gaussian._without_sampler_error(epsilon, delta, 1000)
+        error = 1e-13 + 1e-8 * math.sqrt(-2000 * log_delta1)
+        assert ideal == pytest.approx(epsilon - 2 * error, rel=1e-14)
+        left = math.log(delta - math.exp(log_loss)) - error
+        assert log_left == pytest.approx(left, rel=1e-13)
+        assert _gaussian._without_sampler_error(epsilon, delta, 0) == (
+            epsilon,
+            math.log(delta),
+        )
+
+
+def test_the_ends_of_the_ranges():
+    assert 0 < gaussian_mu(1e6, 0.5) < calibrate_gaussian(math.inf, 0.5) == math.inf
+    assert gaussian_epsilon(1e150, 0.5) < gaussian_epsilon(1.1e150, 0.5) == math.inf
+    assert gaussian_epsilon(3.0, 1.0) == 0.0 == gaussian_epsilon(1e200, 1.0)
+    assert gaussian_delta(0.0, 0.0) == 0.0 and gaussian_delta(1e-300, 1.0) == 0.0
+    for mu in (0.99e8, 1.01e8, 1.99e8):
+        bound = mu * (mu / 2 + math.sqrt(-2 * math.log(1e-5)))
+        assert 0.9999999 < gaussian_epsilon(mu, 1e-5) / bound < 1 + 1.1e-10
+    bound = 1.01e8 * (0.505e8 + math.sqrt(-2 * math.log(1e-5)))
+    assert gaussian_epsilon(1.01e8, 1e-5) == bound * (1 + 1e-10)
+    assert gaussian_epsilon(0.99e8, 1e-5) < bound * 0.97
+    _gaussian._check_sampling(1.0, 10**7)
+    _gaussian._check_sampling(1e-300, 1)
+    _gaussian._check_draws(0)
+    for q, steps in ((0.0, 1), (1.0000001, 1), (0.5, 0), (0.5, 10**7 + 1), (0.5, 1.5)):
+        with pytest.raises(ValueError, match="must be"):
+            _gaussian._check_sampling(q, steps)
+    for wrong in (-1, 0.5, math.inf):
+        with pytest.raises(ValueError, match="n_draws must be a whole"):
+            _gaussian._check_draws(wrong)
+    for epsilon, delta in ((1e6 + 1, 0.5), (-1e-9, 0.5), (1.0, 0.0), (1.0, 1.0)):
+        with pytest.raises(ValueError, match="must be in"):
+            _gaussian._check_budget(epsilon, delta)
+    _gaussian._check_budget(0.0, 1e-300)
+    _gaussian._check_delta(0.0)
+    _gaussian._check_delta(1.0)
+    _gaussian._check_epsilon(0.0)
+    _gaussian._check_mu(0.0)
+
+
 def test_gaussian_edges():
     assert gaussian_delta(0.0, 1.0) == 0.0
     assert gaussian_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1))

@@ -274,7 +274,7 @@ def _mills_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
     if far.any():
         inverse_square = t[far] ** -2.0
         series = np.ones_like(inverse_square)
-        for odd in range(33, 1, -2):
+        for odd in range(33, 2, -2):
             series = 1.0 - odd * inverse_square * series
         slope[far] = inverse_square * series
     return slope
