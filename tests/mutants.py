@@ -116,6 +116,10 @@ NOT_RUN = """audit audit_breaches card cli codebook common datasets distributed
     inspection network pages parity proof_stamps rooms sinkhorn syntax wasserstein
     words""".split()
 
+# Names of functions and constants that say how a budget is shared, or what a record
+# can change. Arithmetic on released numbers is not among them.
+PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|composed"
+
 COMPARISONS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -189,8 +193,10 @@ def promises(tree):
         else:
             inner = [node]
         for part in inner:
-            if not isinstance(part, ast.Import | ast.ImportFrom) and re.search(
-                r"Release\(|share|SHARE|SENSITIVITY|sensitivity", ast.unparse(part)
+            named = getattr(part, "name", ast.unparse(part).partition("=")[0])
+            if isinstance(part, ast.FunctionDef | ast.Assign | ast.AnnAssign) and (
+                re.search(r"Release\(|SENSITIVITY|sensitivity", ast.unparse(part))
+                or re.search(PLANS, named)
             ):
                 alone.append(part)
     while waiting:

@@ -18,6 +18,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PoissonGaussianEvent,
     PureEvent,
+    ThresholdEvent,
     WithoutReplacementGaussianEvent,
     _composition,
     _events,
@@ -828,6 +829,63 @@ def test_coarse_losses_cost_more_but_little(monkeypatch):
 
 @pytest.mark.parametrize("failure", [0.0, 1e-9, 0.3, 1.0])
 @pytest.mark.parametrize("count", [1, 2, 7, 10**6])
+def delta_of_losses(losses, weights, epsilon):
+    return float(weights @ np.maximum(0.0, -np.expm1(np.minimum(0, epsilon - losses))))
+
+
+def test_many_different_releases_against_all_their_signs():
+    epsilons = np.linspace(0.05, 0.6, 17)
+    losses, weights = np.zeros(1), np.ones(1)
+    for epsilon in epsilons:
+        p = 1 / (1 + math.exp(-epsilon))
+        losses = np.add.outer(losses, [epsilon, -epsilon]).ravel()
+        weights = np.multiply.outer(weights, [p, 1 - p]).ravel()
+    total = _privacy_loss._Composition(pures=tuple((e, 1) for e in epsilons))
+    assert len(_privacy_loss._loss_atoms(total.pures)[0]) == 2**15 + 1  # on a grid
+    for epsilon in (0.0, 1.0, 2.5, 4.0, 5.0):
+        exact = delta_of_losses(losses, weights, epsilon)
+        value = _privacy_loss._exact_delta(total, epsilon)
+        assert exact < value < 1.0001 * exact + 2e-12
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 3.0])
+def test_thousands_of_releases_against_the_binomial_distribution(epsilon):
+    """Many kinds that differ by a hair have the losses of one kind."""
+    epsilons, count = epsilon * (1 + 1e-12 * np.arange(17)), 400
+    total = _privacy_loss._Composition(pures=tuple((e, count) for e in epsilons))
+    n = count * len(epsilons)
+    minus = np.arange(n + 1)
+    weights = stats.binom.pmf(minus, n, 1 / (1 + math.exp(epsilon)))
+    losses = epsilon * (n - 2.0 * minus)
+    mean, spread = weights @ losses, math.sqrt(n) * epsilon
+    for epsilon_at in (mean, mean + spread, mean + 3 * spread):
+        exact = delta_of_losses(losses, weights, epsilon_at)
+        value = _privacy_loss._exact_delta(total, epsilon_at)
+        shifted = delta_of_losses(losses, weights, epsilon_at - 0.2 * spread)
+        assert exact * (1 - 1e-9) < value < shifted + 2e-12
+        one = _privacy_loss._Composition(pures=((epsilon, n),))
+        assert exact <= _privacy_loss._exact_delta(one, epsilon_at) * (1 + 1e-9)
+        assert _privacy_loss._exact_delta(one, epsilon_at) <= exact * (1 + 1e-9)
+
+
+def test_a_failure_leaves_the_rest_of_delta_to_a_gaussian():
+    events = [ThresholdEvent(0.2), GaussianEvent(1.0)]
+    expected = gaussian_epsilon(1.0, 0.05 / 0.8)
+    assert compose_epsilon(events, 0.25) == pytest.approx(expected, rel=1e-12)
+    assert compose_epsilon(events, 0.2) == math.inf == compose_epsilon(events, 0.1)
+    assert compose_epsilon(events[:1], 0.2) == 0.0
+    assert compose_delta(events, math.inf) == 0.2
+    assert compose_epsilon([GaussianEvent(0.0, 5), PureEvent(1.0)], 0.0) == math.inf
+    total = _composition._single(PureEvent(1.0))
+    assert _composition._costs_at_most(total, 1.0, 1e-9)
+    assert not _composition._costs_at_most(total, 0.9, 1e-9)
+    assert not _composition._costs_at_most(total, 2.0, 0.0)
+    # The error of the sampler must fit as well.
+    drawn = _composition._single(GaussianEvent(0.01, 100))
+    assert _composition._costs_at_most(drawn, 0.1, 1e-5)
+    assert not _composition._costs_at_most(drawn, 1e-9, 0.5)
+
+
 def test_copies_compose_like_their_sum(failure, count):
     one = _privacy_loss._Composition(
         0.3, 5, ((0.1, 2), (0.7, 1)), failure, (("poisson_gaussian", 0.1, 2.0, 4),)

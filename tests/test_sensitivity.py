@@ -38,6 +38,7 @@ def test_the_largest_change_is_the_stated_one(neighboring, n_tables):
 
 def test_sizes_public_is_a_replacement():
     assert rows_changed("replace_one_in_group") == 2
+    assert rows_changed("replace_one_in_cell") == 2
     assert counts_l2("replace_one_in_group") == math.sqrt(2)
     assert counts_l1("replace_one_in_group") == 2
 
