@@ -62,7 +62,7 @@ WHOLE = {
     "accounting/_gaussian.py": "accounting",
     "accounting/_composition.py": "accounting privacy_objects",
     "accounting/_privacy_loss.py": "accounting",
-    "privacy/_composition.py": "ledger",
+    "privacy/_composition.py": "composition ledger",
 }
 QUERIES = {
     "_training/_bounded.py": "linear_sensitivity linear_queries",

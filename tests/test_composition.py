@@ -1,0 +1,145 @@
+"""The running composition of a ledger, piece by piece: what is merged is the dearer."""
+
+import math
+
+import pytest
+
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    compose_epsilon,
+)
+from fairpriv_sklearn.accounting._privacy_loss import _Composition
+from fairpriv_sklearn.privacy import _composition
+from fairpriv_sklearn.privacy._composition import Composition
+
+POISSON = "poisson_gaussian"
+
+
+def composed(*events):
+    return Composition("replace_one").add(events, "replace_one")
+
+
+def test_the_nearest_pure_releases_are_merged_into_the_dearer(monkeypatch):
+    monkeypatch.setattr(_composition, "_MAX_PURES", 2)
+    total = _Composition(pures=((0.1, 1), (0.2, 5), (0.25, 2), (1.0, 1)))
+    # What merging adds: 1 * .1, 5 * .05, 2 * .75; then 6 * .05, 2 * .75.
+    assert _composition._bounded(total).pures == ((0.25, 8), (1.0, 1))
+    few = _Composition(pures=((0.1, 1), (0.2, 5)))
+    assert _composition._bounded(few) == few
+
+
+def test_the_nearest_sampled_runs_are_merged_into_the_dearer(monkeypatch):
+    monkeypatch.setattr(_composition, "_MAX_SAMPLED", 3)
+    runs = [(POISSON, 0.1, 2.0, 3), (POISSON, 0.11, 1.9, 4), (POISSON, 0.5, 1.9, 1)]
+    other = ("without_replacement_gaussian", 0.5, 1.9, 2)
+    total = _Composition(mu=0.5, sampled=(*runs, other))
+    merged = (POISSON, 0.11, 1.9, 7)
+    assert _composition._bounded(total).sampled == (merged, runs[2], other)
+    assert _composition._bounded(total).mu == 0.5
+    few = _Composition(sampled=tuple(runs))
+    assert _composition._bounded(few) == few
+    assert _composition._apart(runs[0], other) == math.inf
+    expected = math.log(1.1) + math.log(2.0 / 1.9)
+    assert _composition._apart(*runs[:2]) == pytest.approx(expected, rel=1e-12)
+    assert _composition._apart(*runs[1::-1]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_dearer_of_two_is_the_larger_of_everything():
+    one = _Composition(0.3, 5, ((0.1, 3), (0.5, 1)), 0.01)
+    other = _Composition(0.2, 9, ((0.2, 2),), 0.02)
+    dearer = _Composition(0.3, 9, ((0.1, 2), (0.2, 1), (0.5, 1)), 0.02)
+    assert _composition._dearer(one, other) == dearer
+    assert _composition._dearer(other, one) == dearer
+    assert dearer.covers(one) and dearer.covers(other)
+    assert (
+        _composition._dearer(one, dearer) == dearer == _composition._dearer(dearer, one)
+    )
+    sampled = _Composition(sampled=((POISSON, 0.1, 2.0, 3),))
+    assert _composition._dearer(one, sampled) == one.plus(sampled)
+    pairs = (one, other), (other, dearer)
+    # mu, failure and sum of the pure ones, on the left and on the right
+    expected = (0.1 + 0.01 + 0.4) + (0.1 + 0.0 + 0.5)
+    assert _composition._difference(*pairs) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_size_of_a_total_is_about_its_variance():
+    total = _Composition(0.3, 5, ((0.1, 3), (0.5, 2)), 0.1, ((POISSON, 0.1, 2.0, 7),))
+    expected = 0.09 + 3 * 0.01 + 2 * 0.25 + 7 * 0.05**2
+    assert _composition._size(total) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_widest_range_is_halved_until_all_are_narrow():
+    pair = (_Composition(mu=0.1), _Composition(mu=0.2))
+    total = Composition("replace_one", splits=((pair, 128), (pair, 10)))
+    assert total._halved(((0, 128), (0, 10))) == [
+        ((0, 64), (0, 10)),
+        ((65, 128), (0, 10)),
+    ]
+    assert total._halved(((0, 64), (0, 9))) == [((0, 64), (0, 4)), ((0, 64), (5, 9))]
+    assert total._halved(((5, 7), (3, 3))) == [((5, 6), (3, 3)), ((7, 7), (3, 3))]
+    assert total._halved(((5, 6), (3, 3))) is None
+    assert Composition("replace_one")._halved(()) is None
+    # 3 to 5 of 10 records on the left: at most 5 there, and at most 7 on the right.
+    at = Composition("replace_one", _Composition(mu=0.5), ((pair, 10),))._at(((3, 5),))
+    assert at.mu == pytest.approx(math.sqrt(0.25 + 5 * 0.01 + 7 * 0.04), rel=1e-12)
+
+
+def test_a_total_grows_by_its_share_rounded_up():
+    events = [GaussianEvent(0.3, 7), DeclaredEvent(0.1, 0.2), PureEvent(0.1)]
+    events += [PoissonGaussianEvent(0.1, 2.0, 9), MaximumEvent([PureEvent(1.0)], [])]
+    total = composed(*events[:4])
+    assert total._grown(0) is total
+    grown = total._grown(1 / 8)
+    assert grown.plain.mu == pytest.approx(0.3 * math.sqrt(1.125), rel=1e-12)
+    assert grown.plain.n_draws == 8 and grown.plain.pures == ((0.1, 3),)
+    assert grown.plain.failure == pytest.approx(0.225, rel=1e-12)
+    assert grown.plain.sampled == ((POISSON, 0.1, 2.0, 11),)
+    assert composed(DeclaredEvent(0.0, 0.9))._grown(1 / 2).plain.failure == 1.0
+    (left, right) = (_Composition(mu=0.1), _Composition(mu=0.2))
+    split = Composition("replace_one", splits=(((left, right), 17),))
+    assert split._grown(1 / 8).splits == (((left, right), 20),)
+    assert total.within(grown) and not grown.within(total)
+    assert not total.within(Composition("add_remove", grown.plain))
+    assert split.within(split._grown(1 / 8)) and not split._grown(1 / 8).within(split)
+
+
+def test_a_composition_is_stored_number_by_number():
+    plain = _Composition(
+        math.inf, 3, ((0.5, 2), (math.inf, 1)), 0.25, ((POISSON, 0.1, 2.0, 7),)
+    )
+    stored = _composition._to_plain(plain)
+    assert stored == ["inf", 3, [[0.5, 2], ["inf", 1]], 0.25, [[POISSON, 0.1, 2.0, 7]]]
+    assert _composition._from_plain(stored) == plain
+
+
+def test_an_infinite_cap_holds_everything_and_a_sum_its_own_total():
+    assert composed(PureEvent(math.inf)).fits(math.inf, 0.0)
+    ten = composed(*[PureEvent(0.1)] * 10)
+    assert ten.fits(1.0, 0.0) and not ten.fits(1.0 - 1e-8, 0.0)
+    assert ten.fits(1.0 / (1 + 0.9e-9), 0.0) and not ten.fits(1 / (1 + 1.1e-9), 0.0)
+    failing = composed(DeclaredEvent(1.0, 1e-6))
+    assert failing.fits(1.0, 1e-6) and not failing.fits(50.0, 0.9e-6)
+    both = composed(DeclaredEvent(1.0, 1e-6), GaussianEvent(0.5))
+    epsilon = compose_epsilon([DeclaredEvent(1.0, 1e-6), GaussianEvent(0.5)], 1e-5)
+    assert both.fits(epsilon, 1e-5) and not both.fits(epsilon * (1 - 1e-8), 1e-5)
+    assert both.epsilon_at(1e-5) == epsilon
+
+
+def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest():
+    pairs = {
+        (_Composition(mu=mu), _Composition(pures=((epsilon, 1),))): count
+        for mu, epsilon, count in [
+            (0.1, 0.1, 3), (0.5, 0.5, 1), (1.0, 1.0, 2), (1.5, 1.6, 1), (0.11, 0.1, 4)
+        ]
+    }  # fmt: skip
+    merged = dict(_composition._fewer_splits(pairs))
+    assert len(merged) == 4
+    pair = (_Composition(mu=0.11), _Composition(pures=((0.1, 1),)))
+    assert merged.pop(pair) == 7
+    assert set(merged) < set(pairs) and sum(merged.values()) == 4
+    four = dict(list(pairs.items())[:4])
+    assert dict(_composition._fewer_splits(four)) == four
