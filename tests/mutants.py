@@ -65,38 +65,38 @@ WHOLE = {
     "privacy/_composition.py": "composition ledger",
 }
 QUERIES = {
-    "_training/_bounded.py": "linear_sensitivity linear_queries",
-    "_training/_counts.py": "linear_queries linear_sensitivity",
-    "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
-    "_training/_penalty.py": "linear_sensitivity neural_objective",
-    "generative/_levels.py": "generative_privacy",
-    "generative/_pairs.py": "budgets generative_pairs",
-    "generative/_network_training.py": "budgets generative_privacy",
-    "generative/_raw.py": "budgets generative_pairs generative",
-    "generative/_semidual.py": "budgets generative_privacy",
-    "generative/_sliced.py": "budgets generative_privacy",
-    "generative/_sliced_gradient.py": "budgets generative_gradient",
-    "generative/_slices.py": "budgets generative_privacy",
-    "generative/_tables.py": "budgets generative_privacy",
-    "linear_model/_gradient_plan.py": "budgets linear_queries linear_model",
-    "linear_model/_minimiser.py": "linear_sensitivity",
-    "linear_model/_moments.py": "linear_sensitivity linear_model",
-    "linear_model/_output_perturbation.py": "budgets linear_sensitivity",
-    "linear_model/_preconditioned.py": "linear_queries linear_model",
-    "linear_model/_queries.py": "linear_queries linear_sensitivity",
-    "linear_model/_wasserstein_logistic.py": "linear_sensitivity linear_model",
-    "metrics/_private.py": "metrics",
-    "model_selection/_plan.py": "budgets plan repeat search",
-    "model_selection/_scoring.py": "scoring",
-    "model_selection/_task.py": "scoring search validation",
-    "neural_network/_base.py": "budgets neural_network neural_objective",
-    "neural_network/_objective.py": "neural_objective",
-    "neural_network/_queries.py": "neural_objective neural_network",
-    "postprocessing/_decisions.py": "budgets dp2dp blind",
-    "postprocessing/_number_repair.py": "budgets postprocessing barycenter",
-    "postprocessing/_phases.py": "postprocessing dp2dp",
-    "postprocessing/_queries.py": "postprocessing dp2dp barycenter blind",
-    "preprocessing/_counting.py": "table_encoder",
+    "_training/_bounded.py": "bounds linear_sensitivity linear_queries",
+    "_training/_counts.py": "bounds linear_queries linear_sensitivity",
+    "_training/_noisy_gradients.py": "bounds linear_sensitivity neural_objective",
+    "_training/_penalty.py": "bounds linear_sensitivity neural_objective",
+    "generative/_levels.py": "bounds generative_privacy",
+    "generative/_pairs.py": "bounds budgets generative_pairs",
+    "generative/_network_training.py": "bounds budgets generative_privacy",
+    "generative/_raw.py": "bounds budgets generative_pairs generative",
+    "generative/_semidual.py": "bounds budgets generative_privacy",
+    "generative/_sliced.py": "bounds budgets generative_privacy",
+    "generative/_sliced_gradient.py": "bounds budgets generative_gradient",
+    "generative/_slices.py": "bounds budgets generative_privacy",
+    "generative/_tables.py": "bounds budgets generative_privacy",
+    "linear_model/_gradient_plan.py": "bounds budgets linear_queries linear_model",
+    "linear_model/_minimiser.py": "bounds linear_sensitivity",
+    "linear_model/_moments.py": "bounds linear_sensitivity linear_model",
+    "linear_model/_output_perturbation.py": "bounds budgets linear_sensitivity",
+    "linear_model/_preconditioned.py": "bounds linear_queries linear_model",
+    "linear_model/_queries.py": "bounds linear_queries linear_sensitivity",
+    "linear_model/_wasserstein_logistic.py": "bounds linear_sensitivity linear_model",
+    "metrics/_private.py": "bounds metrics",
+    "model_selection/_plan.py": "bounds budgets plan repeat search",
+    "model_selection/_scoring.py": "bounds scoring",
+    "model_selection/_task.py": "bounds scoring search validation",
+    "neural_network/_base.py": "bounds budgets neural_network neural_objective",
+    "neural_network/_objective.py": "bounds neural_objective",
+    "neural_network/_queries.py": "bounds neural_objective neural_network",
+    "postprocessing/_decisions.py": "bounds budgets dp2dp blind",
+    "postprocessing/_number_repair.py": "bounds budgets postprocessing barycenter",
+    "postprocessing/_phases.py": "bounds postprocessing dp2dp",
+    "postprocessing/_queries.py": "bounds postprocessing dp2dp barycenter blind",
+    "preprocessing/_counting.py": "bounds table_encoder",
 }
 # Changed by hand only.
 OTHERS = {
@@ -508,6 +508,9 @@ class TestMap:
             self._old[name] = old
         return self._old[name].get(line, [])
 
+    def own(self, name):
+        return tuple(tests_named(ALL[name].split()))
+
     def reaching(self, name, line):
         """The tests that reach a line, or one of those close above it."""
         for near in range(line, max(line - 12, 0), -1):
@@ -520,7 +523,7 @@ class TestMap:
 
     def rounds(self, name, line, collected, importing=False):
         """Own tests that reach the line, or are new since the map; then all others."""
-        own = tuple(tests_named(ALL[name].split()))
+        own = self.own(name)
         reach = self.order if importing else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
@@ -590,7 +593,9 @@ def verdict(rounds, seconds, run, more=0):
 
 def run_all(found, test_map, seconds, own_only, tell):
     """Tell the verdict of every mutant, those of functions first in one process."""
-    files = sorted({file for file in test_map.files if (ROOT / file).exists()})
+    own = {file for name in {m.name for m in found} for file in test_map.own(name)}
+    files = sorted(own if own_only else own.union(test_map.files))
+    files = [file for file in files if (ROOT / file).exists()]
     left, tests = [], []
 
     def by_exchange(collected):

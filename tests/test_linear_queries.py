@@ -13,6 +13,7 @@ from scipy.special import expit
 from fairpriv_sklearn._training._counts import Count, StratumCounts, shares
 from fairpriv_sklearn._training._design import UNIT
 from fairpriv_sklearn._training._penalty import (
+    ROUNDING,
     GroupPenalty,
     WassersteinPenalty,
     projection_directions,
@@ -315,6 +316,57 @@ def test_the_range_of_the_target_is_learnt():
         center, width = query.range(released, 9.0, 1.0)
         assert -1 <= center <= 1 and 1 / 64 <= width <= 1
     assert query.sensitivity("replace_one") == math.sqrt(2)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_sensitivities_and_sizes_grow_as_the_proofs_say(relation):
+    k = 2 if relation == "replace_one" else 1
+    shape = Geometry(3, 2, 0.5, 2.0, 1.5)  # R = 2.5
+    plain, closing = Geometry(3, 2, 0.5, 2.0, 0.0), 1 + 1e-5
+    moments = SecondMoments(shape, 10.0)
+    expected = math.sqrt(k) * 6.25 / 10 * closing
+    assert moments.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert moments.n_coordinates == 9 and SecondMoments(plain, 10.0).n_coordinates == 6
+    loss = LossGradient(shape, 10.0, np.ones(2))
+    expected = k * 0.5 * math.sqrt(2) * 2.5 / 10 * closing
+    assert loss.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert loss.n_coordinates == 8
+    residual = ResidualGradient(shape, 10.0, 0.7)
+    expected = k * 0.7 * 2.5 / 10 * closing
+    assert residual.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert residual.n_coordinates == 4
+    mean = MeanResidual(shape, 10.0, 0.7)
+    expected = k * 0.7 / 10 * closing
+    assert mean.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert mean.n_coordinates == 1 and TargetCounts(8).n_coordinates == 8
+    fair = fair_gradient(10, "pairs", 2, alpha=0.25)
+    loss = LossGradient(fair.geometry, 10.0, np.ones(2)).sensitivity(relation)
+    R = fair.geometry.row_norm
+    pull = fair.penalty.sensitivity(LINK_SLOPE * R, relation) / math.sqrt(2)
+    expected = (0.75 * loss + 0.25 * pull) * (1 + ROUNDING)
+    assert fair.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_hull_of_sure_bins_is_the_range():
+    query, released = TargetCounts(64), np.zeros(64)
+
+    def learnt(first, last):
+        width = 2 / 64
+        low, high = -1 + width * first, -1 + width * (last + 1)
+        return pytest.approx(((low + high) / 2, (high - low) / 2), rel=1e-12)
+
+    released[[10, 20]] = 30.0, 870.0  # 3 times the noise is sure, nine tenths enough
+    assert query.range(released, 1000.0, 10.0) == learnt(9, 21)
+    # A hair less of either, and all but 1 % of the counts decide.
+    released[:] = 0.0
+    released[[2, 10, 20, 40]] = 4.0, 396.0, 596.0, 4.0
+    assert query.range(released, 1000.0, 1e9) == learnt(10, 20)
+    released[[2, 10, 40, 20]] = 6.0, 394.0, 6.0, 594.0
+    assert query.range(released, 1000.0, 1e9) == learnt(2, 40)
+    assert query.range(released, 1200.0, 1.0) != learnt(1, 41)
+    whole = np.full(64, 10.0)
+    assert query.range(whole, 640.0, 1.0) == pytest.approx((0.0, 1.0), abs=1e-12)
+    assert query.range(whole, 640.0, 1e9) == pytest.approx((0.0, 1.0), abs=1e-12)
 
 
 def test_counts():
