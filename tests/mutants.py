@@ -120,6 +120,8 @@ NOT_RUN = """audit audit_breaches card cli codebook common datasets distributed
 # can change. Arithmetic on released numbers is not among them.
 PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|composed"
 
+CHEAP = tuple(f"tests/test_{name}.py" for name in ("bounds", "composition"))
+
 COMPARISONS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -527,10 +529,17 @@ class TestMap:
         reach = self.order if importing else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
-        late = [t for t in self.order if self.files[t] in own and t not in set(reach)]
-        last = [t for t in reach if t not in set(first)] + late
+        other = [t for t in self.order if self.files[t] in own and t not in set(reach)]
+        last = [t for t in reach if t not in set(first)] + other
         new = [t for t in collected if t.startswith(own) and t not in self.known]
-        yield new + [self.tests[t] for t in first], sum(self.seconds[t] for t in first)
+        mapped = {self.files[t] for t in self.order}
+        early, late = [], []
+        for test in new:
+            file = test.partition("::")[0]
+            (early if file in mapped or file in CHEAP else late).append(test)
+        early.sort(key=lambda test: not test.startswith(CHEAP))
+        reached = [self.tests[t] for t in first]
+        yield early + reached + late, sum(self.seconds[t] for t in first) + len(late)
         yield [self.tests[t] for t in last], sum(self.seconds[t] for t in last)
 
 
