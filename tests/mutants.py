@@ -753,7 +753,7 @@ def in_copy():
     """Go to a copy of the package and its tests, which nobody changes meanwhile."""
     old = (ROOT, ROOT / "tests")
     folder = Path(tempfile.mkdtemp()) / "copy"
-    ignore = shutil.ignore_patterns(".git", "docs", ".hypothesis", "build")
+    ignore = shutil.ignore_patterns(".git", "_build", ".hypothesis", "build")
     shutil.copytree(ROOT, folder, ignore=ignore)
     os.chdir(folder)
     globals()["ROOT"] = folder

@@ -827,8 +827,6 @@ def test_coarse_losses_cost_more_but_little(monkeypatch):
     assert weights @ np.exp(-losses) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("failure", [0.0, 1e-9, 0.3, 1.0])
-@pytest.mark.parametrize("count", [1, 2, 7, 10**6])
 def delta_of_losses(losses, weights, epsilon):
     return float(weights @ np.maximum(0.0, -np.expm1(np.minimum(0, epsilon - losses))))
 
@@ -886,6 +884,8 @@ def test_a_failure_leaves_the_rest_of_delta_to_a_gaussian():
     assert not _composition._costs_at_most(drawn, 1e-9, 0.5)
 
 
+@pytest.mark.parametrize("failure", [0.0, 1e-9, 0.3, 1.0])
+@pytest.mark.parametrize("count", [1, 2, 7, 10**6])
 def test_copies_compose_like_their_sum(failure, count):
     one = _privacy_loss._Composition(
         0.3, 5, ((0.1, 2), (0.7, 1)), failure, (("poisson_gaussian", 0.1, 2.0, 4),)
