@@ -12,7 +12,9 @@ from fairpriv_sklearn.accounting import (
     PureEvent,
     compose_epsilon,
 )
+from fairpriv_sklearn.accounting._composition import _epsilon_of
 from fairpriv_sklearn.accounting._privacy_loss import _Composition
+from fairpriv_sklearn.accounting._privacy_loss import _sum as compose_all
 from fairpriv_sklearn.privacy import _composition
 from fairpriv_sklearn.privacy._composition import Composition
 
@@ -127,6 +129,29 @@ def test_an_infinite_cap_holds_everything_and_a_sum_its_own_total():
     epsilon = compose_epsilon([DeclaredEvent(1.0, 1e-6), GaussianEvent(0.5)], 1e-5)
     assert both.fits(epsilon, 1e-5) and not both.fits(epsilon * (1 - 1e-8), 1e-5)
     assert both.epsilon_at(1e-5) == epsilon
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("plain", "left", "right"),
+    [
+        # The dearest side: all on the left, all on the right, some on both.
+        (_Composition(mu=0.1), _Composition(mu=0.5), _Composition(mu=0.1)),
+        (_Composition(mu=0.1), _Composition(mu=0.1), _Composition(pures=((0.6, 1),))),
+        (_Composition(), _Composition(mu=0.3), _Composition(pures=((0.38, 1),))),
+        (_Composition(), _Composition(mu=0.2, n_draws=9), _Composition(failure=1e-7)),
+    ],
+)
+def test_splits_cost_the_dearest_of_all_sides(plain, left, right, count):
+    total = Composition("replace_one", plain, (((left, right), count),))
+    sides = [
+        compose_all([plain, *[left] * k, *[right] * (count - k)])
+        for k in range(count + 1)
+    ]
+    exact = max(_epsilon_of(side, 1e-5) for side in sides)
+    assert exact * (1 - 1e-12) <= total.epsilon_at(1e-5) <= exact * 1.01
+    assert total.fits(exact * (1 + 1e-8), 1e-5)
+    assert not total.fits(exact * (1 - 1e-6), 1e-5)
 
 
 def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest():
