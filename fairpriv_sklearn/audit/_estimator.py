@@ -13,8 +13,9 @@ from sklearn.utils import check_random_state
 
 from ..accounting import compose_epsilon, gaussian_epsilon
 from ..privacy import PrivacyGuarantee
-from ._bounds import EpsilonBound, MuBound, check_confidence
+from ._bounds import check_confidence
 from ._claim import Claim, claim_of
+from ._contest import Contest, Light, apart, tests_of
 from ._outcome import (
     Outcome,
     attempt,
@@ -44,9 +45,7 @@ _MAX_FITS = 60_000
 _TRAINING = 48  # fits on each table from which the statistics are chosen
 # Pairs that are audited by their outputs, and fits to each table, round by round.
 _ROUNDS = [(6, 256), (3, 1024), (1, 10**9)]
-_MEMORY = 4096  # outcomes of each table that statistics are chosen from
 _SEEDS = 5  # fits on each table to recognise additive noise, and what draws hide
-_COORDINATES = 8  # numbers that a statistic adds up
 
 
 @dataclass
@@ -406,7 +405,7 @@ class _Audit:
             self._lower(pair, additive.epsilon(self.claim.delta, self.claim.epsilon))
             if additive.is_all:
                 return 0.0  # nothing is left to bet on
-        return _apart(*sides)
+        return apart(*sides)
 
     def _texts(self, pair, first, second):
         """Note warnings and errors that tell a pair apart; they are no model."""
@@ -521,8 +520,8 @@ class _Audit:
 
     def _bet(self, suspects):
         """Bet on the outputs of the pairs that are farthest apart, in a knock-out."""
-        contests = [_Contest(pair, self.claim) for _, pair in suspects[: _ROUNDS[0][0]]]
-        n_tests = sum(2 * n for n, _ in _ROUNDS) * len(_tests(self.claim))
+        contests = [Contest(pair, self.claim) for _, pair in suspects[: _ROUNDS[0][0]]]
+        n_tests = sum(2 * n for n, _ in _ROUNDS) * len(tests_of(self.claim))
         confidence = 1 - (1 - self.confidence) / n_tests
         for contest in contests:
             contest.train(*self._runs(contest.pair, _TRAINING))
@@ -554,7 +553,7 @@ class _Audit:
                     break
                 for side, table in zip(sides, (pair.first, pair.second), strict=True):
                     self.report.n_fits += 1
-                    side.append(_Light(attempt(self.make(), table)))
+                    side.append(Light(attempt(self.make(), table)))
         return sides
 
     def _judge(self, contest):
@@ -672,232 +671,6 @@ def _alternatives(estimator) -> list[dict]:
 def _argument_paths(model) -> tuple[str, ...]:
     names = model.get_params(deep=False) if hasattr(model, "get_params") else ()
     return tuple(f".{name}" for name in names)
-
-
-# --- statistics of outputs ------------------------------------------------------------
-
-
-class _Light:
-    """The numbers and the structure of an outcome, without its model."""
-
-    def __init__(self, outcome):
-        self._numbers = outcome.numbers()
-        self._signature = hash(outcome.signature())
-
-    def numbers(self):
-        return self._numbers
-
-    def signature(self):
-        return self._signature
-
-
-class _Contest:
-    """A pair of tables, what its outputs were so far, and the bets on the next."""
-
-    def __init__(self, pair, claim):
-        self.pair = pair
-        self.claim = claim
-        self.runs = [], []
-        self.bounds: list = []
-        self._statistics: list = []
-        self._promises = [0.0]
-
-    @property
-    def promise(self) -> float:
-        """How much of the claim the best bound has reached."""
-        return self._promises[-1]
-
-    @property
-    def estimate(self) -> float:
-        """How much of the claim the most telling event suggests, without confidence."""
-        return max(
-            (bound.estimate / level for (_, level, _), bound in self.bounds if level),
-            default=math.inf,
-        )
-
-    def train(self, first, second):
-        """Take in outcomes without a bet on them."""
-        for side, new in zip(self.runs, (first, second), strict=True):
-            side.extend(new)
-            del side[:-_MEMORY]
-
-    def learn(self, confidence) -> bool:
-        """Choose statistics from all outcomes so far; False if there are too few."""
-        first, second = self.runs
-        if min(len(first), len(second)) < 8:
-            return False
-        self._statistics = _statistics(first, second)
-        scores = [(s(first), s(second)) for s in self._statistics]
-        self.bounds = []
-        self._scored = []
-        for statistic, past in zip(self._statistics, scores, strict=True):
-            for test in _tests(self.claim):
-                bound = _new_bound(test, confidence).learn(*past)
-                self.bounds.append((test, bound))
-                self._scored.append((statistic, bound))
-        return True
-
-    def play(self, first, second):
-        """Bet on fresh outcomes, then remember them."""
-        n = min(len(first), len(second))
-        if n == 0:
-            return
-        scores = {id(s): (s(first[:n]), s(second[:n])) for s in self._statistics}
-        for statistic, bound in self._scored:
-            bound.update(*scores[id(statistic)])
-        self.train(first[:n], second[:n])
-        shares = [bound.value / level for (_, level, _), bound in self.bounds if level]
-        self._promises.append(max(shares, default=0.0))
-
-
-def _tests(claim: Claim) -> list[tuple[str, float, float]]:
-    """Lines of the claim to be refuted: (kind, level, delta)."""
-    if claim.mu is not None:
-        return [("mu", claim.mu, claim.delta)]
-    tests = [("epsilon", claim.epsilon, claim.delta)]
-    if claim.guarantee is not None and claim.delta > 0 and claim.guarantee.events:
-        half = claim.epsilon / 2
-        tests.append(("epsilon", half, claim.guarantee.delta_at(half)))
-    return [test for test in tests if test[2] < 1]
-
-
-def _new_bound(test, confidence):
-    kind, _, delta = test
-    if kind == "mu":
-        return MuBound(confidence=confidence)
-    return EpsilonBound(delta=delta, confidence=confidence)
-
-
-def _apart(first: list[Outcome], second: list[Outcome]) -> float:
-    """Distance of the outputs with the same seeds, over their spread over seeds."""
-    if [o.signature() for o in first] != [o.signature() for o in second]:
-        return 1e6
-    if len({len(o.numbers()) for o in (*first, *second)}) > 1:
-        return 1e6
-    A, B = (np.array([o.numbers() for o in side]) for side in (first, second))
-    if not A.size:
-        return 0.0
-    with np.errstate(all="ignore"):
-        spread = np.fmax(A.std(axis=0), B.std(axis=0))
-        moved = np.abs(B - A).mean(axis=0)
-        share = np.where(moved > 0, moved / np.fmax(spread, 1e-12 * moved), 0.0)
-        share = np.where(np.isfinite(share), share, 1e6)
-        return float(np.sqrt(np.sum(np.minimum(share, 1e6) ** 2)))
-
-
-class _Structure:
-    """How much more often a structure, text or error came from the one table."""
-
-    def __init__(self, first, second):
-        self.counts: dict = {}
-        for i, side in enumerate((first, second)):
-            for outcome in side:
-                self.counts.setdefault(outcome.signature(), [0, 0])[i] += 1
-
-    @property
-    def tells(self) -> bool:
-        return any(abs(a - b) > 3 for a, b in self.counts.values())
-
-    def __call__(self, runs):
-        table = {
-            key: math.log((b + 0.5) / (a + 0.5)) for key, (a, b) in self.counts.items()
-        }
-        return np.array([table.get(outcome.signature(), 0.0) for outcome in runs])
-
-
-class _Numbers:
-    """A sum over some numbers of the output: linear, or of log likelihood ratios."""
-
-    def __init__(self, first, second, *, linear):
-        self.linear = linear
-        lengths = [len(o.numbers()) for o in (*first, *second)]
-        self.length = max(set(lengths), key=lengths.count)
-        A, B = self._matrix(first), self._matrix(second)
-        pooled = np.concatenate([A, B])
-        with np.errstate(all="ignore"):
-            spread = np.sqrt((A.var(axis=0) + B.var(axis=0)) / 2)
-            shift = np.median(B, axis=0) - np.median(A, axis=0)
-            level = np.abs(pooled).max(axis=0)
-            share = np.where(shift == 0, 0.0, shift / np.fmax(spread, 1e-9 * level))
-            share = np.nan_to_num(share, nan=0.0, posinf=1e6, neginf=-1e6)
-        unlike = np.abs(np.log((spread_of(A) + 1e-300) / (spread_of(B) + 1e-300)))
-        strength = np.maximum(np.abs(share), np.nan_to_num(unlike, posinf=1e3) / 2)
-        self.chosen = _unequal_columns(pooled, np.argsort(-strength))[:_COORDINATES]
-        with np.errstate(all="ignore"):
-            self.weights = np.nan_to_num(
-                share / np.fmax(spread, 1e-9 * level), posinf=1e6, neginf=-1e6
-            )[self.chosen]
-        self.middle = np.median(pooled[:, self.chosen], axis=0)
-        self.tables = [
-            self._ratios(A[:, i], B[:, i], pooled[:, i]) for i in self.chosen
-        ]
-
-    def _matrix(self, runs):
-        rows = [o.numbers() for o in runs]
-        out = np.full((len(runs), self.length), np.inf)
-        for i, row in enumerate(rows):
-            if len(row) == self.length:
-                out[i] = np.clip(row, -1e300, 1e300)
-        return np.minimum(out, 1e300)
-
-    @staticmethod
-    def _ratios(a, b, pooled):
-        values = np.unique(pooled)
-        n_bins = int(np.clip(len(pooled) / 50, 8, 24))
-        if len(values) > n_bins:
-            inner = np.linspace(0, 1, n_bins + 1)[1:-1]
-            values = np.unique(np.quantile(pooled, inner))
-        edges = (values[1:] + values[:-1]) / 2
-        counts = [
-            np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1)
-            for side in (a, b)
-        ]
-        return edges, np.log((counts[1] + 1.0) / (counts[0] + 1.0))
-
-    def __call__(self, runs):
-        X = self._matrix(runs)[:, self.chosen]
-        if self.linear:
-            with np.errstate(all="ignore"):
-                scores = (X - self.middle) @ self.weights
-            return np.nan_to_num(scores, nan=0.0, posinf=1e300, neginf=-1e300)
-        total = np.zeros(len(X))
-        for column, (edges, ratios) in zip(X.T, self.tables, strict=True):
-            total += ratios[np.searchsorted(edges, column)]
-        return total
-
-
-def spread_of(A) -> np.ndarray:
-    """Half the distance of the quartiles, column by column."""
-    with np.errstate(all="ignore"):
-        return np.subtract(*np.quantile(A, [0.75, 0.25], axis=0)) / 2
-
-
-def _unequal_columns(pooled, order) -> np.ndarray:
-    """The columns in this order, without repetitions of the same numbers."""
-    seen, kept = set(), []
-    for i in order[: 8 * _COORDINATES]:
-        column = pooled[:, i]
-        with np.errstate(all="ignore"):
-            scale = np.ptp(column)
-            normed = (column - column[0]) / scale if scale > 0 else column
-        if scale == 0:
-            continue
-        key = np.abs(np.nan_to_num(normed)).round(9).tobytes()
-        if key not in seen:
-            seen.add(key)
-            kept.append(i)
-    return np.array(kept, dtype=int)
-
-
-def _statistics(first, second) -> list:
-    """What to look at: one statistic of the structure if it tells, two of numbers."""
-    structure = _Structure(first, second)
-    if structure.tells:
-        return [structure, _Numbers(first, second, linear=False)]
-    return [
-        _Numbers(first, second, linear=True),
-        _Numbers(first, second, linear=False),
-    ]
 
 
 def _plain(value):
