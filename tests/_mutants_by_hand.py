@@ -267,9 +267,9 @@ MUTANTS = [
     ),
     (
         "m33",
-        _LOSS,
-        "pmfs = (_connect_dots(remove, remove, highest, step),)",
-        "pmfs = (_connect_dots(remove, add, highest, step),)",
+        "accounting/_loss_grid.py",
+        "        backward = remove\n",
+        "        pass\n",
         "sampling, replace-one: the wrong branch",
     ),
     (

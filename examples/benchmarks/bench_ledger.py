@@ -1,10 +1,12 @@
 """Ledger: what a spend costs, in time and bytes, from the first to the 10,000th.
 
-Three kinds of guarantees, in memory and in a file. The cap is chosen so that 10,000
-spends use it up to a twentieth: composing is needed all the way.
+Five kinds of guarantees, in memory and in a file. The cap is chosen so that 10,000
+spends use it up to a twentieth: composing is needed all the way. Then how far the total
+of 10,000 random splits is above the largest tight total of some sides.
 """
 
 import argparse
+import math
 import os
 import platform
 import sqlite3
@@ -18,6 +20,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PureEvent,
     WithoutReplacementGaussianEvent,
+    compose_epsilon,
 )
 from fairpriv_sklearn.accounting import _composition as accounting
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, _composition
@@ -57,14 +60,40 @@ def measure(event, path, n_spends: int):
         if path is not None and len(milliseconds) % (n_spends // 2) == 0:
             sizes.append(os.path.getsize(path))
     # The cap was a total too: forget it, so that the first call composes.
-    for cached in (_composition._largest_epsilon, accounting._epsilon_of):
+    for cached in (
+        _composition._largest_epsilon,
+        accounting._epsilon_of,
+        accounting._worst_epsilon,
+        accounting._worst_curve,
+    ):
         cached.cache_clear()
     totals = []
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.process_time()
         ledger.total()
-        totals.append(1e3 * (time.perf_counter() - start))
+        totals.append(1e3 * (time.process_time() - start))
     return milliseconds, busy, sizes, totals
+
+
+def bound(n_kinds: int, n_spends: int) -> str:
+    """The total of splits whose sides nearly tie, over what some sides cost."""
+    factors = [1 + 2 * i / max(1, n_kinds - 1) for i in range(n_kinds)]
+    count, relation = n_spends // n_kinds, "replace_one"
+    total = Composition(relation)
+    for factor in factors:
+        event = MaximumEvent([GaussianEvent(0.01 * factor)], [PureEvent(0.01 * factor)])
+        ((pair, _),) = Composition(relation).add([event], relation).splits
+        total = total.plus(Composition(relation, splits=((pair, count),)))
+    start = time.process_time()
+    upper = total.epsilon_at(DELTA)
+    milliseconds = 1e3 * (time.process_time() - start)
+    lower = compose_epsilon(
+        [GaussianEvent(0.01 * f * math.sqrt(count)) for f in factors], DELTA
+    )
+    return (
+        f"{n_kinds:3} kinds: total {upper:.5f}, all on the left {lower:.5f}, "
+        f"at most {100 * (upper / lower - 1):.3f} % above; {milliseconds:.0f} ms"
+    )
 
 
 def main():
@@ -79,7 +108,9 @@ def main():
     print(f"{versions}, {platform.system()}, {os.cpu_count()} cores")
     print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
     print("milliseconds a spend: median of the first 100, of the last 100;")
-    print("total(): first and second call; file: bytes a spend, first half and second")
+    print(
+        "total(): first and second call (processor); file: bytes a spend, first half and second"
+    )
     for where in ("memory", "file"):
         for name, event in KINDS.items():
             with tempfile.TemporaryDirectory() as folder:
@@ -98,6 +129,9 @@ def main():
                 half = n // 2
                 line += f"  {sizes[0] / half:.0f}, {(sizes[1] - sizes[0]) / half:.0f} B"
             print(line, flush=True)
+    print(f"\nkinds of nearly tied splits, {options.spends} in all; processor time")
+    for n_kinds in (1, 2, 4, 8, 16):
+        print(bound(n_kinds, options.spends), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ rounded to the private side.
 
 from fairpriv_sklearn.accounting._composition import (
     _costs_at_most,
-    _delta_of,
     _epsilon_of,
     _options,
+    _worst_epsilon,
     calibrate_poisson,
     calibrate_without_replacement,
     compose_delta,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from scipy.optimize import brentq
 
@@ -34,22 +34,25 @@ from fairpriv_sklearn.accounting._gaussian import (
     calibrate_gaussian,
     gaussian_epsilon,
 )
+from fairpriv_sklearn.accounting._loss_grid import (
+    _FFT_NOISE,
+    _MIN_GRID_DELTA,
+    Splits,
+    _everything,
+    _moments_epsilon,
+    _worst_curve,
+)
 from fairpriv_sklearn.accounting._privacy_loss import (
     _about_largest_loss,
     _Composition,
     _exact_delta,
     _largest_loss,
-    _privacy_loss_distribution,
     _sum,
 )
 
 Events = Iterable[PrivacyEvent]
 
 _MAX_OPTIONS = 128
-
-# What a convolution by FFT can lose, and the smallest delta it can be used for.
-_FFT_NOISE = 1e-11
-_MIN_SAMPLED_DELTA = 1e-10
 
 # Above this delta several kinds of pure releases may be added on a coarse grid.
 _ROUGH_DELTA = 1e-9
@@ -168,21 +171,42 @@ def _undominated(options: Iterable[_Composition]) -> list[_Composition]:
 
 @lru_cache(maxsize=4096)
 def _epsilon_of(total: _Composition, delta: float) -> float:
+    return _with_sampler_error(partial(_ideal_epsilon, total), delta, total.n_draws)
+
+
+def _with_sampler_error(
+    ideal_epsilon: Callable[[float], float], delta: float, n_draws: int
+) -> float:
     if delta == 1.0:
         return 0.0
-    if total.n_draws == 0:
-        return _ideal_epsilon(total, delta)
+    if n_draws == 0:
+        return ideal_epsilon(delta)
     if delta == 0.0:
         return math.inf
-    epsilon = _ideal_epsilon(total, delta)
+    epsilon = ideal_epsilon(delta)
     # The correction grows very slowly with epsilon: two rounds reach the fixed point.
     for _ in range(3):
         if epsilon == math.inf:
             break
-        ideal, log_delta = _without_sampler_error(epsilon, delta, total.n_draws)
-        corrected = _ideal_epsilon(total, math.exp(log_delta))
+        ideal, log_delta = _without_sampler_error(epsilon, delta, n_draws)
+        corrected = ideal_epsilon(math.exp(log_delta))
         epsilon = max(0.0, corrected + (epsilon - ideal))
     return epsilon
+
+
+@lru_cache(maxsize=64)
+def _worst_epsilon(plain: _Composition, splits: Splits, delta: float) -> float:
+    """Return an epsilon that covers every side of the splits, for 0 < delta < 1."""
+    everything = _everything(plain, splits)
+    if max(_about_largest_loss(everything), everything.mu) == math.inf:
+        return math.inf
+
+    def ideal(delta: float) -> float:
+        if delta < _MIN_GRID_DELTA:
+            return _moments_epsilon(plain, splits, delta)
+        return _worst_curve(plain, splits).epsilon(delta - _FFT_NOISE)
+
+    return _with_sampler_error(ideal, delta, everything.n_draws)
 
 
 def _ideal_epsilon(total: _Composition, delta: float) -> float:
@@ -192,16 +216,12 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
     if delta < failure or max(largest, total.mu) == math.inf:
         return math.inf
     if total.sampled:
-        if _ideal_delta(total, math.inf) + _FFT_NOISE >= delta:
-            return math.inf
-        largest = 1.0
-        while _ideal_delta(total, largest) > delta:
-            largest *= 2.0
-    elif total.mu > 0.0:
+        return _worst_curve(total).epsilon(delta - _FFT_NOISE)
+    if total.mu > 0.0:
         if delta == failure:
             return math.inf
         largest += gaussian_epsilon(total.mu, (delta - failure) / (1.0 - failure))
-    if not total.sampled and (not total.pures or delta == failure):
+    if not total.pures or delta == failure:
         return largest
 
     def log_delta(epsilon: float) -> float:
@@ -243,9 +263,7 @@ def _ideal_delta(total: _Composition, epsilon: float) -> float:
     if max(_about_largest_loss(total), total.mu) == math.inf:
         return 1.0
     if total.sampled:
-        pld = _privacy_loss_distribution(total)
-        delta = max(0.0, float(pld.get_delta_for_epsilon(epsilon)))
-        return min(1.0, delta + _FFT_NOISE)
+        return min(1.0, _worst_curve(total).delta(epsilon) + _FFT_NOISE)
     if epsilon == math.inf:
         return total.failure
     return min(1.0, _exact_delta(total, epsilon) * (1.0 + _COMPOSITION_MARGIN))
@@ -358,9 +376,9 @@ def _calibrate_sampled(
     full_batch = math.sqrt(steps) / calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     if q == 1.0:
         return full_batch
-    if delta <= _MIN_SAMPLED_DELTA:
+    if delta <= _MIN_GRID_DELTA:
         raise ValueError(
-            f"delta must be above {_MIN_SAMPLED_DELTA} with sampling, got {delta!r}."
+            f"delta must be above {_MIN_GRID_DELTA} with sampling, got {delta!r}."
         )
 
     def excess(log_multiplier: float, roughness: float = 1.0) -> float:

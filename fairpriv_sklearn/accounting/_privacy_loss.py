@@ -1,4 +1,4 @@
-"""The privacy loss of one composition: exactly, or as dp-accounting's distribution."""
+"""The privacy loss of one composition: exactly, or on a grid."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class _Composition:
         if failure < 1.0:
             failure = -math.expm1(count * math.log1p(-failure))
         return _Composition(
-            math.nextafter(self.mu * math.sqrt(count), math.inf) if self.mu else 0.0,
+            math.nextafter(self.mu * math.sqrt(count), math.inf)
+            if self.mu and count
+            else 0.0,
             self.n_draws * count,
             tuple((epsilon, n * count) for epsilon, n in self.pures if count),
             min(1.0, failure * (1 + 1e-15)),
@@ -275,39 +277,6 @@ def _thin(
 # --- Sampled Gaussian releases --------------------------------------------------------
 
 
-@lru_cache(maxsize=32)
-def _privacy_loss_distribution(total: _Composition):
-    """Return the pessimistic privacy loss distribution of all (dp-accounting)."""
-    # Importing it takes two seconds: only where it is needed.
-    from dp_accounting.pld import privacy_loss_distribution as dp_pld
-
-    step = _grid_step(total)
-    result = dp_pld.PrivacyLossDistribution(_loss_pmf(total, step))
-    if total.mu > 0.0:
-        highest = gaussian_epsilon(total.mu, _TAIL_MASS)
-        gaussian = _gaussian_curve(total.mu)
-        result = result.compose(
-            dp_pld.PrivacyLossDistribution(
-                _connect_dots(gaussian, gaussian, highest, step)
-            )
-        )
-    for kind, q, noise_multiplier, steps in total.sampled:
-        remove, add = _sampled_curves(q, 1.0 / noise_multiplier)
-        highest = _largest_sampled_loss(q, 1.0 / noise_multiplier)
-        if kind == "poisson_gaussian":
-            pmfs: tuple = (
-                _connect_dots(remove, add, highest, step),
-                _connect_dots(add, remove, highest, step),
-            )
-        else:
-            # Lemma C of the privacy analysis: the "remove" curve on both sides.
-            pmfs = (_connect_dots(remove, remove, highest, step),)
-        one_step = dp_pld.PrivacyLossDistribution(*pmfs)
-        with np.errstate(over="ignore"):  # inside its bounds of the tails
-            result = result.compose(one_step.self_compose(steps))
-    return result
-
-
 def _gaussian_curve(mu: float) -> Curve:
     return lambda epsilon: np.exp(_gaussian_log_delta(mu, epsilon))
 
@@ -364,17 +333,25 @@ def _grid_step(total: _Composition) -> float:
     return total.roughness * max(step, 2.0 * reach / n_points)
 
 
-def _connect_dots(forward: Curve, backward: Curve, highest: float, step: float):
-    """Return a distribution of privacy losses whose delta is never below `forward`.
+def _connect_dots(
+    forward: Curve, backward: Curve, highest: float, step: float
+) -> tuple[int, NDArray[np.float64], float]:
+    """Return losses on a grid whose delta is never below `forward`.
 
     delta as a function of exp(epsilon) is convex, so the polygon through its values
     on the grid lies above it, and the polygon is again the curve of a pair of
     distributions (Doroshenko et al., "Connect the Dots", PETS, 2022). `backward` is
     the curve with the two distributions exchanged: it gives the negative losses
     without the cancellation of 1 - exp(epsilon) + delta.
-    """
-    from dp_accounting.pld.pld_pmf import DensePLDPmf
 
+    Returns
+    -------
+    lowest : int
+        Place of the first loss on the grid.
+    masses : ndarray
+    infinite : float
+        Mass of infinite loss.
+    """
     epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64)
     deltas = forward(epsilon)
     positive = _polygon_masses(deltas, step)
@@ -382,7 +359,7 @@ def _connect_dots(forward: Curve, backward: Curve, highest: float, step: float):
     failure = float(deltas[-1])
     zero = max(0.0, 1.0 - failure - positive.sum() - negative.sum())
     masses = np.concatenate([negative[::-1], [zero], positive])
-    return DensePLDPmf(step, 1 - epsilon.size, masses, failure, True)
+    return 1 - epsilon.size, masses, failure
 
 
 def _polygon_masses(deltas: NDArray[np.float64], step: float) -> NDArray[np.float64]:
@@ -391,13 +368,3 @@ def _polygon_masses(deltas: NDArray[np.float64], step: float) -> NDArray[np.floa
     with np.errstate(over="ignore"):
         masses = rise[1:] / np.expm1(step) + rise[:-1] / math.expm1(-step)
     return np.maximum(0.0, masses)
-
-
-def _loss_pmf(total: _Composition, step: float):
-    """Return the distribution of privacy losses of the pure and declared events."""
-    from dp_accounting.pld.pld_pmf import DensePLDPmf
-
-    losses, weights = _loss_atoms(total.pures)
-    failure = total.failure
-    lowest, masses = _on_grid(losses, weights, step)
-    return DensePLDPmf(step, lowest, (1.0 - failure) * masses, failure, True)

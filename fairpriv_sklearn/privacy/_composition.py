@@ -5,27 +5,26 @@ with more steps, equal pure releases into a count. Of what differs a bounded num
 kept apart and the nearest are merged, each taken for the dearer: an upper bound.
 
 A random split (`MaximumEvent`) leaves two totals, and n equal ones n + 1: k records on
-the left, n - k on the right, for every k. They are not followed one by one. A range of
-k costs at most its largest k on the left and its largest n - k on the right; ranges are
-halved only where that does not settle the question.
+the left, n - k on the right, for every k. A few are gone through one by one; many are
+bounded together (`accounting._loss_grid`).
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 
 from fairpriv_sklearn.accounting import (
+    MaximumEvent,
     _Composition,
     _costs_at_most,
-    _delta_of,
     _epsilon_of,
     _options,
     _sum,
+    _worst_epsilon,
 )
 
 from ..accounting import PrivacyEvent
@@ -35,14 +34,9 @@ from ._guarantee import check_relations
 RELATIVE_SLACK = 1e-9
 
 # How many different releases of a kind are kept apart.
-_MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 4
-# Ranges of a split that are narrower than this share of it are not halved.
-_NARROW = 1 / 128
-_MAX_RANGES = 200
-# Steps in which a total is raised until it is enough for all sides.
-_STEP = 1.002
-# So many totals are known exactly before.
-_MOST_EXACT = 8
+_MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16
+# So many sides of splits are composed one by one.
+_FEW_SIDES = 64
 # By how much more than asked is tried, to know the answer to the next questions.
 _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0)
 
@@ -68,13 +62,14 @@ class Composition:
 
     def add(self, events: Iterable[PrivacyEvent], neighboring: str) -> Composition:
         """Return the composition with more events."""
-        options = _options(tuple(events))
-        if len(options) == 1:
-            other = Composition(neighboring, options[0])
-        else:
-            pair = (options[0], _sum(options[1:]))
-            other = Composition(neighboring, splits=((pair, 1),))
-        return self.plus(other)
+        plain, total = [], Composition(neighboring)
+        for event in events:
+            if isinstance(event, MaximumEvent) and len(sides := _options((event,))) > 1:
+                pair = (sides[0], reduce(_dearer, sides[1:]))
+                total = total.plus(Composition(neighboring, splits=((pair, 1),)))
+            else:
+                plain.append(event)
+        return total.plus(Composition(neighboring, _options(tuple(plain))[0]))
 
     def plus(self, other: Composition) -> Composition:
         """Return both together."""
@@ -86,7 +81,7 @@ class Composition:
         return Composition(self.neighboring, plain, _fewer_splits(counts))
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the total at `delta`: an upper bound, tight for splits that differ."""
+        """Return the total at `delta`: an upper bound, tight without many splits."""
         return _largest_epsilon(self, delta)
 
     def fits(self, epsilon: float, delta: float) -> bool:
@@ -101,17 +96,11 @@ class Composition:
             grown = self._grown(share)
             answer = known.about(grown)
             if answer is None:
-                answer = grown._fits(epsilon * (1 + RELATIVE_SLACK), delta)
+                answer = _fits(grown, epsilon * (1 + RELATIVE_SLACK), delta)
                 known.remember(grown, answer)
             if answer:
                 return True
         return False
-
-    def _fits(self, epsilon: float, delta: float) -> bool:
-        return all(
-            _epsilon_of(total, delta) <= epsilon
-            for total in self._unsettled(epsilon, delta)
-        )
 
     def within(self, other: Composition) -> bool:
         """Whether this is part of `other`, as far as that can be seen at once."""
@@ -141,61 +130,6 @@ class Composition:
         splits = tuple((pair, more(count)) for pair, count in self.splits)
         return Composition(self.neighboring, grown, splits)
 
-    def _unsettled(self, epsilon: float, delta: float) -> Iterator[_Composition]:
-        """Yield totals, on ranges of the sides, that do not fit at the first glance."""
-        waiting = [tuple((0, count) for _, count in self.splits)]
-        n_seen = 0
-        while waiting:
-            ranges = waiting.pop()
-            total, n_seen = self._at(ranges), n_seen + 1
-            if _surely_fits(total, epsilon, delta):
-                continue
-            halves = self._halved(ranges) if n_seen < _MAX_RANGES else None
-            if halves is None:
-                yield total
-            else:
-                waiting += halves
-
-    def _dearest(self) -> list[tuple[tuple, _Composition]]:
-        """Ranges that hold all sides, with their totals, about the dearest first.
-
-        The dearest range is halved until it is narrow.
-        """
-        numbers = itertools.count()  # so that equal sizes are not compared further
-
-        def sized(ranges):
-            total = self._at(ranges)
-            return -_size(total), next(numbers), ranges, total
-
-        heap = [sized(tuple((0, count) for _, count in self.splits))]
-        while len(heap) < _MAX_RANGES and (halves := self._halved(heap[0][2])):
-            heapq.heappop(heap)
-            for half in halves:
-                heapq.heappush(heap, sized(half))
-        return [(ranges, total) for *_, ranges, total in sorted(heap)]
-
-    def _at(self, ranges: tuple) -> _Composition:
-        several = [self.plain]
-        for ((left, right), count), (low, high) in zip(
-            self.splits, ranges, strict=True
-        ):
-            several += [left.times(high), right.times(count - low)]
-        return _sum(several)
-
-    def _halved(self, ranges: tuple) -> list[tuple] | None:
-        """Halve the range that is widest for its split; None if all are narrow."""
-        widths = [
-            (high - low) / count
-            for (low, high), (_, count) in zip(ranges, self.splits, strict=True)
-        ]
-        if not widths or max(widths) <= _NARROW:
-            return None
-        widest = widths.index(max(widths))
-        low, high = ranges[widest]
-        middle = (low + high) // 2
-        parts = ((low, middle), (middle + 1, high))
-        return [(*ranges[:widest], part, *ranges[widest + 1 :]) for part in parts]
-
     def to_plain(self) -> dict:
         """Return data for `json.dumps`."""
         return {
@@ -217,44 +151,38 @@ class Composition:
         return cls(data["neighboring"], _from_plain(data["plain"]), splits)
 
 
-def _surely_fits(total: _Composition, epsilon: float, delta: float) -> bool:
-    # From cheap to costly; each "yes" is a proof. With delta = 0 a delta below it
-    # could only be underflow, which proves nothing.
-    rest = replace(total, pures=(), failure=0.0)
-    left = epsilon - math.fsum(e * count for e, count in total.pures)
-    spare = delta - total.failure
-    if left >= 0 and spare >= 0:
-        if rest == _Composition():
-            return True
-        if spare > 0 and rest != total and _delta_of(rest, left) <= spare:
-            return True
-    return _costs_at_most(total, epsilon, delta)
+def _fits(total: Composition, epsilon: float, delta: float) -> bool:
+    if not total.splits and _costs_at_most(total.plain, epsilon, delta):
+        return True
+    return _largest_epsilon(total, delta) <= epsilon
 
 
 @lru_cache(maxsize=64)
 def _largest_epsilon(total: Composition, delta: float) -> float:
-    if not total.splits:
-        return _epsilon_of(total.plain, delta)
-    # At most what the dearest ranges cost; most others are seen to cost no more.
-    (_, dearest), *waiting = total._dearest()
-    epsilon, n_seen, n_exact = _epsilon_of(dearest, delta), len(waiting), 0
-    while waiting:
-        ranges, one = waiting.pop(0)
-        if _surely_fits(one, epsilon, delta):
-            continue
-        halves = total._halved(ranges) if n_seen < 2 * _MAX_RANGES else None
-        if halves is not None:
-            waiting = [(half, total._at(half)) for half in halves] + waiting
-            n_seen += 2
-            continue
-        n_exact += 1
-        for _ in range(8 if n_exact > _MOST_EXACT else 0):
-            epsilon *= _STEP
-            if _surely_fits(one, epsilon, delta):
-                break
-        else:
+    if delta == 0.0:
+        # Pure releases only, or infinity: each split costs its dearer side.
+        sides = (
+            max(pair, key=partial(_epsilon_of, delta=0.0)).times(count)
+            for pair, count in total.splits
+        )
+        return _epsilon_of(_sum([total.plain, *sides]), 0.0)
+    if math.prod(count + 1 for _, count in total.splits) > _FEW_SIDES:
+        return _worst_epsilon(total.plain, total.splits, delta)
+    epsilon = 0.0
+    for one in _sides(total):
+        if not (epsilon and _costs_at_most(one, epsilon, delta)):
             epsilon = max(epsilon, _epsilon_of(one, delta))
     return epsilon
+
+
+def _sides(total: Composition) -> list[_Composition]:
+    """Return all that a record can pay, about the dearest first."""
+    each = (
+        [_sum([left.times(k), right.times(count - k)]) for k in range(count + 1)]
+        for (left, right), count in total.splits
+    )
+    several = (_sum([total.plain, *sides]) for sides in itertools.product(*each))
+    return sorted(several, key=_size, reverse=True)
 
 
 def _size(total: _Composition) -> float:

@@ -1,0 +1,279 @@
+"""delta as a function of epsilon for many events, on a grid of privacy losses.
+
+With L the loss of everything, ``delta(epsilon) = E[(1 - exp(epsilon - L))+]``: one
+convolution of a curve with the distribution of L, by a Fourier transform. Every
+distribution is put on the grid so that it only costs more, what lies beyond it fails.
+
+Of n equal random splits a record is k times on the left, for any k from 0 to n. The
+worst k is bounded by the value of a game: the splits come in blocks of 1, 2, 4, ... (of
+which any k can be made), and somebody who knows all losses so far chooses the side of
+each whole block. This can do whatever a fixed k does, so the value is never too small;
+it gains hardly anything over that, as both sides of a large block look Gaussian and
+small blocks matter little. Few splits are not played but gone through one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, next_fast_len, rfft
+
+from fairpriv_sklearn.accounting._gaussian import gaussian_epsilon
+from fairpriv_sklearn.accounting._privacy_loss import (
+    _NEGLECTED,
+    _TAIL_MASS,
+    _Composition,
+    _connect_dots,
+    _gaussian_curve,
+    _grid_step,
+    _largest_sampled_loss,
+    _on_grid,
+    _randomized_response,
+    _sampled_curves,
+    _sum,
+)
+
+# Random splits: how many of them, by their two sides.
+Splits = tuple[tuple[tuple[_Composition, _Composition], int], ...]
+
+# What the transforms can lose, and the smallest delta this can be used for.
+_FFT_NOISE, _SPLIT_NOISE = 1e-11, 1e-14
+# Mass of totals that may lie beyond the grid, and is then taken for infinite.
+_BEYOND = 1e-16
+_MIN_GRID_DELTA = 1e-10
+# Points of the grid where no sampled release asks for more.
+_POINTS = 1 << 13
+# Sides of so few equal splits are gone through, with so many points in all.
+_FEW, _MOST_POINTS = 8, 1 << 21
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """delta on a grid of epsilons, between two points as from their chord: above it."""
+
+    step: float
+    first: int
+    deltas: NDArray[np.float64]
+
+    def delta(self, epsilon: float) -> float:
+        """Return delta, that of the last point beyond it."""
+        place = epsilon / self.step - self.first
+        below = max(0, min(math.floor(place), len(self.deltas) - 1))
+        if below == len(self.deltas) - 1:
+            return float(self.deltas[-1])
+        share = math.expm1((place - below) * self.step) / math.expm1(self.step)
+        low, high = self.deltas[below : below + 2]
+        return float(low + share * (high - low))
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon >= 0 for a delta, inf if there is none."""
+        above = np.flatnonzero(self.deltas > delta)
+        last = int(above[-1]) if above.size else -1
+        if last + 1 == len(self.deltas):
+            return math.inf
+        if last + 1 + self.first <= 0:
+            return 0.0
+        low, high = self.deltas[last : last + 2]
+        share = float((low - delta) / (low - high))
+        inside = math.log1p(share * math.expm1(self.step))
+        return max(0.0, self.step * (self.first + last) + inside)
+
+
+@lru_cache(maxsize=64)
+def _worst_curve(plain: _Composition, splits: Splits = ()) -> _Curve:
+    """Return delta(epsilon) of `plain` and the worst sides of `splits`."""
+    everything = _everything(plain, splits)
+    if everything.sampled:
+        step = _grid_step(replace(everything, roughness=plain.roughness))
+        reach = _reach(plain, splits, step)
+        size = next_fast_len(max(_POINTS, math.ceil(4.0 * reach / step)), real=True)
+    else:
+        size, reach = _POINTS, _reach(plain, splits, math.nan)
+        step = 4.0 * reach / size
+    losses = step * (np.arange(size) - size // 2)
+    deltas = np.max(
+        [
+            _Grid(step, size, add).play(plain, splits, losses, losses > reach)
+            for add in _directions(everything)
+        ],
+        axis=0,
+    )
+    kept = np.abs(losses) <= reach
+    return _Curve(step, size // 2 - int(np.flatnonzero(kept)[-1]), deltas[kept][::-1])
+
+
+def _everything(plain: _Composition, splits: Splits) -> _Composition:
+    return _sum([plain, *(_sum(sides).times(n) for sides, n in splits)])
+
+
+def _directions(everything: _Composition) -> tuple[bool, ...]:
+    """The record is in the first of two tables; and in the second if that differs."""
+    poisson = any(kind == "poisson_gaussian" for kind, *_ in everything.sampled)
+    return (False, True) if poisson else (False,)
+
+
+def _blocks(count: int) -> list[int]:
+    """Sizes 1, 2, 4, ... and a rest, of which sums give each number up to `count`."""
+    sizes: list[int] = []
+    while count:
+        sizes.append(min(1 << len(sizes), count))
+        count -= sizes[-1]
+    return sizes
+
+
+def _parted(splits: Splits, n_sides: int) -> tuple[list, list]:
+    """The kinds with the fewest splits, so that they have few sides; and the others."""
+    few: list = []
+    many: list = []
+    for split in sorted(splits, key=lambda split: split[1]):
+        n_sides //= split[1] + 1
+        (few if n_sides and split[1] <= _FEW else many).append(split)
+    return few, many
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Distributions of losses on one grid, as their transforms and what fails."""
+
+    step: float
+    size: int
+    add: bool  # the record is in the second of two tables, not in the first
+
+    def play(self, plain, splits: Splits, losses: NDArray, beyond: NDArray) -> NDArray:
+        """Return the value of the game for each loss before it: delta(-loss)."""
+        values = np.maximum(0.0, -np.expm1(np.minimum(0.0, -losses)))
+        few, many = _parted(splits, _MOST_POINTS // self.size)
+        # From the last decision to the first: the largest block is the last.
+        decisions = [(n, sides) for sides, count in many for n in _blocks(count)]
+        for n, sides in sorted(decisions, key=lambda decision: -decision[0]):
+            values = self.worst(values, (self.losses(side.times(n)) for side in sides))
+            values[beyond] = 1.0
+        return self.worst(values, self.all_sides(plain, few))
+
+    def worst(self, values: NDArray, several: Iterable[tuple]) -> NDArray:
+        """Return the largest expectation of `values` at a loss so far and one more."""
+        transform, result = rfft(values), np.zeros(self.size)
+        for spectrum, infinite in several:
+            mean = irfft(transform * spectrum.conj(), self.size)
+            np.maximum(result, mean + (infinite + _SPLIT_NOISE), out=result)
+        return np.minimum(1.0, result)
+
+    def all_sides(self, plain, splits: Iterable[tuple]) -> Iterator[tuple]:
+        """Yield the losses of everything that a record can pay."""
+        several = [self.losses(plain)]
+        for (left, right), count in splits:
+            sides = [
+                self.losses(_sum([left.times(k), right.times(count - k)]))
+                for k in range(count + 1)
+            ]
+            several = [(a * b, p + q) for a, p in several for b, q in sides]
+        yield from several
+
+    def losses(self, total: _Composition) -> tuple[NDArray, float]:
+        """Return the transformed distribution of a total, and its infinite mass."""
+        infinite, spectrum = total.failure, np.ones(self.size // 2 + 1, complex)
+        for epsilon, count in total.pures:
+            losses, weights = _randomized_response(epsilon, count)
+            held = weights > _NEGLECTED
+            spectrum *= self._transformed(
+                *_on_grid(losses[held], weights[held], self.step)
+            )
+            infinite += _NEGLECTED
+        for steps, (lowest, masses, lost) in _gaussians(total, self.step, self.add):
+            spectrum *= self._transformed(lowest, masses) ** steps
+            infinite += min(1.0, steps * lost)
+        return spectrum, infinite + _BEYOND
+
+    def _transformed(self, lowest: int, masses: NDArray) -> NDArray:
+        places = (lowest + np.arange(len(masses))) % self.size
+        return rfft(np.bincount(places, masses, self.size))
+
+
+def _gaussians(total: _Composition, step: float, add: bool) -> Iterator[tuple]:
+    """Yield how often, and losses on a grid, of (sampled) Gaussian releases."""
+    if total.mu > 0.0:
+        yield 1, _gaussian_losses(total.mu, step)
+    for kind, q, multiplier, steps in total.sampled:
+        yield steps, _sampled_losses(kind, q, multiplier, step, add)
+
+
+@lru_cache(maxsize=64)
+def _gaussian_losses(mu: float, step: float):
+    curve = _gaussian_curve(mu)
+    return _connect_dots(curve, curve, gaussian_epsilon(mu, _TAIL_MASS), step)
+
+
+@lru_cache(maxsize=64)
+def _sampled_losses(kind: str, q: float, multiplier: float, step: float, add: bool):
+    remove, backward = _sampled_curves(q, 1.0 / multiplier)
+    highest = _largest_sampled_loss(q, 1.0 / multiplier)
+    if kind != "poisson_gaussian":
+        # Lemma C of the privacy analysis: the "remove" curve on both sides.
+        backward = remove
+    pair = (backward, remove) if add else (remove, backward)
+    return _connect_dots(*pair, highest, step)
+
+
+# --- how far losses reach -------------------------------------------------------------
+
+
+def _log_moments(total: _Composition, orders: NDArray, step: float) -> NDArray:
+    """Return log E[exp(order L)], the larger one of both directions."""
+    result = 0.5 * total.mu**2 * (orders + orders**2)
+    for epsilon, count in total.pures:
+        both = np.logaddexp(orders * epsilon, -epsilon - orders * epsilon)
+        result += count * (both - math.log1p(math.exp(-epsilon)))
+    sampled = [np.zeros(len(orders)) for _ in _directions(total)]
+    for add, moments in enumerate(sampled):
+        for *family, steps in total.sampled:
+            lowest, masses, _ = _sampled_losses(*family, step, bool(add))
+            highest = step * (lowest + len(masses) - 1)
+            below = step * np.arange(1 - len(masses), 1)
+            means = np.exp(np.multiply.outer(orders, below)) @ masses
+            known = means > 0.0  # the others are underflow
+            logs = np.log(means, out=np.full(len(orders), np.inf), where=known)
+            moments += steps * (orders * highest + logs)
+    return result + np.max(sampled, axis=0)
+
+
+def _bounding(plain, splits: Splits, step: float, log_mass: float) -> tuple:
+    """Return orders, and log moments of a total with the larger of each side."""
+    everything = _everything(plain, splits)
+    variance = everything.mu**2 + sum(n * e * e for e, n in everything.pures)
+    for _, q, multiplier, steps in everything.sampled:
+        variance += steps * (q / multiplier) ** 2
+    first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0
+    # Sampled releases have heavy tails: then the best order is a small one.
+    orders = np.geomspace(min(1.0, first / 4.0), 8.0 * max(1.0, first), 24)
+    moments = _log_moments(plain, orders, step)
+    for sides, count in splits:
+        each = [_log_moments(side, orders, step) for side in sides]
+        moments = moments + count * np.maximum(*each)
+    return orders, moments
+
+
+def _reach(plain: _Composition, splits: Splits, step: float) -> float:
+    """Return a loss that no total passes but with the neglected probability."""
+    log_mass = math.log(_BEYOND)
+    orders, moments = _bounding(plain, splits, step, log_mass)
+    return max(float(np.min((moments - log_mass) / orders)), 1e-9)
+
+
+def _moments_epsilon(plain: _Composition, splits: Splits, delta: float) -> float:
+    """Return an upper bound of epsilon for the smallest deltas, from Renyi moments.
+
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy",
+    NeurIPS 2020, Proposition 12.
+    """
+    everything = _everything(plain, splits)
+    if everything.sampled or delta <= everything.failure:
+        return math.inf
+    log_delta = math.log(delta - everything.failure)
+    orders, moments = _bounding(plain, splits, math.nan, log_delta)
+    losses = (moments - log_delta - np.log1p(orders)) / orders
+    return max(0.0, float(np.min(losses + np.log1p(-1.0 / (orders + 1.0)))))
