@@ -108,9 +108,7 @@ def main():
     print(f"{versions}, {platform.system()}, {os.cpu_count()} cores")
     print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
     print("milliseconds a spend: median of the first 100, of the last 100;")
-    print(
-        "total(): first and second call (processor); file: bytes a spend, first half and second"
-    )
+    print("total(): first and second call (processor); file: bytes a spend, two halves")
     for where in ("memory", "file"):
         for name, event in KINDS.items():
             with tempfile.TemporaryDirectory() as folder:
