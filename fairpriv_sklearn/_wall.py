@@ -107,6 +107,12 @@ class Rows:
         """All rows, for queries whose terms depend on each other."""
         return self.block(slice(0, self.n_rows))
 
+    def prints(self) -> list[tuple[int, int]]:
+        """Lengths and checksums of the rows; private."""
+        from fairpriv_sklearn.distributed._stream import fingerprint
+
+        return [fingerprint(self._columns)]
+
     def take(self, indices: NDArray) -> Rows:
         """Some of the rows, in this order."""
         indices = np.asarray(indices)
@@ -167,9 +173,14 @@ def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
         What `fit` was given.
     """
     if hasattr(X, "make_batches"):
-        return X.read(read)
-    columns = read(X, y, sensitive_features)
-    return Rows(column_length(columns), **columns)
+        rows = X.read(read)
+    else:
+        columns = read(X, y, sensitive_features)
+        rows = Rows(column_length(columns), **columns)
+    journal = current_journal.get()
+    if journal is not None:
+        journal.reads(rows.prints())
+    return rows
 
 
 # --- queries --------------------------------------------------------------------------

@@ -448,6 +448,51 @@ def test_a_journal_serves_one_fit(tmp_path):
                     pass
 
 
+@pytest.mark.parametrize("n_rows", [None, 100])
+def test_a_restart_on_other_data_stops_the_fit(tmp_path, n_rows):
+    """A cell of one row is enough, in memory and in batches."""
+    X, y = table(300)
+    given = (lambda X, y: (X, y)) if n_rows is None else lambda *t: (batches(*t, 100),)
+    path, ledger = tmp_path / "journal", PrivacyLedger(10.0, 1e-4)
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1), ledger=ledger).fit(*given(X, y))
+    written = path.read_bytes()
+    assert len(ledger.spends()) == 1
+    other = X.copy()
+    other[217, 1] = np.nextafter(other[217, 1], 2.0)
+    swapped = np.concatenate([X[100:200], X[:100], X[200:]])
+    for changed in ((other, y), (X, -y), (X[:-1], y[:-1]), (swapped, y)):
+        with pytest.raises(ChangedDataError, match="changed"), resume(path):
+            Fails(bounds=(-1, 1), ledger=ledger).fit(*given(*changed))
+    assert path.read_bytes() == written and len(ledger.spends()) == 1
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1), ledger=ledger).fit(*given(X.copy(), y))
+
+
+def test_the_digest_of_the_rows_tells_nothing_without_a_key_that_ends_with_the_fit(
+    tmp_path,
+):
+    X, y = table(300)
+    rows = []
+    for name in "ab":  # the same rows under two keys
+        with pytest.raises(KeyboardInterrupt), resume(tmp_path / name):
+            Fails(bounds=(-1, 1)).fit(X, y)
+        rows.append(json.loads((tmp_path / name).read_text().splitlines()[0])["rows"])
+        key = (tmp_path / f"{name}.key").read_bytes()
+        assert len(key) == 32
+        assert key.hex() not in (tmp_path / name).read_text()
+        if os.name == "posix":
+            assert stat.S_IMODE(os.stat(tmp_path / f"{name}.key").st_mode) == 0o600
+    assert rows[0] != rows[1]
+    (tmp_path / "a.key").unlink()
+    with pytest.raises(ValueError, match="key beside this journal is missing"):
+        with resume(tmp_path / "a"):
+            Fails(bounds=(-1, 1)).fit(X, y)
+    with resume(tmp_path / "done"):
+        descent().fit(X, y)
+    assert not (tmp_path / "done.key").exists()
+
+
 def test_a_line_cut_off_by_death_is_forgotten_and_damage_is_not(tmp_path):
     X, y = table(300)
     path = tmp_path / "journal"

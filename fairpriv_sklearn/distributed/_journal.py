@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from fairpriv_sklearn import _wall
+from fairpriv_sklearn.distributed._stream import ChangedDataError
 
 
 class Journal:
@@ -18,6 +20,10 @@ class Journal:
     The file holds released values, a random name, and a salted digest of the
     estimator's parameters and plan. One line is one entry; a line that was cut off by
     the death of its writer was never used, and is forgotten.
+
+    It also holds a digest of the rows, to notice that they are others after a restart.
+    Its key is in a file of its own, which is removed when the fit ends: without it the
+    digest is a random number.
     """
 
     def __init__(self, path):
@@ -32,12 +38,17 @@ class Journal:
             raise
         self._position = 0
         self._owner: object = None
+        self._prints: list = []  # of the rows that the fit has read
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
 
     # -- what the wall calls ---------------------------------------------------------
+
+    def reads(self, prints: list) -> None:
+        """Take note of the rows of the fit, before it is reserved."""
+        self._prints += prints
 
     def reserve(self, wall, spend) -> None:
         """Call `spend(name)` unless this journal's fit was paid for already."""
@@ -52,12 +63,15 @@ class Journal:
         if start is None:
             start = {"entry": "start", "name": os.urandom(16).hex()}
             start["digest"] = _digest(wall, start["name"])
+            start["rows"] = self._keyed(self._new_key())
             self._write(start)
         elif start["digest"] != _digest(wall, start["name"]):
             raise ValueError(
                 "This journal belongs to a fit of another estimator, other parameters "
                 "or another plan; take another path."
             )
+        elif not hmac.compare_digest(start.get("rows", ""), self._keyed(self._key())):
+            raise ChangedDataError
         if self._next("paid") is None:
             # The name tells, if the driver died in between, whether the ledger knows.
             spend(f"journal {start['name']}")
@@ -90,6 +104,35 @@ class Journal:
     def end(self) -> None:
         """Close the account: this journal serves no other fit."""
         self._write({"entry": "end"})
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self._path}.key")
+
+    # -- the rows --------------------------------------------------------------------
+
+    def _keyed(self, key: bytes) -> str:
+        return hashlib.blake2b(
+            repr(self._prints).encode(), digest_size=16, key=key
+        ).hexdigest()
+
+    def _new_key(self) -> bytes:
+        key = os.urandom(32)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        file = os.open(f"{self._path}.key", flags, 0o600)
+        with os.fdopen(file, "wb") as written:
+            written.write(key)
+            written.flush()
+            os.fsync(file)
+        return key
+
+    def _key(self) -> bytes:
+        try:
+            with open(f"{self._path}.key", "rb") as file:
+                return file.read(32)
+        except FileNotFoundError:
+            raise ValueError(
+                "The key beside this journal is missing, so that nobody can tell "
+                "whether the data are still the same: take another path."
+            ) from None
 
     # -- the file ----------------------------------------------------------------------
 
@@ -156,8 +199,11 @@ def resume(path):
     .. rubric:: Privacy
 
     The file, of mode 0600, holds values that the fit releases anyway, public random
-    draws such as initial weights, and a salted digest of the parameters. Released
-    values of the intermediate steps are covered by the guarantee of the fit.
+    draws such as initial weights, a salted digest of the parameters and a keyed one of
+    the rows. The key is in a second file, ``path + ".key"``, of mode 0600, and removed
+    when the fit ends; whoever holds both files of a fit that did not end can test
+    whether it was on a table they know. Released values of the intermediate steps are
+    covered by the guarantee of the fit.
 
     Parameters
     ----------
@@ -170,7 +216,8 @@ def resume(path):
         If the journal belongs to a fit that ended, to an estimator with other
         parameters, or if the fit parts its rows at random.
     RuntimeError
-        If another process is using the journal.
+        If another process is using the journal, or the rows (in the same batches) are
+        not those that the fit began with.
 
     Examples
     --------

@@ -160,6 +160,10 @@ class StreamRows(Rows):
             first += n_rows
         return _block(pieces, rows.stop - rows.start)
 
+    def prints(self) -> list[tuple[int, int]]:
+        """Lengths and checksums of the batches; private."""
+        return list(self._prints or ())
+
     def take(self, indices) -> Rows:
         """Some of the rows, in the order of the stream."""
         indices = np.asarray(indices)
