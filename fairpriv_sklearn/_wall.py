@@ -107,10 +107,8 @@ class Rows:
         """All rows, for queries whose terms depend on each other."""
         return self.block(slice(0, self.n_rows))
 
-    def prints(self) -> list[tuple[int, int]]:
-        """Lengths and checksums of the rows; private."""
-        from fairpriv_sklearn.distributed._stream import fingerprint
-
+    def prints(self, fingerprint) -> list:
+        """What `fingerprint` says about the columns; private."""
         return [fingerprint(self._columns)]
 
     def take(self, indices: NDArray) -> Rows:
@@ -122,6 +120,15 @@ class Rows:
         rows = type(self)(len(indices), **columns)
         rows._reader = self._reader
         return rows
+
+    def seen(self, mask: NDArray) -> Rows:
+        """The rows where the mask is True: read where they are, without a copy."""
+        places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None)
+        columns = {
+            name: None if column is None else _Seen(column, places)
+            for name, column in self._columns.items()
+        }
+        return Rows(len(places), **columns)
 
     def only(self, *names: str) -> Rows:
         """The same rows with these columns alone: those that a query reads."""
@@ -140,6 +147,17 @@ class Rows:
 
     def __repr__(self) -> str:
         return "Rows(private)"
+
+
+@dataclass
+class _Seen:
+    """Some places of a column."""
+
+    column: Any
+    places: NDArray
+
+    def rows_at(self, rows):
+        return rows_of(self.column, self.places[rows])
 
 
 def rows_of(column, rows):
@@ -179,7 +197,7 @@ def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
         rows = Rows(column_length(columns), **columns)
     journal = current_journal.get()
     if journal is not None:
-        journal.reads(rows.prints())
+        journal.reads(rows)
     return rows
 
 
@@ -680,7 +698,7 @@ class PrivacyFilter:
                 log=self.log,
             )
             branch._reserved = True
-            part = rows.take(chosen)
+            part = rows.seen(chosen)
             part._reader = branch
             branches.append((branch, part))
         self._branches += [branch for branch, _ in branches]

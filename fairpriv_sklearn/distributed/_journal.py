@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from fairpriv_sklearn import _wall
-from fairpriv_sklearn.distributed._stream import ChangedDataError
+from fairpriv_sklearn.distributed._stream import ChangedDataError, fingerprint
 
 
 class Journal:
@@ -46,9 +46,9 @@ class Journal:
 
     # -- what the wall calls ---------------------------------------------------------
 
-    def reads(self, prints: list) -> None:
+    def reads(self, rows) -> None:
         """Take note of the rows of the fit, before it is reserved."""
-        self._prints += prints
+        self._prints += rows.prints(fingerprint)
 
     def reserve(self, wall, spend) -> None:
         """Call `spend(name)` unless this journal's fit was paid for already."""

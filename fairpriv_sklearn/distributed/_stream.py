@@ -160,8 +160,8 @@ class StreamRows(Rows):
             first += n_rows
         return _block(pieces, rows.stop - rows.start)
 
-    def prints(self) -> list[tuple[int, int]]:
-        """Lengths and checksums of the batches; private."""
+    def prints(self, fingerprint) -> list:
+        """What was said about the batches in the first pass; private."""
         return list(self._prints or ())
 
     def take(self, indices) -> Rows:
@@ -180,6 +180,8 @@ class StreamRows(Rows):
         rows = object.__new__(type(self))
         rows.__dict__ = {**self.__dict__, "_mask": mask, "n_rows": int(chosen.sum())}
         return rows
+
+    seen = take
 
     def only(self, *names) -> Rows:
         """The same rows with these columns alone."""

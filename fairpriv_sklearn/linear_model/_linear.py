@@ -376,7 +376,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         with domain("X"):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         with domain("y"):
-            y = y.astype(np.float64)
+            y = y.astype(np.float64, copy=False)
         scaling, facts = self._public_scaling(X)
         low, high, fact = self._public_target(y)
         self._public = scaling, (low, high), [*facts, fact]
@@ -429,6 +429,11 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 def _scaled_target(y, low: float, high: float):
     """Targets as numbers in [-1, 1] on the grid, whatever they are; NaN becomes 0."""
     half = high / 2 - low / 2
-    scaled = y / half - (low / 2 + high / 2) / half
-    scaled = np.nan_to_num(np.clip(scaled, -1.0, 1.0), nan=0.0)
-    return np.trunc(scaled * 2.0**BITS) * UNIT
+    scaled = y / half
+    scaled -= (low / 2 + high / 2) / half
+    np.clip(scaled, -1.0, 1.0, out=scaled)
+    scaled[np.isnan(scaled)] = 0.0
+    scaled *= 2.0**BITS
+    np.trunc(scaled, out=scaled)
+    scaled *= UNIT
+    return scaled

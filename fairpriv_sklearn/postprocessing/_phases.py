@@ -129,7 +129,7 @@ class Model:
             wall.spend_unused(self.name) if self.lines() else None
             self.fitted, self.stands_in = stand_in, True
             return
-        block = rows.whole()
+        block = rows.only("X", self.target, *self.metadata.values()).whole()
         X, y = block.X, getattr(block, self.target)
         params = {
             name: getattr(block, column) for name, column in self.metadata.items()
@@ -347,11 +347,21 @@ class Phases:
 def private_columns(X, **columns) -> dict:
     """Columns of a table of any kind; sparse formats without rows become CSR before."""
     columns = {
-        name: values if isinstance(values, np.ndarray) else Indexed(values)
+        name: values if isinstance(values, np.ndarray | Coded) else Indexed(values)
         for name, values in columns.items()
         if values is not None
     }
     return {**columns, "X": Indexed(X)}
+
+
+class Coded:
+    """Labels of private codes, looked up where they are read."""
+
+    def __init__(self, labels: np.ndarray, codes: np.ndarray):
+        self.labels, self.values = labels, codes
+
+    def rows_at(self, rows):
+        return self.labels[self.values[rows]]
 
 
 class Indexed:

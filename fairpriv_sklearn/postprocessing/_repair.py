@@ -30,6 +30,7 @@ from fairpriv_sklearn._shared.sklearn import (
     routing_enabled,
 )
 from fairpriv_sklearn.postprocessing._phases import (
+    Coded,
     ConstantClassifier,
     Model,
     Phases,
@@ -160,7 +161,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
             X,
             y=y,
             codes=codes,
-            group=group_labels(self)[codes],
+            group=Coded(group_labels(self), codes),
             **columns,
             **{f"fit_{name}": value for name, value in asked.items()},
             **{f"score_{name}": value for name, value in scored_with.items()},
