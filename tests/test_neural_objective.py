@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training import _penalty
 from fairpriv_sklearn._training._counts import count_query, public_sizes
 from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._training._penalty import GroupPenalty, WassersteinPenalty
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
@@ -669,3 +670,65 @@ def test_drowned_in_noise_the_answer_is_nearly_a_constant(epsilon):
         losses.append(np.mean((model.predict(X) - y) ** 2))
     # Always 0, the middle of the range, is .16 away; before, losses were above .5.
     assert np.mean(losses) < {0.02: 0.3, 0.1: 0.12, 0.5: 0.03}[epsilon]
+
+
+# --- many groups ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["pairs", "barycenter"])
+@pytest.mark.parametrize(("n_groups", "n", "n_labels"), [(20, 3000, 2), (40, 500, 1)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_many_groups_at_once_are_all_pairs_one_by_one(
+    form, n_groups, n, n_labels, exact, monkeypatch
+):
+    """Empty, tiny and tied groups; equal but for rounding far below what is allowed."""
+    rng = np.random.default_rng(n)
+    stratum = rng.integers(0, n_labels * n_groups, n)
+    stratum[stratum == 3] = 4
+    outputs = np.round(rng.uniform(0, 1, n), 2)
+    sizes = np.full((n_labels, n_groups), 30)
+    penalty = GroupPenalty((n_labels, n_groups), form, sizes, n)
+    value, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
+    monkeypatch.setattr(_penalty, "MANY_GROUPS", 10**9)
+    expected, pairs = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
+    assert value == pytest.approx(expected, rel=1e-11)
+    assert np.abs(slopes - pairs).max() <= 1e-12 * np.abs(pairs).max()
+
+
+def test_a_thousand_groups_take_no_longer_than_their_records():
+    rng = np.random.default_rng(0)
+    n, n_groups = 20_000, 1000
+    penalty = GroupPenalty((1, n_groups), "pairs", np.full((1, n_groups), 5), n)
+    merged = []
+    real = _penalty._transports
+
+    def counted(samples, weights, top):
+        merged.append(sum(len(one) for one in samples))
+        return real(samples, weights, top)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_penalty, "_transports", counted)
+        penalty.value_and_slopes(
+            rng.uniform(size=n), rng.integers(0, n_groups, n), 0.0, 1.0
+        )
+    assert len(merged) == 1 and n <= merged[0] <= n + 5 * n_groups
+
+
+def test_moving_one_record_among_many_groups_stays_inside_the_sensitivity():
+    rng = np.random.default_rng(1)
+    n, n_groups = 400, 24
+    sizes = np.full((1, n_groups), 10)
+    for form in ("pairs", "barycenter"):
+        penalty = GroupPenalty((1, n_groups), form, sizes, n)
+        bound = penalty.sensitivity(1.0, "replace_one")
+        for _ in range(25):
+            stratum = rng.integers(0, n_groups, n)
+            outputs = rng.choice([0.0, 1.0, *rng.uniform(size=3)], n)
+            rows = rng.choice([-1.0, 1.0], n)
+            moved = [a.copy() for a in (outputs, stratum, rows)]
+            moved[0][0], moved[1][0], moved[2][0] = rng.integers(2), 5, -rows[0]
+            first, second = (
+                float(r @ penalty.value_and_slopes(p, g, 0.0, 1.0)[1])
+                for p, g, r in ((outputs, stratum, rows), moved)
+            )
+            assert abs(first - second) <= bound * (1 + _penalty.ROUNDING)

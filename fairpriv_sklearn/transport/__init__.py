@@ -19,6 +19,7 @@ from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import (
     RESOLUTION,
     _transport,
+    _transports,
     pairwise_wasserstein,
     quantise,
     wasserstein_1d,
