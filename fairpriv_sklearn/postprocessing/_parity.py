@@ -267,11 +267,16 @@ def centred_shrinkage(
 
     # The weighted mean falls piecewise linearly in c, from positive to negative.
     kinks = np.sort(np.concatenate([z / steps - penalty, z / steps + penalty]), axis=0)
-    means = np.array([weights @ shrink(kink) for kink in kinks])
-    centres = [
-        falling_root(kink, mean) for kink, mean in zip(kinks.T, means.T, strict=True)
-    ]
-    return shrink(np.array(centres))
+    columns, high = np.arange(z.shape[1]), np.full(z.shape[1], len(kinks) - 1)
+    low = np.zeros_like(high)
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        positive = weights @ shrink(kinks[middle, columns]) > 0
+        low, high = np.where(positive, middle, low), np.where(positive, high, middle)
+    ends = [kinks[place, columns] for place in (low, high)]
+    means = [weights @ shrink(end) for end in ends]
+    centres = map(falling_root, np.transpose(ends), np.transpose(means))
+    return shrink(np.array(list(centres)))
 
 
 def falling_root(x: np.ndarray, values: np.ndarray) -> float:
