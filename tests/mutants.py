@@ -65,39 +65,39 @@ WHOLE = {
     "privacy/_composition.py": "composition ledger",
 }
 QUERIES = {
-    "_training/_bounded.py": "bounds linear_sensitivity linear_queries",
-    "_training/_counts.py": "bounds linear_queries linear_sensitivity",
-    "_training/_noisy_gradients.py": "bounds linear_sensitivity neural_objective",
-    "_training/_penalty.py": "bounds linear_sensitivity neural_objective",
-    "generative/_levels.py": "bounds generative_privacy",
-    "generative/_pairs.py": "bounds budgets generative_pairs",
-    "generative/_network_training.py": "bounds budgets generative_privacy",
-    "generative/_raw.py": "bounds budgets generative_pairs generative",
-    "generative/_semidual.py": "bounds budgets generative_privacy",
-    "generative/_sliced.py": "bounds budgets generative_privacy",
-    "generative/_sliced_gradient.py": "bounds budgets generative_gradient",
-    "generative/_slices.py": "bounds budgets generative_privacy",
-    "generative/_tables.py": "bounds budgets generative_privacy",
-    "linear_model/_gradient_plan.py": "bounds budgets linear_queries linear_model",
-    "linear_model/_minimiser.py": "bounds linear_sensitivity",
-    "linear_model/_moments.py": "bounds linear_sensitivity linear_model",
-    "linear_model/_output_perturbation.py": "bounds budgets linear_sensitivity "
+    "_training/_bounded.py": "bounds plan_numbers linear_sensitivity linear_queries",
+    "_training/_counts.py": "bounds plan_numbers linear_queries linear_sensitivity",
+    "_training/_noisy_gradients.py": "bounds plan_numbers linear_sensitivity neural_objective",
+    "_training/_penalty.py": "bounds plan_numbers linear_sensitivity neural_objective",
+    "generative/_levels.py": "bounds plan_numbers generative_privacy",
+    "generative/_pairs.py": "bounds plan_numbers budgets generative_pairs",
+    "generative/_network_training.py": "bounds plan_numbers budgets generative_privacy",
+    "generative/_raw.py": "bounds plan_numbers budgets generative_pairs generative",
+    "generative/_semidual.py": "bounds plan_numbers budgets generative_privacy",
+    "generative/_sliced.py": "bounds plan_numbers budgets generative_privacy",
+    "generative/_sliced_gradient.py": "bounds plan_numbers budgets generative_gradient",
+    "generative/_slices.py": "bounds plan_numbers budgets generative_privacy",
+    "generative/_tables.py": "bounds plan_numbers budgets generative_privacy",
+    "linear_model/_gradient_plan.py": "bounds plan_numbers budgets linear_queries linear_model",
+    "linear_model/_minimiser.py": "bounds plan_numbers linear_sensitivity",
+    "linear_model/_moments.py": "bounds plan_numbers linear_sensitivity linear_model",
+    "linear_model/_output_perturbation.py": "bounds plan_numbers budgets linear_sensitivity "
     "linear_queries linear_model",
-    "linear_model/_preconditioned.py": "bounds linear_queries linear_model",
-    "linear_model/_queries.py": "bounds linear_queries linear_sensitivity",
-    "linear_model/_wasserstein_logistic.py": "bounds linear_sensitivity linear_model",
-    "metrics/_private.py": "bounds metrics",
-    "model_selection/_plan.py": "bounds budgets plan repeat search",
-    "model_selection/_scoring.py": "bounds scoring",
-    "model_selection/_task.py": "bounds scoring search validation",
-    "neural_network/_base.py": "bounds budgets neural_network neural_objective",
-    "neural_network/_objective.py": "bounds neural_objective",
-    "neural_network/_queries.py": "bounds neural_objective neural_network",
-    "postprocessing/_decisions.py": "bounds budgets dp2dp blind",
-    "postprocessing/_number_repair.py": "bounds budgets postprocessing barycenter",
-    "postprocessing/_phases.py": "bounds postprocessing dp2dp blind",
-    "postprocessing/_queries.py": "bounds postprocessing dp2dp barycenter blind",
-    "preprocessing/_counting.py": "bounds table_encoder",
+    "linear_model/_preconditioned.py": "bounds plan_numbers linear_queries linear_model",
+    "linear_model/_queries.py": "bounds plan_numbers linear_queries linear_sensitivity",
+    "linear_model/_wasserstein_logistic.py": "bounds plan_numbers linear_sensitivity linear_model",
+    "metrics/_private.py": "bounds plan_numbers metrics",
+    "model_selection/_plan.py": "bounds plan_numbers budgets plan repeat search",
+    "model_selection/_scoring.py": "bounds plan_numbers scoring",
+    "model_selection/_task.py": "bounds plan_numbers scoring search validation",
+    "neural_network/_base.py": "bounds plan_numbers budgets neural_network neural_objective",
+    "neural_network/_objective.py": "bounds plan_numbers neural_objective",
+    "neural_network/_queries.py": "bounds plan_numbers neural_objective neural_network",
+    "postprocessing/_decisions.py": "bounds plan_numbers budgets dp2dp blind",
+    "postprocessing/_number_repair.py": "bounds plan_numbers budgets postprocessing barycenter",
+    "postprocessing/_phases.py": "bounds plan_numbers postprocessing dp2dp blind",
+    "postprocessing/_queries.py": "bounds plan_numbers postprocessing dp2dp barycenter blind",
+    "preprocessing/_counting.py": "bounds plan_numbers table_encoder",
 }
 # Changed by hand only.
 OTHERS = {
@@ -122,7 +122,9 @@ NOT_RUN = """audit audit_breaches card cli codebook common datasets distributed
 PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|composed"
 
 RELEASED = """shares _share_intervals _ratio card_lines within_bin_error_""".split()
-CHEAP = tuple(f"tests/test_{name}.py" for name in ("bounds", "composition"))
+CHEAP = tuple(
+    f"tests/test_{name}.py" for name in ("bounds", "plan_numbers", "composition")
+)
 
 COMPARISONS = {
     ast.Lt: ast.LtE,

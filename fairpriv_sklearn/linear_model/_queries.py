@@ -244,7 +244,7 @@ class FairGradient(LossGradient):
     def sensitivity(self, neighboring: str) -> float:
         alpha, R = self.fairness_weight, self.geometry.row_norm
         pull = self.penalty.sensitivity(LINK_SLOPE * R, neighboring)
-        if self.geometry.n_outputs > 1 and self.penalty.directions is None:
+        if self.penalty.directions is None:
             # One penalty per output, averaged: orthogonal parts of the gradient.
             pull /= math.sqrt(self.geometry.n_outputs)
         loss = self.loss_sensitivity(neighboring)

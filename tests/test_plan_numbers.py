@@ -1,0 +1,243 @@
+"""Plans, number by number: what is released, its share of mu squared, size, times.
+
+Written down by hand from the pages; a share or a size that moves is seen here.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from _generative import semidual_plan, sliced_plan, table_plan
+from numpy.testing import assert_allclose
+
+from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.generative import (
+    DPSlicedWassersteinGenerator,
+    _pairs,
+    _raw,
+    _sliced_gradient,
+)
+from fairpriv_sklearn.linear_model import DPOutputPerturbationLogisticRegression
+from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
+from fairpriv_sklearn.linear_model._queries import Geometry
+from fairpriv_sklearn.model_selection._plan import (
+    gaussian_share,
+    plan_validation,
+    share_of_composition,
+)
+
+
+def numbers(lines, mu):
+    """(share of mu squared, all times together; size; times) by name."""
+    return {
+        line.name: (
+            round(line.times * (line.parameter / mu) ** 2, 9),
+            line.n_coordinates,
+            line.times,
+        )
+        for line in lines
+    }
+
+
+def test_plans_of_the_semidual_generators():
+    # Class means: 3 x 4 and counts; triangles of 4 x 4; 3 points each, 4 + 1 numbers.
+    assert numbers(semidual_plan().lines(0.7), 0.7) == {
+        "class means": (0.1, 15, 1),
+        "second moments": (0.3, 30, 1),
+        "transport sums": (0.6, 45, 2),
+    }
+    assert semidual_plan().n_draws == 15 + 30 + 90
+    short = semidual_plan(n_steps=0, shares=(0.4, 0.0, 0.6))
+    assert numbers(short.lines(0.7), 0.7) == {"class means": (0.4, 15, 1)}
+    plan = sliced_plan()
+    assert numbers(plan.lines(0.7), 0.7) == numbers(semidual_plan().lines(0.7), 0.7) | {
+        "projections": (0.4, 3 * 7 * 6, 1)
+    }
+    assert plan.n_draws == 135 + 126
+
+
+def test_plans_of_the_table_generators():
+    assert numbers(table_plan().lines(0.7), 0.7) == {
+        "one-way tables": (0.3, 2 * 9, 1),
+        "transport tables": (0.7, 2 * 3 * 9, 1),
+    }
+    assert numbers(table_plan(n_steps=0).lines(0.7), 0.7) == {
+        "one-way tables": (1.0, 18, 1)
+    }
+    assert numbers(table_plan(n_steps=5).lines(0.7), 0.7)["transport tables"] == (
+        0.7, 54, 5
+    )  # fmt: skip
+
+
+def test_plan_of_the_sliced_gradients():
+    plan = _sliced_gradient.GradientPlan(
+        semidual_plan(), 7, n_steps=5, batch_size=6, hidden_layer_sizes=(4,),
+        learning_rate=0.1,
+    )  # fmt: skip
+    assert numbers(plan.lines(0.7), 0.7) == {
+        "class means": (0.1, 15, 1),
+        "sliced gradients": (0.9, 3 * 6 * 4, 5),
+    }
+    assert plan.n_draws == 15 + 5 * 72
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+@pytest.mark.parametrize("n_components", [2, 3, 5])
+@pytest.mark.parametrize("relation, rows", [("replace_one", 2), ("add_remove", 1)])
+def test_sensitivity_of_the_sliced_gradients(n_classes, n_components, relation, rows):
+    """2 |D| (2 |D| + grid) / (K n), times sqrt 2 where a record changes its class."""
+    plan = _sliced_gradient.GradientPlan(
+        semidual_plan(n_classes=n_classes, n_components=n_components),
+        7, n_steps=5, batch_size=6, hidden_layer_sizes=(4,), learning_rate=0.1,
+    )  # fmt: skip
+    D = np.random.default_rng(0).normal(size=(n_components, 7))
+    sizes = np.full(n_classes, 50)
+    query = _sliced_gradient.SlicedGradient(plan, D, None, sizes)
+    norm = np.linalg.norm(D, 2)
+    expected = 2 * norm * (2 * norm + 2 * math.sqrt(7) / 2**20) / (7 * 50 * n_classes)
+    expected *= math.sqrt(rows) if n_classes > 1 else 1
+    rounding = 4 * math.sqrt(n_components / 6) * 15 * 2.0**-53
+    stated = query.sensitivity(relation)
+    assert stated == pytest.approx(expected, rel=1e-12)
+    assert stated - expected == pytest.approx(rounding, rel=0.5)
+    assert query.n_coordinates == n_classes * 6 * n_components
+    assert_allclose(query.weights, 1 / n_classes)
+
+
+def test_plans_of_pairs_of_columns():
+    quality = (("one", 2), ("other", 3))
+
+    def plan(C, A, quality=quality, share=0.8):
+        lines = _pairs.PairsPlan(C, A, 20, quality, share, None).lines(0.5)
+        return numbers(lines, 0.5 * math.sqrt(share))
+
+    rest = {"one": (0.01, 2, 1), "other": (0.01, 3, 1)}
+    levels, classes, pairs = _pairs.LEVELS, _pairs.CLASS_TABLES, _pairs.PAIR_TABLES
+    assert plan(3, 4) == rest | {
+        levels: (0.27, 80, 1),
+        classes: (0.2, 3 * 4 * 20, 1),
+        pairs: (0.51, 6 * 400, 1),
+    }
+    assert plan(1, 4, ()) == {levels: (0.27, 80, 1), pairs: (0.73, 2400, 1)}
+    assert plan(1, 1, ()) == {levels: (1.0, 20, 1)}
+    assert plan(2, 1) == rest | {levels: (0.78, 20, 1), classes: (0.2, 40, 1)}
+    wide = _pairs.PairsPlan(1, 100, 500, (), 1.0, None)
+    assert (wide.most_bins, wide.most_categories) == (4, 19)
+    assert numbers(wide.lines(1.0), 1.0)[pairs] == (0.73, 4950 * 21**2, 1)
+    few = _pairs.PairsPlan(1, 5, 500, (), 1.0, None)
+    assert (few.most_bins, few.most_categories) == (32, 64)
+    assert wide.n_draws == 100 * 500 + 4950 * 21**2
+
+
+def test_plan_of_what_is_learnt_about_columns():
+    columns = _raw.public_columns(["a", "b"], None, None, None, 16)
+    lines = _raw.learning_lines(columns, 0.5, 1e-5)
+    assert [numbers([line], 0.5)[line.name][0] for line in lines] == [
+        0.1, 0.05, 0.01, 0.1
+    ]  # fmt: skip
+    assert [line.n_coordinates for line in lines[2:]] == [2, 2]
+    assert lines[1].n_coordinates == 2 * 2 * _raw.MOST_ROUND
+    assert [getattr(line, "delta", 0.0) for line in lines] == [0, 0, 0, 0.01 * 1e-5]
+    assert _raw.learning_share(columns) == pytest.approx(0.26, rel=1e-12)
+    assert _raw.FractionalCounts(()).n_coordinates == 1
+
+
+@pytest.mark.parametrize("k, directions", [(1, 1), (3, 24), (30, 200)])
+@pytest.mark.parametrize("epsilon, share", [(9.9, 0.3), (10.0, 0.4)])
+def test_plan_of_the_sliced_generator(k, directions, epsilon, share):
+    class Space:
+        n_components = k
+
+    generator = DPSlicedWassersteinGenerator(epsilon=epsilon)
+    generator.classes_ = np.arange(2)
+    generator._clip_norms = lambda space: (1.5, 0.7)
+    plan = generator._plan(Space(), 100)
+    share = 0.7 if k <= 10 else share
+    assert plan.share == share and plan.n_projections == directions
+    assert plan.moments.shares == pytest.approx((0.05, 0.95 - share, 0.0), rel=1e-12)
+    assert (plan.moments.mean_clip, plan.moments.clip) == (1.5, 0.7)
+    assert plan.half_width == 3.0
+    assert {line.name for line in plan.lines(1.0)} == {
+        "class means", "second moments", "projections"
+    }  # fmt: skip
+    shares = [share for share, *_ in numbers(plan.lines(1.0), 1.0).values()]
+    assert sum(shares) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_plan_of_noisy_gradients():
+    shape = Geometry(3, 2, 0.5, 2.0, 1.5)
+    settings = {"epsilon": 1.0, "delta": 1e-5, "n_assumed": 5000.0, "max_iter": 7}
+    plan = gradient_plan(
+        shape, n_counts=4, n_bins=64, constant={"level": 1}, **settings
+    )
+    n_moments = 9 if plan.has_moments else 0
+    n_draws = 4 + 64 + n_moments + 7 * 8 + 1
+    mu = calibrate_gaussian(1.0, 1e-5, n_draws=n_draws)
+    left, expected = 1.0, {}
+    expected["stratum counts"] = (0.01, 4, 1)
+    left *= 0.99
+    expected["target counts"] = (0.05 * left, 64, 1)
+    left *= 0.95
+    share = 40 / (mu * math.sqrt(left) * 5000)
+    assert 0.03 < share < 0.3
+    expected["level"] = (share * left, 1, 1)
+    left *= 1 - share
+    if plan.has_moments:
+        expected["second moments"] = (0.1 * left, 9, 1)
+        left *= 0.9
+    expected["gradients"] = (left, 8, 7)
+    found = numbers(plan.lines, mu)
+    assert [(size, times) for _, size, times in found.values()] == [
+        (size, times) for _, size, times in expected.values()
+    ]
+    for (stated, *_), (share, *_) in zip(
+        found.values(), expected.values(), strict=True
+    ):
+        assert stated == pytest.approx(share, abs=1e-9)
+    assert plan.mu == pytest.approx(mu * math.sqrt(left), rel=1e-9)
+    bare = gradient_plan(shape, n_counts=0, **settings)
+    assert not bare.has_constant and plan.has_constant
+    assert sum(v[0] for v in numbers(bare.lines, 1.0).values()) < 1.0
+    assert constant_share(1e9) == 0.03 and constant_share(1.0) == 0.3
+    assert constant_share(400.0) == 0.1 and constant_share(0.0) == 0.3
+
+
+@pytest.mark.parametrize(
+    "relation, C, counted",
+    [("replace_one", None, 0), ("add_remove", None, 1), ("add_remove", 0.1, 0)],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_output_perturbation_pays_for_its_numbers(relation, C, counted, n_classes):
+    X, y = np.linspace(-1, 1, 80).reshape(40, 2), np.arange(40) % n_classes
+    model = DPOutputPerturbationLogisticRegression(
+        epsilon=1.0, delta=1e-5, C=C, neighboring=relation, data_norm=1.0,
+        bounds=(-1, 1), classes=range(n_classes), random_state=0,
+    ).fit(X, y)  # fmt: skip
+    (event,) = model.privacy_.events
+    n_outputs = 1 if n_classes == 2 else 3
+    assert event.n_draws == 3 * n_outputs + counted
+    mu = calibrate_gaussian(1.0, 1e-5, n_draws=event.n_draws)
+    assert event.mu == pytest.approx(mu, rel=1e-9)
+    assert model.coef_.shape == (n_outputs, 2)
+    if n_classes == 3:  # only differences between classes matter
+        assert_allclose(
+            model.coef_.sum(axis=0), 0, atol=1e-12 + 1e-12 * abs(model.coef_).max()
+        )
+
+
+def test_shares_of_fits_that_compose():
+    one = share_of_composition("approximate", 1, 1.0, 1e-5, 5)
+    assert (one.epsilon, one.delta) == (1.0, 1e-5)
+    four = share_of_composition("approximate", 4, 1.0, 1e-5, 5)
+    assert four.delta == 1e-5 / 16 and 0.25 < four.epsilon < 0.35
+    pure = share_of_composition("approximate", 4, math.inf, 1e-5, 5)
+    assert (pure.epsilon, pure.delta) == (math.inf, 1e-5)
+    gaussian = share_of_composition("gaussian", 4, 1.0, 1e-5, 5)
+    assert gaussian.mu == calibrate_gaussian(1.0, 1e-5, n_draws=20) / 2
+    assert gaussian_share(0.0, 1e-5, 3).epsilon == 0.0
+    plan = plan_validation(
+        4, 1.0, 1e-5, kind="gaussian", score_fraction=0.2, n_draws=5, n_statistics=3
+    )
+    mu = calibrate_gaussian(1.0, 1e-5, n_draws=23)
+    assert plan.score_mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
+    assert plan.fit.mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
