@@ -135,9 +135,9 @@ def _single(event: PrivacyEvent) -> _Composition:
             return _Composition(pures=((epsilon, 1),), failure=delta)
         case ThresholdEvent():
             return _Composition(failure=event.failure)
-        case PoissonGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
-            return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
-        case WithoutReplacementGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
+        case PoissonGaussianEvent(
+            q, multiplier, steps, n_draws
+        ) | WithoutReplacementGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
             return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
         case PoissonGaussianEvent() | WithoutReplacementGaussianEvent():
             sampled = (event.kind, event.q, event.noise_multiplier, event.steps)
