@@ -10,6 +10,11 @@ import pytest
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 
+from fairpriv_sklearn._training._penalty import (
+    ROUNDING,
+    gradient_sensitivity,
+    record_changes,
+)
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.generative import (
     DPSlicedWassersteinGenerator,
@@ -24,6 +29,11 @@ from fairpriv_sklearn.model_selection._plan import (
     gaussian_share,
     plan_validation,
     share_of_composition,
+)
+from fairpriv_sklearn.neural_network._objective import (
+    MAX_RECORDS,
+    GradientSensitivity,
+    summation_error,
 )
 
 
@@ -241,3 +251,57 @@ def test_shares_of_fits_that_compose():
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=23)
     assert plan.score_mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
     assert plan.fit.mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
+
+
+SIZES = np.array([[1, 2], [3, 4]])  # min_sizes: 2 labels, 2 groups
+
+
+def test_changes_by_one_record_number_by_number():
+    # 6 / (2 labels * sizes) = 3, 1.5, 1, .75
+    assert record_changes(0.5, 6.0, SIZES, "add_remove") == (0.5, 3.0, 0.0)
+    assert record_changes(0.5, 6.0, SIZES, "replace_one") == (1.0, 3.0, 1.5)
+    assert record_changes(0.5, 6.0, SIZES, "replace_one_in_group") == (1.0, 3.0, 0.0)
+    for n_outputs, factor in ((1, 1.0), (3, math.sqrt(2))):
+        bound = gradient_sensitivity(
+            row_norm=5.0, fairness_weight=0.25, n_records=10.0, min_sizes=SIZES,
+            neighboring="replace_one", n_outputs=n_outputs,
+        )  # fmt: skip
+        # loss 2 * .75 * 5 / 10; penalty .25 * 2 / 2 groups * 5 / 2 labels * (1 + 1/2)
+        expected = factor * (0.75 + 0.25 * 5 / 2 * 1.5) * (1 + ROUNDING)
+        assert bound == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_bounds_of_the_networks_number_by_number(relation):
+    n, widths = 10.0, np.array([1.0, 3.0])  # of mean 2
+    bound = GradientSensitivity.bound(
+        clip_norm=5.0, projection_clip_norm=0.5, fairness_weight=0.25, widths=widths,
+        n_records=n, min_sizes=SIZES, neighboring=relation,
+    )  # fmt: skip
+    twice = 2 if relation == "replace_one" else 1
+    # alpha 4 D L = 1, times 2 / 2 groups, over 2 labels and the sizes 1 and 2.
+    assert bound.loss == pytest.approx(twice * 0.75 * 5 / n, rel=1e-12)
+    assert bound.penalty == pytest.approx(0.75 if twice == 2 else 0.5, rel=1e-12)
+    most = 10 if twice == 2 else MAX_RECORDS
+    unit = (2 * most + 1024) * 2.0**-53
+    expected = 2 * unit / (1 - unit) * (0.375 * most + 1.0)
+    assert bound.rounding == pytest.approx(expected, rel=1e-9)
+    assert summation_error(3) == 1027 * 2.0**-53 / (1 - 1027 * 2.0**-53)
+
+
+def test_a_ratio_of_noises_number_by_number():
+    bound = GradientSensitivity(1.0, 3.0, 0.25)
+    # share 1/4 of the loss; sqrt(1/4 sqrt(4/64)) = 1/4
+    assert bound.best_ratio(4, 64) == pytest.approx(0.25, rel=1e-12)
+    assert bound.best_ratio(4000, 1) == 1.0 == bound.best_ratio(4, 0)
+    for one in (GradientSensitivity(0.0, 3.0, 0.0), GradientSensitivity(1.0, 0.0, 0.0)):
+        assert one.best_ratio(4, 64) == 1.0
+    below = np.linspace(0, 1, 10_001)
+    for ratio in (0.1, 0.4, 0.9, 1.0):
+        for loss, penalty in ((1.0, 3.0), (5.0, 0.2), (0.0, 1.0)):
+            one = GradientSensitivity(loss, penalty, 0.25)
+            square = (penalty + below * loss) ** 2 + (1 - below**2) * (
+                loss / ratio
+            ) ** 2
+            largest = (math.sqrt(square.max()) + 0.25 / ratio) * (1 + 1e-9)
+            assert one.scaled(ratio) == pytest.approx(largest, rel=1e-7)
