@@ -539,9 +539,9 @@ MUTANTS = [
     (
         "h30",
         _LEDGER,
-        "            several += [left.times(high), right.times(count - low)]\n",
-        "            several += [left.times(high), right.times(count - high)]\n",
-        "ledger: the ends of a range are one side",
+        "        [_sum([left.times(k), right.times(count - k)]) for k in range(count + 1)]",
+        "        [_sum([left.times(k), right.times(count - k)]) for k in range(count)]",
+        "ledger: that a record is on the left of all splits is left out",
     ),
     (
         "h31",

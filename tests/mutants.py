@@ -62,7 +62,8 @@ WHOLE = {
     "accounting/_gaussian.py": "accounting",
     "accounting/_composition.py": "accounting privacy_objects",
     "accounting/_privacy_loss.py": "accounting",
-    "privacy/_composition.py": "composition ledger",
+    "accounting/_loss_grid.py": "accounting ledger",
+    "privacy/_composition.py": "composition ledger accounting",
 }
 QUERIES = {
     "_training/_bounded.py": "linear_sensitivity linear_queries",

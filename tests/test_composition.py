@@ -74,22 +74,6 @@ def test_the_size_of_a_total_is_about_its_variance():
     assert _composition._size(total) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_widest_range_is_halved_until_all_are_narrow():
-    pair = (_Composition(mu=0.1), _Composition(mu=0.2))
-    total = Composition("replace_one", splits=((pair, 128), (pair, 10)))
-    assert total._halved(((0, 128), (0, 10))) == [
-        ((0, 64), (0, 10)),
-        ((65, 128), (0, 10)),
-    ]
-    assert total._halved(((0, 64), (0, 9))) == [((0, 64), (0, 4)), ((0, 64), (5, 9))]
-    assert total._halved(((5, 7), (3, 3))) == [((5, 6), (3, 3)), ((7, 7), (3, 3))]
-    assert total._halved(((5, 6), (3, 3))) is None
-    assert Composition("replace_one")._halved(()) is None
-    # 3 to 5 of 10 records on the left: at most 5 there, and at most 7 on the right.
-    at = Composition("replace_one", _Composition(mu=0.5), ((pair, 10),))._at(((3, 5),))
-    assert at.mu == pytest.approx(math.sqrt(0.25 + 5 * 0.01 + 7 * 0.04), rel=1e-12)
-
-
 def test_a_total_grows_by_its_share_rounded_up():
     events = [GaussianEvent(0.3, 7), DeclaredEvent(0.1, 0.2), PureEvent(0.1)]
     events += [PoissonGaussianEvent(0.1, 2.0, 9), MaximumEvent([PureEvent(1.0)], [])]
@@ -154,7 +138,8 @@ def test_splits_cost_the_dearest_of_all_sides(plain, left, right, count):
     assert not total.fits(exact * (1 - 1e-6), 1e-5)
 
 
-def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest():
+def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest(monkeypatch):
+    monkeypatch.setattr(_composition, "_MAX_SPLITS", 4)
     pairs = {
         (_Composition(mu=mu), _Composition(pures=((epsilon, 1),))): count
         for mu, epsilon, count in [
