@@ -539,7 +539,7 @@ class PrivacyFilter:
         if rows.n_rows > query.max_rows:
             raise ValueError(f"A table may have at most {query.max_rows} rows here.")
         if line.sampling is not None and line.parameter < math.inf:
-            _check_sample(line.name, *line.sampling, rows._sampled or ("", math.inf))
+            _check_sample(line.name, line.sampling, rows._sampled)
         mechanism = self._mechanism(query, line)
         if query.n_coordinates > line.n_coordinates:
             raise PlanError(f"{line.name!r} releases more numbers than planned.")
@@ -805,9 +805,9 @@ class PrivacyFilter:
             raise PlanError("These rows belong to another branch of a random split.")
 
 
-def _check_sample(name: str, how: str, rate: float, sampled: tuple) -> None:
-    drawn, drawn_rate = sampled
-    if drawn != how or drawn_rate > rate:
+def _check_sample(name: str, paid: tuple, drawn: tuple | None) -> None:
+    (how, rate), (was, at_rate) = paid, drawn or ("", math.inf)
+    if was != how or at_rate > rate:
         raise PlanError(f"{name!r} is paid for on a sample of rate {rate}.")
 
 
