@@ -124,7 +124,8 @@ PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|compo
 
 RELEASED = """shares _share_intervals _ratio card_lines within_bin_error_""".split()
 CHEAP = tuple(
-    f"tests/test_{name}.py" for name in ("bounds", "plan_numbers", "composition")
+    f"tests/test_{name}.py"
+    for name in ("bounds", "plan_numbers", "query_values", "composition")
 )
 
 COMPARISONS = {
@@ -520,7 +521,7 @@ class TestMap:
         return self._old[name].get(line, [])
 
     def own(self, name):
-        every = ["bounds", "plan_numbers"] if name in QUERIES else []
+        every = ["bounds", "plan_numbers", "query_values"] if name in QUERIES else []
         return tuple(tests_named([*every, *ALL[name].split()]))
 
     def reaching(self, name, line):
@@ -536,7 +537,8 @@ class TestMap:
     def rounds(self, name, line, collected, importing=False):
         """Own tests that reach the line, or are new since the map; then all others."""
         own = self.own(name)
-        reach = self.order if importing else self.reaching(name, line)
+        whole = importing or name not in self.lines
+        reach = self.order if whole else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
         other = [t for t in self.order if self.files[t] in own and t not in set(reach)]
@@ -724,7 +726,7 @@ def main():
     if arguments.what == "table":
         print_table(found, results.found)
         return
-    again = {"", *arguments.again.split()}
+    again = set(arguments.again.split()) or {""}
     found = [m for m in found if results.found.get(m.key, {"how": ""})["how"] in again]
     if arguments.sample is not None:
         random.Random(arguments.seed).shuffle(found)

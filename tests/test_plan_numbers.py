@@ -16,6 +16,7 @@ from fairpriv_sklearn._training._penalty import (
     record_changes,
 )
 from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting._gaussian import _without_sampler_error
 from fairpriv_sklearn.generative import (
     DPSlicedWassersteinGenerator,
     _pairs,
@@ -27,9 +28,11 @@ from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradien
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.model_selection._plan import (
     gaussian_share,
+    plan_search,
     plan_validation,
     share_of_composition,
 )
+from fairpriv_sklearn.model_selection._repeat import calibrate_repeat
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,
@@ -101,15 +104,15 @@ def test_sensitivity_of_the_sliced_gradients(n_classes, n_components, relation, 
         7, n_steps=5, batch_size=6, hidden_layer_sizes=(4,), learning_rate=0.1,
     )  # fmt: skip
     D = np.random.default_rng(0).normal(size=(n_components, 7))
-    sizes = np.full(n_classes, 50)
+    sizes = np.full(n_classes, 10**7)
     query = _sliced_gradient.SlicedGradient(plan, D, None, sizes)
     norm = np.linalg.norm(D, 2)
-    expected = 2 * norm * (2 * norm + 2 * math.sqrt(7) / 2**20) / (7 * 50 * n_classes)
+    expected = 2 * norm * (2 * norm + 2 * math.sqrt(7) / 2**20) / (7e7 * n_classes)
     expected *= math.sqrt(rows) if n_classes > 1 else 1
     rounding = 4 * math.sqrt(n_components / 6) * 15 * 2.0**-53
     stated = query.sensitivity(relation)
-    assert stated == pytest.approx(expected, rel=1e-12)
-    assert stated - expected == pytest.approx(rounding, rel=0.5)
+    assert stated == pytest.approx(expected + rounding, rel=1e-12)
+    assert stated - expected == pytest.approx(rounding, rel=1e-3)
     assert query.n_coordinates == n_classes * 6 * n_components
     assert_allclose(query.weights, 1 / n_classes)
 
@@ -233,6 +236,24 @@ def test_output_perturbation_pays_for_its_numbers(relation, C, counted, n_classe
         assert_allclose(
             model.coef_.sum(axis=0), 0, atol=1e-12 + 1e-12 * abs(model.coef_).max()
         )
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "approximate"])
+def test_shares_of_fits_that_are_repeated(kind):
+    plan = plan_search(
+        n_candidates=20, epsilon=1.0, delta=1e-5, kind=kind, method="repeat",
+        coverage=0.9, n_draws=5, n_statistics=3, permute_and_flip=False,
+    )  # fmt: skip
+    runs = plan.distribution
+    ideal, log_delta = _without_sampler_error(1.0, 1e-5, runs.largest * 8)
+    delta = math.exp(log_delta)
+    assert plan.score_mu == calibrate_repeat("gaussian", ideal, delta, runs)
+    assert plan.expected_runs == runs.mean and plan.fit.n_draws == 5
+    if kind == "gaussian":
+        assert plan.fit.mu == plan.score_mu
+    else:
+        assert plan.fit.epsilon == calibrate_repeat("pure", ideal, delta / 2, runs)
+        assert plan.fit.delta == pytest.approx(delta / 2 / runs.mean, rel=1e-12)
 
 
 def test_shares_of_fits_that_compose():

@@ -1,0 +1,168 @@
+"""What the queries of generators compute, against loops that say it plainly."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from _generative import semidual_plan, sliced_plan, table_plan
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairpriv_sklearn._training._penalty import GroupPenalty
+from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.generative import (
+    _semidual,
+    _sliced_gradient,
+    _slices,
+    _tables,
+)
+
+N = 57
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def clipped(V, radius):
+    return V * np.minimum(1, radius / np.linalg.norm(V, axis=1))[:, None]
+
+
+def records(k=4, n_classes=3):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(N, k)) * rng.choice([0.1, 1.0], size=(N, 1))
+    codes = rng.integers(0, n_classes, N)
+    return rng, z, codes, Rows(N, z=z, codes=codes)
+
+
+def test_sums_about_the_class_means():
+    rng, z, codes, rows = records()
+    plan, means = semidual_plan(), rng.normal(size=(3, 4)) * 0.3
+    first = _semidual.MeanRows(plan).of_rows(rows, None)
+    moments = _semidual.MomentMatrices(plan).of_rows(rows, means)
+    points, potentials = rng.normal(size=(3, 3, 4)) * 0.4, rng.normal(size=(3, 3)) * 0.1
+    smooth = np.array([0.05, 0.2, 0.7])
+    steps = _semidual.AssignmentSums(plan).of_rows(
+        rows, (means, points, potentials, smooth)
+    )
+    for c in range(3):
+        own = codes == c
+        assert first[c, 0] == own.sum()
+        assert_allclose(first[c, 1:], clipped(z[own], 1.5).sum(axis=0) / 1.5, atol=1e-3)
+        v = clipped(z[own] - means[c], 0.7)
+        matrix = v.T @ v / 0.49
+        upper = np.triu_indices(4)
+        stretched = matrix[upper] * np.where(upper[0] == upper[1], 1, math.sqrt(2))
+        assert_allclose(np.sort(moments[c]), np.sort(stretched), atol=1e-3)
+        cost = ((v[:, None] - points[c]) ** 2).sum(axis=2)
+        P = softmax((potentials[c] - cost) / smooth[c])
+        assert_allclose(steps[c, :, 0], P.sum(axis=0), atol=1e-3)
+        assert_allclose(steps[c, :, 1:], P.T @ v / 0.7, atol=2e-3)
+
+
+def test_histograms_of_standardised_projections():
+    rng, z, codes, rows = records()
+    plan = sliced_plan()
+    means, directions = rng.normal(size=(3, 4)), rng.normal(size=(4, 7))
+    scales = rng.uniform(0.3, 2.0, size=(3, 7))
+    counts = _slices.SliceCounts(plan).of_rows(rows, (means, directions, scales))
+    assert counts.shape == (3, 7, 6)
+    for c in range(3):
+        for k in range(7):
+            own = (z[codes == c] - means[c]) @ directions[:, k] / scales[c, k]
+            want, _ = np.histogram(np.clip(own, -3, 3), np.linspace(-3, 3, 7))
+            assert_array_equal(counts[c, k], want)
+    assert (counts[:, :, 1:-1] > 0).any() and (counts[:, :, [0, -1]] > 0).any()
+
+
+def test_tables_and_their_transport():
+    rng, plan = np.random.default_rng(1), table_plan(ordered=(False, True, True))
+    levels = np.column_stack([rng.integers(0, size, N) for size in (3, 4, 2)])
+    codes = rng.integers(0, 2, N)
+    rows = Rows(N, levels=levels, codes=codes)
+    counts = _tables.OneWayTables(plan).of_rows(rows, None)
+    tables = np.split(counts, [3, 7], axis=1)
+    for c in range(2):
+        for table, column in zip(tables, levels.T, strict=True):
+            own = np.bincount(column[codes == c], minlength=table.shape[1])
+            assert_array_equal(table[c], own)
+    parts = [rng.dirichlet(np.ones(size), size=(2, 3)) for size in (3, 4, 2)]
+    potentials = rng.normal(size=(2, 3)) * 0.1
+    state = (np.concatenate(parts, axis=2), potentials, 0.3)
+    steps = _tables.TransportTables(plan).of_rows(rows, state)
+    want = np.zeros((2, 3, 9))
+    for levels_of_row, c in zip(levels, codes, strict=True):
+        scores = potentials[c].copy()
+        for part, level, ordered in zip(
+            parts, levels_of_row, plan.ordered, strict=True
+        ):
+            gap = np.eye(part.shape[2])[level] - part[c]
+            if ordered:  # distances along the levels, at most 2 as of one-hot codes
+                gap = np.cumsum(gap, axis=1)[:, :-1] * math.sqrt(2 / gap[0, 1:].size)
+            scores -= (gap**2).sum(axis=1)
+        P = softmax(scores / 0.3)
+        for start, level in zip((0, 3, 7), levels_of_row, strict=True):
+            want[c, :, start + level] += P
+    assert_allclose(steps, want, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_slots, floor", [(6, 0), (7, 0), (7, 70), (60, 0)])
+def test_quantiles_are_means_over_equal_slots(n_slots, floor):
+    rng, z, *_ = records()
+    directions = rng.normal(size=(4, 5))
+    means = _sliced_gradient.slot_means(z, directions, n_slots, floor)
+    n = max(N, floor)
+    ranked = np.sort(np.vstack([z @ directions, np.zeros((n - N, 5))]), axis=0)
+    want = np.repeat(ranked, n_slots, axis=0).reshape(n_slots, n, 5).mean(axis=1)
+    assert_allclose(means, want, atol=1e-5)
+
+
+def test_the_gradient_matches_points_to_quantiles():
+    rng = np.random.default_rng(2)
+    points, quantiles = rng.normal(size=(2, 6, 4)), rng.normal(size=(2, 6, 5))
+    directions, weights = rng.normal(size=(4, 5)), np.array([0.3, 0.7])
+    quantiles.sort(axis=1)
+    want = np.zeros((2, 6, 4))
+    for c in range(2):
+        for k, direction in enumerate(directions.T):
+            ranks = np.argsort(np.argsort(points[c] @ direction))
+            matched = quantiles[c, ranks, k]
+            want[c] += 2 / (6 * 5) * weights[c] * np.outer(matched, direction)
+    got = _sliced_gradient.private_gradient(points, quantiles, directions, weights)
+    assert_allclose(got, want, atol=1e-12)
+    plan = _sliced_gradient.GradientPlan(
+        semidual_plan(n_classes=2), 5, n_steps=5, batch_size=6,
+        hidden_layer_sizes=(4,), learning_rate=0.1,
+    )  # fmt: skip
+    _, z, codes, rows = records(n_classes=2)
+    means, sizes = rng.normal(size=(2, 4)) * 0.3, np.array([40, 5])
+    query = _sliced_gradient.SlicedGradient(plan, directions, means, sizes)
+    assert_allclose(query.weights, [40 / 45, 5 / 45])
+    for c in range(2):
+        v = clipped(z[codes == c] - means[c], 0.7) / 0.7
+        want = _sliced_gradient.slot_means(v, directions, 6, sizes[c])
+        assert_allclose(query.quantiles(rows)[c], want, atol=1e-3)
+    assert query.n_coordinates == 48
+
+
+@pytest.mark.parametrize("relation, rows", [("replace_one", 1.5), ("add_remove", 1.0)])
+def test_penalties_of_pairs_of_groups(relation, rows):
+    sizes = np.array([[1, 2], [3, 4]])
+    penalty = GroupPenalty((2, 2), "pairs", sizes, 10.0)
+    # 2 / 2 groups * 4 * slope, over 2 labels and the sizes 1 and 2
+    for slope in (0.5, 2.0):
+        expected = 4 * slope / 2 * rows
+        assert penalty.sensitivity(slope, relation) == pytest.approx(
+            expected, rel=1e-12
+        )
+
+
+def test_class_sums_of_a_block():
+    block = SimpleNamespace(z=np.eye(4)[:3] * 9, codes=np.array([2, 0, 2]), n_rows=3)
+    got = _semidual.MeanRows(semidual_plan()).of_block(block, None)
+    unit = _semidual.UNIT
+    assert_array_equal(got[:, 0], np.array([1, 0, 2]) * unit)
+    assert_allclose(
+        got[:, 1:] / unit, [[0, 1, 0, 0], [0] * 4, [1, 0, 1, 0]], atol=2**-15
+    )
