@@ -1,6 +1,7 @@
 """Repair without the group at prediction: what it releases, promises and reaches."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -495,6 +496,88 @@ def test_standing_back_is_announced():
     with pytest.warns(RepairWarning, match="stood back"):
         fitted = model(BAD["constant"]).fit(X, y, sensitive_features=group)
     assert fitted.repair_ == "none" and not fitted.offsets_.any()
+
+
+# --- warnings -------------------------------------------------------------------------
+
+
+def drowned():
+    """120 people in three equal groups: nothing can be told at epsilon .3."""
+    X = np.random.default_rng(0).normal(size=(120, 2)) / 4
+    group = np.arange(120) % 3
+    return np.column_stack([group, X]), (X[:, 0] > 0).astype(int)
+
+
+ALIKE = {"sensitive_features": 0, "groups": [0, 1, 2], "epsilon": 0.3}
+
+
+def by_classes(**params):
+    return DP2DPClassifier(
+        frozen(outcome), base_guarantee="public", classes=[0, 1], **ALIKE, **params
+    )
+
+
+def by_numbers(**params):
+    return DPBarycenterRegressor(
+        FrozenEstimator(Numbers().fit()),
+        base_guarantee="public",
+        target_bounds=(-1, 1),
+        **ALIKE,
+        **params,
+    )
+
+
+SAID = {
+    "pooled": (by_classes, "hold fewer than 50"),
+    "untold parity": (partial(by_classes, method="histogram"), "cannot be told"),
+    "untold odds": (partial(by_classes, constraint="equalized_odds"), "cannot be told"),
+    "untold numbers": (by_numbers, "cannot be told"),
+    "untold scores": (
+        partial(DPBarycenterTransformer, bounds=(-1, 1), **ALIKE),
+        "cannot be told",
+    ),
+    "blind classes": (partial(by_classes, blind=True), "stood back"),
+    "blind numbers": (partial(by_numbers, blind=True), "stood back"),
+    "blind scores": (
+        partial(DPBarycenterTransformer, bounds=(-1, 1), blind=True, **ALIKE),
+        "stood back",
+    ),
+    "not private": (
+        partial(by_classes, blind=True, group_estimator=LogisticRegression()),
+        "Not all of group_estimator is private",
+    ),
+    "read": (
+        lambda: by_classes().set_params(groups=None, classes=None),
+        "was read from the data",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_every_warning_names_the_line_of_the_caller(kind):
+    make, said = SAID[kind]
+    table, y = drowned()
+    ways = [
+        lambda model: model.fit(table, y),
+        lambda model: make_pipeline(FunctionTransformer(), model).fit(table, y),
+        lambda model: cross_validate(model, table, y, cv=2, scoring=lambda *_: 0.0),
+    ]
+    if hasattr(make(), "transform"):
+        ways.append(lambda model: model.fit_transform(table, y))
+    if "numbers" in kind or kind == "untold parity":
+        fitted = make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            fitted.fit(table, y)
+        ways.append(lambda _: fitted.path([0.1]))
+    for way in ways:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            way(make())
+        told = [w for w in caught if said in str(w.message)]
+        line = way.__code__.co_firstlineno
+        assert told, [str(w.message) for w in caught]
+        assert {(w.filename, w.lineno) for w in told} == {(__file__, line)}
 
 
 # --- intervals and reach --------------------------------------------------------------

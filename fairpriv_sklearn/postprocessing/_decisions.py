@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
+from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._wall import Release
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
@@ -160,12 +159,11 @@ class DecisionRepair(MetaRepair):
         small = sizes < SMALLEST_GROUP / self.epsilon
         self.pooled_groups_ = self.groups_[small]
         if small.any():
-            warnings.warn(
+            warn_caller(
                 f"Groups too small to be told from noise are decided for without a "
                 f"shift: by their noisy sizes {self.pooled_groups_.tolist()!r} hold "
                 f"fewer than {SMALLEST_GROUP} / epsilon calibration rows.",
                 RepairWarning,
-                stacklevel=6,
             )
         return small
 
@@ -174,10 +172,8 @@ class DecisionRepair(MetaRepair):
         self.pooled_groups_ = self.groups_[pooled]
         if pooled.any():
             said = untold_message(self.pooled_groups_.tolist())
-            warnings.warn(
-                f"{said} They are decided for as all people together.",
-                RepairWarning,
-                stacklevel=7,
+            warn_caller(
+                f"{said} They are decided for as all people together.", RepairWarning
             )
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:
@@ -270,7 +266,7 @@ class DecisionRepair(MetaRepair):
             "constant": (0.0, 0.0),
         }[self.repair_]
         if self.repair_ != "repaired":
-            warnings.warn(STOOD_BACK[self.repair_], RepairWarning, stacklevel=4)
+            warn_caller(STOOD_BACK[self.repair_], RepairWarning)
             offsets = np.zeros_like(offsets)
         self._measured = None
         if self.reach_size > 0:

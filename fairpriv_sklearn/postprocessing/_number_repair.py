@@ -6,7 +6,6 @@ The estimators of `_barycenter` and `_barycenter_regressor` share it.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -15,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import public_fact, read_bounds
+from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import row_uniforms
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
@@ -222,20 +222,23 @@ class NumberRepair(Repair):
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if pooled.any():
             groups = self.groups_[pooled.any(axis=0)].tolist()
-            warnings.warn(
+            warn_caller(
                 f"{histogram.untold_message(groups)} Their scores are repaired as "
                 "those of all people together.",
                 RepairWarning,
-                stacklevel=6,
             )
         self.transports_ = transports
         self._maps = maps
 
-    def _pooled(self, counts) -> np.ndarray:
-        """Groups that noise does not let be told from the rest."""
+    def _pooled(self, counts, n_summed=1) -> np.ndarray:
+        """Groups that noise does not let be told from the rest.
+
+        Each number of `counts` is the sum of `n_summed` released ones.
+        """
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
-        return histogram.untold_groups(counts, self._noise_variance, self._n_public)
+        variance = n_summed * self._noise_variance
+        return histogram.untold_groups(counts, variance, self._n_public)
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
@@ -385,7 +388,8 @@ class NumberRepair(Repair):
             # What noise makes of the smallest group's distribution function.
             smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
             noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
-            helps = blind.largest_gap(masses) > noise
+            untold = self._pooled(counts.sum(axis=1), counts.shape[1])
+            helps = blind.largest_gap(masses) > noise and not untold.all()
             levels = blind.solve_levels(masses, tolerance if helps else 1.0)
             why = None if helps else DROWNED
             if helps and blind.cost(masses, levels) > blind.WORTH:
@@ -394,8 +398,7 @@ class NumberRepair(Repair):
             self.repair_.append("none" if why else "repaired")
             self._levels.append(levels)
             if why:
-                message = f"The blind repair stood back: {why}"
-                warnings.warn(message, RepairWarning, stacklevel=6)
+                warn_caller(f"The blind repair stood back: {why}", RepairWarning)
         self.fairness_tolerance_ = np.array(tolerances)
 
     def _regions(self, X, *, private) -> np.ndarray:

@@ -13,7 +13,6 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -24,6 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
     ask_wrapped,
@@ -318,14 +318,13 @@ class Phases:
             if model.uncovered or (model.cost and model.cost.uncovered)
         ]
         if names:
-            warnings.warn(
+            warn_caller(
                 f"Not all of {' and '.join(names)} is private, which voids the "
                 "guarantee of the whole: `privacy_.epsilon` is infinite. Use private "
                 "steps, state what a fit costs by `base_guarantee` or "
                 "`group_guarantee`, or pass a model of public data in a "
                 'FrozenEstimator and say "public" there.',
                 PrivacyLeakWarning,
-                stacklevel=8,
             )
 
     def _assumptions(self) -> list:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.callers import warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]
@@ -115,11 +115,10 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
     for name, words in (("argument", argument), ("what", what)):
         if not isinstance(words, str) or not words:
             raise ValueError(f"{name} must be a string, got {described(words)}.")
-    warnings.warn(
+    warn_caller(
         f"{what[:1].upper()}{what[1:]} was read from the data and is published without "
         "noise, which the privacy guarantee does not cover. "
         f"Pass `{argument}`, fixed without looking at the data.",
         PrivacyLeakWarning,
-        stacklevel=3,
     )
     return Fact(argument, origin=READ)
