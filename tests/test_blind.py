@@ -1,9 +1,11 @@
 """Repair without the group at prediction: what it releases, promises and reaches."""
 
+import tracemalloc
 import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
@@ -644,6 +646,65 @@ def test_what_to_expect_before_spending():
     assert noisy.violation > expected[0].violation
     with pytest.raises(ValueError, match="blind=False"):
         expected_error(regressor(), **sizes)
+
+
+# --- prediction in blocks -------------------------------------------------------------
+
+
+REPAIRS = {
+    "classes": lambda: model(blind=False, group_guarantee=None).set_params(
+        group_estimator=None
+    ),
+    "odds": lambda: model(
+        blind=False, group_guarantee=None, constraint="equalized_odds"
+    ).set_params(group_estimator=None),
+    "blind classes": model,
+    "continuous": lambda: aware_regressor(output="continuous"),
+    "randomised": lambda: aware_regressor(output="randomized"),
+    "mean": lambda: aware_regressor(output="mean"),
+    "blind numbers": regressor,
+    "scores": lambda: DPBarycenterTransformer(
+        bounds=(-5, 5), groups=[0, 1], output="randomized", random_state=0
+    ),
+}
+
+
+def aware_regressor(**params):
+    aware = {"blind": False, "group_estimator": None, "group_guarantee": None}
+    return regressor(**aware, **params)
+
+
+@pytest.mark.parametrize("name", REPAIRS)
+def test_answers_do_not_depend_on_blocks(name, monkeypatch):
+    """Rows go through the wrapped models in blocks, and X is never copied."""
+    X, y, group = population(4000)
+    X[2000:2100] = X[:100]  # twins share the targets of a randomised repair
+    group[2000:2100] = group[:100]
+    in_column = np.column_stack([group, X])
+    repair = REPAIRS[name]().set_params(sensitive_features=0)
+    repair.fit(in_column, y if "cl" in name or name == "odds" else predicted(X))
+    answers = {
+        method: getattr(repair, method)
+        for method in ("predict", "predict_proba", "decision_function", "transform")
+        if hasattr(repair, method)
+    }
+    whole = {method: answer(in_column) for method, answer in answers.items()}
+    monkeypatch.setattr("fairpriv_sklearn.postprocessing._repair.PREDICTED_ROWS", 300)
+    frame = pd.DataFrame(in_column, columns=list("abcd"))
+    for method, answer in answers.items():
+        assert_array_equal(answer(in_column), whole[method])
+        assert_array_equal(answer(in_column.tolist()), whole[method])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # fitted without names
+            assert_array_equal(answer(frame), whole[method])
+    large = np.tile(in_column, (5, 1)) + np.arange(20_000)[:, None] * [0, 1e-9, 0, 0]
+    method = "transform" if name == "scores" else "predict"
+    answers[method](large[:10])
+    tracemalloc.start()
+    answers[method](large)
+    peak = tracemalloc.get_traced_memory()[1] / large[:, 0].nbytes
+    tracemalloc.stop()
+    assert peak < (9 if name == "scores" else 5), peak  # three columns of scores
 
 
 # --- arguments ------------------------------------------------------------------------

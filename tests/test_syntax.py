@@ -128,7 +128,7 @@ def test_few_rooms_read_the_entropy_of_the_operating_system():
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_warnings_name_the_line_of_the_caller(path):
-    """One function counts the frames; a fixed number is wrong as soon as one is added."""
+    """One function counts the frames: a fixed number is wrong after the next one."""
     allowed = named(path) == "_shared/callers.py"
     found = [line for line, owner in calls(path, "warn") if owner == "warnings"]
     assert allowed or not found, found

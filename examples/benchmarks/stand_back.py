@@ -9,8 +9,8 @@ fresh people, by 4,000 quantiles of each group's distribution.
 The second table has 2,000 calibration rows per group at epsilon 1: what part of the
 gap that the noiseless repair removes does the private one remove?
 
-A setting that comes out worse by more than .01 is run again on other people (`--again`):
-one of few runs may do so by chance.
+A setting that comes out worse by more than .01 is run again on other people
+(`--again`): one of few runs may do so by chance.
 
 The constants were chosen on the settings of seed 2. After a look at the numbers of seed
 1 one was made stricter (`HARM`, from .01 to .002), groups smaller than their noise were
@@ -237,9 +237,10 @@ def small_tables(seed, n_settings, n_runs, only=None, n_again=0):
             means, (more, of_more) = again.mean(axis=0), excess_of(again)
             print(
                 f"    n={setting.n_rows} eps={setting.epsilon:.2f} groups="
-                f"{setting.n_groups} smallest={setting.shares[-1]:.3f}: {excess[i]:.3f} "
-                f"({error[i]:.3f}); {n_again} fresh runs {more:.3f} ({of_more:.3f}), "
-                f"before {means[0]:.3f} after {means[1]:.3f} warned {means[2]:.2f}",
+                f"{setting.n_groups} smallest={setting.shares[-1]:.3f}: "
+                f"{excess[i]:.3f} ({error[i]:.3f}); {n_again} fresh runs {more:.3f} "
+                f"({of_more:.3f}), before {means[0]:.3f} after {means[1]:.3f} warned "
+                f"{means[2]:.2f}",
                 flush=True,
             )
 

@@ -53,7 +53,7 @@ def fit_groups(estimator, X, sensitive_features):
     assumption : Fact
         The fact taken as public.
     """
-    X = _as_table(estimator, X)
+    X = as_table(estimator, X)
     validate_data(estimator, X, skip_check_array=True)
     labels = _labels(estimator, X, sensitive_features)
     if estimator.groups is None:
@@ -78,18 +78,18 @@ def fit_groups(estimator, X, sensitive_features):
 
 
 def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
-    """Read the sensitive features of a prediction: codes and the model's `X`.
+    """Read the sensitive features of a prediction: codes, and `X` as a table.
 
     With ``handle_unknown="pooled"`` a label outside the public list has code -1.
     """
-    X = _as_table(estimator, X)
+    X = as_table(estimator, X)
     validate_data(estimator, X, skip_check_array=True, reset=False)
     labels = _labels(estimator, X, sensitive_features)
     groups = list(estimator.groups_.tolist())
     codes = encode_groups(labels, groups)
     if handle_unknown == "error" and (codes == POOLED).any():
         raise ValueError(_outside(groups))
-    return codes, without_sensitive_columns(estimator, X)
+    return codes, X
 
 
 def blind_X(estimator, X):
@@ -99,7 +99,7 @@ def blind_X(estimator, X):
     transformers, which in scikit-learn refuse any other number of columns, take that
     from frames only, whose names say which columns are there.
     """
-    X = _as_table(estimator, X)
+    X = as_table(estimator, X)
     named = sensitive_positions(estimator, estimator.n_features_in_)
     if named and X.shape[1] == estimator.n_features_in_ - len(named):
         names = getattr(estimator, "feature_names_in_", None)
@@ -291,7 +291,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
     return labels
 
 
-def _as_table(estimator, X):
+def as_table(estimator, X):
     """`X` with a two-dimensional shape, checked before anything reads its columns.
 
     Its contents are left to the estimator: columns named as sensitive may hold text.

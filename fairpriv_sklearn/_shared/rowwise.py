@@ -119,6 +119,41 @@ def row_uniforms(X, codes: np.ndarray, key: bytes, *, spread=False) -> np.ndarra
     .. [2] J.-P. Aumasson, D. J. Bernstein, "SipHash: A Fast Short-Input PRF",
        INDOCRYPT, 2012.
     """
+    draws = RowDraws(key)
+    draws.add(X, codes)
+    return draws.uniforms(spread=spread)
+
+
+class RowDraws:
+    """The draws of `row_uniforms`, for rows that come block by block.
+
+    Parameters
+    ----------
+    key : bytes
+        Secret key.
+    """
+
+    def __init__(self, key: bytes):
+        self._key = key
+        self._digests: list = []
+
+    def add(self, X, codes: np.ndarray) -> None:
+        """Read one more block of rows."""
+        self._digests.append(_row_digests(X, codes, self._key))
+
+    def uniforms(self, *, spread: bool) -> np.ndarray:
+        """Draws of all rows read so far, once: the blocks are forgotten."""
+        digests = np.concatenate([np.empty(0, dtype=np.uint64), *self._digests])
+        self._digests.clear()
+        twins = _earlier_twins(digests) if spread else None
+        # 53 bits: the sum below stays exact up to rounding and never reaches 1.
+        digests >>= np.uint64(11)
+        u = digests * 2.0**-53
+        return u if twins is None else (u + twins * GOLDEN) % 1.0
+
+
+def _row_digests(X, codes: np.ndarray, key: bytes) -> np.ndarray:
+    """One keyed hash of 64 bits per row and group."""
     codes = np.ascontiguousarray(codes, dtype=np.int64).view(np.uint64)
     siphash_key, folding_keys = _expanded_keys(key, np.shape(X)[1])
     digests = np.empty(codes.size, dtype=np.uint64)
@@ -127,9 +162,7 @@ def row_uniforms(X, codes: np.ndarray, key: bytes, *, spread=False) -> np.ndarra
     for start in range(0, codes.size, _HASH_ROWS):
         rows = slice(start, start + _HASH_ROWS)
         digests[rows] = siphash(siphash_key, [digests[rows], codes[rows]])
-    # 53 bits: the sum below stays exact up to rounding and never reaches 1.
-    u = (digests >> np.uint64(11)) * 2.0**-53
-    return (u + _earlier_twins(digests) * GOLDEN) % 1.0 if spread else u
+    return digests
 
 
 def siphash(key: np.ndarray, words: list[np.ndarray]) -> np.ndarray:
@@ -273,13 +306,13 @@ def _cell_word(cell) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
 
-def _earlier_twins(digests: np.ndarray) -> np.ndarray:
-    """Count, for every entry, the equal ones before it."""
-    twins = np.zeros(digests.size)
+def _earlier_twins(digests: np.ndarray) -> np.ndarray | None:
+    """Count, for every entry, the equal ones before it; None if there are none."""
     ordered = np.sort(digests)  # several times as fast as an argsort
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if not repeated.size:
-        return twins
+        return None
+    twins = np.zeros(digests.size)
     rows = np.arange(digests.size)
     if 4 * repeated.size < digests.size:
         rows = np.flatnonzero(np.isin(digests, repeated))

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._door.groups import AttributeAwareMixin, _as_table
+from fairpriv_sklearn._door.groups import AttributeAwareMixin, as_table
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -117,7 +117,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         self : object
         """
         kind = candidates.expected_kind(self.estimator)
-        X = _as_table(self, X)
+        X = as_table(self, X)
         validate_data(self, X, skip_check_array=True)
         scoring = self._scoring()
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
@@ -272,7 +272,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _call(self, method: str, X, *args, sensitive_features=None, **keywords):
         check_is_fitted(self)
-        X = _as_table(self, X)
+        X = as_table(self, X)
         validate_data(self, X, skip_check_array=True, reset=False)
         groups = candidates.read_groups(
             self, self.best_estimator_, X, sensitive_features

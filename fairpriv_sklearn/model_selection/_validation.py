@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.groups import _as_table
+from fairpriv_sklearn._door.groups import as_table
 from fairpriv_sklearn._shared.arguments import (
     checked,
     fits,
@@ -279,7 +279,7 @@ def dp_cross_validate(
     refuse_batches(X, "dp_cross_validate")
     _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring)
     kind = candidates.expected_kind(estimator)
-    X = _as_table(estimator, X)
+    X = as_table(estimator, X)
     public = _PublicFacts(groups, classes, target_bounds, neighboring)
     validate_data(public, X, skip_check_array=True)
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())

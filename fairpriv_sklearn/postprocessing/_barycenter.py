@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.groups import (
     fit_groups,
-    predict_groups,
     sensitive_positions,
 )
 from fairpriv_sklearn._shared.domain import domain
@@ -289,22 +288,28 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         return self._transform(scores, sensitive_features, spread=self._may_spread())
 
     def _transform(self, scores, sensitive_features, *, spread):
-        check_is_fitted(self)
+        codes, blocks = self._blocks(scores, sensitive_features)
+
+        def checked():
+            for rows, block in blocks:
+                with domain("X"):
+                    yield rows, check_array(block, dtype=np.float64)
+
         if self.blind:
-            scores = self._blind_columns(scores, sensitive_features)
-            scores = check_array(scores, dtype=np.float64)
-            return self._repair_blind(scores, scores)
-        codes, scores = predict_groups(
-            self, scores, sensitive_features, handle_unknown=self.handle_unknown
-        )
-        with domain("X"):
-            scores = check_array(scores, dtype=np.float64)
-        # Rounded scores key the draws: the last bits of a score depend on the batch.
-        steps = [
-            histogram.quantize_scores(column, pair)
-            for column, pair in zip(scores.T, self.bounds_, strict=True)
-        ]
-        return self._repair(scores, codes, np.column_stack(steps), spread=spread)
+            repaired = [self._repair_blind(scores, scores) for _, scores in checked()]
+            return np.concatenate(repaired)
+
+        def keyed():
+            # Rounded scores key the draws: the last bits of a score depend on the
+            # batch.
+            for rows, scores in checked():
+                steps = [
+                    histogram.quantize_scores(column, pair)
+                    for column, pair in zip(scores.T, self.bounds_, strict=True)
+                ]
+                yield rows, scores, np.column_stack(steps)
+
+        return self._repair(keyed(), codes, spread=spread)
 
     def fit_transform(self, scores, y=None, *, sensitive_features=None):
         """Fit and transform the same scores; see `fit` and `transform`.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from numbers import Real
+
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._door.groups import fit_groups, predict_groups
+from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.domain import domain, same_length
-from fairpriv_sklearn._shared.sklearn import HasMethods, fit_context
+from fairpriv_sklearn._shared.sklearn import (
+    HasMethods,
+    Interval,
+    fit_context,
+    safe_indexing,
+)
 from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.postprocessing._blind import Reach
 from fairpriv_sklearn.postprocessing._number_repair import (
     WHAT_IS_RELEASED,
     NumberRepair,
@@ -84,6 +90,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
         and `calibration_size` leave fits the regressor.
+    reach_size : float, default=0.0
+        Blind only: share of epsilon that `reach` may read. Range: [0, 0.9].
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.
@@ -170,6 +178,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         **NumberRepair._parameter_constraints,
         "target_bounds": [tuple, list, np.ndarray, None],
         **PHASE_CONSTRAINTS,
+        "reach_size": [Interval(Real, 0, 0.9, closed="both")],
         "estimator": [HasMethods(["fit", "predict"])],
     }
 
@@ -191,6 +200,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         group_estimator=None,
         group_guarantee=None,
         group_size=0.25,
+        reach_size=0.0,
         handle_unknown="error",
         neighboring="replace_one",
         sensitive_features=None,
@@ -213,6 +223,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         self.group_estimator = group_estimator
         self.group_guarantee = group_guarantee
         self.group_size = group_size
+        self.reach_size = reach_size
         self.handle_unknown = handle_unknown
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
@@ -277,17 +288,21 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         -------
         y_pred : ndarray of shape (n_samples,), float64
         """
-        check_is_fitted(self)
+        codes, blocks = self._blocks(X, sensitive_features)
         if self.blind:
-            X = self._blind_columns(X, sensitive_features)
-            scores = self._base_scores(X, {}, private=False)
-            return self._repair_blind(scores, X)[:, 0]
-        codes, X = predict_groups(
-            self, X, sensitive_features, handle_unknown=self.handle_unknown
-        )
+            answers = [
+                self._repair_blind(self._base_scores(block, {}, private=False), block)
+                for _, block in blocks
+            ]
+            return np.concatenate(answers)[:, 0]
         asked = requested(self, "predict", "predict", sensitive_features)
-        scores = self._base_scores(X, asked, private=False)
-        return self._repair(scores, codes, X, spread=self._may_spread())[:, 0]
+
+        def scored():
+            for rows, block in blocks:
+                metadata = {k: safe_indexing(v, rows) for k, v in asked.items()}
+                yield rows, self._base_scores(block, metadata, private=False), block
+
+        return self._repair(scored(), codes, spread=self._may_spread())[:, 0]
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None):
         """Coefficient of determination of the fair predictions.
@@ -311,6 +326,34 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             sensitive_features = None
         y_pred = self.predict(X, sensitive_features=sensitive_features)
         return r2_score(y, y_pred, sample_weight=sample_weight)
+
+    def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
+        """Tell what parity costs where the group is not known at prediction.
+
+        For each tolerance the repair is solved anew, as in `path`, and measured by
+        counts that `reach_size` paid for in `fit`, which played no part in finding it;
+        all of that is free.
+
+        Parameters
+        ----------
+        fairness_tolerances : iterable of float
+            Each in [0, 1].
+
+        Returns
+        -------
+        reach : Reach
+            Largest gap between two groups' distribution functions, at 24 quantiles of
+            the answers, and error, with intervals. The error is the mean squared change
+            of the predictions: by so much the mean squared error grows if the
+            predictions are the target's conditional means.
+
+        Raises
+        ------
+        ValueError
+            If no share of the budget was set aside for it.
+        """
+        check_is_fitted(self)
+        return self._read_reach(fairness_tolerances)
 
     def _base_scores(self, X, metadata, *, private) -> np.ndarray:
         """Predictions of the wrapped regressor as one column."""

@@ -36,6 +36,10 @@ MERGED_SIZE = 4.0
 LARGEST_STEP = 10.0
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
+UNPAID = (
+    "reach reads counts that were not paid for: fit with blind=True and a share of the "
+    "budget for them, reach_size=0.2 for example."
+)
 # Rules between none and the full repair, for `reach`.
 REACH_STEPS = 8
 
@@ -187,13 +191,25 @@ def disparity_interval(
     -------
     low, high : float
     """
+    errors = normal_points(rates.size).reshape(2, *rates.shape, -1)
+    return interval_by_errors(rates, errors * np.sqrt(variances)[..., None], confidence)
+
+
+def interval_by_errors(rates, errors, confidence) -> tuple[float, float]:
+    """The interval of `disparity_interval`, for errors that may hang together.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (n_rates, n_groups)
+    errors : ndarray of shape (2, n_rates, n_groups, n_points)
+        Draws for the rates as estimated, and for groups that lie at either end.
+    confidence : float
+    """
     found = float(np.ptp(rates, axis=1).max())
     shape = (rates - rates.mean(axis=1, keepdims=True)) / max(found, 1e-12)
     middle = (shape.max(axis=1, keepdims=True) + shape.min(axis=1, keepdims=True)) / 2
     shapes = np.stack([shape, np.where(shape >= middle, 0.5, -0.5)])[..., None]
-    errors = normal_points(rates.size).reshape(2, *rates.shape, -1)
-    errors = errors * np.sqrt(variances)[..., None]
-    widest = 4 * np.sqrt(2 * variances.max())
+    widest = 4 * np.sqrt(2 * errors.var(axis=-1).max())
     tried = np.linspace(max(found - widest, 0.0), min(found + widest, 1.0), 25)
     inside = []
     for disparity in tried:
@@ -292,7 +308,9 @@ class Reach:
     reached : ndarray of shape (n_points,), bool
         Whether the tolerance was met.
     strengths : ndarray of shape (n_points,)
-        Of the repair that was measured: 0 is none, 1 the one that was fitted.
+        Of the repair that was measured: 0 is none, 1 the full one.
+    error_name : str
+        What `error` is.
     """
 
     fairness_tolerances: np.ndarray
@@ -303,6 +321,23 @@ class Reach:
     reached: np.ndarray
     strengths: np.ndarray
 
+    error_name: str = "share of wrong decisions"
+
+    @classmethod
+    def of(cls, measured, tolerances, strengths, *, scale=1.0, **names) -> Reach:
+        """Collect measurements, one per tolerance; errors in units of `scale`."""
+        violation = np.array([one.disparity for one in measured])
+        return cls(
+            tolerances,
+            violation,
+            scale * np.array([one.error for one in measured]),
+            np.array([one.interval for one in measured]),
+            scale * np.array([one.error_interval for one in measured]),
+            violation <= tolerances,
+            np.array(strengths),
+            **names,
+        )
+
     def __str__(self) -> str:
         lines = []
         for i, tolerance in enumerate(self.fairness_tolerances):
@@ -310,8 +345,9 @@ class Reach:
             met = "is met" if self.reached[i] else "is NOT met"
             lines.append(
                 f"A tolerance of {tolerance:.3g} {met}: groups differ by "
-                f"{self.violation[i]:.3f}, {100 * self.error[i]:.1f} of 100 decisions "
-                f"are wrong, {100 * cost:.1f} more than with the weakest repair here."
+                f"{self.violation[i]:.3f}, the {self.error_name} is "
+                f"{self.error[i]:.3g}, {cost:.3g} more than with the weakest repair "
+                "here."
             )
         return "\n".join(lines)
 
@@ -323,14 +359,5 @@ def reach(measured: list[Measured], tolerances) -> Reach:
     for tolerance in tolerances:
         good = [i for i, one in enumerate(measured) if one.disparity <= tolerance]
         chosen.append(good[0] if good else len(measured) - 1)
-    picked = [measured[i] for i in chosen]
-    violation = np.array([one.disparity for one in picked])
-    return Reach(
-        tolerances,
-        violation,
-        np.array([one.error for one in picked]),
-        np.array([one.interval for one in picked]),
-        np.array([one.error_interval for one in picked]),
-        violation <= tolerances,
-        np.array(chosen) / max(len(measured) - 1, 1),
-    )
+    strengths = np.array(chosen) / max(len(measured) - 1, 1)
+    return Reach.of([measured[i] for i in chosen], tolerances, strengths)

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+from scipy.special import ndtri
 
+from fairpriv_sklearn.postprocessing._blind import (
+    Measured,
+    interval_by_errors,
+    normal_points,
+)
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 
 # Bins of the prediction, and regions of two groups' shares.
@@ -28,6 +34,11 @@ WORTH = 0.75
 # Parts of a bin that move on their own, and levels of the answer.
 PARTS = 2
 LEVELS = 32
+# A measurement: bins of the prediction, parts of a bin, quantiles and confidence.
+MEASURED_BINS = 32
+WITHIN = 4
+PLACES = 24
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +159,70 @@ def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
     means = np.maximum.accumulate(means, axis=1)
     means = (1 - 1e-3) * means + 1e-3 * points
     return LevelMaps(points, means)
+
+
+def measure(
+    table: np.ndarray, masses: np.ndarray, maps: LevelMaps, noise_variance: float
+) -> Measured:
+    """Measure a repair by noisy counts that played no part in finding it.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_groups, n_regions, n_bins)
+        Noisy counts of the predictions.
+    masses : ndarray of shape (n_groups, n_regions, n_other_bins)
+        What the repair was found with; it says where to look.
+    maps : LevelMaps
+    noise_variance : float
+
+    Returns
+    -------
+    measured : Measured
+        The disparity is the largest gap of the groups' distribution functions at
+        `PLACES` quantiles of the answers, the error the mean squared change of the
+        predictions, as a part of the squared range. Predictions are taken as even
+        within the bins.
+    """
+    n_groups, n_regions, n_bins = table.shape
+    table = table.astype(np.float64)
+    points = (np.arange(WITHIN * n_bins) + 0.5) / (WITHIN * n_bins)
+    answers = np.array([np.interp(points, maps.points, row) for row in maps.values])
+    bins = (points * masses.shape[2]).astype(np.int64)
+    expected = masses.sum(axis=0)[:, bins]
+    order = np.argsort(answers, axis=None)
+    reached = expected.ravel()[order].cumsum() / expected.sum()
+    places = np.searchsorted(reached, np.arange(1, PLACES + 1) / (PLACES + 1))
+    places = answers.ravel()[order][places]
+
+    below = answers[:, :, None] <= places
+    below = below.reshape(n_regions, n_bins, WITHIN, PLACES).mean(axis=2)
+    below = below.reshape(-1, PLACES)
+    counts = table.reshape(n_groups, -1)
+    sizes = np.maximum(counts.sum(axis=1), 1.0)
+    cdfs = np.clip(counts @ below / sizes[:, None], 0, 1)
+    normal = normal_points(n_groups * PLACES).reshape(2, n_groups, PLACES, -1)
+    errors = np.empty(normal.shape)
+    for group, (cdf, size) in enumerate(zip(cdfs, sizes, strict=True)):
+        rising = np.maximum.accumulate(cdf)
+        chance = np.minimum.outer(rising, rising) - np.outer(rising, rising)
+        moved = below - cdf
+        covariance = chance / size + noise_variance * moved.T @ moved / size**2
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        errors[:, group] = root @ normal[:, group]
+    interval = interval_by_errors(cdfs.T, errors.swapaxes(1, 2), CONFIDENCE)
+
+    change = ((answers - points) ** 2).reshape(-1, WITHIN).mean(axis=1)
+    total = np.maximum(counts.sum(), 1.0)
+    mean = counts.sum(axis=0) @ change / total
+    chance = max(counts.sum(axis=0) @ change**2 / total - mean**2, 0.0) / total
+    noise = n_groups * noise_variance * ((change - mean) ** 2).sum() / total**2
+    half = -ndtri((1 - CONFIDENCE) / 2) * np.sqrt(chance + noise)
+    spread = np.sqrt(counts.shape[1] * noise_variance)
+    return Measured(
+        disparity=float(np.ptp(cdfs, axis=0).max()),
+        interval=interval,
+        error=float(max(mean, 0.0)),
+        error_interval=(max(mean - half, 0.0), max(mean + half, 0.0)),
+        known=bool((sizes > 2 * spread).all()),
+    )

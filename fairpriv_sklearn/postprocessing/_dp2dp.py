@@ -17,9 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
-from fairpriv_sklearn._door.groups import fit_groups, predict_groups
+from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.rowwise import row_uniforms
+from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
@@ -30,7 +30,7 @@ from fairpriv_sklearn._shared.sklearn import (
 from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._blind import Reach
+from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._blind import reach as read_reach
 from fairpriv_sklearn.postprocessing._decisions import DecisionRepair
 from fairpriv_sklearn.postprocessing._phases import (
@@ -379,10 +379,13 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         -------
         y_pred : ndarray of shape (n_samples,)
         """
-        scores = self._decision_scores("predict", X, sensitive_features)
-        if scores.shape[1] == 2:  # five times as fast as argmax
-            return self.classes_[(scores[:, 1] > scores[:, 0]).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
+        chosen = []
+        for scores in self._decision_scores("predict", X, sensitive_features):
+            if scores.shape[1] == 2:  # five times as fast as argmax
+                chosen.append(self.classes_[(scores[:, 1] > scores[:, 0]).astype(int)])
+            else:
+                chosen.append(self.classes_[scores.argmax(axis=1)])
+        return np.concatenate(chosen)
 
     def decision_function(self, X, *, sensitive_features=None):
         """Shifted class probabilities; the largest is chosen.
@@ -401,7 +404,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             second class. Under a randomised rule, the chances of the classes plus one
             for the class that was drawn.
         """
-        scores = self._decision_scores("decision_function", X, sensitive_features)
+        blocks = self._decision_scores("decision_function", X, sensitive_features)
+        scores = np.concatenate(list(blocks))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X, *, sensitive_features=None):
@@ -420,10 +424,16 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             The shifted scores, projected on the probability simplex; under a
             randomised rule, the chances of the classes.
         """
-        scores, codes, _ = self._scores("predict_proba", X, sensitive_features)
-        if self._is_randomised():
-            return self._chances(scores, codes)
-        return parity.project_simplex(self._shifted(scores, codes))
+        check_is_fitted(self)
+        chances = self._chances if self._is_randomised() else None
+        probabilities, n_bins = [], self._n_bins()
+        for scores, groups, _ in self._scores("predict_proba", X, sensitive_features):
+            if chances is None:
+                shifted = self._shifted(scores, groups)
+                probabilities.append(parity.project_simplex(shifted))
+            else:
+                probabilities.append(chances[groups, parity.score_bins(scores, n_bins)])
+        return np.concatenate(probabilities)
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None):
         """Accuracy of the predictions.
@@ -499,10 +509,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         """
         check_is_fitted(self)
         if getattr(self, "_measured", None) is None:
-            raise ValueError(
-                "reach reads counts that were not paid for: fit with blind=True and a "
-                "share of the budget for them, reach_size=0.2 for example."
-            )
+            raise ValueError(UNPAID)
         return read_reach(self._measured, fairness_tolerances)
 
     # --- the rule --------------------------------------------------------------------
@@ -515,34 +522,46 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         )
 
     def _scores(self, caller, X, sensitive_features):
-        """Probabilities, groups (or their shares) and the model's columns of rows."""
-        check_is_fitted(self)
-        if self.blind:
-            X = self._blind_columns(X, sensitive_features)
-            scores = self._base_scores(X, {}, private=False)
-            groups = self._recalibration(self._group_shares(X, private=False))
-            return scores, groups, X
-        codes, X = predict_groups(
-            self, X, sensitive_features, handle_unknown=self.handle_unknown
-        )
-        asked = requested(self, caller, "predict_proba", sensitive_features)
-        scores = self._base_scores(X, asked, private=False)
-        return scores, codes, X
+        """Probabilities, groups (or their shares) and the model's columns, by block."""
+        codes, blocks = self._blocks(X, sensitive_features)
+        if not self.blind:
+            asked = requested(self, caller, "predict_proba", sensitive_features)
+        for rows, X_block in blocks:
+            if self.blind:
+                groups = self._recalibration(self._group_shares(X_block, private=False))
+                metadata = {}
+            else:
+                groups = codes[rows]
+                metadata = {k: safe_indexing(v, rows) for k, v in asked.items()}
+            scores = self._base_scores(X_block, metadata, private=False)
+            yield scores, groups, X_block
 
-    def _decision_scores(self, caller, X, sensitive_features) -> np.ndarray:
-        scores, codes, X = self._scores(caller, X, sensitive_features)
+    def _decision_scores(self, caller, X, sensitive_features):
+        """Scores by block, of which a row's largest is the decision."""
+        check_is_fitted(self)
+        blocks = self._scores(caller, X, sensitive_features)
         if not self._is_randomised():
-            return self._shifted(scores, codes)
-        chances = self._chances(scores, codes)
+            for scores, groups, _ in blocks:
+                yield self._shifted(scores, groups)
+            return
         # Most regions decide for one class: only rows of the others need a draw.
-        drawn = chances.argmax(axis=1)
-        mixed = np.flatnonzero(chances.max(axis=1) < 1.0)
-        if len(mixed):
-            rows, spread = safe_indexing(X, mixed), self._may_spread()
-            u = row_uniforms(rows, codes[mixed], self._key, spread=spread)
-            passed = u[:, None] >= chances[mixed].cumsum(axis=1)[:, :-1]
-            drawn[mixed] = passed.sum(axis=1)
-        return chances + np.eye(chances.shape[1])[drawn]
+        table = self._chances
+        mixed = table.max(axis=2) < 1.0
+        draws, places = RowDraws(self._key), []
+        for scores, codes, X_block in blocks:
+            bins = parity.score_bins(scores, self._n_bins()).astype(np.int32)
+            places.append((codes, bins))
+            rows = np.flatnonzero(mixed[codes, bins])
+            if len(rows):
+                draws.add(safe_indexing(X_block, rows), codes[rows])
+        u = draws.uniforms(spread=self._may_spread())
+        for codes, bins in places:
+            chances, rows = table[codes, bins], np.flatnonzero(mixed[codes, bins])
+            drawn = chances.argmax(axis=1)
+            u_block, u = u[: len(rows), None], u[len(rows) :]
+            passed = u_block >= chances[rows].cumsum(axis=1)[:, :-1]
+            drawn[rows] = passed.sum(axis=1)
+            yield chances + np.eye(chances.shape[1])[drawn]
 
     def _shifted(self, scores, codes) -> np.ndarray:
         """Probabilities minus the offsets of the group; unknown groups have none."""
@@ -552,13 +571,12 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         offsets = offsets[None] if offsets.ndim == 2 else offsets.swapaxes(0, 1)
         return parity.shifted_scores(scores, codes, offsets).T
 
-    def _chances(self, scores, codes) -> np.ndarray:
-        """Chance of each class under the randomised rule."""
-        # Code -1, an unknown group, reads the last entry: the rules' average.
+    @property
+    def _chances(self) -> np.ndarray:
+        """Chance of each class by group and region; code -1 reads the average rule."""
         weights = self._group_weights / self._group_weights.sum()
         pooled = np.tensordot(weights, self.rule_, axes=1)[None]
-        bins = parity.score_bins(scores, self._n_bins())
-        return np.concatenate([self.rule_, pooled])[codes, bins]
+        return np.concatenate([self.rule_, pooled])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import public_fact, read_bounds
 from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._shared.rowwise import row_uniforms
+from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._parity import n_score_bins, score_bins
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import (
@@ -27,7 +28,7 @@ from fairpriv_sklearn.postprocessing._queries import (
     DistinctScores,
     ScoreCounts,
 )
-from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning
+from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning, row_blocks
 from fairpriv_sklearn.privacy import warn_leak
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
@@ -39,8 +40,6 @@ BINS_WITHOUT_N = 36
 ATOMS_SHARE = 0.05
 
 LARGEST_BOUND = 1e150
-# Rows that are remapped at a time: what they need in between stays in the cache.
-BLOCK = 1 << 14
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
 DROWNED = (
@@ -128,7 +127,12 @@ class NumberRepair(Repair):
         """What the calibration releases: a function of public numbers only."""
         if self.blind:
             n_counts = n_columns * int(np.prod(self._blind_shape()))
-            return [Release("counts", "pure", self.epsilon, n_counts)]
+            share = getattr(self, "reach_size", 0.0)
+            lines = [Release("counts", "pure", (1 - share) * self.epsilon, n_counts)]
+            if share > 0:
+                n_counts = int(np.prod(self._measured_shape()))
+                lines.append(Release("reach", "pure", share * self.epsilon, n_counts))
+            return lines
         most = MOST_BINS if self.n_bins == "auto" else self.n_bins
         n_counts = n_columns * len(self.groups_) * most
         if self.output != "auto":
@@ -286,54 +290,41 @@ class NumberRepair(Repair):
             errors.append(float(largest[-2:].sum()))
         return np.array(errors)
 
-    def _mixed_rows(self, values, codes, transport, column) -> np.ndarray:
-        """Rows whose bin has several targets: the others need no draw."""
-        n_groups = len(transport.weights)
-        centres = histogram.centre_indices(self.n_bins_, self.output_refinement)
-        group, point = np.divmod(np.arange(n_groups * len(centres)), len(centres))
-        ends = [
-            transport.transport(group, centres[point], np.full(len(group), end))
-            for end in (np.finfo(np.float64).tiny, 1.0)
-        ]
-        mixed = (ends[0] != ends[1]).reshape(n_groups, len(centres))
-        bins = histogram.bin_scores(values, self.bounds_[column], self.n_bins_)
-        return np.flatnonzero(mixed[codes, bins])
+    def _repair(self, blocks, codes, *, spread):
+        """Send every score to its target.
 
-    def _repair(self, scores, codes, rows, *, spread):
-        """Send every score to its target; `rows` key the draws."""
-        repaired = np.empty(scores.shape)
-        for column, transport in enumerate(self.transports_):
-            lower, upper = self.bounds_[column]
-            values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
-            if transport.tolerance >= 1:
-                repaired[:, column] = values
-            elif self.output_[column] == "continuous":
-                repaired[:, column] = self._maps[column](values, codes)
-            else:
-                pooled = with_pooled_group(transport)
-                u = None
-                if self.output_[column] == "randomized":
-                    # Another draw for each column; 1 - u lies in (0, 1].
-                    keyed = codes * len(self.transports_) + column
-                    mixed = self._mixed_rows(values, codes, pooled, column)
-                    u = np.ones(len(values))
-                    u[mixed] -= row_uniforms(
-                        safe_indexing(rows, mixed),
-                        keyed[mixed],
-                        self._key,
-                        spread=spread,
-                    )
-                for start in range(0, len(values), BLOCK):
-                    part = slice(start, start + BLOCK)
-                    repaired[part, column] = repair_scores(
-                        values[part],
-                        codes[part],
-                        pooled,
-                        self.bounds_[column],
-                        self.n_bins_,
-                        self.output_refinement,
-                        None if u is None else u[part],
-                    )
+        Parameters
+        ----------
+        blocks : iterable of (slice, scores, table)
+            Rows, their scores, and what keys their draws.
+        codes : ndarray of shape (n_rows,)
+        spread : bool
+        """
+        n_columns = len(self.transports_)
+        repaired = np.empty((len(codes), n_columns))
+        plans = {
+            column: DrawnTargets(self, column)
+            for column, (transport, output) in enumerate(
+                zip(self.transports_, self.output_, strict=True)
+            )
+            if transport.tolerance < 1 and output != "continuous"
+        }
+        for rows, scores, keyed in blocks:
+            for column, transport in enumerate(self.transports_):
+                lower, upper = self.bounds_[column]
+                values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
+                if column in plans:
+                    # Another draw for each column.
+                    key_codes = codes[rows] * n_columns + column
+                    plans[column].read(values, codes[rows], keyed, key_codes)
+                elif transport.tolerance < 1:
+                    values = self._maps[column](values, codes[rows])
+                repaired[rows, column] = values
+        for column, plan in plans.items():
+            u = plan.draws.uniforms(spread=spread)
+            for rows in row_blocks(len(codes)):
+                values = repaired[rows, column]
+                repaired[rows, column], u = plan.targets(values, codes[rows], u)
         return repaired
 
     # --- blind ---------------------------------------------------------------------
@@ -352,27 +343,38 @@ class NumberRepair(Repair):
         n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
         return n_groups, n_score_bins(n_groups, blind.REGIONS), n_bins
 
+    def _measured_shape(self) -> tuple[int, int, int]:
+        return *self._blind_shape()[:2], blind.MEASURED_BINS
+
     def _release_blind(self, wall, rows, bounds) -> None:
         """Count by true group, region of the estimated shares and bin; then solve."""
-        shape, block = self._blind_shape(), rows.whole()
-        scores, codes = block.scores, block.codes
-        cells = np.empty(scores.shape, dtype=np.int64)
+        block = rows.whole()
         regions = self._regions(block.X, private=True)
-        for column, pair in enumerate(bounds):
-            bins = histogram.bin_scores(scores[:, column], tuple(pair), shape[2])
-            cells[:, column] = (codes * shape[1] + regions) * shape[2] + bins
-        query = CellCounts(
-            shape,
-            name="counts",
-            theorem="user_guide/fair_regression:score_counts",
-            n_tables=len(bounds),
-        )
-        counts = wall.release(query, rows.with_columns(cells=cells))
-        self.counts_ = counts.reshape(len(bounds), *shape)
-        self._noise_variance = float(wall.mechanism_of(query).variance)
+
+        def counted(name, shape):
+            cells = np.empty(block.scores.shape, dtype=np.int64)
+            for column, pair in enumerate(bounds):
+                bins = histogram.bin_scores(
+                    block.scores[:, column], tuple(pair), shape[2]
+                )
+                cells[:, column] = (block.codes * shape[1] + regions) * shape[2] + bins
+            query = CellCounts(
+                shape,
+                name=name,
+                theorem="user_guide/fair_regression:score_counts",
+                n_tables=len(bounds),
+            )
+            counts = wall.release(query, rows.with_columns(cells=cells))
+            variance = float(wall.mechanism_of(query).variance)
+            return counts.reshape(len(bounds), *shape), variance
+
+        self.counts_, self._noise_variance = counted("counts", self._blind_shape())
+        self._measured = None
+        if getattr(self, "reach_size", 0.0) > 0:
+            self._measured = counted("reach", self._measured_shape())
         public_n = self.neighboring == "replace_one"
         self._n_public = max(rows.n_rows, 1) if public_n else None
-        self.bounds_, self.n_bins_ = bounds, shape[2]
+        self.bounds_, self.n_bins_ = bounds, self.counts_.shape[-1]
         self.output_ = ["continuous"] * len(bounds)
         self._solve_blind()
 
@@ -384,22 +386,47 @@ class NumberRepair(Repair):
                 tolerance = histogram.default_tolerance(
                     counts.sum(axis=1), noise_variance=self._noise_variance
                 )
-            masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
-            # What noise makes of the smallest group's distribution function.
-            smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
-            noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
-            untold = self._pooled(counts.sum(axis=1), counts.shape[1])
-            helps = blind.largest_gap(masses) > noise and not untold.all()
-            levels = blind.solve_levels(masses, tolerance if helps else 1.0)
-            why = None if helps else DROWNED
-            if helps and blind.cost(masses, levels) > blind.WORTH:
-                why, levels = WORTHLESS, blind.solve_levels(masses, 1.0)
+            _, levels, why = self._blind_levels(counts, tolerance)
             tolerances.append(tolerance)
             self.repair_.append("none" if why else "repaired")
             self._levels.append(levels)
             if why:
                 warn_caller(f"The blind repair stood back: {why}", RepairWarning)
         self.fairness_tolerance_ = np.array(tolerances)
+
+    def _blind_levels(self, counts, tolerance):
+        """Estimated masses, maps, and why the repair stands back, if it does."""
+        masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
+        # What noise makes of the smallest group's distribution function.
+        smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
+        noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
+        untold = self._pooled(counts.sum(axis=1), counts.shape[1])
+        if blind.largest_gap(masses) <= noise or untold.all():
+            return masses, blind.solve_levels(masses, 1.0), DROWNED
+        levels = blind.solve_levels(masses, tolerance)
+        if blind.cost(masses, levels) > blind.WORTH:
+            return masses, blind.solve_levels(masses, 1.0), WORTHLESS
+        return masses, levels, None
+
+    def _read_reach(self, tolerances) -> Reach:
+        """Measure the repair for other tolerances by counts that were paid for."""
+        if getattr(self, "_measured", None) is None:
+            raise ValueError(UNPAID)
+        (table,), variance = self._measured
+        lower, upper = self.bounds_[0]
+        tolerances = np.asarray(list(tolerances), dtype=np.float64)
+        measured, strengths = [], []
+        for tolerance in tolerances:
+            masses, levels, why = self._blind_levels(self.counts_[0], tolerance)
+            measured.append(blind.measure(table, masses, levels, variance))
+            strengths.append(float(why is None and tolerance < 1))
+        return Reach.of(
+            measured,
+            tolerances,
+            strengths,
+            scale=(upper - lower) ** 2,
+            error_name="mean squared change",
+        )
 
     def _regions(self, X, *, private) -> np.ndarray:
         """Region of the estimated group shares in which each row lies."""
@@ -415,6 +442,54 @@ class NumberRepair(Repair):
             mapped = self._levels[column](unit, regions)
             repaired[:, column] = lower + (upper - lower) * mapped
         return repaired
+
+
+class DrawnTargets:
+    """Targets of one score column on the grid, drawn where a bin has several."""
+
+    def __init__(self, repair: NumberRepair, column: int):
+        self.transport = with_pooled_group(repair.transports_[column])
+        self.bounds, self.n_bins = repair.bounds_[column], repair.n_bins_
+        self.refinement = repair.output_refinement
+        self.draws = RowDraws(repair._key)
+        n_groups = len(self.transport.weights)
+        self.mixed = np.zeros((n_groups, self.n_bins), dtype=bool)
+        self.random = repair.output_[column] == "randomized"
+        if self.random:
+            group, point = np.divmod(np.arange(self.mixed.size), self.n_bins)
+            centres = histogram.centre_indices(self.n_bins, self.refinement)[point]
+            ends = [
+                self.transport.transport(group, centres, np.full(len(group), end))
+                for end in (np.finfo(np.float64).tiny, 1.0)
+            ]
+            self.mixed = (ends[0] != ends[1]).reshape(self.mixed.shape)
+
+    def read(self, values, codes, keyed, key_codes) -> None:
+        """Note the rows of a block that need a draw."""
+        bins = histogram.bin_scores(values, self.bounds, self.n_bins)
+        rows = np.flatnonzero(self.mixed[codes, bins])
+        if len(rows):
+            self.draws.add(safe_indexing(keyed, rows), key_codes[rows])
+
+    def targets(self, values, codes, u):
+        """Targets of a block, and the draws that are left for later ones."""
+        levels = None
+        if self.random:
+            bins = histogram.bin_scores(values, self.bounds, self.n_bins)
+            rows = np.flatnonzero(self.mixed[codes, bins])
+            levels = np.ones(len(values))
+            levels[rows] -= u[: len(rows)]  # in (0, 1]
+            u = u[len(rows) :]
+        targets = repair_scores(
+            values,
+            codes,
+            self.transport,
+            self.bounds,
+            self.n_bins,
+            self.refinement,
+            levels,
+        )
+        return targets, u
 
 
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:

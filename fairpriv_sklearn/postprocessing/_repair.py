@@ -6,6 +6,7 @@ and its rule reads that model's shares instead of a label.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,9 +19,16 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
+from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator
-from fairpriv_sklearn._door.groups import AttributeAwareMixin, blind_X
+from fairpriv_sklearn._door.groups import (
+    AttributeAwareMixin,
+    as_table,
+    blind_X,
+    predict_groups,
+    without_sensitive_columns,
+)
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
@@ -28,6 +36,7 @@ from fairpriv_sklearn._shared.sklearn import (
     Interval,
     StrOptions,
     routing_enabled,
+    safe_indexing,
 )
 from fairpriv_sklearn.postprocessing._phases import (
     Coded,
@@ -45,6 +54,16 @@ BLIND_CONSTRAINTS: dict = {
     "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "group_size": [Interval(Real, 0, 1, closed="neither")],
 }
+
+
+# Rows that are predicted at a time: what they need in between stays in the cache.
+PREDICTED_ROWS = 1 << 14
+
+
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Slices of at most `PREDICTED_ROWS` rows that cover a table."""
+    for start in range(0, n_rows, PREDICTED_ROWS):
+        yield slice(start, min(start + PREDICTED_ROWS, n_rows))
 
 
 class RepairWarning(UserWarning):
@@ -124,14 +143,34 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             self, model, X, {}, labels, private=private, what="group_estimator"
         )
 
-    def _blind_columns(self, X, sensitive_features):
-        """The models' columns of `X`, of which blind answers are made."""
+    def _blocks(self, X, sensitive_features):
+        """Read a table for prediction, some rows at a time: X itself is not copied.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_rows,), int64, or None
+            The groups, or None where the repair is blind.
+        blocks : generator of (slice, table)
+            Rows, and the columns of `X` that the wrapped models see.
+        """
+        check_is_fitted(self)
+        if not self.blind:
+            codes, X = predict_groups(
+                self, X, sensitive_features, handle_unknown=self.handle_unknown
+            )
+            return codes, self._columns_by_block(without_sensitive_columns, X)
         if sensitive_features is not None:
             raise ValueError(
                 f"A blind {type(self).__name__} takes sensitive_features in fit only; "
                 "leave them out here."
             )
-        return blind_X(self, X)
+        return None, self._columns_by_block(blind_X, as_table(self, X))
+
+    def _columns_by_block(self, columns_of, X):
+        X = X.tocsr() if sparse.issparse(X) else X
+        for rows in row_blocks(X.shape[0]):
+            block = X if X.shape[0] <= PREDICTED_ROWS else safe_indexing(X, rows)
+            yield rows, columns_of(self, block)
 
     def _get_metadata_request(self):
         requests = super()._get_metadata_request()
