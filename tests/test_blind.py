@@ -34,6 +34,7 @@ from fairpriv_sklearn.postprocessing import (
     RepairWarning,
 )
 from fairpriv_sklearn.postprocessing import _blind as blind
+from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
 from fairpriv_sklearn.postprocessing._queries import CellCounts, SoftCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -632,6 +633,71 @@ def test_reach_reads_counts_that_were_paid_for():
     full = fitted.reach([0.0])
     assert abs(full.violation[0] - gap) < 0.05
     assert "NOT met" in str(full) or full.reached[0]
+
+
+def test_numbers_tell_what_parity_costs():
+    X, y, group = population(12_000)
+    target = predicted(X) + 0.5 * y
+    with pytest.raises(ValueError, match="not paid for"):
+        regressor().fit(X, target, sensitive_features=group).reach([0.1])
+    with recording() as seen:
+        fitted = regressor(reach_size=0.3).fit(X, target, sensitive_features=group)
+    assert [one.parameter for one in seen.crossings] == pytest.approx([0.7, 0.3])
+    assert fitted.privacy_.epsilon == pytest.approx(1.0)
+    tolerances = [1.0, 0.2, 0.1]
+    curve = fitted.reach(tolerances)
+    assert curve.strengths.tolist() == [0, 1, 1] and curve.error[0] == 0
+    assert (np.diff(curve.violation) < 0).all() and (np.diff(curve.error) > 0).all()
+    assert "mean squared change" in str(curve)
+    fresh, _, groups = population(40_000, seed=1)
+    for repair, seen_gap, seen_cost, true_cost in zip(
+        fitted.path(tolerances),
+        curve.violation_interval,
+        curve.error_interval,
+        curve.error,
+        strict=True,
+    ):
+        answers = repair.predict(fresh)
+        gap = ks_parity_difference(answers, answers, sensitive_features=groups)
+        cost = np.mean((answers - predicted(fresh).clip(-5, 5)) ** 2)
+        assert seen_gap[0] <= gap <= seen_gap[1]
+        assert seen_cost[0] <= true_cost <= seen_cost[1]
+        assert cost == pytest.approx(true_cost, rel=0.1)
+    stood = regressor(epsilon=0.01, reach_size=0.5)
+    with pytest.warns(RepairWarning, match="stood back"):
+        stood.fit(X[:300], target[:300], sensitive_features=group[:300])
+    assert stood.reach([0.0]).strengths[0] == 0
+
+
+def test_the_interval_of_a_distance_covers(noise=8.0):
+    """200 simulated tables of a fixed map; the counts are of known distributions."""
+    rng = np.random.default_rng(0)
+    n_bins = blind_numbers.MEASURED_BINS
+    centres = (np.arange(n_bins) + 0.5) / n_bins
+    masses = np.array(
+        [
+            [share * np.exp(-((centres - middle) ** 2) / 0.05) for share in (2, 3, 1)]
+            for middle in (0.48, 0.53)
+        ]
+    )
+    masses /= masses.sum()
+    maps = blind_numbers.solve_levels(masses, 0.05)
+    sizes = masses.sum(axis=(1, 2))
+    truth = blind_numbers.measure(1e12 * masses, masses, maps, 0.0)
+    gap_held, cost_held = 0, 0
+    for _ in range(200):
+        table = np.stack(
+            [
+                rng.multinomial(int(8000 * size), part.ravel() / size)
+                for part, size in zip(masses, sizes, strict=True)
+            ]
+        ).reshape(masses.shape)
+        table = table + noise * rng.normal(size=table.shape)
+        one = blind_numbers.measure(table, masses, maps, noise**2)
+        gap_held += one.interval[0] <= truth.disparity <= one.interval[1]
+        cost_held += one.error_interval[0] <= truth.error <= one.error_interval[1]
+    # Two standard errors of 200 tables around 93 and 97 %.
+    assert 179 <= gap_held <= 198 and 179 <= cost_held <= 198
 
 
 def test_what_to_expect_before_spending():

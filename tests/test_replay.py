@@ -115,7 +115,7 @@ SEARCHES = [
 VARIANTS = {
     "DPBarycenterTransformer": [*REPAIRS, blind],
     "DPBarycenterRegressor": [*REPAIRS, with_line, with_frozen_line],
-    "DPBarycenterRegressor-blind": [{}, with_line],
+    "DPBarycenterRegressor-blind": [{}, with_line, {"reach_size": 0.3}],
     "DP2DPClassifier": [
         {},
         {"method": "histogram", **BINS},
