@@ -26,6 +26,7 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.linear_model._bounded_slope import linked
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
@@ -633,3 +634,61 @@ def test_a_mean_residual_of_zero_is_no_error(n, target):
         epsilon=np.inf, solver="gradients", bounds=(0, 1), target_bounds=(0, 1)
     )
     assert_allclose(model.fit(X, np.full(n, target)).predict(X), target, atol=0.05)
+
+
+# ---------------------------------------------------- intervals
+
+
+def drawn(kind, seed, n=2000):
+    """A table whose population coefficients are known, and a fit to it."""
+    rng = np.random.default_rng(seed)
+    X, truth = rng.uniform(-1, 1, size=(n, 4)), np.array([-2.0, 0.0, 1.0, 2.0])
+    scores = X @ truth - 0.5
+    if kind == "classifier":
+        y = (rng.random(n) < linked(scores)).astype(int)
+        return truth, plain(data_norm=2.0, random_state=seed).fit(X, y)
+    y = np.clip(0.5 * scores + 0.5 * rng.normal(size=n), -4, 4)
+    return truth / 2, linear(data_norm=2.0, random_state=seed).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_intervals_cover_the_population(kind):
+    covered = []
+    for seed in range(100):
+        truth, model = drawn(kind, seed)
+        low, high = model.coef_interval(0.95)
+        assert low.shape == model.coef_.shape
+        covered.append((low <= truth) & (truth <= high))
+    # Four standard errors of 400 independent intervals around .95, at most.
+    assert 0.905 <= np.mean(covered) <= 0.99
+
+
+def test_intervals_follow_the_units_of_the_features():
+    X, y, _ = table(n=3000)
+    one = plain(epsilon=3.0).fit(X, y)
+    ten = plain(epsilon=3.0, bounds=(-10, 10)).fit(10 * X, y)
+    assert_allclose(ten.coef_interval(), one.coef_interval() / 10, rtol=1e-6)
+    narrow, wide = np.diff(one.coef_interval(0.5), axis=0), one.coef_interval(0.99)
+    assert np.all(narrow < np.diff(wide, axis=0))
+    X, y, _ = table(n=6000, n_classes=3)
+    three = plain(epsilon=3.0, classes=[0, 1, 2]).fit(X, y)
+    assert three.coef_covariance_.shape == (3, 3, 3)
+    assert three.coef_interval().shape == (2, 3, 3)
+
+
+def test_where_no_error_is_known_none_is_given():
+    X, y, groups = table(n=3000)
+    for model in (
+        plain(epsilon=np.inf).fit(X, y),
+        plain(epsilon=3.0, class_weight={1: 2.0}).fit(X, y),
+        plain(epsilon=3.0, batch_size=100).fit(X, y),
+        fair(epsilon=3.0).fit(X, y, sensitive_features=groups),
+        plain(epsilon=0.001).fit(X, y),  # a constant model
+        linear(solver="moments").fit(X, X[:, 0]),
+        parameter_noise().fit(X, y),
+    ):
+        assert model.coef_covariance_ is None
+        with pytest.raises(ValueError, match="coef_covariance_"):
+            model.coef_interval()
+    with pytest.raises(ValueError, match="level"):
+        plain(epsilon=3.0).fit(X, y).coef_interval(1.0)

@@ -597,6 +597,17 @@ def test_shapes_of_the_columns_add_up_to_the_score():
     # Long rows are shortened.
     assert_allclose(gap, curve[150] - curve[10], rtol=0.2)
     assert len(display.axes_) == 4
+    assert display.errors is None  # nothing private was fitted
+    private = make_pipeline(
+        DPTableEncoder(epsilon=20.0, random_state=0),
+        DPLinearRegression(epsilon=20.0, target_bounds=(0, 60), random_state=0),
+    ).fit(X, y)
+    display = AdditiveShapesDisplay.from_estimator(private, columns=["word"])
+    at = private[0].feature_slices_["word"]
+    own = private[-1].coef_covariance_[at, at]
+    _, rows = private[0].shape_points("word", 5)
+    by_hand = np.sqrt(np.diag((rows - rows.mean(0)) @ own @ (rows - rows.mean(0)).T))
+    assert_allclose(display.errors[0], by_hand)
     with pytest.raises(ValueError, match="left out"):
         AdditiveShapesDisplay.from_estimator(model, columns=["day"])
     with pytest.raises(ValueError, match="pipeline of a table encoder"):

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 from scipy.special import expit
+from scipy.stats import norm
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import public_fact, read_bounds
@@ -65,10 +66,43 @@ class BoundedLinearMixin:
         noiseless = self.epsilon == np.inf
         return math.sqrt(n_features) if noiseless else default_data_norm(n_features)
 
-    def _publish_linear(self, weights, scaling: FeatureScaling) -> None:
+    def _publish_linear(self, weights, scaling: FeatureScaling, covariance=None):
         """Set the fitted attributes of a linear model from released weights."""
         self.coef_, self.intercept_ = scaling.coefficients(weights)
+        self.coef_covariance_ = None
+        if covariance is not None:
+            widths = np.broadcast_to(scaling.half_width, self.coef_.shape[1])
+            self.coef_covariance_ = covariance / np.outer(widths, widths)
         self._publish_scaling(scaling)
+
+    def coef_interval(self, level=0.95):
+        """Intervals for the coefficients, of `coef_covariance_` and the normal law.
+
+        They allow for the noise, for who happens to be in the table and for shrinkage,
+        and are for what the model would find in the whole population. They follow from
+        what the fit released: looking at them costs nothing. Coverage is near the
+        level on average over the coefficients, not for each of them.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Range: (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (2, *coef_.shape)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise ValueError(f"level must be in (0, 1), got {level!r}.")
+        if self.coef_covariance_ is None:
+            raise ValueError(
+                "No error is known of these coefficients: see coef_covariance_."
+            )
+        errors = np.sqrt(np.diagonal(self.coef_covariance_, axis1=-2, axis2=-1))
+        width = norm.ppf(0.5 + level / 2) * errors
+        return np.stack([self.coef_ - width, self.coef_ + width])
 
     def _publish_scaling(self, scaling: FeatureScaling) -> None:
         self.bounds_ = (

@@ -26,7 +26,8 @@ class AdditiveShapesDisplay:
         Contribution of the column at its values, in units of the score, less its mean
         over them.
     errors : list of ndarray, default=None
-        Standard deviations that the noise of the model gives the contributions.
+        Standard deviations of the errors of the contributions, by the noise and by
+        who happens to be in the table; see `coef_interval` of the linear models.
 
     Attributes
     ----------
@@ -89,6 +90,8 @@ class AdditiveShapesDisplay:
         check_is_fitted(model)
         coef = np.atleast_2d(model.coef_)[output]
         covariance = getattr(model, "coef_covariance_", None)
+        if covariance is not None:
+            covariance = covariance.reshape(-1, len(coef), len(coef))[output]
         chosen = list(encoder.feature_slices_) if columns is None else list(columns)
         names, values, curves, errors = [], [], [], []
         for name in chosen:
@@ -101,7 +104,7 @@ class AdditiveShapesDisplay:
             values.append(where)
             curves.append(centred @ coef[at])
             if covariance is not None:
-                part = np.asarray(covariance)[at, at]
+                part = covariance[at, at]
                 errors.append(np.sqrt(np.einsum("ij,jk,ik->i", centred, part, centred)))
         display = cls(
             names=names, values=values, contributions=curves, errors=errors or None
@@ -116,7 +119,7 @@ class AdditiveShapesDisplay:
         ax : array of Axes, default=None
             One for each column; None makes a figure.
         level : float, default=0.95
-            Coverage of the bands at each point, where the noise is known.
+            Coverage of the bands on average over a curve, where errors are known.
         **kwargs : dict
             For matplotlib's `plot`.
 

@@ -60,6 +60,17 @@ def at_constant(probabilities: Floats) -> tuple[Floats, Floats]:
     return (1 - tail) * p**2 + tail * SLOPE**2, (1 - tail) * p * (1 - p)
 
 
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+
+
+def at_normal(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """The same where the scores are normal and the link holds for each of them."""
+    scores = means[:, None] + np.sqrt(variances)[:, None] * _NODES
+    weights = _WEIGHTS / _WEIGHTS.sum()
+    squares, slopes = at_constant(linked(scores))
+    return squares @ weights, slopes @ weights
+
+
 def link_slopes(scores: Floats) -> Floats:
     """Derivative of :func:`linked`."""
     p = expit(-np.abs(scores))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -32,6 +34,7 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     REGRESSION,
     SQUARE_CURVATURE,
     Constant,
+    Floats,
     intercept_column,
     largest_residual,
     preconditioned_descent,
@@ -131,6 +134,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     ----------
     coef_ : ndarray of shape (n_features,)
         Weights per unit of the original features, inside `bounds` and `data_norm`.
+    coef_covariance_ : ndarray of shape (n_features, n_features) or None
+        Of the errors of `coef_`, see `coef_interval`. None where they are not known:
+        with the moments as solver, for constant models, with more than 1,000 columns,
+        and where noise hides a quarter of the features' variance.
     intercept_ : float
     bounds_ : ndarray of shape (2, n_features) or None
     data_norm_ : float
@@ -235,10 +242,11 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         del self._public
         noise = noise_source(self.random_state)
         if self._solver() == "moments":
-            weights, intercept, wall = self._fit_moments(rows, scaling, facts, noise)
+            fit = self._fit_moments
         else:
-            weights, intercept, wall = self._fit_gradients(rows, scaling, facts, noise)
-        self._publish(weights, intercept, scaling, low, high)
+            fit = self._fit_gradients
+        weights, intercept, wall, covariance = fit(rows, scaling, facts, noise)
+        self._publish(weights, intercept, scaling, low, high, covariance)
         self.privacy_ = wall.guarantee()
         return self
 
@@ -284,7 +292,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             fit_intercept=self.fit_intercept,
         )
         self.n_iter_ = 0
-        return weights / scaling.data_norm, intercept, wall
+        return weights / scaling.data_norm, intercept, wall, None
 
     def _fit_gradients(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
@@ -315,11 +323,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
-        center, width = 0.0, 1.0
+        center, width, square = 0.0, 1.0, USUAL_SQUARE
         if learnt:
             counts = TargetCounts(n_bins)
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
+            square = counts.variance(released, n_records, center, width)
         level = MeanResidual(geometry, n_records, 1.0, center, width)
         if learnt:
             reach = (1.0 + abs(center)) / width
@@ -335,7 +344,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
             self.n_iter_ = plan.n_steps
             mean = np.clip(-off[0] * (1.0 if learnt else trust), -1.0, 1.0)
-            return weights[:-1, 0], mean * width + center, wall
+            return weights[:-1, 0], mean * width + center, wall, None
         curvature = noisy_curvature(
             wall,
             rows,
@@ -349,7 +358,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
         if self.fit_intercept:
             ridge[-1] = 0.0
-        weights = preconditioned_descent(
+
+        def at_scores(means, variances):
+            squares, slopes = _of_residuals(square - variances, largest)
+            return squares / n_records, slopes
+
+        weights, covariance = preconditioned_descent(
             lambda weights: wall.release(query, rows, weights),
             curvature,
             n_outputs=1,
@@ -359,7 +373,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             average=True,
             caution=REGRESSION,
             constant=Constant.unknown(USUAL_SQUARE / n_records),
+            at_scores=at_scores,
         )
+        if covariance is not None:
+            covariance = covariance * width**2
         self.n_iter_ = plan.n_steps
         if self.fit_intercept:
             # Bounded residuals draw the mean of a skewed target towards its median.
@@ -369,8 +386,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             weights[-1] -= off * trust / constant
         weights = weights[:, 0]
         if not self.fit_intercept:
-            return weights, 0.0, wall
-        return weights[:-1] * width, weights[-1] * constant * width + center, wall
+            return weights, 0.0, wall, covariance
+        intercept = weights[-1] * constant * width + center
+        return weights[:-1] * width, intercept, wall, covariance
 
     def _read(self, X, y, sensitive_features) -> dict:
         with domain("X"):
@@ -418,12 +436,26 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             )
         return low, high, public_fact("target_bounds", (low, high), from_data=False)
 
-    def _publish(self, weights, intercept, scaling, low, high) -> None:
+    def _publish(self, weights, intercept, scaling, low, high, covariance) -> None:
         half = high / 2 - low / 2
         scaled = np.append(weights, intercept)[:, None] * half
-        self._publish_linear(scaled, replace(scaling, fit_intercept=True))
+        if covariance is not None:
+            covariance = covariance * half**2
+        scaling = replace(scaling, fit_intercept=True)
+        self._publish_linear(scaled, scaling, covariance)
         self.coef_ = self.coef_[0]
+        if covariance is not None:
+            self.coef_covariance_ = self.coef_covariance_[0]
         self.intercept_ = float(self.intercept_[0] + low / 2 + high / 2)
+
+
+def _of_residuals(squares, largest: float) -> tuple[Floats, Floats]:
+    """Mean square and share of the residuals within the limit, if they are normal."""
+    spread = np.sqrt(np.maximum(squares, 1e-4))
+    within = erf(largest / spread / math.sqrt(2))
+    at_limit = largest * np.exp(-((largest / spread) ** 2) / 2) * math.sqrt(2 / math.pi)
+    inside = spread**2 * within - spread * at_limit
+    return inside + largest**2 * (1 - within), within
 
 
 def _scaled_target(y, low: float, high: float):

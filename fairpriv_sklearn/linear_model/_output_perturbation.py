@@ -93,6 +93,8 @@ class DPOutputPerturbationLogisticRegression(
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights per unit of the original features, inside `bounds` and `data_norm`.
+    coef_covariance_ : None
+        The errors of `coef_` are not worked out for this model.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     C_ : float
         The C in use.

@@ -30,8 +30,11 @@ SQUARE_CURVATURE = 0.8
 _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
 _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
+_LEAST_PART = 0.05  # of its bound that hidden curvature is taken for in a covariance
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
+_MOST_TOLD = 1000  # whose covariance is worth its memory
+_MOST_HIDDEN = 0.25  # share of the variance that noise may hide where errors are told
 
 
 def moments_noise(row_norm: float, mu: float, n_records: float) -> float:
@@ -131,6 +134,8 @@ class Curvature:
         Below it the noise hides what the curvature is.
     typical : float
         What it is there on average; `floor` if that is not known.
+    hidden : float
+        The same by the noisy spectrum below the floor, negative parts as zero.
     cross : ndarray of shape (n_features, 1) or (n_features, 0)
         Column of the intercept, as it was released.
     factor : float
@@ -142,6 +147,7 @@ class Curvature:
     matrix: Floats
     floor: float
     typical: float
+    hidden: float
     cross: Floats
     factor: float
     unit: float
@@ -175,17 +181,25 @@ class Curvature:
             hessian = np.diag(diagonal * factor)
             likely = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
             return cls(
-                hessian, most * factor, likely, hessian[:d, d:], factor, constant
+                hessian,
+                most * factor,
+                likely,
+                likely,
+                hessian[:d, d:],
+                factor,
+                constant,
             )
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
+        below = np.maximum(values[values < floor], 0.0)
+        hidden = float(below.mean()) * factor if below.size else floor * factor
         values = np.maximum(values, floor)
         typical = max(np.trace(moments) - constant**2, 0.0) / d
         matrix = (vectors * (values * factor)) @ vectors.T
         cross = moments[:d, d:] * factor
         typical = min(floor, typical) * factor
-        return cls(matrix, floor * factor, typical, cross, factor, constant)
+        return cls(matrix, floor * factor, typical, hidden, cross, factor, constant)
 
 
 def preconditioned_descent(
@@ -199,7 +213,8 @@ def preconditioned_descent(
     average: bool,
     caution: Caution,
     constant: Constant | None = None,
-) -> Floats:
+    at_scores: Callable | None = None,
+) -> tuple[Floats, Floats | None]:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
     A noisy gradient g at v says :math:`b = H v - g`; where the curvature is H, all of
@@ -221,11 +236,16 @@ def preconditioned_descent(
     caution : Caution
     constant : Constant, default=None
         What the intercept is where nothing else is known.
+    at_scores : callable, default=None
+        Means and variances of the scores to `Constant.sampling` and the curvature
+        there. None: no covariance is asked for.
 
     Returns
     -------
     weights : ndarray of shape (n_columns, n_outputs)
         See :func:`_shrunk_minimum`.
+    covariance : ndarray of shape (n_outputs, n_features, n_features) or None
+        Of the errors of the slopes.
     """
     hessian, n_columns = curvature.matrix, len(curvature.matrix)
     shrinkage = np.full(n_columns, caution.noise_ridge * noise**2 / max_iter)
@@ -248,6 +268,7 @@ def preconditioned_descent(
         constant=constant,
         steps=steps,
         caution=caution,
+        at_scores=at_scores,
     )
 
 
@@ -295,7 +316,8 @@ def _shrunk_minimum(
     constant: Constant | None,
     steps: tuple,
     caution: Caution,
-) -> Floats:
+    at_scores: Callable | None,
+) -> tuple[Floats, Floats | None]:
     r"""Weights with the smallest estimate of the error, the noise taken into account.
 
     With the intercept profiled out, weights :math:`w = b / (h + r)` in the eigenbasis
@@ -319,10 +341,15 @@ def _shrunk_minimum(
     steps : tuple
         How many there were, and whether they were averaged.
     caution : Caution
+    at_scores : callable or None
 
     Returns
     -------
     weights : ndarray of shape (n_columns, n_outputs)
+    covariance : ndarray of shape (n_outputs, n_features, n_features) or None
+        Of noise, of who was drawn, and of what shrinking and fading leave away: the
+        variance that is left of a prior under which these ridges are the best ones
+        (Bayesian intervals of smoothing splines, G. Wahba, 1983).
     """
     hessian = curvature.matrix + np.diag(ridge)
     d = int(np.count_nonzero(ridge))
@@ -334,28 +361,30 @@ def _shrunk_minimum(
     known = np.maximum(likely, np.where(hidden, caution.least_known, 1.0))
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
     sampling = 0.0 if constant is None else constant.sampling
-    drawn = np.multiply.outer(values / curvature.factor, sampling).reshape(d, -1)
-    drawn *= np.square(known)[:, None]
+    drawn = values / curvature.factor * np.square(known)
     signal, values = signal * known[:, None], values * known
     profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1)) * known**2
 
-    def variance(ratios, left):
-        """(d, n_outputs) or (d, 1); slopes vary less where features explain them."""
+    def variance(ratios, sampling):
+        """(d, n_outputs) or (d, 1)."""
         ratios, which = np.unique(ratios, return_inverse=True)
-        fresh, shared = (one[which, None] for one in _carried(ratios, *steps))
-        return profiled[:, None] * fresh + left * drawn * ratios[which, None] * shared
+        fresh, shared = (one[which] for one in _carried(ratios, *steps))
+        by_draw = np.multiply.outer(drawn * ratios[which] * shared, sampling)
+        return (profiled * fresh)[:, None] + by_draw.reshape(d, -1)
 
     ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
     divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
     shrunk = divided * signal
     gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
-    best = (gains - (variance(known, _LEFT) * divided).sum(axis=1)).argmax(axis=0)
+    expected = (variance(known, _LEFT * sampling) * divided).sum(axis=1)
+    best = (gains - expected).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     # Of noise alone a gain has this mean, and varies by so much: where the curvature is
     # known at its bound, and where it is as small as is likely.
     by_noise = []
     for ratios in (known, likely):
-        share = variance(ratios, 1.0) * (divided - values[:, None] / 2 * divided**2)
+        share = divided - values[:, None] / 2 * divided**2
+        share = variance(ratios, sampling) * share
         spread = np.sqrt(2 * np.square(share).sum(axis=1))
         by_noise.append(share.sum(axis=1) + caution.n_spreads * spread)
     least, enough = (
@@ -365,8 +394,8 @@ def _shrunk_minimum(
     gain = np.take_along_axis(gains, best[None], axis=0)[0]
     # Between the two the slopes fade in: a doubtful order of the records is kept, at
     # little risk for the loss.
-    chosen *= np.clip((gain - least) / np.maximum(enough - least, 1e-300), 0.0, 1.0)
-    slopes = vectors @ chosen
+    faded = np.clip((gain - least) / np.maximum(enough - least, 1e-300), 0.0, 1.0)
+    slopes = vectors @ (chosen * faded)
     shift = curvature.cross.T @ (weights[:d] - slopes)
     intercept = weights[d:] + shift / np.diag(hessian)[d:, None]
     if constant is not None:
@@ -374,10 +403,31 @@ def _shrunk_minimum(
         own = hessian[-1, -1]
         ratios = np.minimum(1.0, constant.curvature * curvature.unit**2 / own)
         noisy = noise**2 * _carried(ratios, *steps)[0] / own**2
-        spread = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+        spread = (values[:, None] * chosen**2).sum(axis=0) * faded**2 / curvature.factor
         doubt = (np.abs(constant.intercept) + 1) * spread / 6
         there = (constant.variance + doubt**2) / curvature.unit**2
         trust = noisy / (noisy + there)
-        known = constant.intercept / curvature.unit - curvature.cross.T @ slopes / own
-        intercept = trust * known + (1 - trust) * intercept
-    return np.concatenate([slopes, intercept])
+        told = constant.intercept / curvature.unit - curvature.cross.T @ slopes / own
+        intercept = trust * told + (1 - trust) * intercept
+    weights = np.concatenate([slopes, intercept])
+    if at_scores is None or d > _MOST_TOLD:
+        return weights, None
+    part = np.clip(curvature.hidden / curvature.floor, _LEAST_PART, 1.0)
+    part = np.where(hidden, part, 1.0)
+    variances = part * values
+    if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
+        return weights, None
+    spread = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+    means = 0.0 * spread
+    if curvature.unit:
+        means = intercept[0] * curvature.unit
+        means = (
+            means + curvature.cross[:, 0] @ slopes / curvature.factor / curvature.unit
+        )
+    covariance = []
+    for k, (sampled, true) in enumerate(zip(*at_scores(means, spread), strict=True)):
+        error = variance(part * true / curvature.factor, sampled)[:, 0]
+        error = error * divided[best[k]].ravel() / values
+        away = vectors @ chosen[:, k] * (1 - faded[k])
+        covariance.append((vectors * error) @ vectors.T + np.outer(away, away))
+    return weights, np.stack(covariance)

@@ -388,6 +388,15 @@ class TargetCounts(Query):
         bins = np.clip(bins, 0, self.n_bins - 1)
         return np.bincount(bins, minlength=self.n_bins)
 
+    def variance(self, released, n_records, center: float, width: float) -> float:
+        """Variance, in units of `width`, of the target within a range."""
+        shares = project_counts(released, n_records)
+        middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1
+        inside = np.abs(middles - center) <= width
+        shares = shares[inside] / max(shares[inside].sum(), 1.0)
+        middles = (middles[inside] - center) / width
+        return float(shares @ (middles - shares @ middles) ** 2)
+
     def range(
         self, released: Floats, n_records: float, noise: float
     ) -> tuple[float, float]:

@@ -43,6 +43,7 @@ from fairpriv_sklearn.accounting import (
 )
 from fairpriv_sklearn.linear_model._bounded_slope import (
     at_constant,
+    at_normal,
     link_slopes,
     linked,
     scores_of,
@@ -190,6 +191,10 @@ class DPWassersteinLogisticRegression(
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights per unit of the original features, inside `bounds` and `data_norm`.
+    coef_covariance_ : ndarray of shape (n_outputs, n_features, n_features) or None
+        Of the errors of `coef_`, see `coef_interval`. None where they are not known:
+        with a penalty, batches or weights of classes, for constant models, with more
+        than 1,000 columns, and where noise hides a quarter of the features' variance.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     groups_ : ndarray of shape (n_groups,)
@@ -555,7 +560,14 @@ class DPWassersteinLogisticRegression(
         ridge = np.full(geometry.n_columns, min(1e50, 1 / (self.C * sizes.n_records)))
         if self.fit_intercept:
             ridge[-1] = 0.0
-        weights = preconditioned_descent(
+        # The sampling error of the penalty, and of weighted classes, is not worked out.
+        is_plain = alpha == 0 and strata is None and self.class_weight is None
+
+        def at_scores(means, variances):
+            squares, slopes = at_normal(means, variances)
+            return squares / sizes.n_records, slopes
+
+        weights, covariance = preconditioned_descent(
             noisy_gradient,
             curvature,
             n_outputs=geometry.n_outputs,
@@ -565,9 +577,10 @@ class DPWassersteinLogisticRegression(
             average=self.average,
             caution=replace(CLASSIFICATION, n_spreads=1.0 + PENALTY_SPREADS * alpha),
             constant=constant,
+            at_scores=at_scores if is_plain else None,
         )
         progress.close()
-        self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
+        self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
 
     def _geometry(self, n_assumed: float) -> Geometry:
         """Shape of the rows; sets the size of the intercept's column."""
@@ -678,9 +691,9 @@ class DPWassersteinLogisticRegression(
         found = minimise_without_noise(objective, start, ridge)
         return found.reshape(len(found), -1)
 
-    def _publish_fit(self, weights, n_steps: int, link: str, wall) -> None:
+    def _publish_fit(self, weights, n_steps, link: str, wall, covariance=None) -> None:
         """Publish what the wall released, and forget what only `fit` needed."""
-        self._publish_linear(weights, self._scaling)
+        self._publish_linear(weights, self._scaling, covariance)
         self.n_iter_, self.link_ = n_steps, link
         for name in _READ:
             delattr(self, name)

@@ -1,0 +1,139 @@
+"""Share of the intervals of linear models, and of bands of curves, that cover.
+
+A new table and new noise for every fit, and what the population says is known: labels
+are drawn by the link of the model's own loss, targets are linear with normal noise.
+Coefficients of public bounds; curves of the table encoder with public ranges, centred,
+at the points that the display draws. Nominal level .95; standard errors over fits.
+
+    OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py [fits] [fits of curves]
+"""
+
+import platform
+import sys
+
+import numpy as np
+import pandas as pd
+import sklearn
+from scipy.stats import norm
+from sklearn.pipeline import make_pipeline
+
+from fairpriv_sklearn.inspection import AdditiveShapesDisplay
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import with_budget
+
+SETTINGS = [(2000, 5, 1.0), (10_000, 5, 1.0), (10_000, 5, 5.0), (10_000, 20, 1.0)]
+HARD = [(10_000, 5, 0.1), (5000, 60, 1.0)]
+CURVES = {
+    "wave": lambda x: 2 * np.sin(3 * x),
+    "line": lambda x: 1.5 * x,
+    "bow": lambda x: 1 - 2 * x**2,
+    "nothing": lambda x: 0 * x,
+}
+LEVELS = {"x": -0.5, "y": 0.5, "z": 1.0}
+CODEBOOK = {**{name: [-1, 1] for name in CURVES}, "job": list(LEVELS)}
+SCALE = {"classifier": 1.0, "regressor": 0.1}
+
+
+def targets(scores, kind, rng):
+    if kind == "classifier":
+        return (rng.random(len(scores)) < linked(scores)).astype(int)
+    return np.clip(0.1 * scores + 0.1 * rng.normal(size=len(scores)), -1, 1)
+
+
+def model(kind, seed, **params):
+    if kind == "classifier":
+        return DPWassersteinLogisticRegression(
+            classes=[0, 1], fairness_weight=0, random_state=seed, **params
+        )
+    return DPLinearRegression(target_bounds=(-1, 1), random_state=seed, **params)
+
+
+def coefficients(kind, n, d, epsilon, seed):
+    """Whether each interval covers; None where the model gives none."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d)) * 0.7**0.5 + rng.normal(size=(n, 1)) * 0.3**0.5
+    X, truth = np.tanh(0.7 * Z), np.linspace(-1, 1, d) * 4 / d**0.5
+    y = targets(X @ truth - 0.5, kind, rng)
+    fitted = model(kind, seed, epsilon=epsilon, bounds=(-1, 1), data_norm=d**0.5)
+    if fitted.fit(X, y).coef_covariance_ is None:
+        return None
+    low, high = fitted.coef_interval().reshape(2, -1)
+    return (low <= SCALE[kind] * truth) & (SCALE[kind] * truth <= high)
+
+
+class Curves(AdditiveShapesDisplay):
+    """The curves without a picture."""
+
+    def plot(self, **kwargs):
+        return self
+
+
+def bands(kind, n, epsilon, seed):
+    """Share of the points of each curve that its band covers."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({name: rng.uniform(-1, 1, n) for name in CURVES})
+    X["job"] = rng.choice(list(LEVELS), n, p=[0.5, 0.3, 0.2])
+    scores = sum(f(X[name].to_numpy()) for name, f in CURVES.items())
+    y = targets(scores + X["job"].map(LEVELS).to_numpy() - 0.5, kind, rng)
+    encoder = DPTableEncoder(CODEBOOK, random_state=seed)
+    pipeline = with_budget(make_pipeline(encoder, model(kind, seed)), epsilon)
+    display = Curves.from_estimator(pipeline.fit(X, y))
+    if display.errors is None:
+        return None
+    shares = []
+    for name, at, curve, error in zip(
+        display.names, display.values, display.contributions, display.errors,
+        strict=True,
+    ):  # fmt: skip
+        if name in CURVES:
+            truth, told = CURVES[name](np.asarray(at, dtype=float)), slice(None)
+        else:
+            told = [i for i, label in enumerate(at) if label in LEVELS]
+            truth = np.array([LEVELS[at[i]] for i in told])
+        off = curve[told] - SCALE[kind] * truth
+        off = np.abs(off - off.mean()) / error[told]
+        shares.append(np.mean(off <= norm.ppf(0.975)))
+    return shares
+
+
+def report(name, found):
+    """Coverage by fit, its standard error over fits, and the least column's."""
+    found = [one for one in found if one is not None]
+    if not found:
+        print(f"{name:44s} none given", flush=True)
+        return
+    by_fit = np.mean(found, axis=1)
+    error = by_fit.std(ddof=1) / len(found) ** 0.5
+    least = np.mean(found, axis=0).min()
+    print(
+        f"{name:44s} {len(found):5d} {by_fit.mean():.3f} +- {error:.3f}  {least:.2f}",
+        flush=True,
+    )
+
+
+def main(n_fits=250, n_curves=170):
+    print(
+        f"OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py {n_fits} {n_curves}"
+    )
+    print(
+        f"Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scikit-learn {sklearn.__version__}"
+    )
+    for kind in SCALE:
+        print(f"\n{kind:45s} fits  covered       least")
+        for n, d, epsilon in (*SETTINGS, *HARD):
+            seeds = range(n_fits)
+            found = [coefficients(kind, n, d, epsilon, seed) for seed in seeds]
+            report(f"{n} rows, {d} coefficients, epsilon {epsilon}", found)
+        for n, epsilon in ((5000, 1.0), (20_000, 1.0), (20_000, 0.2)):
+            found = [bands(kind, n, epsilon, seed) for seed in range(n_curves)]
+            report(f"{n} rows, 5 curves, epsilon {epsilon}", found)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
