@@ -82,11 +82,15 @@ class Caution:
         Curvature hidden by noise is taken for at least this share of its bound.
     n_spreads : float, default=1.0
         Standard deviations of noise by which a gain must beat the constant model.
+    flat : float, default=1.0
+        What there is of the curvature in most directions: a penalty bends few of them,
+        and where less bends, noise is carried further.
     """
 
     noise_ridge: float
     least_known: float
     n_spreads: float = 1.0
+    flat: float = 1.0
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
@@ -376,15 +380,15 @@ def _shrunk_minimum(
     divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
     shrunk = divided * signal
     gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
-    expected = (variance(known, _LEFT * sampling) * divided).sum(axis=1)
-    best = (gains - expected).argmax(axis=0)
+    expected = variance(known * caution.flat, _LEFT * sampling) * divided
+    best = (gains - expected.sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     # Of noise alone a gain has this mean, and varies by so much: where the curvature is
     # known at its bound, and where it is as small as is likely.
     by_noise = []
     for ratios in (known, likely):
         share = divided - values[:, None] / 2 * divided**2
-        share = variance(ratios, sampling) * share
+        share = variance(ratios * caution.flat, sampling) * share
         spread = np.sqrt(2 * np.square(share).sum(axis=1))
         by_noise.append(share.sum(axis=1) + caution.n_spreads * spread)
     least, enough = (
