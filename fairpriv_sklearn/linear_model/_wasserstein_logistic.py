@@ -78,9 +78,6 @@ from fairpriv_sklearn.mechanisms import noise_source
 _LABELS = "label counts"
 # Expected records of a class, times the Gaussian-DP parameter, for features to tell.
 LEAST_SIGNAL = 8.0
-# The loss bends in all directions, the penalty in few; the power of the loss's share of
-# the curvature was chosen on Adult, Credit and simulated groups.
-POWER_OF_SHARE = 1.25
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
@@ -540,8 +537,7 @@ class DPWassersteinLogisticRegression(
                 return
         alpha = self.fairness_weight
         factor = (1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE
-        # Never none at all: the noise of many steps is bounded anyhow.
-        flat = max(0.01, (1 - alpha) * LOSS_CURVATURE / factor) ** POWER_OF_SHARE
+        flat = max(0.01, (1 - alpha) * LOSS_CURVATURE / factor)  # of the loss alone
         curvature = noisy_curvature(
             wall,
             rows,
