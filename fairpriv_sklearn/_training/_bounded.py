@@ -76,7 +76,7 @@ class BoundedLinearMixin:
         self._publish_scaling(scaling)
 
     def coef_interval(self, level=0.95):
-        """Return intervals for the coefficients, by their covariance and the normal law.
+        """Return intervals for the coefficients, by their covariance.
 
         They allow for the noise, for who happens to be in the table and for shrinkage,
         and are for what the model would find in the whole population. They follow from
