@@ -4,6 +4,7 @@ Written down by hand from the pages; a share or a size that moves is seen here.
 """
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,11 @@ from fairpriv_sklearn._training._penalty import (
     gradient_sensitivity,
     record_changes,
 )
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn.accounting import (
+    calibrate_gaussian,
+    calibrate_without_replacement,
+    gaussian_epsilon,
+)
 from fairpriv_sklearn.accounting._gaussian import _without_sampler_error
 from fairpriv_sklearn.generative import (
     DPSlicedWassersteinGenerator,
@@ -23,7 +28,10 @@ from fairpriv_sklearn.generative import (
     _raw,
     _sliced_gradient,
 )
-from fairpriv_sklearn.linear_model import DPOutputPerturbationLogisticRegression
+from fairpriv_sklearn.linear_model import (
+    DPOutputPerturbationLogisticRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.model_selection._plan import (
@@ -32,7 +40,12 @@ from fairpriv_sklearn.model_selection._plan import (
     plan_validation,
     share_of_composition,
 )
-from fairpriv_sklearn.model_selection._repeat import calibrate_repeat
+from fairpriv_sklearn.model_selection._repeat import (
+    GEOMETRIC,
+    POISSON,
+    calibrate_repeat,
+    law_for_coverage,
+)
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,
@@ -215,6 +228,18 @@ def test_plan_of_noisy_gradients():
     assert constant_share(400.0) == 0.1 and constant_share(0.0) == 0.3
 
 
+@pytest.mark.parametrize("max_iter, n_steps", [(7, 7), (None, 100)])
+def test_plan_of_batches(max_iter, n_steps):
+    model = DPWassersteinLogisticRegression(epsilon=1.0, delta=1e-5, max_iter=max_iter)
+    shape = Geometry(3, 2, 0.5, 2.0, 1.5)
+    (line,) = model._plan(shape, 5000.0, SimpleNamespace(rate=0.2)).lines
+    multiplier = calibrate_without_replacement(
+        1.0, 1e-5, 0.2, n_steps, n_draws=n_steps * 8
+    )
+    assert line.parameter == 1 / multiplier and line.times == n_steps
+    assert line.n_coordinates == 8 and line.sampling == ("without_replacement", 0.2)
+
+
 @pytest.mark.parametrize(
     "relation, C, counted",
     [("replace_one", None, 0), ("add_remove", None, 1), ("add_remove", 0.1, 0)],
@@ -248,6 +273,8 @@ def test_shares_of_fits_that_are_repeated(kind):
     ideal, log_delta = _without_sampler_error(1.0, 1e-5, runs.largest * 8)
     delta = math.exp(log_delta)
     assert plan.score_mu == calibrate_repeat("gaussian", ideal, delta, runs)
+    laws = [law_for_coverage(shape, 0.9, 0.1) for shape in (POISSON, GEOMETRIC)]
+    assert runs in laws
     assert plan.expected_runs == runs.mean and plan.fit.n_draws == 5
     if kind == "gaussian":
         assert plan.fit.mu == plan.score_mu
@@ -266,6 +293,8 @@ def test_shares_of_fits_that_compose():
     gaussian = share_of_composition("gaussian", 4, 1.0, 1e-5, 5)
     assert gaussian.mu == calibrate_gaussian(1.0, 1e-5, n_draws=20) / 2
     assert gaussian_share(0.0, 1e-5, 3).epsilon == 0.0
+    below = gaussian_epsilon(0.3 * (1 - 1e-9), 1e-5)
+    assert gaussian_share(0.3, 1e-5, 3).epsilon == below < gaussian_epsilon(0.3, 1e-5)
     plan = plan_validation(
         4, 1.0, 1e-5, kind="gaussian", score_fraction=0.2, n_draws=5, n_statistics=3
     )

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.special import softmax as scipy_softmax
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from fairpriv_sklearn._shared.purity import pure_clone, spreads
 from fairpriv_sklearn._shared.rowwise import (
     BLOCK_ROWS,
     GOLDEN,
@@ -19,6 +23,7 @@ from fairpriv_sklearn._shared.rowwise import (
     row_uniforms,
     siphash,
 )
+from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
 
 
 def layouts(X):
@@ -260,3 +265,14 @@ def test_identical_rows_spread_only_if_asked():
         row_uniforms(distinct, codes, KEY),
     )
     assert row_uniforms(X[:0], codes[:0], KEY, spread=True).size == 0
+
+
+def test_a_pure_clone_spreads_nothing_but_what_is_frozen():
+    given = DPBarycenterTransformer(
+        epsilon=1.0, bounds=(0, 1), n_bins=3, groups=[0, 1], sensitive_features=1
+    )
+    pipeline = make_pipeline(StandardScaler(), given)
+    for estimator in (given, pipeline):
+        assert spreads(estimator) and not spreads(pure_clone(estimator))
+        assert spreads(estimator)  # the one that was given is as it was
+    assert spreads(pure_clone(make_pipeline(FrozenEstimator(given))))
