@@ -651,8 +651,8 @@ MUTANTS = [
     (
         "h46",
         "postprocessing/_number_repair.py",
-        'Release("counts", "pure", (1 - share) * self.epsilon, n_counts)',
-        'Release("counts", "pure", self.epsilon, n_counts)',
+        'Release("counts", "pure", (1 - share) * self.epsilon, n_counts),',
+        'Release("counts", "pure", self.epsilon, n_counts),',
         "barycenter: the count of distinct scores is not paid",
     ),
     (

@@ -62,7 +62,7 @@ WHOLE = {
     "accounting/_gaussian.py": "accounting",
     "accounting/_composition.py": "accounting privacy_objects",
     "accounting/_privacy_loss.py": "accounting",
-    "accounting/_loss_grid.py": "accounting ledger",
+    "accounting/_loss_grid.py": "composition accounting ledger",
     "privacy/_composition.py": "composition ledger accounting",
 }
 QUERIES = {

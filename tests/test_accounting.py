@@ -881,6 +881,8 @@ def test_a_failure_leaves_the_rest_of_delta_to_a_gaussian():
     assert compose_epsilon(events[:1], 0.2) == 0.0
     assert compose_delta(events, math.inf) == 0.2
     assert compose_epsilon([GaussianEvent(0.0, 5), PureEvent(1.0)], 0.0) == math.inf
+    small = compose_epsilon([GaussianEvent(0.05, 10)], 1e-5)
+    assert small == pytest.approx(gaussian_epsilon(0.05, 1e-5), rel=1e-4)
     total = _composition._single(PureEvent(1.0))
     assert _composition._costs_at_most(total, 1.0, 1e-9)
     assert not _composition._costs_at_most(total, 0.9, 1e-9)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from fairpriv_sklearn.accounting import (
@@ -13,6 +14,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 from fairpriv_sklearn.accounting._composition import _epsilon_of
+from fairpriv_sklearn.accounting._loss_grid import _blocks, _Curve
 from fairpriv_sklearn.accounting._privacy_loss import _Composition
 from fairpriv_sklearn.accounting._privacy_loss import _sum as compose_all
 from fairpriv_sklearn.privacy import _composition
@@ -153,3 +155,26 @@ def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest(monkeypatch)
     assert set(merged) < set(pairs) and sum(merged.values()) == 4
     four = dict(list(pairs.items())[:4])
     assert dict(_composition._fewer_splits(four)) == four
+
+
+def test_a_curve_is_read_along_its_chords():
+    curve = _Curve(0.5, -2, np.array([0.9, 0.6, 0.3, 0.1, 0.05]))  # from -1 to 1
+    at = [-1.0, -0.5, 0.0, 0.5, 1.0, 5.0]
+    assert [curve.delta(e) for e in at] == pytest.approx(
+        [0.9, 0.6, 0.3, 0.1, 0.05, 0.05]
+    )
+    share = math.expm1(0.25) / math.expm1(0.5)  # chords are straight in exp(epsilon)
+    assert curve.delta(0.25) == pytest.approx(0.3 - 0.2 * share, rel=1e-12)
+    assert curve.epsilon(0.1) == pytest.approx(0.5, rel=1e-12)
+    assert curve.epsilon(0.2) == pytest.approx(math.log1p(math.expm1(0.5) / 2))
+    assert curve.epsilon(0.05) == pytest.approx(1.0) and curve.epsilon(0.04) == math.inf
+    assert [curve.epsilon(d) for d in (0.95, 0.7, 0.35, 0.3)] == [0.0] * 4
+
+
+def test_blocks_make_every_number_up_to_their_sum():
+    for count in range(40):
+        sums = {0}
+        for size in _blocks(count):
+            sums |= {size + one for one in sums}
+        assert sums == set(range(count + 1))
+    assert _blocks(12) == [1, 2, 4, 5]

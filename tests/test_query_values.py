@@ -107,6 +107,14 @@ def test_tables_and_their_transport():
     assert_allclose(steps, want, atol=1e-3)
 
 
+def test_tables_of_one_column_without_order():
+    plan = table_plan(n_classes=1, block_sizes=(3,), ordered=(False,))
+    levels, codes = np.array([[0], [2], [2]]), np.zeros(3, dtype=np.int64)
+    rows, parts = Rows(3, levels=levels, codes=codes), np.full((1, 3, 3), 1 / 3)
+    steps = _tables.TransportTables(plan).of_rows(rows, (parts, np.zeros((1, 3)), 0.3))
+    assert_allclose(steps, np.outer(np.ones(3) / 3, [1, 0, 2])[None], atol=1e-3)
+
+
 @pytest.mark.parametrize("n_slots, floor", [(6, 0), (7, 0), (7, 70), (60, 0)])
 def test_quantiles_are_means_over_equal_slots(n_slots, floor):
     rng, z, *_ = records()
