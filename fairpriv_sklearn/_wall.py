@@ -95,10 +95,10 @@ class Rows:
 
     def total(self, query: Any, state) -> Any:
         """Sum the integers of `query` over all blocks."""
+        if self.n_rows <= query.block_rows:
+            return query.of_block(self.whole(), state)
         parts = (query.of_block(b, state) for b in self.blocks(query.block_rows))
-        total = next(parts, None)
-        if total is None:
-            return query.of_block(self.block(slice(0, 0)), state)
+        total = next(parts)
         for part in parts:
             total = total + part
         return total
@@ -162,6 +162,8 @@ class _Seen:
 
 def rows_of(column, rows):
     """Some rows of a column, given as a slice or as indices."""
+    if type(column) is np.ndarray:
+        return column[rows]
     if column is None:
         return None
     part = getattr(column, "rows_at", None)
@@ -467,6 +469,7 @@ class PrivacyFilter:
         self._at_most = {line.name for line in inner}
         self._reserved = False
         self._branches: list[PrivacyFilter] = []
+        self._last: tuple = (None, None, None)  # a query, its line and mechanism
         self._theorems: list[str] = []  # of the queries that were released
 
     @cached_property
@@ -638,6 +641,14 @@ class PrivacyFilter:
         return self._mechanism(query, line)
 
     def _mechanism(self, query: Query, line: Release):
+        """The mechanism of a release; that of the last one is at hand."""
+        last_query, last_line, mechanism = self._last
+        if query is not last_query or line is not last_line:
+            mechanism = self._new_mechanism(query, line)
+            self._last = query, line, mechanism
+        return mechanism
+
+    def _new_mechanism(self, query: Query, line: Release):
         sensitivity = query.sensitivity(self.neighboring)
         if line.kind == "pure":
             if query.norm != "l1":

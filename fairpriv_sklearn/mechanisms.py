@@ -156,7 +156,8 @@ class NoiseSource:
             return np.full(size, low, dtype=np.int64)
         words = self._words(math.prod(_shape(size)))
         largest = np.uint64(cell * (high - low) - 1)
-        while (rejected := np.flatnonzero(words > largest)).size:
+        while words.size and words.max() > largest:
+            rejected = np.flatnonzero(words > largest)
             words[rejected] = self._words(rejected.size)
         values = (words // np.uint64(cell)).astype(np.int64) + np.int64(low)
         return values.reshape(size)
@@ -192,12 +193,16 @@ class NoiseSource:
 
         Given the indices seen so far, the next new one is uniform on the others.
         """
-        chosen = np.empty(0, dtype=np.int64)
-        while chosen.size < k:
-            more = self.integers(0, n, k - chosen.size)
-            drawn = np.concatenate([chosen, more])
-            chosen = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        return chosen
+        chosen = self.integers(0, n, k)
+        while True:
+            ordered = np.sort(chosen)
+            if not (ordered[1:] == ordered[:-1]).any():
+                return chosen
+            order = np.argsort(chosen, kind="stable")
+            ordered = chosen[order]
+            repeated = order[1:][ordered[1:] == ordered[:-1]]
+            more = self.integers(0, n, repeated.size)
+            chosen = np.concatenate([np.delete(chosen, repeated), more])
 
     def key(self, n_bytes: int = 32) -> bytes:
         """Draw a secret key.
@@ -429,8 +434,10 @@ class GaussianMechanism:
 
     def _with_noise(self, value, z: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
-            units = np.nan_to_num(np.rint(value / self.grid), nan=0.0)
-            units = np.clip(units, -_SATURATION, _SATURATION).astype(np.int64)
+            units = np.rint(value / self.grid)
+            units = np.where(np.isnan(units), 0.0, units)
+            units = np.minimum(np.maximum(units, -_SATURATION), _SATURATION)
+            units = units.astype(np.int64)
         added = np.rint(z * (self.scale / self.grid)).astype(np.int64)
         return (units + added) * self.grid
 

@@ -302,12 +302,18 @@ def to_units(sums: Floats) -> NDArray[np.int64]:
     An int64 holds the sum of either half over 2**30 blocks.
     """
     integers = (sums * 2.0 ** (2 * BITS)).astype(np.int64)
-    return np.stack([integers >> BITS, integers & ((1 << BITS) - 1)])
+    halves = np.empty((2, *integers.shape), dtype=np.int64)
+    np.right_shift(integers, BITS, out=halves[0])
+    np.bitwise_and(integers, (1 << BITS) - 1, out=halves[1])
+    return halves
 
 
 def from_units(total: NDArray[np.int64]) -> Floats:
     """The numbers that the parts stand for, units of 2**-20, 2**-40 and so on."""
-    return sum(part * UNIT ** (1 + place) for place, part in enumerate(total))
+    numbers = total[0] * UNIT
+    for place in range(1, len(total)):
+        numbers += total[place] * UNIT ** (1 + place)
+    return numbers
 
 
 def block_rows(n_columns: int) -> int:

@@ -14,7 +14,14 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn.transport import RESOLUTION, _transport, _transports, quantise
+from fairpriv_sklearn.transport import (
+    MAX_CODES,
+    RESOLUTION,
+    _transport,
+    _transports,
+    order_of_codes,
+    quantise,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -134,11 +141,12 @@ class GroupPenalty:
             Whether to round outputs to a grid, on which sums over records are exact.
         """
         if exact:
-            outputs = quantise(outputs, low, high).astype(np.float64)
+            outputs = quantise(outputs, low, high)
             middle, unit = float(RESOLUTION // 2), (high - low) / RESOLUTION
         else:
             middle, unit = (low + high) / 2, 1.0
         rows = _sorted_strata(outputs, stratum, self.shape[0] * self.shape[1])
+        outputs = outputs.astype(np.float64)
         samples = [outputs[own] for own in rows]
         slopes, value = np.zeros(len(outputs)), 0.0
         for label in range(self.shape[0]):
@@ -201,10 +209,13 @@ class GroupPenalty:
         return common * value, own
 
 
-def _sorted_strata(outputs: Floats, stratum: Integers, n_strata: int) -> list[Integers]:
-    """Rows of every stratum, by output: one sort for all of them."""
-    order = np.argsort(outputs)
-    by_stratum = order[np.argsort(stratum[order], kind="stable")]
+def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> list[Integers]:
+    """Rows of every stratum, by output (or its code): one sort for all of them."""
+    if outputs.dtype == np.int64 and n_strata * (RESOLUTION + 1) <= MAX_CODES:
+        by_stratum = order_of_codes(stratum * (RESOLUTION + 1) + outputs)
+    else:
+        order = np.argsort(outputs)
+        by_stratum = order[np.argsort(stratum[order], kind="stable")]
     ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
     return np.split(by_stratum, ends)
 

@@ -33,14 +33,22 @@ def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
     """Derivative of the loss in each score; `is_class` is 0 or 1, of the same shape."""
     slopes = expit(scores)
     slopes -= is_class
-    return np.clip(slopes, -SLOPE, SLOPE, out=slopes)
+    np.maximum(slopes, -SLOPE, out=slopes)
+    return np.minimum(slopes, SLOPE, out=slopes)
 
 
 def linked(scores: Floats) -> Floats:
     """Probabilities that the scores stand for."""
+    return linked_with_slopes(scores)[0]
+
+
+def linked_with_slopes(scores: Floats) -> tuple[Floats, Floats]:
+    """The same, and the derivatives of the link."""
     p = expit(-np.abs(scores))
-    tail = 2 * p / (1 + 2 * p)
-    return np.where(scores > 0, 1 - tail, tail)
+    whole = 1 + 2 * p
+    tail = 2 * p / whole
+    slopes = 2 * p * (1 - p) / whole**2
+    return np.where(scores > 0, 1 - tail, tail), slopes
 
 
 def scores_of(probabilities: Floats) -> Floats:
@@ -73,5 +81,4 @@ def at_normal(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
 
 def link_slopes(scores: Floats) -> Floats:
     """Derivative of :func:`linked`."""
-    p = expit(-np.abs(scores))
-    return 2 * p * (1 - p) / (1 + 2 * p) ** 2
+    return linked_with_slopes(scores)[1]

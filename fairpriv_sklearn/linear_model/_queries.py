@@ -29,8 +29,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     LINK_SLOPE,
     SLOPE,
     bounded_slopes,
-    link_slopes,
-    linked,
+    linked_with_slopes,
 )
 from fairpriv_sklearn.preprocessing import project_counts
 
@@ -85,9 +84,10 @@ class Geometry:
 
     def sums(self, rows, coefficients: Floats) -> Floats:
         """Sums of integer coefficients times rows, in units of the stored rows."""
-        products = np.asarray(dense_block(rows).T @ coefficients)
+        products = np.empty((self.n_columns, *coefficients.shape[1:]))
+        products[: self.n_features] = dense_block(rows).T @ coefficients
         if self.constant:
-            products = np.vstack([products, coefficients.sum(axis=0)])
+            products[-1] = coefficients.sum(axis=0)
         return products
 
     def in_units(self, sums: Floats) -> Floats:
@@ -268,7 +268,8 @@ class FairGradient(LossGradient):
     def _coefficients(self, scores: Floats, y: Integers, stratum: Integers) -> Floats:
         """Coefficients of the records in the gradient, in units of `_unit`."""
         alpha = self.fairness_weight
-        pull = self.penalty.pulls(linked(scores), stratum) * link_slopes(scores)
+        outputs, slopes = linked_with_slopes(scores)
+        pull = self.penalty.pulls(outputs, stratum) * slopes
         loss = self.slopes(scores, y, stratum) * ((1 - alpha) / self.n_records)
         return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)
 

@@ -17,9 +17,11 @@ from fairpriv_sklearn.transport._sinkhorn import (
 )
 from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import (
+    MAX_CODES,
     RESOLUTION,
     _transport,
     _transports,
+    order_of_codes,
     pairwise_wasserstein,
     quantise,
     wasserstein_1d,

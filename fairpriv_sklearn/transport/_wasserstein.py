@@ -128,10 +128,11 @@ def wasserstein_1d(
     >>> gradient_u, gradient_v
     (array([-2., -1.]), array([3.]))
     """
+    coded = np.asarray(u), np.asarray(v)
     u, v = _check_sample("u", u), _check_sample("v", v)
     if not return_gradient:
         return _transport(np.sort(u), np.sort(v)).distance
-    order_u, order_v = np.argsort(u), np.argsort(v)
+    order_u, order_v = map(_order, coded)
     result = _transport(u[order_u], v[order_v])
     gradient_u, gradient_v = np.empty(u.size), np.empty(v.size)
     gradient_u[order_u] = result.gradient_u
@@ -206,7 +207,24 @@ def pairwise_wasserstein(
     return total / n_pairs, gradient
 
 
+MAX_CODES = 1 << 32
 _ONE = 1 << 62  # the unit of ranks and of integrals over them, where there are many
+
+
+def order_of_codes(codes: NDArray) -> Integers:
+    """Return an order of whole numbers from 0 to below `MAX_CODES`.
+
+    A sort of numbers that hold their places is several times as fast as an argsort.
+    """
+    packed = codes.astype(np.uint64) << np.uint64(32)
+    packed |= np.arange(len(codes), dtype=np.uint64)
+    packed.sort()
+    return (packed & np.uint64(MAX_CODES - 1)).astype(np.int64)
+
+
+def _order(values: NDArray) -> Integers:
+    small = values.dtype.kind in "iu" and 0 <= values.min() <= values.max() < MAX_CODES
+    return order_of_codes(values) if small else np.argsort(values)
 
 
 class _Transport(NamedTuple):
