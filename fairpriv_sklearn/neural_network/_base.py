@@ -262,7 +262,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     def _scaled_rows(self, X, scaling: FeatureScaling, *, exact: bool = True):
         design = scaling.design(X, exact=exact)
-        return design.rows * design.scale
+        held = design.rows if design.rows.dtype == np.float64 else None
+        return np.multiply(design.rows, design.scale, out=held)
 
     def _caution(self, units, scale: float, head) -> float:
         """Factor of the step size, at most 1, by what is known about the noise.
