@@ -44,7 +44,7 @@ from fairpriv_sklearn.model_selection._repeat import (
     GEOMETRIC,
     POISSON,
     calibrate_repeat,
-    law_for_coverage,
+    distribution_for_coverage,
 )
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
@@ -273,8 +273,8 @@ def test_shares_of_fits_that_are_repeated(kind):
     ideal, log_delta = _without_sampler_error(1.0, 1e-5, runs.largest * 8)
     delta = math.exp(log_delta)
     assert plan.score_mu == calibrate_repeat("gaussian", ideal, delta, runs)
-    laws = [law_for_coverage(shape, 0.9, 0.1) for shape in (POISSON, GEOMETRIC)]
-    assert runs in laws
+    shapes = (POISSON, GEOMETRIC)
+    assert runs in [distribution_for_coverage(shape, 0.9, 0.1) for shape in shapes]
     assert plan.expected_runs == runs.mean and plan.fit.n_draws == 5
     if kind == "gaussian":
         assert plan.fit.mu == plan.score_mu

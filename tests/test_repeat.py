@@ -17,8 +17,8 @@ from fairpriv_sklearn.model_selection._repeat import (
     POISSON,
     RunDistribution,
     calibrate_repeat,
+    distribution_for_coverage,
     gaussian_base,
-    law_for_coverage,
     pure_base,
     repeat_epsilon,
 )
@@ -122,7 +122,7 @@ def test_law_of_the_number_of_runs(distribution, oracle):
 
 
 def test_one_run_in_the_mean_is_one_run():
-    distribution = law_for_coverage(GEOMETRIC, 0.1, 0.9)
+    distribution = distribution_for_coverage(GEOMETRIC, 0.1, 0.9)
     assert (
         distribution.mean
         == distribution.largest
@@ -134,7 +134,7 @@ def test_one_run_in_the_mean_is_one_run():
 @pytest.mark.parametrize("shape", [GEOMETRIC, POISSON])
 @pytest.mark.parametrize("coverage, share", [(0.8, 0.1), (0.95, 0.04)])
 def test_coverage(shape, coverage, share):
-    distribution = law_for_coverage(shape, coverage, share)
+    distribution = distribution_for_coverage(shape, coverage, share)
     noise = noise_source(1)
     missed = np.mean(
         [

@@ -20,7 +20,7 @@ from fairpriv_sklearn.model_selection._repeat import (
     POISSON,
     RunDistribution,
     calibrate_repeat,
-    law_for_coverage,
+    distribution_for_coverage,
 )
 
 # Noisy numbers drawn by one fit, until a fit tells how many it really draws.
@@ -132,7 +132,7 @@ def plan_search(
             kind,
             n_draws,
             n_statistics,
-            law_for_coverage(shape, coverage, share),
+            distribution_for_coverage(shape, coverage, share),
         )
         for shape in (POISSON, GEOMETRIC)
     ]

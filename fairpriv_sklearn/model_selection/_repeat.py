@@ -72,7 +72,9 @@ class RunDistribution:
         return min(math.ceil(math.log(u) / math.log1p(-1.0 / self.mean)), self.largest)
 
 
-def law_for_coverage(shape: float, coverage: float, share: float) -> RunDistribution:
+def distribution_for_coverage(
+    shape: float, coverage: float, share: float
+) -> RunDistribution:
     """Return the distribution with which some run is good with a given probability.
 
     Parameters
