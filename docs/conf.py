@@ -2,10 +2,15 @@
 
 import os
 import re
+import warnings
 
 import fairpriv_sklearn
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Warnings in the gallery: what they say, and not where the pages were built.
+warnings.formatwarning = lambda message, category, *_: (
+    f"{category.__name__}: {message}\n"
+)
 
 project = "fairpriv_sklearn"
 author = "the fairpriv_sklearn developers"

@@ -9,7 +9,6 @@ support of a release is the same grid for every data set.
 from __future__ import annotations
 
 import math
-import numbers
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +16,26 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from fairpriv_sklearn._shared.arguments import described, real
+from fairpriv_sklearn._shared.arguments import (
+    count,
+    described,
+    floats,
+    having,
+    listed,
+    number,
+    numbers,
+    real,
+)
 
 Size = int | tuple[int, ...]
 
+_SOURCE = having("a NoiseSource", "uint64", "standard_normal")
 _WORD = 1 << 64
 # Below this 63-bit integer a normal draw takes 64 more bits. Neighbouring integers
 # then change the probability of a grid cell by less than 1e-9 of its value.
@@ -282,7 +292,7 @@ def noise_source(random_state=None) -> NoiseSource:
         return random_state
     if random_state is None:
         return NoiseSource(_system_words, is_secure=True)
-    if isinstance(random_state, numbers.Integral):
+    if isinstance(random_state, Integral):
         seed: int | NDArray[np.uint32] = int(random_state)
         if random_state < 0:
             raise ValueError(f"random_state must not be negative, got {random_state}.")
@@ -422,7 +432,8 @@ class GaussianMechanism:
         released : ndarray of float64, same shape
             On the grid; `value` itself if `mu` is inf.
         """
-        value = np.asarray(value, dtype=np.float64)
+        value = np.asarray(numbers("value", value), dtype=np.float64)
+        _SOURCE("noise", noise)
         if value.size != self.n_coordinates:
             raise ValueError(
                 f"value must have n_coordinates={self.n_coordinates} entries, "
@@ -458,7 +469,14 @@ class GaussianMechanism:
         released : ndarray of float64
             As those of `release`: noise under a secret cannot be told from draws.
         """
-        counts = np.asarray(counts, dtype=np.float64)
+        counts = np.asarray(numbers("counts", counts), dtype=np.float64)
+        keys = listed("keys", keys)
+        if not all(isinstance(key, bytes) for key in keys):
+            raise TypeError("keys must be bytes.")
+        if not isinstance(secret, bytes):
+            raise TypeError(f"secret must be bytes, got {described(secret)}.")
+        if counts.shape != (len(keys),):
+            raise ValueError("counts and keys must be equally many.")
         if self.mu == math.inf or not len(counts):
             return counts
         digests = [blake2b(key, key=secret, digest_size=16).digest() for key in keys]
@@ -484,8 +502,12 @@ class GaussianMechanism:
         threshold : float
             1.0 without noise.
         """
+        delta = number(0, 1, closed="left")("delta", delta)
+        n_columns = count(0)("n_columns", n_columns)
         if self.mu == math.inf or not n_columns:
             return 1.0
+        if not delta:
+            return math.inf
         log_delta = math.log(-math.expm1(math.log1p(-delta) / n_columns))
         quantile = -float(ndtri_exp(log_delta)) * (1.0 + 1e-9)
         return 1.0 + self.grid + self.scale * quantile
@@ -555,7 +577,7 @@ class DiscreteLaplaceMechanism:
     epsilon: float
 
     def __post_init__(self):
-        if not isinstance(self.sensitivity, numbers.Integral) or self.sensitivity < 1:
+        if not isinstance(self.sensitivity, Integral) or self.sensitivity < 1:
             raise ValueError(
                 "sensitivity must be a positive integer, got "
                 f"{described(self.sensitivity)}."
@@ -626,7 +648,8 @@ class DiscreteLaplaceMechanism:
         released : ndarray of int64, same shape
             `counts` itself if `epsilon` is inf.
         """
-        counts = np.asarray(counts)
+        counts = np.asarray(numbers("counts", counts))
+        _SOURCE("noise", noise)
         if not np.issubdtype(counts.dtype, np.integer):
             raise ValueError(f"counts must be integers, got dtype {counts.dtype}.")
         counts = counts.astype(np.int64, copy=False)
@@ -698,6 +721,8 @@ class PermuteAndFlip:
         -------
         index : int
         """
+        utilities = floats(1)("utilities", utilities)
+        _SOURCE("noise", noise)
         exact = [Fraction(float(utility)) for utility in utilities]
         largest = max(exact)
         if self.epsilon == math.inf:

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.fixes import parse_version
 
-from fairpriv_sklearn._training._penalty import gradient_sensitivity
+from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn.accounting import (
     WithoutReplacementGaussianEvent,
     calibrate_gaussian,
@@ -297,17 +297,12 @@ def test_several_groups_and_classes():
 def test_less_noise_than_the_papers_calibration():
     """12 times less with public group sizes, 7 times with private ones."""
     n = 30_000
-    min_sizes = np.full((1, 2), n // 2)
-    kwargs = {
-        "row_norm": 1.0,
-        "fairness_weight": 0.75,
-        "n_records": n,
-        "min_sizes": min_sizes,
-    }
+    penalty = GroupPenalty((1, 2), "pairs", np.full((1, 2), n // 2))
     # (1 - alpha) 2 C / n + alpha 16 M L / min n_a with M = L = C = 1; here L = 1 / 4.
     paper = 0.25 * 2 / n + 0.75 * 16 / (n / 2)
-    public = gradient_sensitivity(neighboring="replace_one_in_group", **kwargs)
-    private = gradient_sensitivity(neighboring="replace_one", **kwargs)
+    loss = 0.25 * 2 / n
+    public = loss + 0.75 * penalty.sensitivity(1 / 4, "replace_one_in_group")
+    private = loss + 0.75 * penalty.sensitivity(1 / 4, "replace_one")
     assert paper / public == pytest.approx(12.25, rel=1e-3)
     assert paper / private == pytest.approx(7.0, rel=1e-3)
 

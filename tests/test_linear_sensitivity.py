@@ -23,7 +23,7 @@ from fairpriv_sklearn._training._design import (
 from fairpriv_sklearn._training._penalty import (
     ROUNDING,
     WassersteinPenalty,
-    gradient_sensitivity,
+    record_changes,
     unit_range_directions,
 )
 from fairpriv_sklearn._wall import Rows
@@ -190,6 +190,16 @@ def test_float32_rows_give_the_same_sums():
 
 
 # -------------------------------------------------------------------- the gradients
+
+
+def gradient_sensitivity(
+    *, row_norm, fairness_weight, n_records, min_sizes, neighboring, n_outputs=1
+):
+    """Bound of Theorem 2 for the logistic or softmax loss and the mean over pairs."""
+    bound = row_norm if n_outputs == 1 else math.sqrt(2) * row_norm
+    loss = (1 - fairness_weight) * bound / n_records
+    pull = fairness_weight * 2 / min_sizes.shape[1] * bound
+    return sum(record_changes(loss, pull, min_sizes, neighboring)) * (1 + ROUNDING)
 
 
 def fair_loss(

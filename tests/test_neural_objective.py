@@ -20,12 +20,13 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPRegressor,
 )
 from fairpriv_sklearn.neural_network._objective import (
+    CHUNK_ROWS,
     MAX_RECORDS,
     FairLoss,
     GradientSensitivity,
     RealOutputs,
     SimplexOutputs,
-    padded_chunks,
+    padded_chunk,
     summation_error,
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
@@ -34,6 +35,13 @@ from fairpriv_sklearn.neural_network._training import noisy_descent
 HUGE = 1e12
 HEADS = ["real", "simplex", "code"]
 SIZES = st.one_of(st.just(0.0), st.floats(1e-9, 10))
+
+
+def padded_chunks(X, targets):
+    """A table in chunks, each with its place and its targets."""
+    starts = range(0, len(X), CHUNK_ROWS)
+    places = [slice(start, min(start + CHUNK_ROWS, len(X))) for start in starts]
+    return [(rows, padded_chunk(X[rows]), targets[rows]) for rows in places]
 
 
 def make_loss(

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.mechanisms import GaussianMechanism
-from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kind
 from fairpriv_sklearn.preprocessing._ranks import (
@@ -612,3 +612,25 @@ def test_shapes_of_the_columns_add_up_to_the_score():
         AdditiveShapesDisplay.from_estimator(model, columns=["day"])
     with pytest.raises(ValueError, match="pipeline of a table encoder"):
         AdditiveShapesDisplay.from_estimator(model[-1])
+
+
+def test_whole_numbers_without_a_range_learn_a_whole_one():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"visits": rng.poisson(0.02, 6000)})
+    book = Codebook.from_dict({"visits": {"kind": "number", "integer": True}})
+    for seed in range(5):
+        encoder = DPTableEncoder(book, random_state=seed).fit(X)
+        assert all(end % 1 == 0 for end in encoder.codebook_["visits"].range)
+        assert encoder.codebook_["visits"].integer
+
+
+@pytest.mark.parametrize("name", ["visits", "nowhere"])
+def test_points_of_a_column_that_kept_no_category(name):
+    X = pd.DataFrame({"visits": [f"nobody {i}" for i in range(50)]})
+    book = Codebook.from_dict({"visits": {"kind": "category"}})
+    encoder = DPTableEncoder(book, random_state=0).fit(X)
+    if name == "visits":
+        assert len(encoder.shape_points(name)[0]) == 0
+    else:
+        with pytest.raises(ValueError, match="^name must"):
+            encoder.shape_points(name)

@@ -20,10 +20,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from fairpriv_sklearn._training._design import FeatureScaling
-from fairpriv_sklearn._training._penalty import (
-    WassersteinPenalty,
-    gradient_sensitivity,
-)
+from fairpriv_sklearn._training._penalty import GroupPenalty, WassersteinPenalty
 from fairpriv_sklearn.datasets import fetch_adult, make_spurious_bias
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -187,18 +184,13 @@ def calibration():
         "\nSensitivity of a gradient, n = 30,000, two equal groups, weight 0.75, R = 1"
     )
     n = 30_000
-    kwargs = {
-        "row_norm": 1.0,
-        "fairness_weight": 0.75,
-        "n_records": n,
-        "min_sizes": np.full((1, 2), n // 2),
-    }
+    penalty = GroupPenalty((1, 2), "pairs", np.full((1, 2), n // 2))
     paper = 0.25 * 2 / n + 0.75 * 16 / (n / 2)
     for name, relation, target in (
         ("public group sizes", "replace_one_in_group", 12),
         ("private group sizes", "replace_one", 7),
     ):
-        own = gradient_sensitivity(neighboring=relation, **kwargs)
+        own = 0.25 * 2 / n + 0.75 * penalty.sensitivity(1 / 4, relation)
         # One part in 10^4 pays for the rounding of sums.
         ratio = verdict(round(paper / own, 2), target, at_least=True)
         print(f"  paper / ours, {name:20s} {ratio}")

@@ -23,9 +23,10 @@ from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn.datasets import make_spurious_regression
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.neural_network._objective import (
+    CHUNK_ROWS,
     FairLoss,
     RealOutputs,
-    padded_chunks,
+    padded_chunk,
 )
 
 N = 30_000
@@ -34,6 +35,13 @@ NETWORKS = {
     "regression 16-16-2": (16, 16, 2),
     "autoencoder 16-8-2-8-16": (16, 8, 2, 8, 16),
 }
+
+
+def padded_chunks(X, targets):
+    """A table in chunks, each with its place and its targets."""
+    starts = range(0, len(X), CHUNK_ROWS)
+    places = [slice(start, min(start + CHUNK_ROWS, len(X))) for start in starts]
+    return [(rows, padded_chunk(X[rows]), targets[rows]) for rows in places]
 
 
 def best_time(function, repeats=3):

@@ -34,11 +34,12 @@ TRADES = ["nurse", "cook", "clerk", "driver"]
 
 
 def make_people(n, seed):
-    """Simulate trade, years, hours, sex and salary of n people."""
+    """Simulate n people; men and women are not in the same trades as often."""
     rng = np.random.default_rng(seed)
-    trade, sex = rng.integers(4, size=n), rng.integers(2, size=n)
+    sex = rng.integers(2, size=n)
+    trade = (4 * rng.uniform(size=n) ** np.where(sex, 1.8, 0.6)).astype(int)
     years, hours = rng.exponential(9, size=n).round(1), rng.normal(37, 6, size=n)
-    salary = 22 + 4 * trade + 0.5 * years + 0.3 * hours - 6 * sex
+    salary = 22 + 6 * trade + 0.5 * years + 0.3 * hours
     return pd.DataFrame(
         {
             "trade": np.array(TRADES)[trade],

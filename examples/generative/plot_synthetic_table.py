@@ -43,7 +43,7 @@ generator = DPSinkhornGenerator(
     epsilon=1.0, codebook=book, classes=list(adult.classes), random_state=0
 ).fit(real, label)
 synthetic, synthetic_label = generator.sample(len(real))
-print(synthetic.head().to_string())
+print(synthetic[["age", "hours-per-week", "education", "sex"]].head().to_string())
 
 # %%
 # Pairs of columns. Shades are shares of the rows; a model that took columns one by one

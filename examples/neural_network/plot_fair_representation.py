@@ -111,13 +111,13 @@ fig.tight_layout()
 plt.show()
 
 # %%
-# Against the targets, at epsilon = 1 and weight 0.75: means over three random starts,
-# which matter more than the noise does here. With one seed the start is the same for
-# every epsilon.
+# Against what was asked of it, at epsilon = 1 and weight 0.75: means over three random
+# starts, which matter more than the noise does here. With one seed the start is the
+# same for every epsilon.
 
 
 def verdict(passed, what):
-    print("PASS" if passed else "FAIL", what)
+    print("met:   " if passed else "missed:", what)
 
 
 def mean_numbers(weight, epsilon):

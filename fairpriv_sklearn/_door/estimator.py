@@ -12,6 +12,9 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from fairpriv_sklearn._shared.domain import (
+    domain,
+)
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
@@ -100,7 +103,13 @@ _SETTINGS = ("_metadata_request", "_sklearn_", "_skl_", "_parent_callback")
 
 
 class DPEstimator(DocumentationLink, BaseEstimator):
-    """Base of the private estimators; checks and spends, learns nothing itself."""
+    """Base of the private estimators; checks and spends, learns nothing itself.
+
+    .. rubric:: Privacy
+
+    Releases nothing. `fit` of a subclass runs on a draft that is published whole when
+    it has ended; what the draft released is what its filter reserved.
+    """
 
     _parameter_constraints: dict = {
         "epsilon": [POSITIVE],
@@ -195,7 +204,8 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
     fact : Fact
         The fact taken as public.
     """
-    y = column_or_1d(y, warn=True)
+    with domain("y"):
+        y = column_or_1d(y, warn=True)
     if classes is None:
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)

@@ -15,8 +15,12 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import positions_in, public_fact
-from fairpriv_sklearn._shared.arguments import described, plain_labels
-from fairpriv_sklearn._shared.domain import same_length
+from fairpriv_sklearn._shared.arguments import (
+    described,
+    listed,
+    plain_labels,
+)
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn.privacy import warn_leak
 
@@ -221,7 +225,18 @@ def sensitive_positions(estimator, n_features: int) -> list[int]:
     named = estimator.sensitive_features
     if named is None or callable(named):
         return []
-    named = [named] if isinstance(named, str | int | np.integer) else list(named)
+    one = isinstance(named, str | int | np.integer)
+    named = [named] if one else listed("sensitive_features", named)
+    if not all(isinstance(name, str | int | np.integer) for name in named):
+        raise TypeError(
+            "sensitive_features in the constructor must be a function, or name columns "
+            "of X by names or positions; labels of rows go to fit."
+        )
+    if len(named) > n_features:
+        raise ValueError(
+            f"sensitive_features in the constructor names {len(named)} columns of X, "
+            f"which has {n_features}; labels of rows go to fit."
+        )
     names = getattr(estimator, "feature_names_in_", None)
     positions = []
     for name in named:
@@ -274,7 +289,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
             )
         labels = _label_values(sensitive_features)
     elif callable(named):
-        labels = _label_values(named(X))
+        labels = _label_values(_labels_by(named, X))
     elif named is not None:
         positions = sensitive_positions(estimator, estimator.n_features_in_)
         if sparse.issparse(X):
@@ -289,6 +304,18 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         )
     same_length(X, labels)
     return labels
+
+
+def _labels_by(function, X):
+    """What the constructor's function says of the rows; not what it says of a cell."""
+    try:
+        with domain("sensitive_features"):
+            return function(X)
+    except (TypeError, ValueError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise ValueError(f"sensitive_features: the function raised {kind} on X.")
 
 
 def as_table(estimator, X):
@@ -308,9 +335,9 @@ def as_table(estimator, X):
         X = X.tocsr()  # the other formats have no rows and columns to take
     if len(X.shape) != 2:
         raise ValueError(
-            f"Expected 2D array, got {len(X.shape)}D array instead. Reshape your data "
-            "with array.reshape(-1, 1) if it has one feature, or array.reshape(1, -1) "
-            "if it has one sample."
+            f"X: Expected 2D array, got {len(X.shape)}D array instead. Reshape your "
+            "data with array.reshape(-1, 1) if it has one feature, or "
+            "array.reshape(1, -1) if it has one sample."
         )
     for size, what in zip(X.shape, ("sample", "feature"), strict=True):
         if size == 0:

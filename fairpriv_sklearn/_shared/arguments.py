@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any
@@ -124,6 +125,64 @@ def one_of(*words) -> Rule:
     return rule
 
 
+def each(rule: Rule) -> Rule:
+    """A list whose values all pass a rule."""
+
+    def of(name, value):
+        return [rule(name, one) for one in listed(name, value)]
+
+    return of
+
+
+def listed(name: str, value) -> list:
+    """A list, or anything like one; what is in it is the function's own to check."""
+    is_array = getattr(value, "ndim", 1) > 0
+    if (
+        isinstance(value, str | bytes)
+        or not isinstance(value, Iterable)
+        or not is_array
+    ):
+        raise TypeError(f"{name} must be a list, got {described(value)}.")
+    return list(value)
+
+
+def having(what: str, *attributes: str) -> Rule:
+    """An object that has some attributes, and what it is then called."""
+
+    def rule(name, value):
+        if isinstance(value, type) or not all(hasattr(value, a) for a in attributes):
+            raise TypeError(f"{name} must be {what}, got {described(value)}.")
+        return value
+
+    return rule
+
+
+def calls(name: str, value):
+    """A function."""
+    if not callable(value):
+        raise ValueError(f"{name} must be callable, got {described(value)}.")
+    return value
+
+
+def flag(name: str, value):
+    """True or false."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {described(value)}.")
+    return bool(value)
+
+
+def path(name: str, value):
+    """The name of a file or folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, got {described(value)}.")
+    return value
+
+
+def position(name: str, value, size: int) -> int:
+    """One of `size` places, counted from 0."""
+    return count(0, size - 1)(name, value)
+
+
 def word(name: str, value):
     """A string; which ones there are is the function's own to check."""
     if not isinstance(value, str):
@@ -139,7 +198,19 @@ def codes(name: str, value):
             f"{name} must be a one-dimensional array of integers, got shape "
             f"{array.shape} and dtype {array.dtype}."
         )
-    return array
+    return array if array.size else array.astype(np.int64)
+
+
+def places(size: int) -> Rule:
+    """One of `size` places for each row, counted from 0."""
+
+    def rule(name, value):
+        array = codes(name, value)
+        if array.size and not 0 <= array.min() <= array.max() < size:
+            raise ValueError(f"{name} must be in [0, {size - 1}].")
+        return array.astype(np.int64, copy=False)
+
+    return rule
 
 
 def numbers(name: str, value):
@@ -164,7 +235,10 @@ def floats(ndim: int, *, min_rows: int = 1) -> Rule:
         if array.ndim != ndim:
             raise ValueError(f"{form}, got {array.ndim}.")
         if len(array) < min_rows:
-            raise ValueError(f"{form} and at least {min_rows} row, got {len(array)}.")
+            rows = "row" if min_rows == 1 else "rows"
+            raise ValueError(
+                f"{form} and at least {min_rows} {rows}, got {len(array)}."
+            )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{form}; it holds NaN or infinity.")
         return array

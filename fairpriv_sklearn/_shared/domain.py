@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
@@ -23,7 +24,9 @@ _PUBLIC = re.compile(
     r"|^Found array with dim|[Ss]parse (data|input)|[Uu]nknown label type"
     r"|requires y to be passed|target y is|cannot be None"
 )
-_NAMELESS = re.compile(r"minimum of \d+ is required|should be a 1d array|^Input con")
+_NAMELESS = re.compile(
+    r"minimum of \d+ is required|should be a 1d array|^Input con|^Found array with dim"
+)
 _SHORTENED = {
     "Expected 2D array": (
         "Expected a 2D array. Reshape your data either using array.reshape(-1, 1) if "
@@ -35,20 +38,32 @@ _SHORTENED = {
 
 
 @contextmanager
-def domain(name: str = "X") -> Iterator[None]:
-    """Validate private values: no warning depends on them, no message quotes them."""
+def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
+    """Validate private values: no warning depends on them, no message quotes them.
+
+    With `own_words` what this package says itself, which quotes no cell, is left as it
+    is.
+    """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             yield
         except (TypeError, ValueError) as error:
+            if own_words and _is_ours(error):
+                raise
             raise scrubbed(error, _sentence(error, name)) from None
 
 
 def same_length(*columns) -> None:
     """Refuse columns of one table that have different numbers of rows."""
-    with domain():
+    try:
         check_consistent_length(*columns)
+        return
+    except ValueError as error:
+        told = str(error)
+    except TypeError:
+        told = "each must be an array, a list or a data frame."
+    raise ValueError(f"X, y and sensitive features need a row for each record: {told}")
 
 
 def scrubbed(error: Exception, sentence: str) -> Exception:
@@ -76,11 +91,25 @@ def finite_sparse(X):
     return X
 
 
+def quotes_no_cell(error: Exception) -> bool:
+    """Whether an error is our own, or about shapes, types and names only."""
+    known = isinstance(error, NotFittedError) or _is_ours(error)
+    return known or bool(_PUBLIC.search(str(error)))
+
+
+def _is_ours(error: Exception) -> bool:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = last.tb_frame.f_globals.get("__name__", "") if last else ""
+    return where.startswith("fairpriv_sklearn.")
+
+
 def _sentence(error: Exception, name: str) -> str:
     text = str(error)
     for start, shortened in _SHORTENED.items():
         if text.startswith(start):
-            return shortened
+            return f"{name}: {shortened}"
     if "inconsistent numbers of samples" in text:
         return f"X, y and sensitive features need a row for each record: {text}"
     if _NAMELESS.search(text) and not re.search(rf"\b{name}\b", text):

@@ -9,7 +9,14 @@ from types import MethodType
 
 import numpy as np
 
+from fairpriv_sklearn._shared.domain import quotes_no_cell
+
 _show = threading.local()
+_REFUSED = (
+    "The wrapped estimator refused the rows it was given. Its own message may quote "
+    "private rows and is not shown; fairpriv_sklearn.privacy.show_wrapped_errors() "
+    "shows it to a holder of the data who may look."
+)
 
 
 @contextmanager
@@ -55,9 +62,20 @@ def fit_wrapped(estimator, *args, **params):
 
 
 def ask_wrapped(estimator, method: str, *args, private: bool, **params):
-    """Call a method of a fitted wrapped estimator, guarded if its rows are private."""
+    """Call a method of a fitted wrapped estimator, guarded if its rows are private.
+
+    Rows to predict are those of whoever asks: what is said about shapes and names is
+    left as it is, and what may quote a cell is not.
+    """
     call = getattr(estimator, method)
-    return guarded(call, *args, **params) if private else call(*args, **params)
+    if private:
+        return guarded(call, *args, **params)
+    try:
+        return call(*args, **params)
+    except (TypeError, ValueError) as error:
+        if getattr(_show, "errors", False) or quotes_no_cell(error):
+            raise
+    raise WrappedEstimatorError(_REFUSED)
 
 
 def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
@@ -88,9 +106,4 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
     if issubclass(kind, KeyboardInterrupt):
         raise KeyboardInterrupt
     numeric = issubclass(kind, NUMERIC_ERRORS)
-    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(
-        "The wrapped estimator refused the rows it was given. Its own message may "
-        "quote private rows and is not shown; "
-        "fairpriv_sklearn.privacy.show_wrapped_errors() shows it to a holder of the "
-        "data who may look."
-    )
+    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(_REFUSED)

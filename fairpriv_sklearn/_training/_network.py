@@ -166,7 +166,7 @@ class Network:
         -------
         list of ndarray of shape (n, width of the layer)
             The :math:`\delta_l`; input of :meth:`gradient_norms`,
-            :meth:`gradient` and :meth:`input_gradient`.
+            :meth:`gradient`.
         """
         upstream = np.broadcast_to(output_gradient, outputs[-1].shape)
         deltas = []
@@ -176,10 +176,6 @@ class Network:
             if layer:
                 upstream = self.product(deltas[-1], self.weights[layer].T)
         return deltas[::-1]
-
-    def input_gradient(self, deltas: list[np.ndarray]) -> np.ndarray:
-        """Gradient with respect to each example's input, shape (n, n_inputs)."""
-        return self.product(deltas[0], self.weights[0].T)
 
     def gradient_norms(
         self, outputs: list[np.ndarray], deltas: list[np.ndarray]

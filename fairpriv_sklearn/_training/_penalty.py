@@ -331,46 +331,6 @@ def projection_directions(normals: Floats) -> Floats:
     return np.trunc(normals / np.sqrt(size) * RESOLUTION) / RESOLUTION
 
 
-def gradient_sensitivity(
-    *,
-    row_norm: float,
-    fairness_weight: float,
-    n_records: float,
-    min_sizes: Integers,
-    neighboring: str,
-    n_outputs: int = 1,
-) -> float:
-    r"""Euclidean sensitivity of the gradient of loss and penalty.
-
-    With R the norm of a row, C = R for the logistic and :math:`\sqrt2 R` for the
-    softmax loss, alpha the fairness weight, S groups and m the minimum sizes, a record
-    of stratum c can change the penalty's gradient by at most :math:`b_c = \frac2S
-    \alpha C / (n_{labels} m_c)`.
-
-    Parameters
-    ----------
-    row_norm : float
-    fairness_weight : float
-        alpha, in [0, 1].
-    n_records : float
-        What the sum of the losses is divided by.
-    min_sizes : ndarray of shape (n_labels, n_groups)
-        Records, or dummies, at least in each stratum.
-    neighboring : {"replace_one", "add_remove", "replace_one_in_group"}
-    n_outputs : int, default=1
-        1 for the logistic model, the number of classes for softmax.
-
-    Returns
-    -------
-    sensitivity : float
-    """
-    bound = row_norm if n_outputs == 1 else np.sqrt(2) * row_norm
-    loss = (1 - fairness_weight) * bound / n_records
-    pull = fairness_weight * 2 / min_sizes.shape[1] * bound
-    loss, left, entered = record_changes(loss, pull, min_sizes, neighboring)
-    return float(loss + left + entered) * (1 + ROUNDING)
-
-
 def record_changes(
     loss: float, pull: float, min_sizes: Integers, neighboring: str
 ) -> tuple[float, float, float]:

@@ -29,6 +29,8 @@ _SAMPLER_SHARE = 1e-6
 _MAX_EPSILON = 1e6
 # More sampled releases could not be composed accurately.
 _MAX_STEPS = 10**7
+# A smaller share is that of one record in no table, and its quotients overflow.
+SMALLEST_Q = 1e-15
 # A shift of the mean from which on epsilon is no longer a finite float.
 _MAX_MU = 1e150
 # From here on a bound of epsilon stands for it: it is too large by less than 1e-7.
@@ -215,6 +217,8 @@ def _largest_mu(epsilon: float, log_delta: float) -> float:
         math.exp(log_delta + _LOG_SQRT_2PI),
     )
     low = math.log(guess) - 1e-9
+    while excess(low) > 0.0:  # a delta that is no normal number
+        low -= 0.5
     high = low + 0.5
     while excess(high) < 0.0:
         high += 0.5
@@ -361,8 +365,8 @@ def _check_draws(n_draws: int) -> None:
 
 
 def _check_sampling(q: float, steps: int) -> None:
-    if not 0.0 < q <= 1.0:
-        raise ValueError(f"q must be in (0, 1], got {q!r}.")
+    if not SMALLEST_Q <= q <= 1.0:
+        raise ValueError(f"q must be in [{SMALLEST_Q:g}, 1], got {q!r}.")
     if not (1 <= steps <= _MAX_STEPS and steps == int(steps)):
         raise ValueError(
             f"steps must be a whole number in [1, {_MAX_STEPS}], got {steps!r}."

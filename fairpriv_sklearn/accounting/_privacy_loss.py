@@ -309,7 +309,7 @@ def _sampled_curves(q: float, mu: float) -> tuple[Curve, Curve]:
 
 def _largest_sampled_loss(q: float, mu: float) -> float:
     """Return an epsilon at which delta of one sampled step is negligible."""
-    inner = gaussian_epsilon(mu, _TAIL_MASS / q)
+    inner = gaussian_epsilon(mu, min(1.0, _TAIL_MASS / q))
     return inner + math.log(q + (1.0 - q) * math.exp(-inner))
 
 

@@ -17,6 +17,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import norm
 
+from fairpriv_sklearn._shared.arguments import number, numbers
+
 from ..accounting import gaussian_delta
 
 # Multiples of the stake that seems best, mixed with equal weights.
@@ -322,9 +324,7 @@ class EpsilonBound(_Bound):
 
     def __init__(self, *, delta=0.0, confidence=0.95):
         super().__init__(confidence=confidence)
-        if not 0.0 <= delta < 1.0:
-            raise ValueError(f"delta must be in [0, 1), got {delta!r}.")
-        self.delta = float(delta)
+        self.delta = float(number(0, 1, closed="left")("delta", delta))
 
     def _promise(self, low, high):
         return np.log(np.maximum(low - self.delta, 1e-12) / high)
@@ -469,18 +469,13 @@ def log_wealth(bets):
 
 def check_confidence(confidence):
     """Return `confidence` as a float in (0, 1), or raise."""
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must be in (0, 1), got {confidence!r}.")
-    return float(confidence)
+    return float(number(0, 1, closed="neither")("confidence", confidence))
 
 
 def _scores(scores, other_scores):
     pair = []
     for name, values in (("scores", scores), ("other_scores", other_scores)):
-        try:
-            values = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must hold numbers.") from None
+        values = np.asarray(numbers(name, values), dtype=np.float64)
         if values.ndim != 1 or np.isnan(values).any():
             raise ValueError(f"{name} must be one-dimensional, without missing values.")
         pair.append(values)

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
+from fairpriv_sklearn._shared.arguments import (
+    one_of,
+)
+
 from ..accounting import gaussian_epsilon
 from ..privacy import PrivacyGuarantee, guarantee_of, privacy_report
 from ._tables import RELATIONS
@@ -58,11 +62,10 @@ def claim_of(claim, fitted, neighboring) -> Claim:
     -------
     Claim
     """
-    relation = neighboring or getattr(fitted, "neighboring", None) or "replace_one"
-    if relation not in (*RELATIONS, "replace_one_in_group"):
-        raise ValueError(
-            f"neighboring must be one of {list(RELATIONS)}, got {relation!r}."
-        )
+    relation = neighboring
+    if relation is None:
+        relation = getattr(fitted, "neighboring", None) or "replace_one"
+    relation = one_of(*RELATIONS, "replace_one_in_group")("neighboring", relation)
     own = claim is None
     if own:
         claim = _own_claim(fitted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fairpriv_sklearn._shared.arguments import checked, having, listed, real
 from fairpriv_sklearn.inspection import footnote, new_axes
 
 _SHOWN = 12
@@ -35,6 +36,7 @@ class AuditDisplay:
     'one row'
     """
 
+    @checked(bounds=having("a dict", "items"), claimed=real, violated=listed)
     def __init__(self, *, bounds, claimed, title="", violated=()):
         self.bounds = dict(bounds)
         self.claimed = claimed
@@ -47,6 +49,7 @@ class AuditDisplay:
         return max(self.bounds, key=self.bounds.get, default=None)
 
     @classmethod
+    @checked(report=having("an AuditReport", "findings", "bounds"))
     def from_report(cls, report, *, ax=None):
         """Draw an audit report.
 

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from fairpriv_sklearn._shared.arguments import count, fits, listed, number
+from fairpriv_sklearn._shared.arguments import seed as a_seed
+
 from ..accounting import compose_epsilon, gaussian_epsilon
 from ..privacy import PrivacyGuarantee
 from ._bounds import check_confidence
@@ -225,18 +228,24 @@ def audit_estimator(
     (True, ['floating_point', 'loss'])
     """
     audit = _Audit(
-        estimator,
+        fits("estimator", estimator),
         Table(X, y, sensitive_features),
         confidence=check_confidence(confidence),
-        max_seconds=float(max_seconds),
-        max_fits=_MAX_FITS if max_fits is None else int(max_fits),
-        random_state=check_random_state(random_state),
+        max_seconds=number(0, math.inf)("max_seconds", max_seconds),
+        max_fits=_MAX_FITS if max_fits is None else count(1)("max_fits", max_fits),
+        random_state=check_random_state(a_seed("random_state", random_state)),
     )
     state = np.random.get_state()
     try:
         return audit.run(claim, neighboring, pairs)
     finally:
         np.random.set_state(state)
+
+
+def _two_tables(pair) -> tuple:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError("pairs must list pairs of tables, as audit.neighbours does.")
+    return tuple(pair)
 
 
 class _Audit:
@@ -292,10 +301,11 @@ class _Audit:
         estimator = self.make()
         outcome = run(estimator, self.table)
         if outcome.exception is not None:
+            # Its own words may quote rows: the auditor, who may look, fits it alone.
             raise ValueError(
-                "The estimator could not be fitted to the table that was given: "
-                f"{type(outcome.exception).__name__}."
-            ) from outcome.exception
+                "The estimator could not be fitted to X, y and sensitive_features: "
+                f"{type(outcome.exception).__name__}; its own fit says why."
+            )
         return estimator
 
     def _observed(self, table, seed, tape=None) -> Outcome:
@@ -334,8 +344,8 @@ class _Audit:
         return [
             pair
             if isinstance(pair, Neighbours)
-            else Neighbours(f"pair {i}", *map(as_table, pair))
-            for i, pair in enumerate(pairs, 1)
+            else Neighbours(f"pair {i}", *map(as_table, _two_tables(pair)))
+            for i, pair in enumerate(listed("pairs", pairs), 1)
         ]
 
     def _look(self, pairs) -> list[tuple[float, Neighbours]]:

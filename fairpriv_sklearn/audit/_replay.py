@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from fairpriv_sklearn._shared.arguments import checked, count, fits, listed
+
 from ..accounting import GaussianEvent, PrivacyEvent, PureEvent, gaussian_epsilon
 from ._outcome import Outcome, differences, leaf_differences, pickled, run
 from ._tables import CANARY, Neighbours, as_table
@@ -113,6 +115,7 @@ class ReplayReport:
         return "\n".join(lines + [f"- {f.pair}: {f.text}" for f in self.findings])
 
 
+@checked(estimator=fits, random_state=count(0, 2**32 - 1))
 def replay(estimator, tables, neighbours=None, *, random_state=0):
     """Fit on neighbouring tables with the same released values, and compare.
 
@@ -174,7 +177,8 @@ def replay(estimator, tables, neighbours=None, *, random_state=0):
 
 def _as_pairs(tables, neighbours) -> list[Neighbours]:
     if neighbours is None:
-        pairs = [tables] if isinstance(tables, Neighbours) else list(tables)
+        one = isinstance(tables, Neighbours)
+        pairs = [tables] if one else listed("tables", tables)
         if not all(isinstance(pair, Neighbours) for pair in pairs):
             raise ValueError(
                 "tables must be pairs of audit.neighbours, or pass theirs."
@@ -392,6 +396,8 @@ def loss_epsilon(events: Sequence[PrivacyEvent], delta: float) -> float:
         return math.inf if mu else pure
     if pure == math.inf:
         return math.inf
+    if delta == 1.0:
+        return 0.0
     # One Laplace release of loss e: delta(eps) = 1 - exp((eps - e) / 2)
     largest = max(losses, default=0.0)
     return max(lowest, largest + 2 * math.log1p(-delta), 0.0)

@@ -9,6 +9,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    codes,
+    described,
+    numbers,
+    one_of,
+)
+
 CANARY = "audit canary: private text"
 _HUGE = 1.7e308
 RELATIONS = ("replace_one", "add_remove")
@@ -37,6 +45,7 @@ class Table:
         """Number of rows."""
         return self.X.shape[0] if hasattr(self.X, "shape") else len(self.X)
 
+    @checked(rows=codes)
     def take(self, rows) -> Table:
         """Return some of the rows, in this order.
 
@@ -108,7 +117,10 @@ def as_table(table) -> Table:
         return Table(**table)
     if isinstance(table, tuple):
         return Table(*table)
-    return Table(table)
+    raise TypeError(
+        "tables and neighbours must be tables, or tuples (X, y, sensitive_features), "
+        f"got {described(table)}."
+    )
 
 
 def neighbours(X, y=None, *, sensitive_features=None, neighboring="replace_one"):
@@ -146,10 +158,7 @@ def neighbours(X, y=None, *, sensitive_features=None, neighboring="replace_one")
     >>> pairs[0].name, pairs[0].second.n_rows
     ('extremes: the other corner, target and group', 3)
     """
-    if neighboring not in RELATIONS:
-        raise ValueError(
-            f"neighboring must be one of {list(RELATIONS)}, got {neighboring!r}."
-        )
+    one_of(*RELATIONS)("neighboring", neighboring)
     table = _plain(Table(X, y, sensitive_features))
     pairs = list(_bases(table))
     if neighboring == "add_remove":
@@ -293,14 +302,9 @@ def _pair(name: str, base: Table, first: Table, second: Table) -> Neighbours:
 
 
 def _plain(table: Table) -> Table:
-    X = table.X.toarray() if sparse.issparse(table.X) else np.asarray(table.X)
-    try:
-        X = np.array(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            "X must hold numbers: neighbours are made by moving cells. Pass your own "
-            "pairs of tables for anything else."
-        ) from None
+    X = table.X.toarray() if sparse.issparse(table.X) else table.X
+    # Neighbours are made by moving cells: anything else needs pairs of one's own.
+    X = np.array(numbers("X", X), dtype=np.float64)
     if X.ndim != 2 or not X.size:
         raise ValueError("X must be two-dimensional and not empty.")
     columns = [None if c is None else np.asarray(c) for c in table._columns()[1:]]

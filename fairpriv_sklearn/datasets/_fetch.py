@@ -16,6 +16,13 @@ from urllib.request import urlopen
 import numpy as np
 from sklearn.utils import Bunch
 
+from fairpriv_sklearn._shared.arguments import (
+    flag,
+    listed,
+    one_of,
+    optional,
+    path,
+)
 from fairpriv_sklearn.datasets._sources import SOURCES, Source
 from fairpriv_sklearn.preprocessing import Codebook
 
@@ -299,12 +306,16 @@ def _fetch(
 ):
     """Read, select columns and rows, and add the public facts; see the loaders."""
     source = SOURCES[name]
+    groups = optional(listed)("groups", groups)
     target = source.targets[0] if target is None else target
+    optional(path)("data_home", data_home)
+    for flags in (("return_X_y", return_X_y), ("as_frame", as_frame)):
+        flag(*flags)
     _check_option("target", target, source.targets)
     _check_option("missing", missing, ("keep", "drop"))
     sensitive = [sensitive_features]
     if not isinstance(sensitive_features, str):
-        sensitive = list(sensitive_features)
+        sensitive = listed("sensitive_features", sensitive_features)
     for attribute in sensitive:
         _check_option("sensitive_features", attribute, source.sensitive)
     if as_frame:
@@ -312,7 +323,7 @@ def _fetch(
 
     columns = _columns(source, _read(source, data_home, download_if_missing))
     features = _features(source, target, sensitive)
-    groups = _groups(source, sensitive) if groups is None else list(groups)
+    groups = _groups(source, sensitive) if groups is None else groups
     labels = [columns[attribute].tolist() for attribute in sensitive]
     labels = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
     rows = np.array([label in set(groups) for label in labels])
@@ -360,8 +371,7 @@ def _fetch(
 
 
 def _check_option(name, value, allowed):
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}.")
+    one_of(*allowed)(name, value)
 
 
 def _import_pandas():

@@ -9,8 +9,10 @@ from sklearn.utils import check_random_state
 from fairpriv_sklearn._shared.arguments import (
     checked,
     count,
+    flag,
     floats,
     number,
+    numbers,
     optional,
     seed,
 )
@@ -23,6 +25,7 @@ from fairpriv_sklearn._shared.arguments import (
     n_components=count(1, 10**6),
     p=number(0, 1),
     group_share=number(0, 1),
+    return_posteriors=flag,
     random_state=seed,
 )
 def make_biased_mixture(
@@ -145,8 +148,9 @@ def _log_mixture(X, means):
     n_core=count(1, 10**6),
     n_spurious=count(1, 10**6),
     p=number(0, 1),
-    core_scale=number(0, 1e100),
-    spurious_scale=number(0, 1e100),
+    core_scale=number(1e-100, 1e100),
+    spurious_scale=number(1e-100, 1e100),
+    return_posteriors=flag,
     random_state=seed,
 )
 def make_spurious_bias(
@@ -260,8 +264,8 @@ def make_spurious_bias(
     n_core=count(1, 10**6),
     n_spurious=count(1, 10**6),
     p=number(0, 1),
-    core_scale=number(0, 1e100),
-    spurious_scale=number(0, 1e100),
+    core_scale=number(1e-100, 1e100),
+    spurious_scale=number(1e-100, 1e100),
     random_state=seed,
 )
 def make_spurious_regression(
@@ -350,8 +354,10 @@ def make_spurious_regression(
     n_samples=count(1),
     n_features=count(1, 10**6),
     shifts=floats(1),
+    scales=numbers,
     weights=optional(floats(1)),
     noise=number(0, 1e100),
+    return_optimal=flag,
     random_state=seed,
 )
 def make_biased_regression(
@@ -433,8 +439,11 @@ def make_biased_regression(
     """
     rng = check_random_state(random_state)
     shifts = np.asarray(shifts, dtype=float)
-    scales = np.broadcast_to(np.asarray(scales, dtype=float), shifts.shape)
+    scales = np.asarray(scales, dtype=float)
     weights = np.ones(len(shifts)) if weights is None else np.asarray(weights, float)
+    if scales.shape not in ((), shifts.shape) or weights.shape != shifts.shape:
+        raise ValueError("scales and weights must have one entry for each of shifts.")
+    scales = np.broadcast_to(scales, shifts.shape)
 
     direction = rng.normal(size=n_features)
     direction /= np.linalg.norm(direction)

@@ -101,7 +101,7 @@ class BaseGenerator(DPEstimator):
             width[~((width > 0) & (width < np.inf))] = 1.0
             return lower, width, public_fact("bounds", None, from_data=True)
         lower, upper = read_bounds(self.bounds, n_columns)
-        fact = (lower.tolist(), upper.tolist())
+        fact = tuple(np.asarray(end).tolist() for end in self.bounds)
         width = np.where(upper > lower, upper - lower, 1.0)
         return lower, width, public_fact("bounds", fact, from_data=False)
 

@@ -307,6 +307,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         n_projections = self.n_projections
         if n_projections == "auto":
             n_projections = 1 if k == 1 else min(8 * k, MOST_SLICES)
+        n_projections = int(n_projections)
         moments = SemidualPlan(
             n_classes=self._n_classes,
             n_components=k,
@@ -324,7 +325,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
                 moments=moments,
                 n_projections=n_projections,
                 n_steps=self.max_iter,
-                batch_size=self.batch_size,
+                batch_size=int(self.batch_size),
                 hidden_layer_sizes=hidden_widths(self.hidden_layer_sizes),
                 learning_rate=self.learning_rate,
             )

@@ -6,6 +6,14 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 
 from fairpriv_sklearn._door.groups import encode_against, label_list
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    having,
+    numbers,
+    one_of,
+    optional,
+)
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn.inspection._style import (
     NOT_PRIVATE,
     footnote,
@@ -14,6 +22,8 @@ from fairpriv_sklearn.inspection._style import (
     style,
 )
 from fairpriv_sklearn.metrics import group_predictions
+
+_PREDICTS = having("a fitted estimator", "predict")
 
 
 class GroupDistributionDisplay:
@@ -77,6 +87,7 @@ class GroupDistributionDisplay:
         return [float(np.max(np.ptp(cdf, axis=0))) for cdf in self.cdfs]
 
     @classmethod
+    @checked(before=numbers, after=optional(numbers))
     def from_predictions(
         cls,
         before,
@@ -112,9 +123,12 @@ class GroupDistributionDisplay:
         labels = label_list(sensitive_features)
         groups = sorted(dict.fromkeys(labels), key=lambda g: (str(type(g)), g))
         codes = encode_against(labels, groups)
-        panels = [before] if after is None else [before, after]
+        panels = (
+            {"before": before} if after is None else {"before": before, "after": after}
+        )
         values, cdfs = zip(
-            *(_group_cdfs(scores, codes) for scores in panels), strict=True
+            *(_group_cdfs(name, scores, codes) for name, scores in panels.items()),
+            strict=True,
         )
         display = cls(
             groups=groups,
@@ -126,6 +140,11 @@ class GroupDistributionDisplay:
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
+    @checked(
+        estimator=_PREDICTS,
+        estimator_before=optional(_PREDICTS),
+        response_method=one_of("predict", "predict_proba", "decision_function"),
+    )
     def from_estimator(
         cls,
         estimator,
@@ -165,6 +184,7 @@ class GroupDistributionDisplay:
         display : GroupDistributionDisplay
             Drawn.
         """
+        same_length(X, label_list(sensitive_features))
         models = [m for m in (estimator_before, estimator) if m is not None]
         scores = [
             group_predictions(model, X, sensitive_features, response_method)
@@ -221,15 +241,15 @@ class GroupDistributionDisplay:
         return self
 
 
-def _group_cdfs(scores, codes):
+def _group_cdfs(name, scores, codes):
     """Distribution function of every group at the distinct scores of all."""
     scores = np.asarray(scores, dtype=np.float64).ravel()
     if len(scores) != len(codes):
         raise ValueError(
-            "The scores and sensitive_features must have the same number of rows, got "
+            f"{name} and sensitive_features must have the same number of rows, got "
             f"{len(scores)} and {len(codes)}."
         )
-    assert_all_finite(scores, input_name="scores")
+    assert_all_finite(scores, input_name=name)
     values = np.unique(scores)
     members = [np.sort(scores[codes == a]) for a in range(codes.max() + 1)]
     cdfs = [m.searchsorted(values, side="right") / len(m) for m in members]

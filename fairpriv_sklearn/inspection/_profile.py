@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    each,
+    having,
+    number,
+    numbers,
+    optional,
+)
 from fairpriv_sklearn.inspection._style import new_axes, style
 
 _FLOOR = 1e-12  # smallest delta shown
+_GUARANTEE = having("a PrivacyGuarantee or several", "epsilon", "delta_at")
+_PLACES = optional(each(number(0, np.inf)))
 
 
 class PrivacyProfileDisplay:
@@ -57,6 +67,7 @@ class PrivacyProfileDisplay:
     array([[0.383]])
     """
 
+    @checked(epsilon=numbers, delta=numbers)
     def __init__(self, *, epsilon, delta, names, stated):
         self.epsilon = np.asarray(epsilon, dtype=np.float64)
         self.delta = np.asarray(delta, dtype=np.float64)
@@ -64,6 +75,7 @@ class PrivacyProfileDisplay:
         self.stated = stated
 
     @classmethod
+    @checked(epsilons=_PLACES)
     def from_guarantees(cls, guarantees, *, epsilons=None, ax=None, **kwargs):
         """Compute and draw the profiles of guarantees.
 
@@ -87,6 +99,8 @@ class PrivacyProfileDisplay:
             if not isinstance(guarantees, list | tuple):
                 guarantees = [guarantees]
             guarantees = {f"guarantee {i}": g for i, g in enumerate(guarantees, 1)}
+        for guarantee in guarantees.values():
+            _GUARANTEE("guarantees", guarantee)
         stated = [(g.epsilon, g.delta) for g in guarantees.values()]
         if epsilons is None:
             finite = [epsilon for epsilon, _ in stated if np.isfinite(epsilon)]
@@ -100,6 +114,7 @@ class PrivacyProfileDisplay:
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
+    @checked(estimator=having("fitted, with a guarantee", "privacy_"))
     def from_estimator(cls, estimator, *, epsilons=None, ax=None, **kwargs):
         """Compute and draw the profile of a fitted estimator's guarantee.
 

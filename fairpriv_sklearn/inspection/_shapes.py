@@ -8,6 +8,15 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    each,
+    listed,
+    number,
+    optional,
+    position,
+    word,
+)
 from fairpriv_sklearn.inspection._style import new_axes, style
 
 _POINTS = 201
@@ -49,13 +58,15 @@ class AdditiveShapesDisplay:
     ['age']
     """
 
+    @checked(names=listed, values=listed, contributions=listed)
     def __init__(self, *, names, values, contributions, errors=None):
-        self.names = list(names)
+        self.names = names
         self.values = values
         self.contributions = contributions
         self.errors = errors
 
     @classmethod
+    @checked(columns=optional(each(word)))
     def from_estimator(cls, estimator, *, columns=None, output=0, ax=None, **kwargs):
         """Compute the curves of a fitted pipeline and draw them.
 
@@ -84,15 +95,18 @@ class AdditiveShapesDisplay:
         encoder, model = estimator[0], estimator[-1]
         if not hasattr(encoder, "shape_points"):
             raise ValueError(
-                "The first step must be a DPTableEncoder, got "
+                "The first step of estimator must be a DPTableEncoder, got "
                 f"{type(encoder).__name__}."
             )
         check_is_fitted(model)
-        coef = np.atleast_2d(model.coef_)[output]
+        coef = np.atleast_2d(model.coef_)
+        coef = coef[position("output", output, len(coef))]
         covariance = getattr(model, "coef_covariance_", None)
         if covariance is not None:
             covariance = covariance.reshape(-1, len(coef), len(coef))[output]
-        chosen = list(encoder.feature_slices_) if columns is None else list(columns)
+        chosen = list(encoder.feature_slices_) if columns is None else columns
+        if not chosen:
+            raise ValueError("columns must list at least one column.")
         names, values, curves, errors = [], [], [], []
         for name in chosen:
             if name not in encoder.feature_slices_:
@@ -111,6 +125,7 @@ class AdditiveShapesDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
+    @checked(level=number(0, 1, closed="neither"))
     def plot(self, *, ax=None, level=0.95, **kwargs):
         """Draw the curves.
 

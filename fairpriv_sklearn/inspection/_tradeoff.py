@@ -10,6 +10,21 @@ from sklearn.metrics import mean_squared_error, zero_one_loss
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
+from fairpriv_sklearn._shared.arguments import (
+    calls,
+    checked,
+    count,
+    each,
+    fits,
+    listed,
+    number,
+    numbers,
+    optional,
+    real,
+    seed,
+    word,
+)
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn.inspection._style import NOT_PRIVATE, footnote, new_axes, style
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
@@ -27,6 +42,8 @@ class TradeoffDisplay:
         The points. Those with the same epsilon are joined in the order given.
     error_name, disparity_name : str
         Labels of the axes, with the unit if there is one.
+    note : str, default="Not private: drawn from the data as they are."
+        Small print below the picture.
 
     Attributes
     ----------
@@ -50,6 +67,7 @@ class TradeoffDisplay:
     (array([0.1, 0.2]), array([0.3, 0.2]))
     """
 
+    @checked(epsilon=numbers, disparity=numbers, error=numbers)
     def __init__(
         self,
         *,
@@ -58,13 +76,16 @@ class TradeoffDisplay:
         error,
         error_name="error",
         disparity_name="disparity",
+        note=NOT_PRIVATE,
     ):
         self.epsilon = np.asarray(epsilon, dtype=np.float64)
         self.disparity = np.asarray(disparity, dtype=np.float64)
         self.error = np.asarray(error, dtype=np.float64)
         self.error_name = error_name
         self.disparity_name = disparity_name
+        self.note = note
 
+    @checked(epsilon=real)
     def curve(self, epsilon):
         """Return the points of one budget.
 
@@ -82,6 +103,7 @@ class TradeoffDisplay:
         return self.disparity[rows], self.error[rows]
 
     @classmethod
+    @checked(epsilon=word, disparity=word, error=word)
     def from_results(
         cls,
         results,
@@ -110,21 +132,27 @@ class TradeoffDisplay:
         display : TradeoffDisplay
             Drawn.
         """
-        if isinstance(results, list):
-            results = {
-                name: [row[name] for row in results]
-                for name in (epsilon, disparity, error)
-            }
         display = cls(
-            epsilon=results[epsilon],
-            disparity=results[disparity],
-            error=results[error],
+            epsilon=_column(results, epsilon),
+            disparity=_column(results, disparity),
+            error=_column(results, error),
             error_name=error,
             disparity_name=disparity,
         )
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
+    @checked(
+        estimator=fits,
+        epsilons=each(number(0, np.inf)),
+        param_name=word,
+        param_values=listed,
+        error=optional(calls),
+        disparity=optional(calls),
+        n_repeats=count(1),
+        test_size=number(0, 1, closed="neither"),
+        random_state=seed,
+    )
     def from_estimator(
         cls,
         estimator,
@@ -187,6 +215,7 @@ class TradeoffDisplay:
         Every point is one more fit to the data and costs privacy; give the estimator a
         ledger to see how much.
         """
+        same_length(X, y, sensitive_features)
         classes = is_classifier(estimator)
         error = error or (zero_one_loss if classes else mean_squared_error)
         disparity = disparity or (
@@ -244,8 +273,21 @@ class TradeoffDisplay:
         )
         self.ax_.grid(alpha=0.25)
         self.ax_.legend(title="epsilon", fontsize=9)
-        footnote(self.ax_, NOT_PRIVATE)
+        footnote(self.ax_, self.note)
         return self
+
+
+def _column(results, name):
+    """A column of a table of results."""
+    try:
+        several = isinstance(results, list)
+        return [row[name] for row in results] if several else results[name]
+    except (KeyError, IndexError, TypeError):
+        pass
+    raise ValueError(
+        "results must be a data frame, a dict of columns or a list of dicts, with the "
+        f"columns that epsilon, disparity and error name; {name!r} is not in it."
+    )
 
 
 def _fit_and_measure(model, parts, disparity, error):

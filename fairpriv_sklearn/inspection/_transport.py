@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    having,
+    listed,
+    position,
+    word,
+)
 from fairpriv_sklearn.inspection._style import footnote, group_name, new_axes, style
 
 
@@ -59,6 +66,7 @@ class TransportDisplay:
         self.note = note
 
     @classmethod
+    @checked(estimator=having("a fitted barycenter estimator", "transports_"))
     def from_estimator(cls, estimator, *, column=0, ax=None, **kwargs):
         """Draw the maps of a fitted barycenter estimator.
 
@@ -84,6 +92,7 @@ class TransportDisplay:
         """
         groups = list(np.asarray(estimator.groups_).tolist())
         note = "Computed from the noisy counts alone: costs no further privacy."
+        column = position("column", column, len(estimator.transports_))
         transport = estimator.transports_[column]
         if estimator.output_[column] != "continuous":
             return cls.from_transport(
@@ -96,6 +105,11 @@ class TransportDisplay:
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
+    @checked(
+        transport=having("a BarycenterResult", "conditional_mean"),
+        groups=listed,
+        note=word,
+    )
     def from_transport(cls, transport, *, groups, note="", ax=None, **kwargs):
         """Draw the maps of a solved barycenter problem.
 
@@ -117,6 +131,8 @@ class TransportDisplay:
         display : TransportDisplay
             Drawn.
         """
+        if len(groups) != len(transport.source_cdf):
+            raise ValueError("groups must be as many as those of transport.")
         # Scores live on the points with mass; an output grid may be finer
         points = np.flatnonzero(transport.source_pmf.sum(axis=0) > 0)
         maps = transport.conditional_mean[:, points]

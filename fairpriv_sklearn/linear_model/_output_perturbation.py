@@ -190,7 +190,7 @@ class DPOutputPerturbationLogisticRegression(
         self : object
             The fitted model.
         """
-        with domain("X"):
+        with domain("X or y"):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         labels, self.classes_, fact = encode_labels(y, self.classes)
         scaling, facts = self._public_scaling(X)

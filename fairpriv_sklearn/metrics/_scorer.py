@@ -10,10 +10,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._shared.arguments import (
+    calls,
+    checked,
+    one_of,
+)
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 
 
+@checked(
+    metric=calls,
+    response_method=one_of("predict", "predict_proba", "decision_function"),
+)
 def make_fairness_scorer(metric, *, sensitive_features=None, response_method="predict"):
     """Make a scorer out of a disparity, for `scoring=` in scikit-learn.
 
@@ -66,13 +75,6 @@ def make_fairness_scorer(metric, *, sensitive_features=None, response_method="pr
     >>> cross_val_score(GaussianNB(), X, y, scoring=scorer, cv=3).shape
     (3,)
     """
-    if not callable(metric):
-        raise ValueError(f"metric must be callable, got {metric!r}.")
-    methods = ("predict", "predict_proba", "decision_function")
-    if response_method not in methods:
-        raise ValueError(
-            f"response_method must be one of {methods}, got {response_method!r}."
-        )
     return _FairnessScorer(metric, sensitive_features, response_method)
 
 

@@ -12,6 +12,13 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    count,
+    each,
+    number,
+    seed,
+)
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -62,6 +69,13 @@ class ExpectedError:
     noise_scale: float
 
 
+@checked(
+    group_sizes=each(count(0)),
+    n_repeats=count(1),
+    model_strength=number(0, 1e3),
+    group_strength=number(0, 1e3),
+    random_state=seed,
+)
 def expected_error(
     estimator,
     *,
@@ -135,11 +149,8 @@ def expected_error(
     >>> tiny.error > large.error
     True
     """
-    sizes = [int(size) for size in group_sizes]
-    if len(sizes) < 2 or min(sizes) < 0:
-        raise ValueError(
-            f"group_sizes must list at least two sizes >= 0, got {group_sizes!r}."
-        )
+    if len(group_sizes) < 2:
+        raise ValueError("group_sizes must list at least two sizes.")
     rehearse = _rehearsal(estimator)
     if isinstance(estimator, DP2DPClassifier):
         rehearse = partial(
@@ -151,7 +162,9 @@ def expected_error(
             "it knows only the aware one: pass it with blind=False."
         )
     public = noise_source(random_state).public()
-    sizes = _calibration_sizes(estimator, sizes)
+    sizes = _calibration_sizes(estimator, group_sizes)
+    if not sum(sizes):
+        raise ValueError("group_sizes must list at least one person to calibrate on.")
     results = [rehearse(estimator, sizes, public) for _ in range(n_repeats)]
     return ExpectedError(*np.mean(results, axis=0).tolist())
 
@@ -162,8 +175,8 @@ def _rehearsal(estimator):
     if isinstance(estimator, DP2DPClassifier):
         return _rehearse_classifier
     raise TypeError(
-        "expected_error knows DPBarycenterRegressor, DPBarycenterTransformer and "
-        f"DP2DPClassifier, got {type(estimator).__name__}."
+        "estimator: expected_error knows DPBarycenterRegressor, "
+        f"DPBarycenterTransformer and DP2DPClassifier, got {type(estimator).__name__}."
     )
 
 

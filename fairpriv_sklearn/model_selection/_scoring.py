@@ -15,6 +15,13 @@ import numpy as np
 from scipy.stats import norm
 
 from fairpriv_sklearn._door.groups import encode_against
+from fairpriv_sklearn._shared.arguments import (
+    calls,
+    number,
+    one_of,
+    real,
+    word,
+)
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.metrics import _disparity
 
@@ -65,18 +72,14 @@ class BoundedScore:
     name: str = "score"
 
     def __post_init__(self):
-        if not (
-            callable(self.function) and -math.inf < self.low < self.high < math.inf
-        ):
+        calls("function", self.function)
+        low, high = real("low", self.low), real("high", self.high)
+        if not -math.inf < low < high < math.inf:
             raise ValueError(
-                "A BoundedScore needs a function and finite low < high, got "
-                f"{self.function!r}, {self.low!r} and {self.high!r}."
+                f"A BoundedScore needs finite low < high, got {low!r} and {high!r}."
             )
-        if self.response_method not in ("predict", "predict_proba"):
-            raise ValueError(
-                "response_method must be 'predict' or 'predict_proba', got "
-                f"{self.response_method!r}."
-            )
+        one_of("predict", "predict_proba")("response_method", self.response_method)
+        word("name", self.name)
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,8 @@ at_most=0.05)
     at_most: float = 0.05
 
     def __post_init__(self):
-        if self.disparity not in DISPARITIES:
-            raise ValueError(
-                f"disparity must be one of {list(DISPARITIES)}, got {self.disparity!r}."
-            )
-        if not 0.0 <= self.at_most <= 1.0:
-            raise ValueError(f"at_most must be in [0, 1], got {self.at_most!r}.")
+        one_of(*DISPARITIES)("disparity", self.disparity)
+        number(0, 1)("at_most", self.at_most)
 
 
 def _is_right(y_true, y_pred):

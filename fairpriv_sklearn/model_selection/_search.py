@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._door.groups import AttributeAwareMixin, as_table
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -350,6 +351,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         -------
         score : float
         """
+        if y is not None:
+            same_length(X, y)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._call(
             "score", X, y, sensitive_features=sensitive_features, **weights

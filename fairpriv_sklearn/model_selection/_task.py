@@ -21,6 +21,10 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._door.groups import _outside as outside_message
 from fairpriv_sklearn._door.groups import _sorted_groups as sorted_groups
+from fairpriv_sklearn._shared.arguments import (
+    each,
+    number,
+)
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
@@ -289,9 +293,8 @@ def _target_bounds(owner, y):
         low, high = float(y.min()), float(y.max())
         bounds = (low, high if high > low else low + 1.0)
         return bounds, public_fact("target_bounds", None, from_data=True)
-    low, high = (float(bound) for bound in owner.target_bounds)
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(
-            f"target_bounds must be finite with low < high, got {owner.target_bounds}."
-        )
+    ends = each(number(-np.inf, np.inf))("target_bounds", owner.target_bounds)
+    if len(ends) != 2 or not (np.isfinite(ends).all() and ends[0] < ends[1]):
+        raise ValueError("target_bounds must be a pair, finite with low < high.")
+    low, high = map(float, ends)
     return (low, high), public_fact("target_bounds", (low, high), from_data=False)

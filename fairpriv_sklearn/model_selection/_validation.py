@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.groups import as_table
 from fairpriv_sklearn._shared.arguments import (
     checked,
     fits,
+    one_of,
     real,
     refuse_batches,
     spender,
@@ -360,10 +361,15 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     return models, readings, {"assumptions": assumed, "conditional_on": facts}
 
 
+_SCORES = str | BoundedScore | ConstrainedScore
+
+
 def _scorings(scoring, estimator) -> dict[str, str | BoundedScore]:
     if scoring is None:
         scoring = default_scoring(estimator)
     several = scoring if isinstance(scoring, list | tuple) else [scoring]
+    if not several or not all(isinstance(one, _SCORES) for one in several):
+        raise TypeError("scoring must be a name or a BoundedScore, or a list of them.")
     if any(isinstance(one, ConstrainedScore) for one in several):
         raise ValueError(
             "A ConstrainedScore ranks candidates; ask for its score and its disparity "
@@ -388,10 +394,7 @@ def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring
             f"score_fraction must be in [{SMALLEST_SHARE:g}, 1 - {SMALLEST_SHARE:g}], "
             f"got {score_fraction!r}."
         )
-    if neighboring not in ("replace_one", "add_remove"):
-        raise ValueError(
-            f"neighboring must be 'replace_one' or 'add_remove', got {neighboring!r}."
-        )
+    one_of("replace_one", "add_remove")("neighboring", neighboring)
 
 
 def _folds(cv, task: Task) -> _Folds:

@@ -9,6 +9,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._shared.domain import (
+    domain,
+)
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._progress import with_callbacks
@@ -275,7 +278,8 @@ class DPWassersteinAutoencoder(
             Features of the model, inside `bounds`, in their original units.
         """
         check_is_fitted(self)
-        codes = check_array(X, estimator=self, input_name="X", dtype=np.float64)
+        with domain():
+            codes = check_array(X, estimator=self, input_name="X", dtype=np.float64)
         if codes.shape[1] != self.n_components:
             raise ValueError(
                 f"X has {codes.shape[1]} columns, but a code has n_components="

@@ -140,15 +140,6 @@ def padded_chunk(X: Floats) -> Floats:
     return np.concatenate([X, np.zeros((missing, X.shape[1]))]) if missing else X
 
 
-def padded_chunks(X: Floats, targets: Floats) -> list[tuple[slice, Floats, Floats]]:
-    """Cut a table into chunks, each with its position and its targets."""
-    chunks = []
-    for start in range(0, len(X), CHUNK_ROWS):
-        rows = slice(start, min(start + CHUNK_ROWS, len(X)))
-        chunks.append((rows, padded_chunk(X[rows]), targets[rows]))
-    return chunks
-
-
 @dataclass(frozen=True)
 class FairLoss:
     """Loss and penalty of a network on a table; see the module for the gradient.
@@ -159,7 +150,7 @@ class FairLoss:
         Its product must be ``row_scores``.
     head : RealOutputs or SimplexOutputs
     blocks : iterable of (slice, ndarray of shape (256 k, n_features), ndarray)
-        The records and their targets, as from :func:`padded_chunks`; read twice.
+        The records, filled up by :func:`padded_chunk`, and their targets; read twice.
     loss_weight : float
         (1 - alpha) / n, or zero.
     fairness_weight : float

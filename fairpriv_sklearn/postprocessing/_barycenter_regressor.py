@@ -325,7 +325,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         if self.blind:  # older scikit-learns hand them on, unasked
             sensitive_features = None
         y_pred = self.predict(X, sensitive_features=sensitive_features)
-        return r2_score(y, y_pred, sample_weight=sample_weight)
+        with domain("y", own_words=True):
+            return r2_score(y, y_pred, sample_weight=sample_weight)
 
     def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
         """Tell what parity costs where the group is not known at prediction.
@@ -373,7 +374,7 @@ def check_target(X, y) -> np.ndarray:
         raise ValueError(
             "DPBarycenterRegressor requires y to be passed, but the target y is None."
         )
-    with domain("y"):
+    with domain("y", own_words=True):
         y = column_or_1d(y, dtype=np.float64, warn=True)
     assert_all_finite(y, input_name="y")
     same_length(X, y)

@@ -21,6 +21,10 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
+from fairpriv_sklearn._shared.arguments import (
+    each,
+    number,
+)
 from fairpriv_sklearn.postprocessing import _parity as parity
 
 # Shares of the squared Gaussian budget: recalibration of q, and the certificate; the
@@ -255,7 +259,7 @@ def measure(
         total = rows.sum(axis=(1, 2))
         sure = np.maximum(total, 1.0)
         rate = np.clip(rows[:, :, k].sum(axis=1) / sure, 0, 1)
-        noise = noise_scale**2 * n_cells
+        noise = min(noise_scale, 1e100) ** 2 * n_cells
         noise = noise * ((1 - rate) ** 2 + (n_classes - 1) * rate**2)
         # A rate of a few rows is not known to be zero or one.
         careful = np.clip(rate, 1 / (sure + 2), 1 - 1 / (sure + 2))
@@ -354,7 +358,7 @@ class Reach:
 
 def reach(measured: list[Measured], tolerances) -> Reach:
     """Choose for each tolerance the weakest of the measured rules that meets it."""
-    tolerances = np.asarray(list(tolerances), dtype=np.float64)
+    tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
     chosen = []
     for tolerance in tolerances:
         good = [i for i, one in enumerate(measured) if one.disparity <= tolerance]

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
 from fairpriv_sklearn._door.groups import fit_groups
-from fairpriv_sklearn._shared.domain import same_length
+from fairpriv_sklearn._shared.arguments import each, number
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -456,7 +457,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         if self.blind:  # older scikit-learns hand them on, unasked
             sensitive_features = None
         y_pred = self.predict(X, sensitive_features=sensitive_features)
-        return accuracy_score(y, y_pred, sample_weight=sample_weight)
+        with domain("y", own_words=True):
+            return accuracy_score(y, y_pred, sample_weight=sample_weight)
 
     @available_if(_has_histogram)
     def path(self, fairness_tolerances: Iterable[float]) -> list:
@@ -477,7 +479,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         """
         check_is_fitted(self)
         classifiers = []
-        for tolerance in fairness_tolerances:
+        for tolerance in each(number(0, 1))("fairness_tolerances", fairness_tolerances):
             classifier = copy.copy(self).set_params(fairness_tolerance=tolerance)
             classifier._validate_params()
             classifier._solve_histogram()

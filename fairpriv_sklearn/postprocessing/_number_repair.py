@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import public_fact, read_bounds
+from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
@@ -55,6 +56,12 @@ WORTHLESS = (
 WHAT_IS_RELEASED = "score counts per group with discrete Laplace noise"
 
 
+def _tolerance(name, value):
+    if isinstance(value, str) and value == "auto":
+        return value
+    return number(0, 1)(name, value)
+
+
 class NumberRepair(Repair):
     """What the transformer and the regressor share: release, solve, remap."""
 
@@ -91,7 +98,7 @@ class NumberRepair(Repair):
         """
         check_is_fitted(self)
         estimators = []
-        for tolerance in fairness_tolerances:
+        for tolerance in each(_tolerance)("fairness_tolerances", fairness_tolerances):
             estimator = copy.copy(self).set_params(fairness_tolerance=tolerance)
             estimator._validate_params()
             estimator._solve()

@@ -12,6 +12,9 @@ from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 
+from fairpriv_sklearn._shared.arguments import listed
+from fairpriv_sklearn._shared.arguments import path as a_path
+
 KINDS = ("number", "category", "flag", "date", "left out")
 ROLES = ("feature", "group", "target")
 
@@ -169,7 +172,7 @@ class Codebook:
     entries: tuple = ()
 
     def __post_init__(self):
-        entries = tuple(self.entries)
+        entries = tuple(listed("entries", self.entries))
         for entry in entries:
             if not (
                 isinstance(entry, tuple)
@@ -249,7 +252,7 @@ class Codebook:
         -------
         codebook : Codebook
         """
-        text, what = source, "the code book"
+        text, what = a_path("source", source), "the code book"
         if not (isinstance(source, str) and source.lstrip().startswith("{")):
             what = f"the code book {os.fspath(source)!r}"
             text = _read_text(source, what)
@@ -321,6 +324,7 @@ class Codebook:
         ]
         text = "{\n" + ",\n".join(lines) + "\n}\n" if lines else "{}\n"
         if path is not None:
+            a_path("path", path)
             Path(path).write_text(text, encoding="utf-8")
         return text
 
@@ -512,7 +516,7 @@ def _missing_values(value) -> tuple:
 
 
 def _check_word(name, value, allowed):
-    if isinstance(value, list | dict | set) or value not in allowed:
+    if not isinstance(value, str | None) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed if word is not None)
         raise ValueError(f"{name} must be one of {words}; got {_shown(value)}.")
 

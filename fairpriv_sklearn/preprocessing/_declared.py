@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fairpriv_sklearn._shared.arguments import flag, optional
 from fairpriv_sklearn.preprocessing._codebook import Column
 
 ARROW_FILES = (".arrow", ".feather", ".ipc")
@@ -13,14 +14,15 @@ PARQUET_FILES = (".parquet", ".pq")
 
 def declared_columns(source, typed=None) -> list[tuple[str, Column]]:
     """Pairs of name and Column of a frame, an Arrow table or a file."""
+    optional(flag)("typed", typed)
     if isinstance(source, str | os.PathLike):
         return _of_file(Path(source), typed)
     if _is_arrow(source):
         return _of_schema(source.schema, typed is not False)
     if not hasattr(source, "columns"):
         raise TypeError(
-            "a template is made from a data frame, an Arrow table or the path of a "
-            f"file, got {type(source).__name__}."
+            "source must be a data frame, an Arrow table or the path of a file, got "
+            f"{type(source).__name__}."
         )
     dtypes = source.dtypes
     names = list(source.columns)

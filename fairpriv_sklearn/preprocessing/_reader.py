@@ -414,6 +414,8 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     if row_names:
         header = [None, *header[:-1]]
     names = ["" if _empty(cell) else _header_name(cell) for cell in header]
+    if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
+        names = [n[1:-1] for n in names]
     torn = sum(any(_is_nan(cell) for cell in row) for row in body)
     if torn:
         remarks.append(

@@ -13,6 +13,11 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._shared.arguments import (
+    each,
+    optional,
+    word,
+)
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
@@ -193,7 +198,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         "codebook": [None, Codebook, Mapping],
-        "sensitive_features": [None, str, list, tuple],
+        "sensitive_features": "no_validation",  # `_check_names` says what is wrong
         "ranks": [StrOptions({"learn", "uniform"})],
         "handle_unknown": [StrOptions({"other", "ignore"})],
         "n_coordinates": [None, Interval(Real, 1, 64, closed="both")],
@@ -304,7 +309,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         rows : ndarray of shape (n_values, n_features_out_of_the_column)
         """
         check_is_fitted(self)
-        column = next(one for one in self._columns if one.name == name)
+        word("name", name)
+        column = next((one for one in self._columns if one.name == name), None)
+        if column is None:
+            raise ValueError("name must be that of a column that the encoder uses.")
         values, cells = column.points(n_points)
         scale = _row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
@@ -338,14 +346,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         shape = np.shape(X)
         if len(shape) != 2:
             raise ValueError(
-                f"Expected 2D array, got {len(shape)}D array instead. Reshape your "
+                f"X: Expected 2D array, got {len(shape)}D array instead. Reshape your "
                 "data to rows and columns, or pass a data frame."
             )
         validate_data(self, X=X, reset=reset, skip_check_array=True)
         for length, what in zip(shape, ("sample", "feature"), strict=True):
             if length < 1:
                 raise ValueError(
-                    f"Found array with 0 {what}(s) (shape={tuple(shape)}) while a "
+                    f"X: Found array with 0 {what}(s) (shape={tuple(shape)}) while a "
                     "minimum of 1 is required."
                 )
         return TableReader.of(X)
@@ -357,7 +365,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if names is None:
             names = [f"x{i}" for i in range(self.n_features_in_)]
         left_out = self.sensitive_features
-        left_out = [left_out] if isinstance(left_out, str) else list(left_out or ())
+        left_out = [left_out] if isinstance(left_out, str) else left_out
+        left_out = optional(each(word))("sensitive_features", left_out) or []
         _check_names(left_out, names, "sensitive_features")
         used = [n for n, c in codebook.entries if c.role == "feature"]
         used = [n for n in used if codebook[n].kind != "left out"]
@@ -493,6 +502,8 @@ def _facts(codebook) -> list[Fact]:
 
 def _check_names(given, names, argument) -> None:
     unknown = [name for name in given if name not in list(names)]
+    if len(given) > len(names):  # labels of rows, perhaps: not to be quoted
+        raise ValueError(f"{argument} names more columns than X has.")
     if unknown:
         raise ValueError(
             f"{argument} names columns that X does not have: {unknown}; leave them out."
@@ -615,7 +626,10 @@ class _Draft:
             kind = replace(self.declared, kind="category")
             return replace(kind, categories=self.categories or None)
         if self.declared.kind == "number" and self.declared.range is None:
-            return replace(self.declared, range=self.range)
+            low, high = self.range
+            if self.declared.integer:
+                low, high = math.floor(low), math.ceil(high)
+            return replace(self.declared, range=(low, high))
         return self.declared
 
     def finished(self, width, handle_unknown):
@@ -716,7 +730,8 @@ class CategoryColumn:
 
     def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
         """The categories, as cells too; the text of none of them is a cell."""
-        listed = TableReader.of(np.array([[key] for key in self.keys], dtype=object))
+        keys = np.array([[key] for key in self.keys], dtype=object)
+        listed = TableReader.of(keys.reshape(len(self.keys), 1))
         return np.array(self.labels, dtype=object), listed.cells(0)
 
     def encode(self, cells: Cells, out, scale: float) -> None:

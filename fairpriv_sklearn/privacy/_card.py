@@ -14,6 +14,12 @@ from importlib import metadata
 from numbers import Real
 from typing import Any
 
+from fairpriv_sklearn._shared.arguments import (
+    fits,
+    having,
+    word,
+)
+
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter
 from ._card_context import CONTEXT, PRODUCTS, checked_context
@@ -104,7 +110,7 @@ class DeploymentCard:
     """
 
     def __init__(self, report, context=None, *, product_type=PRODUCTS[1]):
-        self.report = report
+        self.report = having("a PrivacyReport", "guarantee", "steps")("report", report)
         self.context = checked_context(context)
         self.product_type = self.context.get("product_type", product_type)
         self.lines = tuple(self._lines())
@@ -121,6 +127,7 @@ class DeploymentCard:
         -------
         list of str
         """
+        word("question", question)
         return [line.answer for line in self.lines if line.question == question]
 
     @property
@@ -671,7 +678,7 @@ def deployment_card(model, context=None) -> DeploymentCard:
     """
     from ._report import privacy_report
 
-    report = privacy_report(model)
+    report = privacy_report(fits("model", model))
     samples = hasattr(model, "sample")
     return DeploymentCard(report, context, product_type=PRODUCTS[3 if samples else 1])
 

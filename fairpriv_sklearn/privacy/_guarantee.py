@@ -587,7 +587,9 @@ def own_events(guarantee: PrivacyGuarantee) -> tuple[PrivacyEvent, ...]:
 def _combinable(*several: PrivacyGuarantee) -> tuple[PrivacyGuarantee, ...]:
     for one in several:
         if not isinstance(one, PrivacyGuarantee):
-            raise TypeError(f"Expected a PrivacyGuarantee, got {one!r}.")
+            raise TypeError(
+                f"others: Expected a PrivacyGuarantee, got {described(one)}."
+            )
     check_relations(one.neighboring for one in several)
     return several
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import (
+    fits,
+)
 
 from ..accounting import compose_epsilon
 from ._guarantee import PrivacyGuarantee, markdown_table, round_up
@@ -180,9 +182,9 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     >>> report.guarantee.epsilon
     inf
     """
-    _check_estimator("estimator", estimator)
+    fits("estimator", estimator)
     if before is not None:
-        _check_estimator("before", before)
+        fits("before", before)
     check_is_fitted(estimator)
     steps = [one.step for one in walk(estimator, before=places(before))]
     return PrivacyReport(type(estimator).__name__, total_of(steps), tuple(steps))
@@ -201,13 +203,8 @@ def guarantee_of(estimator) -> PrivacyGuarantee | None:
     PrivacyGuarantee or None
         Of all steps composed.
     """
-    _check_estimator("estimator", estimator)
+    fits("estimator", estimator)
     return composed(walk(estimator))
-
-
-def _check_estimator(name: str, estimator) -> None:
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise TypeError(f"{name} must be an estimator, got {described(estimator)}.")
 
 
 def _prices(step: StepPrivacy) -> tuple[str, str]:

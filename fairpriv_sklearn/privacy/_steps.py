@@ -686,9 +686,3 @@ def places(estimator) -> dict[str, Any]:
     if estimator is None:
         return {}
     return {one.step.name: one.estimator for one in walk(estimator, fitted=False)}
-
-
-def surely_uncovered(estimator) -> list[str]:
-    """Name the steps that no fit can cover, whatever the data; for an early refusal."""
-    steps = (one.step for one in walk(estimator, fitted=False))
-    return [step.title for step in steps if step.status == "uncovered"]

@@ -152,8 +152,8 @@ def _largest_factor(group, scales, total, goal) -> float:
 
     if not fits(_SMALLEST):
         raise ValueError(
-            "The frozen steps, or those with a declared guarantee, cost the whole "
-            "budget already: nothing is left for the others."
+            "epsilon and delta: the frozen steps, or those with a declared guarantee, "
+            "cost the whole budget already: nothing is left for the others."
         )
     low, high = math.log(_SMALLEST), math.log(_LARGEST)
     if fits(_LARGEST):

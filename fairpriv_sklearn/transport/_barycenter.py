@@ -20,7 +20,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import checked, numbers, real, word
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    each,
+    floats,
+    having,
+    number,
+    numbers,
+    places,
+    real,
+    word,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -58,6 +68,9 @@ class Coupling:
         cost : float
             In squared units of the grid.
         """
+        grid = floats(1, min_rows=1 + int(max(self.source.max(), self.target.max())))(
+            "grid", grid
+        )
         return float(self.mass @ (grid[self.source] - grid[self.target]) ** 2)
 
 
@@ -203,16 +216,19 @@ class BarycenterResult:
             Grid indices.  A source point without mass is sent to the quantile at its
             level, so the map stays monotone there.
         """
-        codes, source = np.asarray(codes), np.asarray(source)
-        uniforms = np.asarray(uniforms, dtype=np.float64)
-        upper = self.source_cdf[codes, source]
-        lower = np.where(source > 0, self.source_cdf[codes, source - 1], 0.0)
-        level = np.minimum(lower + uniforms * (upper - lower), upper)
+        group: Integers = places(len(self.source_cdf))("codes", codes)
+        start: Integers = places(len(self.grid))("source", source)
+        u: Floats = floats(1, min_rows=0)("uniforms", uniforms)
+        if not len(group) == len(start) == len(u):
+            raise ValueError("codes, source and uniforms must be equally many.")
+        upper = self.source_cdf[group, start]
+        lower = np.where(start > 0, self.source_cdf[group, start - 1], 0.0)
+        level = np.minimum(lower + u * (upper - lower), upper)
         # Level zero belongs to points below the support: they go to its first point.
         level = np.maximum(level, np.finfo(np.float64).tiny)
         target = np.empty(level.shape, dtype=np.int64)
         for code, cdf in enumerate(self.target_cdf):
-            rows = codes == code
+            rows = group == code
             target[rows] = np.searchsorted(cdf, level[rows])
         return target
 
@@ -312,7 +328,13 @@ def fair_barycenter(
     return _solve(grid, cdfs, weights, tolerance, solver)
 
 
-@checked(grid=numbers, pmfs=numbers, weights=numbers, solver=word)
+@checked(
+    grid=numbers,
+    pmfs=numbers,
+    weights=numbers,
+    tolerances=each(number(0, 1)),
+    solver=word,
+)
 def barycenter_path(
     grid: ArrayLike,
     pmfs: ArrayLike,
@@ -378,6 +400,7 @@ class OptimalityCertificate:
         )
 
 
+@checked(result=having("a BarycenterResult", "levels", "target_cdf"))
 def optimality_certificate(result: BarycenterResult) -> OptimalityCertificate:
     """Check that an exact solution is optimal, without any solver.
 
@@ -400,7 +423,10 @@ def optimality_certificate(result: BarycenterResult) -> OptimalityCertificate:
         If the result comes from linear programming, which has no levels ``c_l``.
     """
     if result.levels is None:
-        raise ValueError("a certificate needs the levels of solver='exact'")
+        raise ValueError(
+            "result comes from linear programming: a certificate needs the levels of "
+            "solver='exact'."
+        )
     targets_pmf, barycenter_pmf = result.target_pmf, result.barycenter_pmf
     spread = float(np.ptp(result.target_cdf, axis=0).max())
     by_level, by_coupling = _levelwise_objective(result), result.objective

@@ -32,6 +32,7 @@ from scipy.special import logsumexp
 
 from fairpriv_sklearn._shared.arguments import (
     checked,
+    column,
     count,
     floats,
     number,
@@ -42,6 +43,8 @@ from fairpriv_sklearn._shared.arguments import (
 # Scalings beyond this are absorbed. What underflows in the kernel is below 1e-308, so
 # it carries less than 1e-208 of mass even at the largest pair of scalings.
 _ABSORB_ABOVE = 1e50
+
+_LARGEST = 1e150
 
 # Rows of the kernel handled together, in elements: one block stays in the cache for
 # both products of a sweep, which halves the memory traffic of large problems.
@@ -161,11 +164,11 @@ def _check_problem(cost, regularization, a, b, max_iter):
     a = np.full(n, 1 / n) if a is None else np.asarray(a, dtype=np.float64)
     b = np.full(m, 1 / m) if b is None else np.asarray(b, dtype=np.float64)
     if a.shape != (n,) or b.shape != (m,):
-        raise ValueError(f"weights must have shapes ({n},) and ({m},) to match cost.")
+        raise ValueError(f"a and b must have shapes ({n},) and ({m},) to match cost.")
     if not (_are_weights(a) and _are_weights(b)):
-        raise ValueError("weights must be finite and non-negative, with a total > 0.")
+        raise ValueError("a and b must be finite and non-negative, with a total > 0.")
     if not np.isclose(a.sum(), b.sum(), rtol=1e-6, atol=0):
-        raise ValueError(f"weights must have equal totals, got {a.sum()}, {b.sum()}.")
+        raise ValueError(f"a and b must have equal totals, got {a.sum()}, {b.sum()}.")
     return cost, a, b
 
 
@@ -306,6 +309,11 @@ def point_cost(
     array([[32.]])
     """
     _check_columns(X, Y)
+    if max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) > _LARGEST:
+        raise ValueError(f"X and Y must not be above {_LARGEST:g}: squares overflow.")
+    for name, labels, points in (("x_labels", x_labels, X), ("y_labels", y_labels, Y)):
+        if labels is not None and len(column(name, labels)) != len(points):
+            raise ValueError(f"{name} must have a label for each point.")
     cost = (X**2).sum(axis=1)[:, None] + (Y**2).sum(axis=1) - 2 * (X @ Y.T)
     np.maximum(cost, 0, out=cost)  # cancellation can leave a tiny negative number
     if l1_weight:
@@ -355,6 +363,11 @@ def transport_gradient(
     >>> transport_gradient(np.array([[1.0]]), np.array([[2.0]]), np.array([[0.5]]))
     array([[3.]])
     """
+    if plan.shape != (len(X), len(Y)) or X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            "plan, X and Y must have shapes (n, m), (n, d) and (m, d), got "
+            f"{plan.shape}, {X.shape} and {Y.shape}."
+        )
     gradient = plan @ Y
     gradient *= -2
     gradient += 2 * plan.sum(axis=1)[:, None] * X

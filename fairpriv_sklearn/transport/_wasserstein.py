@@ -18,7 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import checked, codes, count, number, numbers
+from fairpriv_sklearn._shared.arguments import (
+    checked,
+    codes,
+    count,
+    flag,
+    number,
+    numbers,
+)
 
 # Wider ranges would overflow.
 _LARGEST = 1e300
@@ -64,7 +71,7 @@ def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     return np.rint((clipped - low) * (RESOLUTION / (high - low))).astype(np.int64)
 
 
-@checked(u=numbers, v=numbers)
+@checked(u=numbers, v=numbers, return_gradient=flag)
 def wasserstein_1d(
     u: ArrayLike, v: ArrayLike, *, return_gradient: bool = False
 ) -> float | tuple[float, Floats, Floats]:
