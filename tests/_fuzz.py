@@ -84,6 +84,8 @@ ALSO = {
     "y": ("target", "labels"),
     "columns": ("column", "code book"),
     "source": ("code book",),
+    "codebook": ("code book",),
+    "pairs": ("tables",),
     "kind": ("kinds",),
     "param_distributions": ("Parameter",),
     "disparity": ("sensitive_features",),  # a function that takes no groups

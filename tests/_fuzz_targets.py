@@ -124,7 +124,7 @@ def fitted(name):
     if entry.needs_groups:
         model.set_params(sensitive_features=None)
         keys["sensitive_features"] = GROUPS
-    if name == "DP2DPClassifier-blind":
+    if name.endswith("-blind"):
         model.set_params(reach_size=0.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -115,7 +115,7 @@ def as_table(table) -> Table:
         return table
     if isinstance(table, dict):
         return Table(**table)
-    if isinstance(table, tuple):
+    if isinstance(table, tuple) and 1 <= len(table) <= 3:
         return Table(*table)
     raise TypeError(
         "tables and neighbours must be tables, or tuples (X, y, sensitive_features), "

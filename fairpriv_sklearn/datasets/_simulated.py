@@ -443,6 +443,8 @@ def make_biased_regression(
     weights = np.ones(len(shifts)) if weights is None else np.asarray(weights, float)
     if scales.shape not in ((), shifts.shape) or weights.shape != shifts.shape:
         raise ValueError("scales and weights must have one entry for each of shifts.")
+    if weights.min(initial=0) < 0 or not weights.sum() > 0:
+        raise ValueError("weights must not be negative, nor all zero.")
     scales = np.broadcast_to(scales, shifts.shape)
 
     direction = rng.normal(size=n_features)

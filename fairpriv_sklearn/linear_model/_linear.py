@@ -391,7 +391,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         return weights[:-1] * width, intercept, wall, covariance
 
     def _read(self, X, y, sensitive_features) -> dict:
-        with domain("X"):
+        with domain("X or y"):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         with domain("y"):
             y = y.astype(np.float64, copy=False)

@@ -421,7 +421,7 @@ class NumberRepair(Repair):
             raise ValueError(UNPAID)
         (table,), variance = self._measured
         lower, upper = self.bounds_[0]
-        tolerances = np.asarray(list(tolerances), dtype=np.float64)
+        tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
         measured, strengths = [], []
         for tolerance in tolerances:
             masses, levels, why = self._blind_levels(self.counts_[0], tolerance)
