@@ -158,6 +158,8 @@ def _answers(entry):
             continue
         if name == "reach" and not model.blind:
             continue
+        if name == "coef_interval" and model.coef_covariance_ is None:
+            continue
         bound = getattr(model, name)
         good = {
             k: values[k] for k in inspect.signature(bound).parameters if k in values
@@ -201,6 +203,11 @@ def _accounting():
 
 def _linear():
     return linear_model.DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+
+
+def _linear_models():
+    model = _linear().set_params(epsilon=10.0, random_state=0).fit(X, Y)
+    yield "BoundedLinearMixin.coef_interval", model.coef_interval, {}
 
 
 def _audit():
@@ -468,7 +475,8 @@ def _transport():
 
 
 _ROOMS = (
-    *(_accounting, _audit, _datasets, _distributed, _inspection, _mechanisms),
+    *(_accounting, _audit, _datasets, _distributed, _inspection, _linear_models),
+    _mechanisms,
     *(
         _metrics,
         _model_selection,

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import public_fact, read_bounds
 from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.domain import domain, finite_sparse
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sklearn import Interval
@@ -29,7 +30,7 @@ BOUNDED_CONSTRAINTS = {
 INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
-class BoundedLinearMixin:
+class BoundedMixin:
     """Scale features by public bounds; predict with the same scaling."""
 
     def __sklearn_tags__(self):
@@ -75,35 +76,6 @@ class BoundedLinearMixin:
             self.coef_covariance_ = covariance / np.outer(widths, widths)
         self._publish_scaling(scaling)
 
-    def coef_interval(self, level=0.95):
-        """Return intervals for the coefficients, by their covariance.
-
-        They allow for the noise, for who happens to be in the table and for shrinkage,
-        and are for what the model would find in the whole population. They follow from
-        what the fit released: looking at them costs nothing. Coverage is near the
-        level on average over the coefficients, not for each of them.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Range: (0, 1).
-
-        Returns
-        -------
-        interval : ndarray of shape (2, *coef_.shape)
-            Lower and upper ends.
-        """
-        check_is_fitted(self)
-        if not 0 < level < 1:
-            raise ValueError(f"level must be in (0, 1), got {level!r}.")
-        if self.coef_covariance_ is None:
-            raise ValueError(
-                "No error is known of these coefficients: see coef_covariance_."
-            )
-        errors = np.sqrt(np.diagonal(self.coef_covariance_, axis1=-2, axis2=-1))
-        width = norm.ppf(0.5 + level / 2) * errors
-        return np.stack([self.coef_ - width, self.coef_ + width])
-
     def _publish_scaling(self, scaling: FeatureScaling) -> None:
         self.bounds_ = (
             None if scaling.low is None else np.stack([scaling.low, scaling.high])
@@ -127,6 +99,38 @@ class BoundedLinearMixin:
         check_is_fitted(self)
         with domain("X"):
             return validate_data(self, finite_sparse(X), reset=False, **INPUT)
+
+
+class BoundedLinearMixin(BoundedMixin):
+    """With coefficients of the features, and their errors where they are known."""
+
+    def coef_interval(self, level=0.95):
+        """Return intervals for the coefficients, by their covariance.
+
+        They allow for the noise, for who happens to be in the table and for shrinkage,
+        and are for what the model would find in the whole population. They follow from
+        what the fit released: looking at them costs nothing. Coverage is near the
+        level on average over the coefficients, not for each of them.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Range: (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (2, *coef_.shape)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        level = number(0, 1, closed="neither")("level", level)
+        if self.coef_covariance_ is None:
+            raise ValueError(
+                "No error is known of these coefficients: see coef_covariance_."
+            )
+        errors = np.sqrt(np.diagonal(self.coef_covariance_, axis1=-2, axis2=-1))
+        width = norm.ppf(0.5 + level / 2) * errors
+        return np.stack([self.coef_ - width, self.coef_ + width])
 
 
 def check_blind(estimator, X):

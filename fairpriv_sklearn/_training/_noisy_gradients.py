@@ -15,7 +15,7 @@ from fairpriv_sklearn._door.groups import AttributeBlindMixin, fit_groups
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
-    BoundedLinearMixin,
+    BoundedMixin,
 )
 from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
@@ -50,9 +50,7 @@ class Strata:
         return counts.reshape(self.shape)
 
 
-class NoisyGradientsMixin(
-    AttributeBlindMixin, BoundedLinearMixin, CallbackSupportMixin
-):
+class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixin):
     """Models fitted by noisy gradients of a loss and a penalty between groups."""
 
     _parameter_constraints: dict = {

@@ -17,6 +17,7 @@ from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
+    BoundedLinearMixin,
     check_blind,
     class_probabilities,
     most_probable,
@@ -83,7 +84,7 @@ _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
 
 class DPWassersteinLogisticRegression(
-    NoisyGradientsMixin, ClassifierMixin, DPEstimator
+    NoisyGradientsMixin, BoundedLinearMixin, ClassifierMixin, DPEstimator
 ):
     r"""Logistic regression with a Wasserstein penalty between groups.
 
