@@ -450,7 +450,7 @@ class GaussianMechanism:
             units = np.minimum(np.maximum(units, -_SATURATION), _SATURATION)
             units = units.astype(np.int64)
         added = np.rint(z * (self.scale / self.grid)).astype(np.int64)
-        return (units + added) * self.grid
+        return (units + added) * np.float64(self.grid)
 
     def release_keyed(self, counts, keys, secret: bytes) -> NDArray[np.float64]:
         """Release integer counts, each with noise that its key and a secret determine.
