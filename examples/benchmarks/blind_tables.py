@@ -20,7 +20,8 @@ data. The seeds here, from 100 on, played no part.
 
 Run with the directory of the data sets::
 
-    FAIRPRIV_SKLEARN_DATA=DIRECTORY python examples/benchmarks/blind_tables.py
+    FAIRPRIV_SKLEARN_DATA=DIRECTORY python examples/benchmarks/blind_tables.py \
+        [classes numbers published]
 
 It takes about five minutes.
 """
@@ -28,6 +29,7 @@ It takes about five minutes.
 import platform
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -241,13 +243,7 @@ def beside_linear_post(table, constraint, seed):
     return np.array(cells)
 
 
-def main(directory):
-    print("python " + " ".join(sys.argv))
-    print(
-        f"fairpriv_sklearn {fairpriv_sklearn.__version__}, scikit-learn "
-        f"{sklearn.__version__}, NumPy {np.__version__}, Python "
-        f"{platform.python_version()}, {platform.machine()}; {len(SEEDS)} seeds"
-    )
+def classes_table():
     print("\n1. Classes: error/violation on a held-out quarter, all private")
     print(f"{'':14}{'constraint':>20}{'epsilon':>9}{'plain':>15}{'blind':>15}", end="")
     print(f"{'aware':>15}{'s.e. blind':>15}{'strength':>10}{'total':>8}")
@@ -263,6 +259,9 @@ def main(directory):
                 print(f"{error[0]:>8.4f}/{error[1]:.4f}", end="")
                 print(f"{np.mean([r[1] for r in runs]):>10.3f}", end="")
                 print(f"{max(r[2] for r in runs):>8.3f}", flush=True)
+
+
+def numbers_table(directory):
     print("\n2. Numbers: mean squared error/KS on 30 %, private calibration")
     print(f"{'':22}{'epsilon':>8}{'constant':>10}{'plain':>16}{'blind':>16}", end="")
     print(f"{'s.e.':>16}{'shuffled':>10}")
@@ -283,6 +282,9 @@ def main(directory):
         for e, v in (*cells.mean(axis=0), error):
             print(f"{e:>9.4f}/{v:.4f}", end="")
         print(f"{np.mean([run[2] for run in runs]):>10.4f}", flush=True)
+
+
+def published_table():
     print("\n3. Adult, blind, beside LinearPost (published, not private)")
     print(f"{'':20}{'':13}{'plain':>15}{'repaired':>15}{'s.e.':>15}")
     table = next(class_tables())
@@ -299,8 +301,24 @@ def main(directory):
             print(flush=True)
 
 
+def main(directory, wanted):
+    print("python " + " ".join(sys.argv))
+    print(
+        f"fairpriv_sklearn {fairpriv_sklearn.__version__}, scikit-learn "
+        f"{sklearn.__version__}, NumPy {np.__version__}, Python "
+        f"{platform.python_version()}, {platform.machine()}; {len(SEEDS)} seeds"
+    )
+    tables = {
+        "classes": classes_table,
+        "numbers": partial(numbers_table, directory),
+        "published": published_table,
+    }
+    for name in wanted or tables:
+        tables[name]()
+
+
 if __name__ == "__main__":
     import os
 
     warnings.simplefilter("ignore")
-    main(Path(os.environ["FAIRPRIV_SKLEARN_DATA"]))
+    main(Path(os.environ["FAIRPRIV_SKLEARN_DATA"]), sys.argv[1:])
