@@ -11,7 +11,8 @@
 
 Run with the directory of the data sets::
 
-    FAIRPRIV_SKLEARN_DATA=DIRECTORY python examples/benchmarks/tolerance_kept.py
+    FAIRPRIV_SKLEARN_DATA=DIRECTORY python examples/benchmarks/tolerance_kept.py \
+        [kept noise prediction]
 """
 
 import os
@@ -20,6 +21,7 @@ import sys
 import time
 import tracemalloc
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -195,7 +197,7 @@ def speed(n_rows=400_000):
         )
 
 
-def main(directory):
+def main(directory, wanted):
     print("python " + " ".join(sys.argv))
     print(
         f"fairpriv_sklearn {fairpriv_sklearn.__version__}, scikit-learn "
@@ -203,10 +205,14 @@ def main(directory):
         f"{platform.python_version()}, {platform.machine()}, shared machine"
     )
     warnings.simplefilter("ignore")
-    kept(directory)
-    speed()
-    with_noise(directory)
+    parts = {
+        "kept": partial(kept, directory),
+        "noise": partial(with_noise, directory),
+        "prediction": speed,
+    }
+    for name in wanted or parts:
+        parts[name]()
 
 
 if __name__ == "__main__":
-    main(Path(os.environ["FAIRPRIV_SKLEARN_DATA"]))
+    main(Path(os.environ["FAIRPRIV_SKLEARN_DATA"]), sys.argv[1:])
