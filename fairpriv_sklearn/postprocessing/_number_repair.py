@@ -241,15 +241,11 @@ class NumberRepair(Repair):
         self.transports_ = transports
         self._maps = maps
 
-    def _pooled(self, counts, n_summed=1) -> np.ndarray:
-        """Groups that noise does not let be told from the rest.
-
-        Each number of `counts` is the sum of `n_summed` released ones.
-        """
+    def _pooled(self, counts) -> np.ndarray:
+        """Groups that noise does not let be told from the rest."""
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
-        variance = n_summed * self._noise_variance
-        return histogram.untold_groups(counts, variance, self._n_public)
+        return histogram.untold_groups(counts, self._noise_variance, self._n_public)
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
@@ -404,11 +400,11 @@ class NumberRepair(Repair):
     def _blind_levels(self, counts, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
         masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
-        # What noise makes of the smallest group's distribution function.
+        # What noise, and few rows, make of the smallest group's distribution function.
         smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
-        noise = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
-        untold = self._pooled(counts.sum(axis=1), counts.shape[1])
-        if blind.largest_gap(masses) <= noise or untold.all():
+        noise = self._noise_variance * counts[0].size / 4 / smallest**2
+        chance = 0.25 / smallest * (self._noise_variance > 0)
+        if blind.largest_gap(masses) <= blind.TOLD * np.sqrt(noise + chance):
             return masses, blind.solve_levels(masses, 1.0), DROWNED
         levels = blind.solve_levels(masses, tolerance)
         if blind.cost(masses, levels) > blind.WORTH:
