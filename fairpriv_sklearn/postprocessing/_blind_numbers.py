@@ -28,8 +28,9 @@ from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 # Bins of the prediction, and regions of two groups' shares.
 BINS = 16
 REGIONS = 8
-# Groups differ if their gap is above this many standard errors of the smallest one's
-# distribution function. Chosen on simulated tables of groups that do not differ.
+# In small tables (`_histogram.LARGE`) groups differ if their gap is above this many
+# standard errors of the smallest one's distribution function, few rows included. Chosen
+# on simulated tables of groups that do not differ.
 TOLD = 2.0
 # Where parity costs more than this part of all that the predictions tell, the repair
 # stands back. Chosen on simulated tables.

@@ -400,11 +400,13 @@ class NumberRepair(Repair):
     def _blind_levels(self, counts, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
         masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
-        # What noise, and few rows, make of the smallest group's distribution function.
-        smallest = max(counts.sum(axis=(1, 2)).min(), 1.0)
-        noise = self._noise_variance * counts[0].size / 4 / smallest**2
-        chance = 0.25 / smallest * (self._noise_variance > 0)
-        if blind.largest_gap(masses) <= blind.TOLD * np.sqrt(noise + chance):
+        # What noise makes of the smallest group's distribution function.
+        sizes = counts.sum(axis=(1, 2))
+        smallest = max(sizes.min(), 1.0)
+        doubt = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
+        if doubt and (self._n_public or sizes.sum()) <= histogram.LARGE:
+            doubt = blind.TOLD * np.hypot(doubt, 0.5 / np.sqrt(smallest))
+        if blind.largest_gap(masses) <= doubt:
             return masses, blind.solve_levels(masses, 1.0), DROWNED
         levels = blind.solve_levels(masses, tolerance)
         if blind.cost(masses, levels) > blind.WORTH:
