@@ -189,6 +189,8 @@ class NoiseSource:
         """
         if not 0 <= k <= n:
             raise ValueError(f"k must be in [0, n], got k={k!r} and n={n!r}.")
+        if not k:
+            return np.empty(0, dtype=np.int64)
         if 2 * k <= n:
             return self._distinct(n, k)
         while True:

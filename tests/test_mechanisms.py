@@ -192,6 +192,10 @@ def test_a_repeated_index_is_drawn_anew():
     assert noise.choice(10, 3).tolist() == [3, 7, 0]
 
 
+def test_nothing_is_chosen_of_nobody():
+    assert noise_source(0).choice(0, 0).shape == (0,)
+
+
 def test_choice_redraws_ties_and_checks_k():
     assert scripted_source([5, 5, 9, 4]).choice(2, 2).tolist() == [1, 0]
     np.testing.assert_array_equal(np.sort(noise_source(0).choice(50, 50)), range(50))
