@@ -735,6 +735,26 @@ def test_permute_and_flip_has_its_law(monotonic):
     assert (np.abs(counts - n * expected) < 4.5 * sd).all()
 
 
+@pytest.mark.parametrize(
+    ("p", "words", "expected"),
+    [
+        (Fraction(1, 3), [2**64 // 3 - 1], True),
+        (Fraction(1, 3), [2**64 // 3, 2**64 // 3 - 1], True),
+        (Fraction(1, 3), [2**64 // 3, 2**64 // 3, 0], True),
+        (Fraction(1, 3), [2**64 // 3, 2**64 // 3 + 1], False),
+        (Fraction(1, 3), [2**64 // 3 + 1], False),
+        (Fraction(1, 2), [2**63 - 1], True),
+        (Fraction(1, 2), [2**63], False),
+        (Fraction(0), [0], False),
+        (Fraction(1), [2**64 - 1], True),
+    ],
+)
+def test_a_rational_probability_is_compared_digit_by_digit(p, words, expected):
+    noise = scripted_source([*words, 77])
+    assert mechanisms._true_with(noise, p) == expected
+    assert noise.uint64(1) == 77  # not a word more
+
+
 def test_permute_and_flip_at_its_ends():
     assert (
         PermuteAndFlip(1.0, epsilon=math.inf).release([1, 7, 3], noise_source(0)) == 1

@@ -34,6 +34,7 @@ from fairpriv_sklearn.linear_model import (
 )
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
 from fairpriv_sklearn.linear_model._queries import Geometry
+from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 from fairpriv_sklearn.model_selection._plan import (
     gaussian_share,
     plan_search,
@@ -238,6 +239,20 @@ def test_plan_of_batches(max_iter, n_steps):
     )
     assert line.parameter == 1 / multiplier and line.times == n_steps
     assert line.n_coordinates == 8 and line.sampling == ("without_replacement", 0.2)
+
+
+def test_sizes_of_batches():
+    codes = np.repeat([0, 1, 3], [60, 30, 10])
+    strata = _Strata.proportional(codes, 4, 20)
+    assert strata.drawn.tolist() == [12, 6, 0, 2] and strata.rate == 0.2
+    # Of a stratum without records none is drawn; its size counts as one.
+    sizes = strata.batch_sizes((2, 2))
+    assert sizes.min_sizes.tolist() == [[12, 6], [1, 2]]
+    assert_allclose(strata.weights(), [0.05, 0.05, 0.0, 0.05])
+    assert sizes.n_records == pytest.approx(20.0, rel=1e-12)
+    few = _Strata.proportional(np.repeat([0, 1], [199, 1]), 2, 20)
+    assert few.drawn.tolist() == [20, 1] and few.rate == 1.0
+    assert_allclose(few.weights(), [199 / 200 / 20, 1 / 200])
 
 
 @pytest.mark.parametrize(
