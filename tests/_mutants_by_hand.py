@@ -327,7 +327,7 @@ MUTANTS = [
         "h01",
         _PHASES,
         "        estimator = pure_clone(self.given)\n",
-        "        estimator = clone(self.given)\n",
+        '        estimator = __import__("sklearn").base.clone(self.given)\n',
         "the wrapped model of a repair may spread identical rows",
     ),
     (
@@ -692,4 +692,103 @@ MUTANTS = [
     ),
 ]
 
-EQUIVALENT = {}
+# Those that are equivalent: a line of proof, and what it holds for.
+_PROOFS = {
+    "a wider slack asks for more bits; the draw that they decide is the same": [
+        "mechanisms.py | slack = Decimal(10) ** (20 - precision) | 10 -> 11",
+    ],
+    "only integers of at least 2**50 keep this half: below 2**-50 of the probability, which double precision does not hold": [
+        "mechanisms.py | probability = magnitude + 0.5 | magnitude + 0.5 -> magnitude - 0.5",
+        "mechanisms.py | probability = magnitude + 0.5 | 0.5 -> 1.0",
+    ],
+    "a draw that is not sure is decided by exact arithmetic: a narrower test changes how long a draw takes, not what it is": [
+        "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | 1.0 -> 2.0",
+        "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | 1.0 -> 2.0 | 2",
+        "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) -> u + 1.0 <= threshold * (1.0 - _THRESHOLD_ERROR)",
+        "mechanisms.py | is_sure &= u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) | u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) -> u >= threshold * (ratio * (1.0 + _THRESHOLD_ERROR))",
+    ],
+    "a guess is compared with its own thresholds before it counts": [
+        "mechanisms.py | guess = np.log(u + 0.5) | 0.5 -> 1.0",
+    ],
+    "one table entry more, for a digit that is never drawn": [
+        "mechanisms.py | n_bits = max(1, (45 * t >> shift).bit_length())  # r**k < 2**-64 beyond | 1 -> 2",
+    ],
+    "split at the next bit: the error that is put back is exact to 2**-100 of mu**2 either way": [
+        "accounting/_gaussian.py | high = 134217729.0 * mu  # Veltkamp's splitting into two halves of 26 bits | 134217729.0 -> 268435458.0",
+    ],
+    "where the excess is 0 at the upper end, the root that is found is the upper end": [
+        "accounting/_gaussian.py | if excess(upper) >= 0.0: | excess(upper) >= 0.0 -> excess(upper) > 0.0",
+    ],
+    "the tolerance stays within the 2e-13 that are added to the root": [
+        "accounting/_gaussian.py | root = brentq(excess, 0.0, upper, xtol=1e-13 * upper) | 1e-13 -> 2e-13",
+    ],
+    "the fixed point is reached after two rounds": [
+        "accounting/_composition.py | for _ in range(3): | 3 -> 4",
+    ],
+    "delta is at most 1, and stays 1 in further rounds unless a bound below 1 is found, which is a bound as well": [
+        "accounting/_composition.py | if not 0.0 < delta < 1.0: | 1.0 -> 2.0",
+    ],
+    "at the limit itself both ways are upper bounds": [
+        "accounting/_composition.py | if delta < _MIN_GRID_DELTA: | delta < _MIN_GRID_DELTA -> delta <= _MIN_GRID_DELTA",
+    ],
+    "how far a bracket or a search steps; the root that is found is the same": [
+        "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 -> 4.0",
+        "model_selection/_plan.py | low -= 1.0 | 1.0 -> 2.0",
+    ],
+    "only the spacing or length of a grid on which every distribution is put so that it costs more: any value bounds from above": [
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE -  -> 2.0 * (reach + 2.0 * float(epsilons.max())) * (_GRID_SIZE - ",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 2.0 * (reach + 2.0 * float(epsilons.max())) -> 2.0 / (reach + 2.0 * float(epsilons.max()))",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | _GRID_SIZE - 4 -> _GRID_SIZE + 4",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 2.0 -> 4.0",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | reach + 2.0 * float(epsilons.max()) -> reach - 2.0 * float(epsilons.max())",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 4 -> 5",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 2.0 * float(epsilons.max()) -> 2.0 / float(epsilons.max())",
+        "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | 2.0 -> 4.0 | 2",
+        "accounting/_privacy_loss.py | step = (highest - losses.min()) / (_MAX_ATOMS // 2) | (highest - losses.min()) / (_MAX_ATOMS // 2) -> (highest - losses.min()) * (_MAX_ATOMS // 2)",
+        "accounting/_privacy_loss.py | step = (highest - losses.min()) / (_MAX_ATOMS // 2) | highest - losses.min() -> highest + losses.min()",
+        "accounting/_privacy_loss.py | step = (highest - losses.min()) / (_MAX_ATOMS // 2) | _MAX_ATOMS // 2 -> _MAX_ATOMS * 2",
+        "accounting/_privacy_loss.py | step = (highest - losses.min()) / (_MAX_ATOMS // 2) | 2 -> 3",
+        "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 0 -> 1",
+        "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | total.mu ** 2 -> total.mu * 2",
+        "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 0.0 -> 1.0",
+        "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 2 -> 3",
+        "accounting/_privacy_loss.py | n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS) | 300 * math.sqrt(n_steps) -> 300 / math.sqrt(n_steps)",
+        "accounting/_privacy_loss.py | n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS) | 300 -> 301",
+    ],
+    "the curve ends two points earlier, and what lies beyond fails: an upper bound": [
+        "accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1",
+    ],
+    "the failure is at most 1e-20 here, below the last bit of 1": [
+        "accounting/_privacy_loss.py | zero = max(0.0, 1.0 - failure - positive.sum() - negative.sum()) | 1.0 - failure -> 1.0 + failure",
+    ],
+    "each order of moments gives a bound; this is where they start if nothing is random": [
+        "accounting/_loss_grid.py | first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0 | 1.0 -> 2.0",
+    ],
+    "how many answers are remembered: time only": [
+        "privacy/_composition.py | self._fitting = (total, *self._fitting[:7]) | 7 -> 8",
+    ],
+    "0 and 1 are the same times and divided by 1": [
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | (A > 1) * 1.0 -> (A > 1) / 1.0",
+    ],
+    "a part that is 0 or 1 is left out of the rest, and written anew two lines below": [
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2",
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2 | 2",
+    ],
+    "one zero more at the end, which no rank reads": [
+        "generative/_sliced_gradient.py | codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks | 1 -> 2",
+    ],
+    "no model has two outputs: two classes have one, three have three": [
+        "linear_model/_queries.py | classes = np.arange(n_outputs) if n_outputs > 1 else np.ones(1, dtype=np.int64) | 1 -> 2",
+        "linear_model/_queries.py | classes = np.arange(n_outputs) if n_outputs > 1 else np.ones(1, dtype=np.int64) | 1 -> 2 | 2",
+    ],
+    "a plan without any budget for a fit is refused by its caller, whatever it says of scores": [
+        "model_selection/_plan.py | score_mu = 0.0 | 0.0 -> 1.0",
+    ],
+    "a public choice between two stated shares; the steps get the rest, and the total is the same": [
+        "neural_network/_base.py | mu_constant = np.clip(noise_of_mean / CONSTANT_NOISE / mu, *CONSTANT_SHARE) * mu | noise_of_mean / CONSTANT_NOISE / mu -> noise_of_mean / CONSTANT_NOISE * mu",
+    ],
+    "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
+        "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
+    ],
+}
+EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

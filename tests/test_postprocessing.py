@@ -19,6 +19,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from fairpriv_sklearn._shared.purity import spreads
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.datasets import make_biased_regression
@@ -590,6 +591,16 @@ def test_uncovered_base_makes_the_whole_uncovered():
     (split,) = guarantee.events
     own = math.fsum(event.epsilon for event in split.left)
     assert own == pytest.approx(1.0) and split.right == ()
+
+
+@pytest.mark.filterwarnings("ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning")
+def test_a_model_that_would_spread_twins_is_wrapped_as_one_that_does_not():
+    X, y, group = biased(400)
+    inner = regressor(DummyRegressor(), sensitive_features=-1)
+    assert spreads(inner)
+    fitted = regressor(inner).fit(X, y, sensitive_features=group)
+    assert not spreads(fitted.estimator_)
+    assert isinstance(fitted.estimator_, DPBarycenterRegressor)
 
 
 def test_public_base_costs_nothing():
