@@ -756,9 +756,9 @@ def print_table(found, verdicts):
             said = f"{verdict['test']} {verdict['said']}".replace("tests/test_", "")
             others.append(f"{how:10} | {mutant} | {proof or said}"[:240])
     print(" ".join(f"{kind:>10}" for kind in kinds))
-    for name, count in counts.items():
+    for name, count in sorted(counts.items()):
         print(" ".join(f"{count[kind] or '':>10}" for kind in kinds), "", name)
-    print("", *others, sep="\n")
+    print("", *sorted(others), sep="\n")
 
 
 def in_copy():
