@@ -112,8 +112,8 @@ MUTANTS = [
     (
         "m12",
         _PENALTY,
-        "pull = fairness_weight * 2 / min_sizes.shape[1] * bound",
-        "pull = fairness_weight * 1 / min_sizes.shape[1] * bound",
+        "pull = 2 / self.shape[1] * 4 * slope",
+        "pull = 2 / self.shape[1] * 2 * slope",
         "penalty: sensitivity halved",
     ),
     (
