@@ -463,9 +463,7 @@ if __name__ == "__main__":
     if "3" in chosen:
         odds_table()
     if "4" in chosen:
-        print(
-            "\n4. Raw tables, everything private in one total; error/violation, delta "
-        )
-        print("One constant of the repair (TOLD) was chosen on Adult.")
+        print("\n4. Raw tables, everything private in one total; error/violation,")
+        print("delta 1e-5. One constant of the repair (TOLD) was chosen on Adult.")
         raw_table("Adult", adult, 10)
         raw_table("Credit card", credit, 10)
