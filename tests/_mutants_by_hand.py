@@ -706,19 +706,6 @@ _PROOFS = {
     "the tolerance stays within the 2e-13 that are added to the root": [
         "accounting/_gaussian.py | root = brentq(excess, 0.0, upper, xtol=1e-13 * upper) | 1e-13 -> 2e-13",
     ],
-    "the fixed point is reached after two rounds": [
-        "accounting/_composition.py | for _ in range(3): | 3 -> 4",
-    ],
-    "delta is at most 1, and stays 1 in further rounds unless a bound below 1 is found, which is a bound as well": [
-        "accounting/_composition.py | if not 0.0 < delta < 1.0: | 1.0 -> 2.0",
-    ],
-    "at the limit itself both ways are upper bounds": [
-        "accounting/_composition.py | if delta < _MIN_GRID_DELTA: | delta < _MIN_GRID_DELTA -> delta <= _MIN_GRID_DELTA",
-    ],
-    "how far a bracket or a search steps; the root that is found is the same": [
-        "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 -> 4.0",
-        "model_selection/_plan.py | low -= 1.0 | 1.0 -> 2.0",
-    ],
     "the window stays so wide that what lies beyond has less mass than the 1e-12 that fail in any case": [
         "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | _GRID_SIZE - 4 -> _GRID_SIZE + 4",
         "accounting/_privacy_loss.py | step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4) | reach + 2.0 * float(epsilons.max()) -> reach - 2.0 * float(epsilons.max())",
@@ -734,12 +721,6 @@ _PROOFS = {
     "the failure is at most 1e-20 here, below the last bit of 1": [
         "accounting/_privacy_loss.py | zero = max(0.0, 1.0 - failure - positive.sum() - negative.sum()) | 1.0 - failure -> 1.0 + failure",
     ],
-    "each order of moments gives a bound; this is where they start if nothing is random": [
-        "accounting/_loss_grid.py | first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0 | 1.0 -> 2.0",
-    ],
-    "how many answers are remembered: time only": [
-        "privacy/_composition.py | self._fitting = (total, *self._fitting[:7]) | 7 -> 8",
-    ],
     "0 and 1 are the same times and divided by 1": [
         "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | (A > 1) * 1.0 -> (A > 1) / 1.0",
     ],
@@ -754,6 +735,9 @@ _PROOFS = {
     ],
     "a plan without any budget for a fit is refused by its caller, whatever it says of scores": [
         "model_selection/_plan.py | score_mu = 0.0 | 0.0 -> 1.0",
+    ],
+    "how far a bracket or a search steps; the root that is found is the same": [
+        "model_selection/_plan.py | low -= 1.0 | 1.0 -> 2.0",
     ],
     "a public choice between two stated shares; the steps get the rest, and the total is the same": [
         "neural_network/_base.py | mu_constant = np.clip(noise_of_mean / CONSTANT_NOISE / mu, *CONSTANT_SHARE) * mu | noise_of_mean / CONSTANT_NOISE / mu -> noise_of_mean / CONSTANT_NOISE * mu",
