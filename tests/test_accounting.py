@@ -180,9 +180,16 @@ def test_the_ends_of_the_ranges():
     assert gaussian_epsilon(1.01e8, 1e-5) == bound * (1 + 1e-10)
     assert gaussian_epsilon(0.99e8, 1e-5) < bound * 0.97
     _gaussian._check_sampling(1.0, 10**7)
-    _gaussian._check_sampling(1e-300, 1)
+    _gaussian._check_sampling(_gaussian.SMALLEST_Q, 1)
     _gaussian._check_draws(0)
-    for q, steps in ((0.0, 1), (1.0000001, 1), (0.5, 0), (0.5, 10**7 + 1), (0.5, 1.5)):
+    for q, steps in (
+        (0.0, 1),
+        (_gaussian.SMALLEST_Q / 2, 1),
+        (1.0000001, 1),
+        (0.5, 0),
+        (0.5, 10**7 + 1),
+        (0.5, 1.5),
+    ):
         with pytest.raises(ValueError, match="must be"):
             _gaussian._check_sampling(q, steps)
     for wrong in (-1, 0.5, math.inf):
