@@ -1,6 +1,7 @@
 """How fits grow with the table: CPU time over one reading of it, and memory.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/bench_scale.py [estimator ...]
+    OMP_NUM_THREADS=1 python examples/benchmarks/bench_scale.py many_groups
 
 For each estimator and number of rows, in a process of its own: CPU time of the fit
 divided by that of `X.sum()` on the same table (4 features, float64), the growth of this
@@ -263,7 +264,6 @@ def others():
     from fairpriv_sklearn._shared.rowwise import row_uniforms
     from fairpriv_sklearn.accounting import calibrate_poisson
     from fairpriv_sklearn.mechanisms import noise_source
-    from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
 
     print("\nkeyed draws, microseconds of CPU a row (1e6 rows)")
     for n_features in (1, 5, 20):
@@ -284,17 +284,69 @@ def others():
         source.choice(n, 256)
     took = 10 * (time.process_time() - start)
     print(f"256 of 1e6 rows without replacement: {took:.3f} ms")
-    groups = np.arange(1_000_000) % 1000
-    scores = np.random.default_rng(0).uniform(-1, 1, size=(1_000_000, 1))
+    many_groups()
+
+
+def many_groups():
+    """1,000 groups: everything that compares them, in seconds."""
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.linear_model import LogisticRegression
+
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+    from fairpriv_sklearn.metrics import dp_group_rates
+    from fairpriv_sklearn.neural_network import (
+        DPWassersteinAutoencoder,
+        DPWassersteinMLPClassifier,
+        DPWassersteinMLPRegressor,
+    )
+    from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterTransformer
+
+    X, y, _ = make_table(100_000)
+    labels, groups = (y > 0).astype(int), np.arange(len(X)) % 1000
+    base = FrozenEstimator(LogisticRegression().fit(X, labels))
+    own = {"groups": list(range(1000)), "random_state": 0}
+    coded, classes = {**own, "bounds": (-1, 1)}, {"classes": [0, 1]}
+    net = {"max_iter": 2, "fairness_weight": 0.5, **coded}
+    repair = {"base_guarantee": "public", **classes, **own}
+    fits = {
+        "repair": (DPBarycenterTransformer(n_bins=20, **coded), y[:, None], None),
+        "logistic, penalty": (
+            DPWassersteinLogisticRegression(fairness_weight=0.5, **classes, **coded),
+            X,
+            labels,
+        ),
+        "MLP classifier, 2 steps": (
+            DPWassersteinMLPClassifier(**classes, **net), X, labels
+        ),
+        "MLP regressor, 2 steps": (
+            DPWassersteinMLPRegressor(target_bounds=(-1, 1), **net), X, y
+        ),
+        "autoencoder, 2 steps": (DPWassersteinAutoencoder(**net), X, None),
+        "DP2DP, gradients": (
+            DP2DPClassifier(base, method="gradient", **repair), X, labels
+        ),
+        "DP2DP, histogram": (
+            DP2DPClassifier(base, method="histogram", **repair), X, labels
+        ),
+    }  # fmt: skip
+    print("\n1,000 groups, 1e5 rows and 4 features, CPU s of a fit", flush=True)
+    for name, (model, rows, target) in fits.items():
+        start = time.process_time()
+        model.fit(rows, target, sensitive_features=groups)
+        print(f"  {name:26}{time.process_time() - start:6.2f}", flush=True)
     start = time.process_time()
-    model = DPBarycenterTransformer(groups=np.arange(1000), n_bins=20, **PUBLIC)
-    model.fit(scores, sensitive_features=groups)
-    print(f"repair of 1,000 groups, 1e6 rows: {time.process_time() - start:.2f} s")
+    dp_group_rates(
+        None, labels, sensitive_features=groups, epsilon=1.0, groups=own["groups"],
+        **classes,
+    )  # fmt: skip
+    print(f"  {'dp_group_rates':26}{time.process_time() - start:6.2f}", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
         measure(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1:] == ["many_groups"]:
+        many_groups()
     else:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         main(sys.argv[1:] or list(FITS))
