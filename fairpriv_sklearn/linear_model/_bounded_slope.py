@@ -44,11 +44,15 @@ def linked(scores: Floats) -> Floats:
 
 def linked_with_slopes(scores: Floats) -> tuple[Floats, Floats]:
     """The same, and the derivatives of the link."""
-    p = expit(-np.abs(scores))
-    whole = 1 + 2 * p
-    tail = 2 * p / whole
-    slopes = 2 * p * (1 - p) / whole**2
-    return np.where(scores > 0, 1 - tail, tail), slopes
+    p = np.abs(scores)
+    p = expit(np.negative(p, out=p))
+    slopes = 1 - p
+    p *= 2
+    slopes *= p
+    whole = 1 + p
+    p /= whole  # the tail
+    slopes /= np.square(whole, out=whole)
+    return np.where(scores > 0, 1 - p, p), slopes
 
 
 def scores_of(probabilities: Floats) -> Floats:

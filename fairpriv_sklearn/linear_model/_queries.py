@@ -283,11 +283,15 @@ class FairGradient(LossGradient):
 
     def _sums(self, rows, coefficients: Floats) -> Integers:
         """Sums with coefficients rounded to multiples of 2**-40, in two digits."""
-        digits = coefficients * 2.0**BITS
-        first = np.rint(digits)
-        second = np.rint((digits - first) * 2.0**BITS)
-        high = to_units(self.geometry.sums(rows, first) * UNIT)
-        low = to_units(self.geometry.sums(rows, second) * UNIT)
+        k = coefficients.shape[1]
+        both = np.empty((len(coefficients), 2 * k), order="F")
+        first, second = both[:, :k], both[:, k:]
+        np.multiply(coefficients, 2.0**BITS, out=second)
+        np.rint(second, out=first)
+        np.subtract(second, first, out=second)
+        np.rint(second * 2.0**BITS, out=second)
+        sums = to_units(self.geometry.sums(rows, both) * UNIT)
+        high, low = sums[..., :k], sums[..., k:]
         # The second digit counts 2**20 times less: its halves move one place down.
         carry = low[0]
         return np.stack([high[0], high[1] + carry, low[1]])
