@@ -223,10 +223,12 @@ def order_of_codes(codes: NDArray) -> Integers:
 
     A sort of numbers that hold their places is several times as fast as an argsort.
     """
-    packed = codes.astype(np.uint64) << np.uint64(32)
+    packed = codes.astype(np.uint64)
+    packed <<= np.uint64(32)
     packed |= np.arange(len(codes), dtype=np.uint64)
     packed.sort()
-    return (packed & np.uint64(MAX_CODES - 1)).astype(np.int64)
+    packed &= np.uint64(MAX_CODES - 1)
+    return packed.view(np.int64)
 
 
 def _order(values: NDArray) -> Integers:
