@@ -276,7 +276,7 @@ class _Audit:
             n_fits=1,
         )
         self._notes(fitted)
-        if self.claim.epsilon == math.inf:
+        if self.claim.epsilon == math.inf or self.claim.delta == 1.0:
             self._note("the claim is infinite: there is nothing to refute")
             return self._done()
         pairs = self._pairs(pairs)

@@ -144,7 +144,7 @@ class TradeoffDisplay:
     @classmethod
     @checked(
         estimator=fits,
-        epsilons=each(number(0, np.inf)),
+        epsilons=each(number(0, np.inf, closed="right")),
         param_name=word,
         param_values=listed,
         error=optional(calls),
