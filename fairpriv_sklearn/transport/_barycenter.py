@@ -457,8 +457,8 @@ def _check_problem(
         )
     if weights.shape != pmfs.shape[:1]:
         raise ValueError(
-            f"weights must have shape ({pmfs.shape[0]},), got {weights.shape}; pmfs has a "
-            "row for each"
+            f"weights must have shape ({pmfs.shape[0]},), got {weights.shape}: "
+            "a weight for each row of pmfs"
         )
     for name, values in [("pmfs", pmfs), ("weights", weights)]:
         if not np.isfinite(values).all() or (values < 0.0).any():
