@@ -32,11 +32,13 @@ MOST_WHOLE_LEVELS = 128
 OTHER = "other"
 # Round numbers that are asked for in a column, and that get a cell of their own.
 MOST_ROUND, MOST_ATOMS, MOST_DECADES = 900, 32, 8
+# Decades of the span of a column at which edges of a tail beyond it lie.
+TAIL_DECADES = -3, 1
 # Part of the records from which a place counts as an atom.
 RARE = 1 / 8
 # Noise that an atom must stand out of, in standard deviations, and its part of the
 # records at least.
-ATOM, SMALLEST_ATOM = 4.0, 1 / 250
+ATOM, EDGE_ATOM, SMALLEST_ATOM = 3.5, 2.5, 1 / 250
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
 
@@ -163,19 +165,24 @@ class LevelColumn:
         noisy = noisy[: len(edges) - 1]
         is_number = np.isin(edges[:-1], round_numbers(self.edges))
         counts = np.where(is_number, noisy, 0.0)
-        least = max(ATOM * scale, np.maximum(noisy, 0).sum() * SMALLEST_ATOM)
+        smallest = np.maximum(noisy, 0).sum() * SMALLEST_ATOM
+        # few of the candidates are edges: less noise has to be stood out of
+        of_noise = np.where(np.isin(edges[:-1], self.edges), EDGE_ATOM, ATOM)
         largest = np.argsort(-counts, kind="stable")[:MOST_ATOMS]
-        atoms = edges[:-1][largest[counts[largest] > least]]
+        is_atom = counts > np.maximum(of_noise * scale, smallest)
+        atoms = edges[:-1][largest[is_atom[largest]]]
+        least = max(EDGE_ATOM * scale, smallest)
         found = [self.edges, atoms, np.nextafter(atoms, np.inf)]
         if self.declared.range is None:
             grid, places = universal_edges(), places[: len(universal_edges()) - 1]
-            below, above = grid[:-1] < self.edges[0], grid[1:] > self.edges[-1]
+            low, high = self.edges[[0, -1]]
+            below, above = grid[:-1] < low, grid[1:] > high
             if noisy[0] > least and below.any():
-                seen = np.cumsum(places[below][::-1])
-                found.append(grid[:-1][below][::-1][[_reach(seen, noisy[0])]])
+                far = low - grid[:-1][below][::-1]
+                found.append(low - _tail(places[below][::-1], far, noisy[0], high - low))
             if noisy[-1] > least and above.any():
-                seen = np.cumsum(places[above])
-                found.append(grid[1:][above][[_reach(seen, noisy[-1])]])
+                far = grid[1:][above] - high
+                found.append(high + _tail(places[above], far, noisy[-1], high - low))
         return replace(self, edges=np.unique(np.concatenate(found)))
 
     def hidden(self) -> LevelColumn:
@@ -298,10 +305,16 @@ def rounded_edges(edges) -> np.ndarray:
     return moved
 
 
-def _reach(seen, count) -> int:
-    """How far out nearly all of `count` is seen, or the most."""
-    enough = np.flatnonzero(seen >= 0.8 * count)
-    return int(enough[0]) if len(enough) else int(np.argmax(seen))
+def _tail(seen, far, count, span) -> np.ndarray:
+    """Distances of edges for `count` records beyond the cells, a decade each.
+
+    As far as nearly all of them are seen, if noise lets one see it, else one `span`.
+    """
+    enough = np.flatnonzero(np.cumsum(seen) >= 0.8 * count)
+    reach = far[enough[0]] if len(enough) else span
+    first, last = TAIL_DECADES
+    decades = span * 10.0 ** np.arange(first, last + 1)
+    return decades[: np.searchsorted(decades, max(reach, span)) + 1]
 
 
 def round_numbers(edges) -> np.ndarray:
@@ -338,11 +351,12 @@ def roundest(low, high) -> float:
     return float(high)
 
 
-def blockwise(noisy, scale, total) -> np.ndarray:
+def blockwise(noisy, scale, total, out=SIGNIFICANT, split=SIGNIFICANT) -> np.ndarray:
     """Noisy counts of ordered levels, averaged where nothing says they differ.
 
     The best partition into dyadic blocks that are constant or zero: least squares with
-    a cost of ``SIGNIFICANT**2`` variances for every block that is not zero.
+    a cost of ``split**2`` variances for every block that is not zero. Such a block
+    stands `out` deviations out of the noise.
     """
     n = len(noisy)
     size = 1 << max(1, ceil(log2(max(n, 2))))
@@ -350,8 +364,9 @@ def blockwise(noisy, scale, total) -> np.ndarray:
     sums[:n], lengths[:n] = noisy / scale, 1
     tiers, costs = [], None
     while True:
-        fit = SIGNIFICANT**2 - sums**2 / np.maximum(lengths, 1)
-        whole = (fit < 0) & (sums > 0)
+        squares = sums**2 / np.maximum(lengths, 1)
+        fit = split**2 - squares
+        whole = (squares > out**2) & (sums > 0)
         best = np.where(whole, fit, 0.0)
         halved = np.zeros(len(sums), dtype=bool)
         if costs is not None:

@@ -31,6 +31,9 @@ MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
 # Part of the records from which a level is an atom.
 LARGE = 1 / 16
+# Noise that a block of levels must stand out of, and that two must differ by, in
+# standard deviations.
+OUT, SPLIT = 2.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,11 @@ class PairsPlan:
     def most_bins(self) -> int:
         """Largest number of bins of a number, nearly."""
         return int(np.clip(ALL_BINS // self.n_columns, 4, MOST_BINS))
+
+    def bins_of(self, n, noise) -> int:
+        """Number of bins of a number: as many records as noise in a cell of two."""
+        most = self.most_bins
+        return int(np.clip(sqrt(n / noise), 4, most)) if noise else most
 
     @property
     def most_categories(self) -> int:
@@ -270,6 +278,7 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     """
     C, A = plan.n_classes, plan.n_columns
     ones = tuple((a,) for a in range(A))
+    twos = tuple(itertools.combinations(range(A), 2))
     query = Counts(ones, tuple(column.n_levels for column in columns), 1)
     noisy = [table[0] for table in query.split(wall.release(query, rows, name=LEVELS))]
     scale = wall.scale(query, name=LEVELS)
@@ -278,40 +287,54 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         _clean(counts, n, scale, column)
         for counts, column in zip(noisy, columns, strict=True)
     ]
+    query = Counts(twos, (1,) * A, 1)
+    noise = wall.scale(query, name=PAIR_TABLES) if twos else 0.0
+    most = plan.bins_of(n, noise)
     bins = tuple(
-        _bins(counts, column, plan)
+        _bins(counts, column, plan, most)
         for counts, column in zip(levels, columns, strict=True)
     )
     sizes = tuple(int(b.max()) + 1 for b in bins)
-    margins = [
-        np.bincount(b, counts, size)
-        for b, counts, size in zip(bins, levels, sizes, strict=True)
+    # all that is released about the bins of a column, with its variance
+    seen = [
+        [(np.bincount(b, table), scale**2 * np.bincount(b))]
+        for b, table in zip(bins, noisy, strict=True)
     ]
-    variances = [
-        scale**2 * np.bincount(b, minlength=size)
-        for b, size in zip(bins, sizes, strict=True)
-    ]
-    tables = [margin[None] for margin in margins]
-    deviations = [np.sqrt(variance)[None] for variance in variances]
+    by_class, deviation = [np.zeros((1, size)) for size in sizes], 0.0
     if C > 1:
         query = Counts(ones, sizes, C, bins)
-        noisy = query.split(wall.release(query, rows, name=CLASS_TABLES))
-        noise = wall.scale(query, name=CLASS_TABLES)
-        counts = _class_counts(noisy, n, noise)
-        tables = [
-            _with_margin(table, counts, margin, variance, noise)
-            for table, margin, variance in zip(noisy, margins, variances, strict=True)
-        ]
-        deviations = [np.full(table.shape, noise) for table in tables]
-    else:
-        counts = np.array([n])
-    pairs, noise = {}, 0.0
-    if A > 1:
-        names = tuple(itertools.combinations(range(A), 2))
-        query = Counts(names, sizes, 1, bins)
+        by_class = query.split(wall.release(query, rows, name=CLASS_TABLES))
+        deviation = wall.scale(query, name=CLASS_TABLES)
+        for table, of_column in zip(by_class, seen, strict=True):
+            of_column.append((table.sum(axis=0), C * deviation**2))
+    pairs = {}
+    if twos:
+        query = Counts(twos, sizes, 1, bins)
         noisy = query.split(wall.release(query, rows, name=PAIR_TABLES))
-        noise = wall.scale(query, name=PAIR_TABLES)
-        pairs = {pair: table[0] for pair, table in zip(names, noisy, strict=True)}
+        pairs = {pair: table[0] for pair, table in zip(twos, noisy, strict=True)}
+        for (a, b), table in pairs.items():
+            seen[a].append((table.sum(axis=1), noise**2 * sizes[b]))
+            seen[b].append((table.sum(axis=0), noise**2 * sizes[a]))
+    margins, variances = zip(
+        *(
+            _margin(of_column, np.bincount(b, counts) > 0, n)
+            for of_column, b, counts in zip(seen, bins, levels, strict=True)
+        ),
+        strict=True,
+    )
+    levels = [
+        counts * (margin / np.maximum(np.bincount(b, counts), 1e-300))[b]
+        for counts, margin, b in zip(levels, margins, bins, strict=True)
+    ]
+    counts = _class_counts(by_class, n, deviation) if C > 1 else np.array([n])
+    tables = [
+        _with_margin(table, counts, margin)
+        for table, margin in zip(by_class, margins, strict=True)
+    ]
+    deviations = [
+        np.tile(np.sqrt(variance / C**2 + deviation**2 * (1 - 1 / C)), (C, 1))
+        for variance in variances
+    ]
     smooth = [
         _neighbours(b, margin, column)
         for b, margin, column in zip(bins, margins, columns, strict=True)
@@ -345,12 +368,19 @@ def _class_counts(tables, n, scale) -> np.ndarray:
     return np.maximum(counts * (n / counts.sum()), 1.0)
 
 
-def _with_margin(table, counts, margin, variance, noise) -> np.ndarray:
-    """Counts of class and bin, drawn to the sums over the classes that are known."""
-    C = len(counts)
-    gap = margin - table.sum(axis=0)
-    total = C * noise**2 + variance
-    table = table + gap * (noise**2 / total if noise else 1 / C)
+def _margin(seen, held, n):
+    """Counts of bins by least squares from all that was released, and variances.
+
+    Bins that are not `held` stay empty.
+    """
+    precision = sum(1 / np.maximum(variance, 1e-9) for _, variance in seen)
+    counts = sum(table / np.maximum(variance, 1e-9) for table, variance in seen)
+    return _project(np.where(held, counts / precision, -np.inf), n), 1 / precision
+
+
+def _with_margin(table, counts, margin) -> np.ndarray:
+    """Counts of class and bin with these sums over the classes, or nearly."""
+    table = table + (margin - table.sum(axis=0)) / len(counts)
     table[:, margin <= 0] = -np.inf
     return np.array([_project(r, n) for r, n in zip(table, counts, strict=True)])
 
@@ -365,7 +395,7 @@ def _clean(counts, n, scale, column) -> np.ndarray:
     if column.is_number and scale and column.n_cells > 1:
         others = counts[column.n_cells :]
         held = max(n - others[np.isfinite(others)].sum(), 1.0)
-        smooth = blockwise(counts[: column.n_cells], scale, held)
+        smooth = blockwise(counts[: column.n_cells], scale, held, OUT, SPLIT)
         counts[: column.n_cells] = np.where(smooth > 0, smooth, -np.inf)
     if not np.isfinite(counts).any():
         counts[:] = 0.0
@@ -390,7 +420,7 @@ def _project(row, count):
     return projected
 
 
-def _bins(counts, column, plan) -> np.ndarray:
+def _bins(counts, column, plan, most_bins) -> np.ndarray:
     """Bin of every level: atoms alone, the rest in bins of about equal counts.
 
     The part of the records outside atoms gets bins as its square root: a rare tail
@@ -406,10 +436,10 @@ def _bins(counts, column, plan) -> np.ndarray:
         bins[largest] = np.arange(most - 1)
         return bins
     total = counts.sum()
-    atoms = counts >= total / plan.most_bins
+    atoms = counts >= total / most_bins
     atoms[column.n_cells :] = True  # missing is no neighbour of the last cell
     rest = np.where(atoms, 0.0, counts)
-    n_bins = max(1, ceil(plan.most_bins * sqrt(rest.sum() / total)))
+    n_bins = max(1, ceil(most_bins * sqrt(rest.sum() / total)))
     step = max(rest.sum() / n_bins, 1e-9 * total)
     starts, held = {0}, 0.0
     for level in range(n):

@@ -32,7 +32,9 @@ import numpy as np
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
 ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
-# A point of a fit has this many records, or more, and a step this many.
+# A point of a fit has records for this many deviations of the noise of a cell, and
+# this many, or more, and a step this many.
+NOISE_PER_POINT = 1.3
 ROWS_PER_POINT, ROWS_PER_STEP, FEWEST_STEPS = 60, 5, 50
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
@@ -113,7 +115,9 @@ def fit_points(targets: Targets, public):
 def _fit(targets, public):
     """Adam on the logits, from a start around the margins."""
     C, D = targets.classes.shape
-    K = int(np.clip(min(ALL_POINTS / C, targets.n / ROWS_PER_POINT), 8, MOST_POINTS))
+    by_noise = targets.precision.max() ** 0.5 / NOISE_PER_POINT
+    K = min(ALL_POINTS / C, by_noise / C, targets.n / ROWS_PER_POINT)
+    K = int(np.clip(K, 8, MOST_POINTS))
     starts, widths = targets.starts[:-1], np.diff(targets.starts)
     unit = max(targets.precision.max(), targets.class_precision.max())
     pairs, classes, precision, class_precision, smooth = (

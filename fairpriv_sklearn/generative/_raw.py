@@ -221,7 +221,7 @@ def most_levels(columns) -> int:
     """Largest number of levels that any column may come to have."""
     keyed = any(c.is_keyed or c.declared.kind is None for c in columns)
     learnt = MOST_LEARNT + 2 if keyed else 1
-    cells = MOST_CELLS + 2 * MOST_ATOMS
+    cells = MOST_CELLS + 2 * MOST_ATOMS + 16
     cells = cells if any(c.is_located for c in columns) else 1
     known = [c.n_levels for c in columns if not (c.is_located or c.is_keyed)]
     return max([learnt, cells, *known])
