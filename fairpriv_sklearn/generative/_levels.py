@@ -179,7 +179,9 @@ class LevelColumn:
             below, above = grid[:-1] < low, grid[1:] > high
             if noisy[0] > least and below.any():
                 far = low - grid[:-1][below][::-1]
-                found.append(low - _tail(places[below][::-1], far, noisy[0], high - low))
+                found.append(
+                    low - _tail(places[below][::-1], far, noisy[0], high - low)
+                )
             if noisy[-1] > least and above.any():
                 far = grid[1:][above] - high
                 found.append(high + _tail(places[above], far, noisy[-1], high - low))
