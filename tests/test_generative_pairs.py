@@ -249,6 +249,9 @@ def test_quality_report():
     assert quality.one_way.low <= quality.one_way.value <= quality.one_way.high
     assert found < 0.1
     assert not hasattr(make(quality=False), "quality_")
+    assert "Do not publish" not in report and "other: too few records" in report
+    tiny = DPSinkhornGenerator(epsilon=0.3, classes=[0, 1], random_state=0)
+    assert "Do not publish" in tiny.fit(frame[:600], y[:600]).quality_report()
     exact = make(epsilon=np.inf).quality_
     assert exact.one_way.low == exact.one_way.value == exact.one_way.high < 0.01
 
@@ -513,6 +516,48 @@ def test_raking_stops_at_the_noise():
     np.testing.assert_allclose(_points.rake(w, p, near)[1], p, rtol=1e-12)
     means = np.einsum("ck,cki->ci", *_points.rake(w, p, exact))
     np.testing.assert_allclose(means, exact.classes, atol=1e-6)
+
+
+def test_margins_are_least_squares():
+    """Of all that was released about a column; against a solver, and many draws."""
+    rng = np.random.default_rng(0)
+    m, n, noise, scale = 4, 9000.0, 30.0, 50.0
+    truth = rng.uniform(500, 2000, (2, m))
+    truth *= n / truth.sum()
+    seen = [
+        (truth.sum(axis=0) + rng.normal(size=m) * np.sqrt(v), v)
+        for v in (scale**2, np.array([100.0, 900.0, 1e4, 2500.0]), 40.0)
+    ]
+    counts, variance = _pairs._margin(seen, np.ones(m, dtype=bool), n)
+    roots = [np.sqrt(np.broadcast_to(v, m)) for _, v in seen]
+    design = np.concatenate([np.diag(1 / r) for r in roots])
+    found = np.concatenate([x / r for (x, _), r in zip(seen, roots, strict=True)])
+    wanted = np.linalg.lstsq(design, found)[0]
+    np.testing.assert_allclose(counts, wanted + (n - wanted.sum()) / m)
+    np.testing.assert_allclose(variance, np.diag(np.linalg.inv(design.T @ design)))
+    empty = _pairs._margin(seen, np.arange(m) > 0, n)[0]
+    assert empty[0] == 0 and empty.sum() == pytest.approx(n)
+    # cells of class and bin: unbiased, and as exact as is said
+    cells = []
+    for _ in range(1000):
+        table = truth + noise * rng.normal(size=truth.shape)
+        line = truth.sum(axis=0) + scale * rng.normal(size=m)
+        both = [(line, scale**2), (table.sum(axis=0), 2 * noise**2)]
+        precision = sum(1 / v for _, v in both)
+        margin = sum(x / v for x, v in both) / precision
+        cells.append(_pairs._with_margin(table, table.sum(axis=1), margin))
+        np.testing.assert_allclose(cells[-1].sum(), table.sum())
+    stated = _pairs._deviation(np.full(m, 1 / precision), 2, noise)
+    np.testing.assert_allclose(np.mean(cells, axis=0), truth, atol=6.0)
+    # rows have the sums of the table: a part of the noise in m - 1 directions
+    assert 0.7 * stated.mean() < np.std(cells, axis=0).mean() < 1.1 * stated.mean()
+
+
+def test_bins_follow_the_noise():
+    plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
+    assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == 24
+    found = [plan.bins_of(20_000, noise) for noise in (1.0, 100.0, 200.0, 1e9)]
+    assert found == [24, 14, 10, 4]
 
 
 def small_pairs(rng, C=2, K=3, A=4, m=3):

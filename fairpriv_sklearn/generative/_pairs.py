@@ -331,10 +331,7 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         _with_margin(table, counts, margin)
         for table, margin in zip(by_class, margins, strict=True)
     ]
-    deviations = [
-        np.tile(np.sqrt(variance / C**2 + deviation**2 * (1 - 1 / C)), (C, 1))
-        for variance in variances
-    ]
+    deviations = [_deviation(variance, C, deviation) for variance in variances]
     smooth = [
         _neighbours(b, margin, column)
         for b, margin, column in zip(bins, margins, columns, strict=True)
@@ -383,6 +380,11 @@ def _with_margin(table, counts, margin) -> np.ndarray:
     table = table + (margin - table.sum(axis=0)) / len(counts)
     table[:, margin <= 0] = -np.inf
     return np.array([_project(r, n) for r, n in zip(table, counts, strict=True)])
+
+
+def _deviation(variance, C, noise) -> np.ndarray:
+    """Of counts of class and bin with these margins, (C, m)."""
+    return np.tile(np.sqrt(variance / C**2 + noise**2 * (1 - 1 / C)), (C, 1))
 
 
 def _clean(counts, n, scale, column) -> np.ndarray:

@@ -36,6 +36,8 @@ class QualityFigure:
         return cls(*np.clip(ends / max(n_records, 1.0), 0.0, 1.0).tolist())
 
     def __str__(self):
+        if (self.low, self.high) == (0.0, 1.0):
+            return "too few records to say"
         return f"{self.value:.4f} (95 % interval {self.low:.4f} to {self.high:.4f})"
 
 
@@ -160,11 +162,20 @@ WARNING = (
 )
 
 
+TOO_SMALL = (
+    "**Do not publish this as it is.** Single columns may be off by a fifth: the table "
+    "is small for its budget, or too little about its columns is declared (ranges and "
+    "categories in the code book cost nothing)."
+)
+
+
 def quality_text(quality: TableQuality, guarantee) -> str:
     """Report for whoever publishes the table, in Markdown."""
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
     lines.append(f"- Mean distance of two-way tables: {quality.two_way}.")
+    if quality.one_way.high > 0.2:
+        lines += ["", TOO_SMALL]
     for name, figures in quality.by_group.items():
         lines += ["", f"One-way tables by {name}:", ""]
         lines += [f"- {value}: {figure}" for value, figure in figures.items()]
