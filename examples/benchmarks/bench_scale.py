@@ -7,7 +7,7 @@ For each estimator and number of rows, in a process of its own: CPU time of the 
 divided by that of `X.sum()` on the same table (4 features, float64), the growth of this
 quotient from one size to the next, ten times larger (1.0 is linear; goal: at most 1.5),
 and the peak of the memory during the fit above what was in use before (goal: at most
-2 X + 200 MB; generators from a million rows on: 3 X). `--most`: the largest size.
+2 X + 200 MB; raw tables from a million rows on: 3 X). `--most`: the largest size.
 Without arguments, then the keyed draws of a randomised repair,
 calibration at small rates, and many groups.
 """
@@ -261,7 +261,7 @@ def main(names, most=SIZES[-1]):
             ratio = took / reading
             growth = "" if last is None else f"{ratio / last:.2f}"
             allowed = 2 * size + 2e8
-            if "generator" in name and n >= 1_000_000:
+            if name in ("pairs_generator", "raw_frame_generator") and n >= 1e6:
                 allowed = 3 * size
             holds = memory <= allowed and (last is None or ratio <= 1.5 * last)
             print(
