@@ -1,4 +1,4 @@
-"""Whole fits of blind repairs and table encoders, judged by their real noisy values.
+"""Whole fits of blind repairs, table encoders and raw generators, judged by their real noisy values.
 
 Each fit to one table of a bad pair is replayed on the other with its released values:
 what both tables would have released exactly gives the likelihood ratio of the
@@ -15,6 +15,7 @@ from _audit import gaussian_audit, pure_audit
 from test_blind import model, regressor
 
 from fairpriv_sklearn._wall import recording
+from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -87,10 +88,10 @@ def table_pair(*cells):
 
 NUMBER = {"kind": "number", "range": [0, 10]}
 STEPS = {"max_iter": 3, "epsilon": 15.0}  # mu near 2.5: few fits tell most of it
-ENCODERS = {
-    "encoder, declared": ({"a": NUMBER, "b": NUMBER}, table_pair(1.0, 9.0)),
-    "encoder, nothing declared": (None, table_pair(1.0, 9.0)),
-    "encoder, a number or text": (None, table_pair(1.0, "z")),
+TABLES = {
+    "declared": ({"a": NUMBER, "b": NUMBER}, table_pair(1.0, 9.0)),
+    "nothing declared": (None, table_pair(1.0, 9.0)),
+    "a number or text": (None, table_pair(1.0, "z")),
 }
 CASES = {
     "blind, parity": (model(**STEPS), blind_pair("label")),
@@ -99,8 +100,15 @@ CASES = {
         blind_pair("label"),
     ),
     **{
-        name: (DPTableEncoder(codebook, epsilon=15.0), pair)
-        for name, (codebook, pair) in ENCODERS.items()
+        f"encoder, {name}": (DPTableEncoder(codebook, epsilon=15.0), pair)
+        for name, (codebook, pair) in TABLES.items()
+    },
+    **{
+        f"pairs, {name}": (
+            DPSinkhornGenerator(codebook=TABLES[name][0], epsilon=15.0),
+            TABLES[name][1],
+        )
+        for name in ("declared", "a number or text")
     },
 }
 
@@ -109,6 +117,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_audit_of_gaussian_releases(case, honest, monkeypatch):
     estimator, pair = CASES[case]
+    monkeypatch.setattr(_points, "N_FITS", 1)  # what is released does not depend on it
+    monkeypatch.setattr(_points, "FEWEST_STEPS", 2)
     pair[0](estimator.set_params(random_state=0))
     (event,) = (e for e in estimator.privacy_.events if e.kind == "gaussian")
     if not honest:
