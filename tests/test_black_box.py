@@ -1,4 +1,4 @@
-"""Whole fits of blind repairs, table encoders and raw generators, judged by their real noisy values.
+"""Whole fits of blind repairs, encoders and raw generators, by their real noisy values.
 
 Each fit to one table of a bad pair is replayed on the other with its released values:
 what both tables would have released exactly gives the likelihood ratio of the
