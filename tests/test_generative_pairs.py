@@ -632,6 +632,11 @@ def test_even_draws():
     counts = np.bincount(drawn[:1000], minlength=3)
     assert np.abs(counts - [500, 250, 250]).max() <= 1 and (drawn[1000:] == 1).all()
     assert len(_pairs.draw_evenly(distributions, groups[:0], noise)) == 0
+    # a row that is alone in its group is drawn by its chances
+    alone = _pairs.draw_evenly(
+        np.tile([0.5, 0.25, 0.25], (4000, 1)), np.arange(4000), noise
+    )
+    np.testing.assert_allclose(np.bincount(alone) / 4000, [0.5, 0.25, 0.25], atol=0.04)
     # rows without a chance are not drawn
     assert set(_pairs.draw_evenly(np.eye(3)[[1, 1]], np.arange(2), noise)) == {1}
 
