@@ -553,6 +553,36 @@ def test_margins_are_least_squares():
     assert 0.7 * stated.mean() < np.std(cells, axis=0).mean() < 1.1 * stated.mean()
 
 
+@pytest.mark.parametrize("exact", ["levels", "class", "pairs"])
+def test_every_release_says_how_many_records_a_level_has(exact, quick_fits):
+    """Where one of the three is exact and the others are noise, counts are exact."""
+    names = {
+        "levels": _pairs.LEVELS,
+        "class": _pairs.CLASS_TABLES,
+        "pairs": _pairs.PAIR_TABLES,
+    }
+
+    class Wall:
+        noise, rng = noise_source(0), np.random.default_rng(0)
+
+        def scale(self, query, name):
+            return 1e-3 if name == names[exact] else 200.0
+
+        def release(self, query, rows, name):
+            value = query.of_rows(rows, None)
+            return value + self.scale(query, name) * self.rng.normal(size=value.shape)
+
+    rng = np.random.default_rng(1)
+    levels = rng.choice(4, p=[0.4, 0.3, 0.2, 0.1], size=(20_000, 3)).astype(np.int16)
+    column = LevelColumn.of("a", 0, Column("category", categories=tuple("wxyz")))
+    plan = _pairs.PairsPlan(2, 3, 6, (), 1.0, 20_000)
+    rows = as_rows(levels, rng.integers(0, 2, 20_000))
+    pairs = _pairs.fit_pairs(rows, [column] * 3, plan, Wall())
+    for a in range(3):
+        counts = np.bincount(levels[:, a], minlength=6)
+        np.testing.assert_allclose(20_000 * pairs.levels[a], counts, atol=0.1)
+
+
 def test_bins_follow_the_noise():
     plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
     assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == 24
