@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from test_linear_queries import coefficient_change
 from test_proof_stamps import QUERIES, theorem_of
 
+from fairpriv_sklearn._training._constant import TargetTotals
 from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
@@ -301,6 +302,12 @@ def target_sums(relation):
     return pair(relation, query, {"target": target}, {"target": -np.ones(3)})
 
 
+def target_totals(relation):
+    query = TargetTotals(3, lambda block: block.target, are_counts=False)
+    target = np.vstack([np.ones(3), np.zeros((2, 3))])
+    return pair(relation, query, {"target": target}, {"target": -np.ones(3)})
+
+
 def network_gradient(relation):
     """Group 0 at one end of the range, group 1 at the other.
 
@@ -474,6 +481,7 @@ WORST = {
     Parameters: parameters,
     FairGradient: fair_gradient,
     TargetSums: target_sums,
+    TargetTotals: target_totals,
     NetworkGradient: network_gradient,
     _semidual.MeanRows: mean_rows,
     _semidual.MomentMatrices: moment_matrices,

@@ -159,6 +159,8 @@ VARIANTS = {
         {"constraint": "equalized_odds", "penalty": "pairs", **FEW},
         {"classes": [0, 1, 2], "n_projections": 2, "data_norm": 1.0, **FEW},
         {"class_weight": {0: 1.0, 1: 2.0}, "fit_intercept": False, **FEW},
+        {"min_records": 10**6, **REPLACED},
+        {"min_records": 10**6, "classes": [0, 1, 2], **REPLACED},
         SIZES_PUBLIC,
         {**SIZES_PUBLIC, "batch_size": 5},
         {**SIZES_PUBLIC, "constraint": "equalized_odds"},
@@ -167,6 +169,7 @@ VARIANTS = {
         {"solver": "moments"},
         {"solver": "gradients", **FEW},
         {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0},
+        {"min_records": 10**6, **REPLACED},
     ],
     "DPOutputPerturbationLogisticRegression": [
         {},
@@ -178,8 +181,9 @@ VARIANTS = {
     "DPWassersteinMLPClassifier": [
         *NETWORKS,
         {"constraint": "equalized_odds", "classes": [0, 1, 2], **FEW},
+        {"min_records": 10**6, **REPLACED},
     ],
-    "DPWassersteinMLPRegressor": NETWORKS,
+    "DPWassersteinMLPRegressor": [*NETWORKS, {"min_records": 10**6, **REPLACED}],
     "DPWassersteinAutoencoder": NETWORKS,
     "DPTableEncoder": [
         {},
@@ -187,6 +191,7 @@ VARIANTS = {
         {"tables": "words"},
         {"tables": "words", "codebook": {"x": ["a", "b"]}},
         {"tables": "frame", "codebook": {"x": [-1, 1]}, "n_coordinates": 2.0},
+        {"min_records": 10**6, "neighboring": "replace_one"},
         {"tables": "frame", "sensitive_features": ["x"]},
     ],
 }

@@ -17,7 +17,7 @@ from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
-from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kind
+from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
@@ -269,9 +269,25 @@ def test_counts_do_not_depend_on_blocks():
 
 
 def test_vote():
-    assert voted_kind(np.array([500.0, 3.0, 1.0, 2.0]), 510.0) == "number"
-    assert voted_kind(np.array([0.0, 3.0, 1.0, 400.0]), 410.0) == "category"
-    assert voted_kind(np.array([0.0, 3.0, 400.0, 9.0]), 410.0) == "date"
+    votes = [[500.0, 3.0, 1.0, 2.0], [0.0, 3.0, 1.0, 400.0], [0.0, 3.0, 400.0, 9.0]]
+    assert voted_kinds(votes, 410.0, 10.0) == ["number", "category", "date"]
+    # The few cells that are there tell; half of them, with little noise.
+    assert voted_kinds([[0.0, 800.0, 0.0, 180.0]], 1000.0, 1.0) == ["category"]
+    assert voted_kinds([[0.0, 800.0, 0.0, 80.0]], 1000.0, 1.0) == ["number"]
+    assert voted_kinds([], 10.0, 1.0) == []
+    # Where noise reigns, what other columns hold counts too.
+    noise = np.random.default_rng(0).normal(0, 400, (200, 4))
+    assert voted_kinds(noise, 1500.0, 400.0).count("number") >= 198
+    texts = noise + [0.0, 0.0, 0.0, 1500.0]
+    assert voted_kinds(texts, 1500.0, 400.0).count("category") >= 198
+
+
+def test_columns_of_one_scale_help_each_other():
+    values = np.random.default_rng(0).uniform(10, 20, (1500, 60))
+    encoder = DPTableEncoder(epsilon=0.1, random_state=0).fit(values)
+    ranks = [rank(values[:, 0]) for rank in encoder.rank_maps_.values()]
+    # Each alone: a spread of .05 where evenly spread ranks have .29.
+    assert np.mean([np.std(one) for one in ranks]) > 0.1
 
 
 # -- categories above a threshold ------------------------------------------------------

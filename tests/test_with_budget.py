@@ -112,6 +112,9 @@ def test_the_steps_together_cost_the_budget(name, epsilon, neighboring):
     assert guarantee.delta == pytest.approx(1e-5, rel=1e-9)
     # What the draws of a network may cost at most is a larger part of little.
     share = 0.998 if (name, epsilon) == ("network", 0.1) else 0.999
+    last = chosen[-1] if hasattr(chosen, "steps") else chosen
+    if getattr(last, "n_iter_", 1) == 0 and len(table()[0]) < last.min_records:
+        share = 0.9  # a constant takes the place of all the rest
     assert share * epsilon <= guarantee.epsilon_at(1e-5) <= epsilon
 
 

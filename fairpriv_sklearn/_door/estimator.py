@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import wraps
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -164,6 +164,12 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             if old in given:
                 raise TypeError(f"{cls.__name__}: the argument {old!r} is now {new!r}.")
 
+    def _has_few_records(self, n_records: int) -> bool:
+        """Whether `min_records` says that features tell nothing; public numbers."""
+        least = getattr(self, "min_records", None)
+        is_public = self.neighboring != "add_remove" and self.epsilon < np.inf
+        return is_public and least is not None and n_records < least
+
     def _reserve(self, guarantee: PrivacyGuarantee) -> None:
         """Take `guarantee` out of the ledger, or raise; called before any statistic."""
         if current_journal.get() is not None:
@@ -180,6 +186,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
 
 DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
+MIN_RECORDS = {"min_records": [None, Interval(Integral, 1, None, closed="left")]}
 
 
 def public_fact(name: str, value, *, from_data: bool) -> Fact:

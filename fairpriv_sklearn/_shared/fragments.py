@@ -181,6 +181,12 @@ min_group_size : int, default=None
     Public minimum of the group sizes, in place of noisy counts. Range:
     [1, 4194304].
 """,
+    "min_records": """\
+min_records : int, default=None
+    Below this public number of records .99 of `epsilon` tells a constant, with discrete
+    Laplace noise, and nothing is learnt of the features. None, and under "add_remove":
+    never. :func:`~fairpriv_sklearn.privacy.with_budget` sets it.
+""",
     "momentum": """\
 momentum : float, default=0.9
     For ``solver="sgd"``. Range: [0, 1).

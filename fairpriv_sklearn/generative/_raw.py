@@ -33,7 +33,7 @@ from fairpriv_sklearn.preprocessing import (
     TableReader,
     key_of,
     universal_edges,
-    voted_kind,
+    voted_kinds,
     without_missing_values,
 )
 
@@ -237,14 +237,17 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         scale = wall.scale(query, name=PLACES)
         counts = query.split(counts)
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
+        places = {c.position: seen for c, seen in zip(located, counts, strict=True)}
+        votes = [c.position for c in located if c.declared.kind is None]
+        kinds = voted_kinds([places[i] for i in votes], total, scale)
+        kinds = dict(zip(votes, kinds, strict=True))
         for column, seen in zip(located, counts, strict=True):
-            kind = column.declared.kind or voted_kind(seen, total)
+            kind = column.declared.kind or kinds[column.position]
             if column.declared.kind is None and kind == "date":
                 # nobody said where they lie: no value of it is shown
                 found[column.position] = column.hidden()
             else:
                 found[column.position] = column.with_cells(seen, total, scale, kind)
-        places = {c.position: seen for c, seen in zip(located, counts, strict=True)}
         learn_atoms(wall, rows, found, places)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))

@@ -11,13 +11,23 @@ from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator, public_fact
+from fairpriv_sklearn._door.estimator import (
+    DELTA_CONSTRAINT,
+    MIN_RECORDS,
+    DPEstimator,
+    public_fact,
+)
 from fairpriv_sklearn._shared.domain import domain, finite_sparse
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
     INPUT,
     BoundedLinearMixin,
+)
+from fairpriv_sklearn._training._constant import (
+    TargetTotals,
+    constant_plan,
+    released_constant,
 )
 from fairpriv_sklearn._training._counts import Count
 from fairpriv_sklearn._training._design import BITS, UNIT
@@ -126,6 +136,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     target_bounds : tuple (low, high), default=None
         Public bounds of the target, to which it is clipped. None reads them from the
         data, with a `PrivacyLeakWarning`.
+    {min_records}
     {neighboring}
     {ledger}
     {random_state}
@@ -142,7 +153,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     bounds_ : ndarray of shape (2, n_features) or None
     data_norm_ : float
     n_iter_ : int
-        Number of gradients that were released; 0 for moments.
+        Number of gradients that were released; 0 for moments and a mean alone.
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
     n_features_in_ : int
@@ -191,6 +202,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         bounds=None,
         data_norm=None,
         target_bounds=None,
+        min_records=None,
         neighboring="replace_one",
         ledger=None,
         random_state=None,
@@ -204,17 +216,20 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.bounds = bounds
         self.data_norm = data_norm
         self.target_bounds = target_bounds
+        self.min_records = min_records
         self.neighboring = neighboring
         self.ledger = ledger
         self.random_state = random_state
 
     _reads_batches = True
     _can_resume = True
+    _signal_of_features = SIGNAL_OF_FEATURES
 
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
+        **MIN_RECORDS,
         "alpha": [None, Interval(Real, 0, 1e100, closed="both")],
         "solver": [StrOptions({"auto", "moments", "gradients"})],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
@@ -241,7 +256,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         scaling, (low, high), facts = self._public
         del self._public
         noise = noise_source(self.random_state)
-        if self._solver() == "moments":
+        if self.fit_intercept and self._has_few_records(rows.n_rows):
+            fit = self._fit_constant
+        elif self._solver() == "moments":
             fit = self._fit_moments
         else:
             fit = self._fit_gradients
@@ -268,6 +285,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         )
         wall.reserve()
         return wall
+
+    def _fit_constant(self, rows: Rows, scaling, facts, noise):
+        query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)
+        plan = constant_plan(query, self.epsilon)
+        wall = self._open(plan, "the mean of the targets", facts, noise)
+        mean = released_constant(wall, rows, query)[0]
+        self.n_iter_ = 0
+        return np.zeros(self.n_features_in_), mean, wall, None
 
     def _fit_moments(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
@@ -323,12 +348,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
-        center, width, square = 0.0, 1.0, USUAL_SQUARE
+        center, width, square, start = 0.0, 1.0, USUAL_SQUARE, 0.0
         if learnt:
             counts = TargetCounts(n_bins)
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
             square = counts.variance(released, n_records, center, width)
+            off = counts.offset(released, n_records, wall.scale(counts), center)
+            start = min(1.0, max(-1.0, off / width))
         level = MeanResidual(geometry, n_records, 1.0, center, width)
         if learnt:
             reach = (1.0 + abs(center)) / width
@@ -372,7 +399,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             max_iter=plan.n_steps,
             average=True,
             caution=REGRESSION,
-            constant=Constant.unknown(USUAL_SQUARE / n_records),
+            constant=Constant.guessed(start, USUAL_SQUARE / n_records),
             at_scores=at_scores,
         )
         if covariance is not None:

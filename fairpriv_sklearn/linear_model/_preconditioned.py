@@ -34,7 +34,9 @@ _LEAST_PART = 0.05  # of its bound that hidden curvature is taken for in a covar
 # Powers of `Caution.flat` where the ridge is chosen, and where it is decided whether
 # slopes are learnt. Chosen on Adult, Credit and simulated groups.
 _FOR_RIDGE, _FOR_TRUST = 1.25, 0.5
+_ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
+_FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
 _MOST_HIDDEN = 0.25  # share of the variance that noise may hide where errors are told
@@ -81,8 +83,6 @@ class Caution:
     ----------
     noise_ridge : float
         Ridge during descent, in units of the squared noise of the whole fit.
-    least_known : float
-        Curvature hidden by noise is taken for at least this share of its bound.
     n_spreads : float, default=1.0
         Standard deviations of noise by which a gain must beat the constant model.
     flat : float, default=1.0
@@ -91,13 +91,12 @@ class Caution:
     """
 
     noise_ridge: float
-    least_known: float
     n_spreads: float = 1.0
     flat: float = 1.0
 
 
-CLASSIFICATION = Caution(noise_ridge=100.0, least_known=1.0)
-REGRESSION = Caution(noise_ridge=1000.0, least_known=0.4, n_spreads=6.0)
+CLASSIFICATION = Caution(noise_ridge=100.0)
+REGRESSION = Caution(noise_ridge=1000.0, n_spreads=6.0)
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,10 @@ class Constant:
     curvature: Floats
 
     @classmethod
-    def unknown(cls, sampling: float) -> Constant:
-        """Only how much gradients vary is known."""
+    def guessed(cls, intercept: float, sampling: float) -> Constant:
+        """Only where to start is known, and how much gradients vary."""
         zero = np.zeros(1)
-        return cls(zero, zero + np.inf, zero + sampling, zero + np.inf)
+        return cls(zero + intercept, zero + np.inf, zero + sampling, zero + np.inf)
 
 
 @dataclass(frozen=True)
@@ -242,7 +241,9 @@ def preconditioned_descent(
         False takes each gradient on its own.
     caution : Caution
     constant : Constant, default=None
-        What the intercept is where nothing else is known.
+        Where the descent starts, and what the intercept is where nothing else is known.
+        From farther away the intercept's slopes, through noisy second moments, would
+        pass for those of features.
     at_scores : callable, default=None
         Means and variances of the scores to `Constant.sampling` and the curvature
         there. None: no covariance is asked for.
@@ -258,8 +259,10 @@ def preconditioned_descent(
     shrinkage = np.full(n_columns, caution.noise_ridge * noise**2 / max_iter)
     shrinkage[ridge == 0] = 0.0  # the intercept
     inverse = np.linalg.inv(hessian + np.diag(ridge + shrinkage))
-    weights = previous = np.zeros((n_columns, n_outputs))
-    model = _AverageModel(average)
+    weights = np.zeros((n_columns, n_outputs))
+    if constant is not None and curvature.unit:
+        weights[-1] = constant.intercept / curvature.unit
+    previous, model = weights, _AverageModel(average)
     for t in range(max_iter):
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
@@ -364,32 +367,38 @@ def _shrunk_minimum(
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
     hidden = values <= 1.1 * curvature.floor
-    likely = np.where(hidden, np.clip(curvature.typical / values, _LIKELY, 1.0), 1.0)
-    known = np.maximum(likely, np.where(hidden, caution.least_known, 1.0))
+    likely = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
+    likely = np.where(hidden, likely, 1.0)
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
     sampling = 0.0 if constant is None else constant.sampling
-    drawn = values / curvature.factor * np.square(known)
-    signal, values = signal * known[:, None], values * known
-    profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1)) * known**2
+    drawn = values / curvature.factor
+    profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1))
+    # Rare labels have flatter losses than the stand-in takes for granted.
+    flatness = np.full(weights.shape[1], 1.0)
+    if constant is not None:
+        flatness = np.clip(constant.curvature / LOSS_CURVATURE, _FLATTEST, 1.0)
 
     def variance(ratios, sampling):
         """(d, n_outputs) or (d, 1)."""
-        ratios, which = np.unique(ratios, return_inverse=True)
-        fresh, shared = (one[which] for one in _carried(ratios, *steps))
-        by_draw = np.multiply.outer(drawn * ratios[which] * shared, sampling)
-        return (profiled * fresh)[:, None] + by_draw.reshape(d, -1)
+        ratios = np.reshape(ratios, (d, -1))
+        distinct, which = np.unique(ratios, return_inverse=True)
+        which = which.reshape(ratios.shape)
+        fresh, shared = (one[which] for one in _carried(distinct, *steps))
+        by_draw = drawn[:, None] * ratios * shared * np.reshape(sampling, (1, -1))
+        return profiled[:, None] * fresh + by_draw
 
     ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
     divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
     shrunk = divided * signal
     gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
-    expected = variance(known * caution.flat**_FOR_RIDGE, _LEFT * sampling) * divided
-    best = (gains - expected.sum(axis=1)).argmax(axis=0)
+    at_bound = np.tile(flatness, (d, 1))
+    at_once = variance(at_bound * caution.flat**_FOR_RIDGE, _LEFT * sampling)
+    best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     # Of noise alone a gain has this mean, and varies by so much: where the curvature is
     # known at its bound, and where it is as small as is likely.
     by_noise = []
-    for ratios in (known, likely):
+    for ratios in (at_bound, at_bound * likely[:, None]):
         share = divided - values[:, None] / 2 * divided**2
         share = variance(ratios * caution.flat**_FOR_TRUST, sampling) * share
         spread = np.sqrt(2 * np.square(share).sum(axis=1))

@@ -420,3 +420,14 @@ class TargetCounts(Query):
         width = 2 / self.n_bins
         low, high = -1 + width * first, -1 + width * (last + 1)
         return (low + high) / 2, (high - low) / 2
+
+    def offset(
+        self, released: Floats, n_records: float, noise: float, center: float
+    ) -> float:
+        """Mean of the target less a centre, by the projected counts; less its noise."""
+        middles = (2 * np.arange(self.n_bins) + 1) / self.n_bins - 1
+        shares = project_counts(released, n_records) / n_records
+        off = float(shares @ middles) - center
+        # About half of the noise is gone with the counts that the projection clears.
+        doubt = noise * np.linalg.norm(middles) / n_records / 2
+        return math.copysign(max(0.0, abs(off) - doubt), off)

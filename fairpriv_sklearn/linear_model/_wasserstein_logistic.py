@@ -11,7 +11,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._door.estimator import (
+    MIN_RECORDS,
+    DPEstimator,
+    encode_labels,
+    public_fact,
+)
 from fairpriv_sklearn._door.groups import blind_X
 from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
@@ -21,6 +26,11 @@ from fairpriv_sklearn._training._bounded import (
     check_blind,
     class_probabilities,
     most_probable,
+)
+from fairpriv_sklearn._training._constant import (
+    TargetTotals,
+    constant_plan,
+    released_constant,
 )
 from fairpriv_sklearn._training._counts import (
     SIZES_PUBLIC,
@@ -79,6 +89,8 @@ from fairpriv_sklearn.mechanisms import noise_source
 _LABELS = "label counts"
 # Expected records of a class, times the Gaussian-DP parameter, for features to tell.
 LEAST_SIGNAL = 8.0
+# Below this number of records times the parameter they hardly ever do.
+SIGNAL_OF_FEATURES = 30.0
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
@@ -178,6 +190,7 @@ class DPWassersteinLogisticRegression(
     n_projections : int, default=None
         Number of random directions along which probability vectors of more than two
         classes are compared. None compares class by class, with less noise.
+    {min_records}
     {neighboring}
     {sensitive_features}
     {groups}
@@ -284,6 +297,7 @@ class DPWassersteinLogisticRegression(
         group_sizes_public=False,
         min_group_size=None,
         n_projections=None,
+        min_records=None,
         neighboring="replace_one",
         sensitive_features=None,
         groups=None,
@@ -309,6 +323,7 @@ class DPWassersteinLogisticRegression(
         self.group_sizes_public = group_sizes_public
         self.min_group_size = min_group_size
         self.n_projections = n_projections
+        self.min_records = min_records
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
         self.groups = groups
@@ -321,9 +336,11 @@ class DPWassersteinLogisticRegression(
 
     _reads_batches = True
     _can_resume = True
+    _signal_of_features = SIGNAL_OF_FEATURES
 
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
+        **MIN_RECORDS,
         "fit_intercept": BOUNDED_CONSTRAINTS["fit_intercept"],
         "constraint": [StrOptions({"demographic_parity", "equalized_odds"})],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -363,6 +380,8 @@ class DPWassersteinLogisticRegression(
         if self.epsilon == np.inf:
             line = Release(Optimum.name, "gaussian", np.inf, self._n_weights)
             self._fit_without_noise(self._open([line], noise), rows)
+        elif self.fit_intercept and self._has_few_records(rows.n_rows):
+            self._fit_constant(rows, noise)
         else:
             self._fit_privately(rows, noise)
         return self
@@ -483,7 +502,14 @@ class DPWassersteinLogisticRegression(
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _open(self, plan, noise, *, n_steps: int = 0) -> PrivacyFilter:
+    def _open(
+        self,
+        plan,
+        noise,
+        *,
+        n_steps: int = 0,
+        what="the exact minimum of the objective",
+    ) -> PrivacyFilter:
         """Reserve a plan."""
         facts = list(self._facts)
         if self._relation() in SIZES_PUBLIC:
@@ -498,7 +524,7 @@ class DPWassersteinLogisticRegression(
             neighboring=self._relation(),
             mechanism=f"{n_steps} noisy gradients of loss and penalty"
             if n_steps
-            else "the exact minimum of the objective",
+            else what,
             facts=facts,
             noise=noise,
             ledger=self.ledger,
@@ -647,13 +673,27 @@ class DPWassersteinLogisticRegression(
             weight = 1 / (1 + (noise / more_noise) ** 2)
             noise = weight**0.5 * noise
             found = shares(weight * noisy + (1 - weight) * more, n_records, noise)
-        weighted = found * self._class_weights
-        weighted = (weighted / weighted.sum())[-self._n_outputs :]
+        weighted = self._weighted(found)
         squares, curvature = at_constant(weighted)
         scores = scores_of(weighted)
         spread = noise / n_records * math.sqrt(0.5) / link_slopes(scores)
         constant = Constant(scores, spread**2, squares / n_records, curvature)
         return constant, is_known
+
+    def _fit_constant(self, rows: Rows, noise) -> None:
+        """Only the shares of the classes."""
+        labels = np.arange(len(self.classes_))
+        query = TargetTotals(len(labels), lambda b: b.y[:, None] == labels, True)
+        wall = self._open(constant_plan(query, self.epsilon), noise, what="the classes")
+        scores = scores_of(self._weighted(released_constant(wall, rows, query)))
+        weights = np.zeros((self._n_model_features + 1, self._n_outputs))
+        weights[-1] = scores / self._scaling.constant
+        self._publish_fit(weights, 0, "bounded slope", wall)
+
+    def _weighted(self, found):
+        """Shares of the classes in the loss, one for each output."""
+        weighted = found * self._class_weights
+        return (weighted / weighted.sum())[-self._n_outputs :]
 
     def _fit_without_noise(self, wall, rows: Rows) -> None:
         query = Optimum(self._noiseless_minimum, self._n_weights)

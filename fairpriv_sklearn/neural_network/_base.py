@@ -14,6 +14,11 @@ from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
+from fairpriv_sklearn._training._constant import (
+    TargetTotals,
+    constant_plan,
+    released_constant,
+)
 from fairpriv_sklearn._training._counts import count_query, public_sizes
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
@@ -38,9 +43,11 @@ from fairpriv_sklearn.neural_network._training import noisy_descent
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
 USUAL_GRADIENT = 0.5
 # Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
-# the range of the targets, within these limits.
+# the range of the targets, or .01 in the share of a class, within these limits.
 CONSTANT_SHARE = 0.1, 0.7
-CONSTANT_NOISE = 0.03
+CONSTANT_NOISE = {"targets": 0.03, "shares": 0.01}
+# Below this number of records times the parameter networks hardly ever beat a constant.
+SIGNAL_OF_FEATURES = 150.0
 
 
 def start_from(network: Network, constant) -> None:
@@ -57,6 +64,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     _reads_batches = True
     _can_resume = True
+    _signal_of_features = SIGNAL_OF_FEATURES
     _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
     # The biases of the first layer are the intercept of the features' scaling.
@@ -142,6 +150,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 f"error, got {rows.n_rows}; fit on a part of the table."
             )
         noise = noise_source(self.random_state)
+        if self._has_few_records(rows.n_rows):
+            self._fit_constant(rows, network, head, targets, noise)
+            return
         n_counts = plan_sizes(
             fairness_weight=self.fairness_weight,
             min_group_size=self.min_group_size,
@@ -162,8 +173,24 @@ class FairNetworkMixin(NoisyGradientsMixin):
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         start_from(network, head.constant(sums, max(sizes.n_records, 1), scale))
         self._descend(wall, rows, network, head, targets, sizes)
+        self._publish_fit(network, self.max_iter, wall)
+
+    def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
+        """Only the mean of the targets, or the shares of the classes."""
+        is_simplex = isinstance(head, SimplexOutputs)
+        query = TargetTotals(network.sizes[-1], targets, is_simplex)
+        wall = self._filter(constant_plan(query, self.epsilon), "a constant", noise)
+        wall.reserve()
+        network.theta[:] = wall.public(
+            lambda: network.initialize(noise.standard_normal).theta
+        )
+        means = released_constant(wall, rows, query)
+        start_from(network, np.log(means) if is_simplex else means)
+        self._publish_fit(network, 0, wall)
+
+    def _publish_fit(self, network: Network, n_iter: int, wall) -> None:
         self._publish_network(network, self._scaling)
-        self.n_iter_ = self.max_iter
+        self.n_iter_ = n_iter
         del self._scaling, self._facts, self._n_columns
         self.privacy_ = wall.guarantee()
 
@@ -175,7 +202,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         # Under add/remove the number of rows is private, and a usual one taken.
         n_usual = n_rows if self.neighboring == "replace_one" else 5000
         noise_of_mean = constant.sensitivity(self.neighboring) / max(n_usual, 1)
-        mu_constant = np.clip(noise_of_mean / CONSTANT_NOISE / mu, *CONSTANT_SHARE) * mu
+        wanted = CONSTANT_NOISE["shares" if constant.are_counts else "targets"]
+        mu_constant = np.clip(noise_of_mean / wanted / mu, *CONSTANT_SHARE) * mu
         spent = math.hypot(mu_constant, COUNT_SHARE * mu if n_counts else 0.0)
         if mu == math.inf:
             mu_constant, mu_step = mu, mu
@@ -190,6 +218,10 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
+        what = f"{self.max_iter} noisy gradients of loss and penalty"
+        return self._filter(plan, what, noise)
+
+    def _filter(self, plan, mechanism: str, noise) -> PrivacyFilter:
         facts = list(self._facts)
         if self.min_group_size is not None:
             facts.append(
@@ -200,7 +232,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             plan,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism=f"{self.max_iter} noisy gradients of loss and penalty",
+            mechanism=mechanism,
             facts=facts,
             noise=noise,
             ledger=self.ledger,

@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.estimator import (
+    MIN_RECORDS,
     DPEstimator,
     encode_labels,
     public_fact,
@@ -84,6 +85,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         targets and predictions are clipped. None reads them from the data, with a
         `PrivacyLeakWarning`.
     {min_group_size}
+    {min_records}
     {neighboring}
     {sensitive_features}
     {groups}
@@ -183,6 +185,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         data_norm=None,
         target_bounds=None,
         min_group_size=None,
+        min_records=None,
         neighboring="replace_one",
         sensitive_features=None,
         groups=None,
@@ -208,6 +211,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         self.data_norm = data_norm
         self.target_bounds = target_bounds
         self.min_group_size = min_group_size
+        self.min_records = min_records
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
         self.groups = groups
@@ -217,6 +221,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
 
     _parameter_constraints = {
         **FairNetworkMixin._parameter_constraints,
+        **MIN_RECORDS,
         "target_bounds": "no_validation",  # by read_bounds
     }
 
@@ -357,6 +362,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     min_group_size : int, default=None
         Public floor of the group sizes (with equalized odds: of every group and
         class), in place of noisy counts. Range: [1, 4194304].
+    {min_records}
     {neighboring}
     {sensitive_features}
     {groups}
@@ -459,6 +465,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         data_norm=None,
         classes=None,
         min_group_size=None,
+        min_records=None,
         neighboring="replace_one",
         sensitive_features=None,
         groups=None,
@@ -485,6 +492,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         self.data_norm = data_norm
         self.classes = classes
         self.min_group_size = min_group_size
+        self.min_records = min_records
         self.neighboring = neighboring
         self.sensitive_features = sensitive_features
         self.groups = groups
@@ -494,6 +502,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
 
     _parameter_constraints = {
         **FairNetworkMixin._parameter_constraints,
+        **MIN_RECORDS,
         "constraint": [StrOptions({"demographic_parity", "equalized_odds"})],
         "classes": [None, "array-like"],
     }

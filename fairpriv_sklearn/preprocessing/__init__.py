@@ -16,7 +16,7 @@ from fairpriv_sklearn.preprocessing._codebook import (
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
     Counted,
-    voted_kind,
+    voted_kinds,
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._errors import InputError

@@ -15,6 +15,8 @@ from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
 from fairpriv_sklearn.preprocessing._ranks import cell_of
 
+_RARE_KIND = 0.02  # no kind of column is less likely
+
 
 @dataclass(frozen=True, eq=False)
 class Counted:
@@ -134,16 +136,29 @@ def without_missing_values(cells: Cells, missing_values: tuple) -> Cells:
     return Cells(kinds, np.where(absent, np.nan, cells.values), cells._texts)
 
 
-def voted_kind(counts, total: float) -> str:
-    """Kind of a column from noisy counts of numbers, missing cells, dates and text.
+def voted_kinds(counts, total: float, noise: float) -> list[str]:
+    """Most likely kinds of some columns, from noisy counts of their cells.
 
-    The count of numbers is what the others leave of the total: three noisy counts
-    instead of hundreds.
+    A column's cells that are not missing are of one kind; a kind that few columns have
+    needs clearer counts.
+
+    Parameters
+    ----------
+    counts : sequence of array-like
+        The last three are missing cells, dates and text; the rest is left aside: three
+        noisy counts instead of hundreds.
+    total : float
+        Number of cells of each.
+    noise : float
+        Standard deviation of a count.
     """
-    missing, dates, texts = counts[-3:]
-    votes = {
-        "number": total - missing - dates - texts,
-        "date": dates,
-        "category": texts,
-    }
-    return max(votes, key=votes.get)
+    votes = np.reshape([seen[-3:] for seen in counts], (-1, 3))
+    missing, others = votes[:, :1], votes[:, 1:]
+    if not len(votes):
+        return []
+    shares = np.clip(others.mean(axis=0) / total, _RARE_KIND, 1.0)
+    odds = np.log(shares / max(_RARE_KIND, 1.0 - shares.sum()))
+    cells = np.where(missing > 3 * noise, np.maximum(total - missing, 1.0), total)
+    scores = cells * (others - cells / 2) / max(noise, 1e-9) ** 2 + odds
+    scores = np.column_stack([np.zeros(len(scores)), scores])
+    return [("number", "date", "category")[best] for best in scores.argmax(axis=1)]

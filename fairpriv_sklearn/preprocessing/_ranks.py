@@ -21,6 +21,7 @@ _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
 _TABLE = 1 << 14  # steps of the ranks at which the basis is tabulated
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
+_DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 
 
@@ -104,6 +105,11 @@ def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
     if bounds is None or not scale:
         return counts
     return counts + _PRIOR * scale * np.diff(edges) / (bounds[1] - bounds[0])
+
+
+def with_shares(counts, shares, scale: float, total: float) -> NDArray[np.float64]:
+    """Add records that lie by some released shares, more the more noise there is."""
+    return counts + (_DOUBT * scale) ** 2 / total * shares
 
 
 def capped(counts, share: float) -> NDArray[np.float64]:

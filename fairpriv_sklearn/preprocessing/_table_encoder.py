@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
 from fairpriv_sklearn._shared.arguments import (
     each,
     optional,
@@ -35,7 +35,7 @@ from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
     Counted,
-    voted_kind,
+    voted_kinds,
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._ranks import (
@@ -48,6 +48,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     smooth,
     universal_edges,
     with_prior,
+    with_shares,
 )
 from fairpriv_sklearn.privacy import KEY_SHARE, Fact
 
@@ -56,6 +57,8 @@ _FIRST_SHARE = 0.5
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
 _MOST_CELLS = 64
+# Scale of the noise of counts that were not asked for.
+_DROWNED = 2.0**30
 # Rows are shortened by more than single precision can lengthen them.
 _SLACK = 1.0 - 1e-5
 # Rows this many standard deviations longer than the mean are shortened.
@@ -104,6 +107,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     n_coordinates : int, default=None
         Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
         few records or little budget.
+    min_records : int, default=None
+        Below this public number of records nothing is learnt and nothing is spent.
+        None, and under "add_remove": never.
+        :func:`~fairpriv_sklearn.privacy.with_budget` sets it where the model will
+        answer a constant.
     {neighboring}
     {ledger}
     {random_state}
@@ -135,8 +143,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     where it is frequent, and is in the middle otherwise. Columns found to hold dates
     are left out; declare the kind "date" to use them as numbers.
 
-    Constants were chosen on simulated columns, Adult and Credit, and the prior of the
-    ranks and the scale of the rows also with Communities and Law School in view.
+    Where noise hides the place of a number, it is taken for the place of all numbers of
+    unknown range together. Constants were chosen on simulated columns, Adult and
+    Credit, and the prior of the ranks, the scale of the rows and what such columns
+    share also with Communities and Law School in view.
 
     References
     ----------
@@ -175,6 +185,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         ranks="learn",
         handle_unknown="other",
         n_coordinates=None,
+        min_records=None,
         neighboring="replace_one",
         ledger=None,
         random_state=None,
@@ -186,6 +197,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.ranks = ranks
         self.handle_unknown = handle_unknown
         self.n_coordinates = n_coordinates
+        self.min_records = min_records
         self.neighboring = neighboring
         self.ledger = ledger
         self.random_state = random_state
@@ -197,6 +209,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
+        **MIN_RECORDS,
         "codebook": [None, Codebook, Mapping],
         "sensitive_features": "no_validation",  # `_check_names` says what is wrong
         "ranks": [StrOptions({"learn", "uniform"})],
@@ -225,9 +238,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         unknown = [c for c in columns if c.declared.kind is None]
         located = [c for c in columns if c.is_located(self.ranks)]
         counted = [c for c in columns if c in located or c.is_keyed]
+        is_asked = not self._has_few_records(rows.n_rows)
         wall = self._open_wall(
-            len(located),
-            len(counted),
+            len(located) * is_asked,
+            len(counted) * is_asked,
             has_keys=any(c.is_keyed or c in unknown for c in columns),
         )
         wall.reserve()
@@ -414,21 +428,24 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if not located:
             return {}
         query = ColumnCounts(tuple(c.located() for c in located))
-        noisy, _ = wall.release_keyed(query, rows, name=_FIRST)
+        noisy, _, scale = _asked(wall, query, rows, _FIRST)
         counts = query.split(noisy)
-        self._total = self._n_records(rows, counts)
+        self._total = total = self._n_records(rows, counts)
+        pairs = [*zip(located, counts, strict=True)]
+        unknown = [c.position for c in located if c.declared.kind is None]
+        votes = [seen for column, seen in pairs if column.declared.kind is None]
+        kinds = dict(zip(unknown, voted_kinds(votes, total, scale), strict=True))
+        columns = [column.with_kind(kinds.get(column.position)) for column in located]
+        common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         return {
-            column.position: column.with_location(seen, self._total)
-            for column, seen in zip(located, counts, strict=True)
+            column.position: column.with_location(seen, total, scale, common)
+            for column, seen in zip(columns, counts, strict=True)
         }
 
     def _count(self, wall, rows, counted) -> dict[int, _Draft]:
         """Count at the quantiles, and categories."""
-        if _SECOND not in wall._lines:
-            return {}
         query = ColumnCounts(tuple(c.counted() for c in counted))
-        noisy, keyed = wall.release_keyed(query, rows, name=_SECOND)
-        scale = wall.scale(query, name=_SECOND)
+        noisy, keyed, scale = _asked(wall, query, rows, _SECOND)
         learnt = {}
         for column, seen in zip(counted, query.split(noisy), strict=True):
             keys = tuple(key for at, key in keyed if at == column.position)
@@ -473,6 +490,29 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             draft.name: draft.rank_map for draft in drafts if draft.rank_map is not None
         }
         self.data_norm_ = 1.0
+
+
+def _asked(wall, query, rows, name):
+    """Noisy counts, those of keys, and the scale of the noise: too large if unasked."""
+    if name not in wall._lines:
+        return np.zeros(query.n_coordinates), {}, _DROWNED
+    counts, keyed = wall.release_keyed(query, rows, name=name)
+    return counts, keyed, wall.scale(query, name=name)
+
+
+def _common_shares(columns, counts, total):
+    """Shares of the cells over all numbers of unknown range, None if there are none.
+
+    Columns of one table often lie in one place: together they stand out of the noise
+    that hides each of them.
+    """
+    n_cells = len(universal_edges()) - 1
+    pairs = zip(columns, counts, strict=True)
+    alike = [seen[:n_cells] for column, seen in pairs if column.is_universal]
+    if not alike:
+        return None
+    n_records = total * len(alike)
+    return project_counts(np.sum(alike, axis=0), n_records) / n_records
 
 
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
@@ -534,6 +574,7 @@ class _Draft:
     declared: Column
     ranks: str
     edges: np.ndarray | None = None
+    shares: np.ndarray | None = None  # of the records between the edges, by and large
     rank_map: RankMap | None = None
     range: tuple | None = None
     categories: tuple | None = None
@@ -573,19 +614,33 @@ class _Draft:
         edges = universal_edges() if bounds is None else edges_within(*bounds)
         return Counted(self.position, kind, edges, self.declared.missing_values)
 
-    def with_location(self, noisy, total) -> _Draft:
-        """The column with its kind, and edges at its quantiles."""
-        declared = self.declared
-        if declared.kind is None:
-            kind = voted_kind(noisy, total)
-            # A date that nobody declared is left out.
-            declared = replace(declared, kind="left out" if kind == "date" else kind)
-            if kind != "number":
-                return replace(self, declared=declared)
+    def with_kind(self, voted) -> _Draft:
+        """The column with the kind that was found, if none was declared."""
+        if voted is None:
+            return self
+        # A date that nobody declared is left out.
+        kind = "left out" if voted == "date" else voted
+        return replace(self, declared=replace(self.declared, kind=kind))
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether it is a number of which no range is known."""
+        return self.declared.kind == "number" and self.declared.range is None
+
+    def with_location(self, noisy, total, scale, common) -> _Draft:
+        """The column with edges at its quantiles; `common` are the shares of many."""
+        if self.declared.kind not in ("number", "date"):
+            return self
         edges = self.located().edges
         counts = project_counts(noisy, total)[: len(edges) - 1]
-        edges = quantile_edges(edges, counts, self.declared.bounds)
-        return replace(self, declared=declared, edges=edges)
+        if common is None or not self.is_universal:
+            edges = quantile_edges(edges, counts, self.declared.bounds)
+            return replace(self, edges=edges)
+        counts = with_shares(counts, common, scale, total)
+        cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
+        finer = quantile_edges(edges, counts)
+        shares = np.diff(np.interp(finer, edges, cumulated))
+        return replace(self, edges=finer, shares=shares)
 
     def counted(self) -> Counted:
         """How the second release counts it."""
@@ -599,6 +654,8 @@ class _Draft:
             return replace(self, categories=keys, has_missing=has_missing)
         counts = project_counts(noisy, total)[:-1]
         counts = with_prior(counts, self.edges, self.declared.bounds, scale)
+        if self.shares is not None:
+            counts = with_shares(counts, self.shares, scale, total)
         rank_map = RankMap.from_counts(self.edges, counts)
         crowded = np.flatnonzero(noisy[:-1] > _SIGNIFICANT * scale)
         if not len(crowded):

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn.accounting import (
@@ -53,6 +54,11 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     their many draws may cost at most weighs more; generators .997 at 1). A step that is
     changed afterwards costs what it was changed to, and :func:`privacy_report` says so.
 
+    A model of this library, alone or after encoders, gets `min_records`, and so do
+    they: of a table with fewer records, too few for features to tell anything, the
+    encoders learn nothing and spend nothing, and the model answers a constant that its
+    epsilon tells: .9 to 1 of the total. The number of records is public there.
+
     Parameters
     ----------
     estimator : estimator
@@ -91,6 +97,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         raise TypeError(f"estimator must be an estimator, got {described(estimator)}.")
     chosen = clone(estimator)
+    chosen.set_params(**_each(chosen, "min_records", None))
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     settings = {}
     for path, (step_epsilon, step_delta) in budgets.items():
@@ -98,7 +105,44 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
         settings[f"{prefix}epsilon"] = step_epsilon
         if step_delta:
             settings[f"{prefix}delta"] = step_delta
-    return chosen.set_params(**settings)
+    chosen.set_params(**settings)
+    least = _min_records(chosen, epsilon)
+    return chosen.set_params(**_each(chosen, "min_records", least))
+
+
+def _each(estimator, name: str, value) -> dict:
+    """Settings that give all private steps which have it one argument's value."""
+    return {
+        f"{path}__{name}" if path else name: value
+        for path, step in private_steps(estimator).items()
+        if name in step.get_params(deep=False)
+    }
+
+
+def _min_records(estimator, epsilon: float) -> int | None:
+    """Below how many records a model beside encoders answers a constant, or None.
+
+    All steps know the same public number of records. So either the encoders spend
+    nothing and the model all of its epsilon, which is no more than the total; or none
+    of them answers so, and the Gaussian parts have the total.
+    """
+    steps = private_steps(estimator)
+    # Side by side in one pipeline, so that all of them see the same records.
+    if not (isinstance(estimator, Pipeline) or list(steps) == [""]):
+        return None
+    if any("__" in path for path in steps):
+        return None
+    models = [s for s in steps.values() if hasattr(s, "_signal_of_features")]
+    encoders = [s for s in steps.values() if _kind(s) == "encoder"]
+    if len(models) != 1 or len(models) + len(encoders) < len(steps):
+        return None
+    (model,) = models
+    if _kind(model) != "gaussian" or model.neighboring != "replace_one":
+        return None
+    if CONSTANT_SHARE * model.epsilon > epsilon or _frozen_events(estimator):
+        return None
+    mu = calibrate_gaussian(model.epsilon, model.delta)
+    return math.ceil(model._signal_of_features / mu)
 
 
 def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
@@ -230,6 +274,7 @@ class _Leaf:
     weight: float
     delta: float = 0.0
     n_draws: int = _FEW_DRAWS
+    or_pure: bool = False
 
     def epsilon(self, mu: float) -> float:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
@@ -247,6 +292,8 @@ class _Leaf:
         gaussian = GaussianEvent(mu, self.n_draws)
         if self.kind == "encoder":
             return (gaussian, ThresholdEvent(self.delta * KEY_SHARE))
+        if self.or_pure:
+            return _or_constant((gaussian,), self.epsilon(mu))
         return (gaussian,)
 
 
@@ -273,7 +320,18 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
     share = 1.0 - KEY_SHARE if kind == "encoder" else 1.0
     n_draws = _n_draws(step)
     mu = calibrate_gaussian(epsilon, step.delta * share, n_draws=n_draws)
-    return _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
+    events = _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
+    return _or_constant(events, epsilon) if _or_pure(step) else events
+
+
+def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
+    """These events or a constant in their place: the number of records decides."""
+    return (MaximumEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
+
+
+def _or_pure(step) -> bool:
+    """Whether all of epsilon may tell a constant, without a delta."""
+    return hasattr(step, "_signal_of_features") and step.min_records is not None
 
 
 def with_room(events) -> tuple[PrivacyEvent, ...]:
@@ -309,6 +367,8 @@ def _n_draws(step) -> int:
 
 # Of an encoder's delta, what pays for showing a category that one record alone has.
 KEY_SHARE = 0.01
+# Of a model's epsilon, what tells a constant: no more than the total it is part of.
+CONSTANT_SHARE = 0.99
 
 
 def _kind(step) -> str:
@@ -357,7 +417,13 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
         frozen = isinstance(getattr(step, "estimator", None), FrozenEstimator)
         nodes.append(
             _Node(
-                _Leaf(path, _kind(step), own, n_draws=_n_draws(step)),
+                _Leaf(
+                    path,
+                    _kind(step),
+                    own,
+                    n_draws=_n_draws(step),
+                    or_pure=_or_pure(step),
+                ),
                 () if is_search(step) else _tree(steps, shares, path, own),
                 None if frozen else declared,
             )

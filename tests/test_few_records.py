@@ -1,0 +1,155 @@
+"""Tables too small for features: all of the budget tells a constant."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from test_with_budget import CASES, pipeline, regressor, table
+
+from fairpriv_sklearn._training._constant import TargetTotals, _likely_share
+from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.accounting import MaximumEvent, PureEvent
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinMLPClassifier,
+    DPWassersteinMLPRegressor,
+)
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
+
+LABELS = np.repeat(["a", "b", "c"], [50, 120, 30])
+X = np.zeros((200, 1))
+
+
+def models(classes, **params):
+    fair = {"fairness_weight": 0, "bounds": (-1, 1), "classes": classes, **params}
+    return [DPWassersteinLogisticRegression(**fair), DPWassersteinMLPClassifier(**fair)]
+
+
+@pytest.mark.parametrize("classes, labels", [("abc", "abc"), ("ab", "abb")])
+def test_shares_of_classes(classes, labels):
+    y = np.char.translate(LABELS, str.maketrans("abc", labels))
+    told = [(y == label).mean() for label in classes]
+    for model in models(list(classes), epsilon=50.0, min_records=201):
+        model.fit(X, y)
+        assert np.abs(model.predict_proba(X)[0] - told).max() < 0.01
+        assert model.predict(X[:1]) == ["b"]
+        assert model.n_iter_ == 0
+        (event,) = model.privacy_.events
+        assert event == PureEvent(0.99 * 50.0)
+
+
+def test_the_loss_weighs_the_classes():
+    weights = {"a": 0.125, "b": 1.0}
+    y = np.where(LABELS == "b", "b", "a")
+    model, _ = models(["a", "b"], epsilon=50.0, min_records=201)
+    model.set_params(class_weight=weights).fit(X, y)
+    assert abs(model.predict_proba(X)[0, 1] - 120 / (120 + 10)) < 0.01
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPLinearRegression(bounds=(-1, 1)),
+        DPWassersteinMLPRegressor(fairness_weight=0, bounds=(-1, 1)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_mean_of_targets(model):
+    y = np.linspace(2.0, 5.0, 200)
+    model.set_params(target_bounds=(0, 10), epsilon=50.0, min_records=201)
+    assert abs(model.fit(X, y).predict(X)[0] - 3.5) < 0.02
+    # Beyond the range there is nothing to tell.
+    model.set_params(epsilon=1e-4).fit(X, np.full(200, 20.0))
+    assert 0.0 <= model.predict(X)[0] <= 10.0
+
+
+def test_enough_records_tell_features():
+    for model in models(["a", "b", "c"], min_records=200, max_iter=3):
+        assert model.fit(X, LABELS).n_iter_ == 3
+        model.set_params(min_records=10**6, neighboring="add_remove")
+        assert model.fit(X, LABELS).n_iter_ == 3  # their number is private
+
+
+def test_the_encoder_learns_nothing_and_spends_nothing():
+    frame, _, _ = table(300)
+    encoder = DPTableEncoder({"age": [0, 100]}, min_records=301).fit(frame)
+    assert encoder.privacy_.epsilon == 0.0
+    assert encoder.codebook_["work"].categories is None
+    Z = encoder.transform(frame)
+    assert np.isfinite(Z).all() and np.linalg.norm(Z, axis=1).max() <= 1.0
+    # What is declared is used: a rank in the public range.
+    ranks = encoder.rank_maps_["age"](np.array([0.0, 50.0, 100.0]))
+    assert np.abs(ranks - [0.0, 0.5, 1.0]).max() < 0.01
+
+
+@pytest.mark.parametrize("case", [pipeline, CASES["three steps"]])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_both_ways_cost_at_most_the_budget(case, epsilon):
+    chosen = with_budget(case(), epsilon)
+    least = chosen[-1].min_records
+    assert {step.min_records for _, step in chosen.steps} == {least}
+    for n, share in ((least - 1, 0.9), (least, 0.99)):
+        X, y, _ = table(n)
+        chosen.fit(X, y)
+        total = privacy_report(chosen).guarantee.epsilon_at(1e-5)
+        assert share * epsilon <= total <= epsilon
+        assert (chosen[0].privacy_.epsilon == 0.0) == (n < least)
+
+
+def test_where_steps_may_see_other_records_nothing_is_set():
+    repair = with_budget(CASES["repair"](), 1.0)
+    assert repair.estimator[-1].min_records is None
+    added = regressor(neighboring="add_remove")
+    encoder = DPTableEncoder(neighboring="add_remove")
+    assert with_budget(make_pipeline(encoder, added), 1.0)[-1].min_records is None
+    # What an earlier call has set does not stay.
+    again = with_budget(CASES["repair"]().set_params(estimator=_with_budget()), 1.0)
+    assert again.estimator[0].min_records is None
+
+
+def _with_budget():
+    return with_budget(pipeline(), 1.0)
+
+
+def test_before_the_fit_the_larger_cost_counts():
+    model = regressor(min_records=500)
+    (event,) = expected_guarantee(model).events
+    assert isinstance(event, MaximumEvent)
+    assert PureEvent(0.99) in (*event.left, *event.right)
+    expected = expected_guarantee(model)
+    model.fit(np.zeros((400, 1)), np.zeros(400))
+    for delta in (1e-9, 1e-5, 1e-2):
+        assert model.privacy_.epsilon_at(delta) <= expected.epsilon_at(delta)
+    model.fit(np.zeros((600, 1)), np.zeros(600))
+    assert model.privacy_.epsilon_at(1e-5) <= expected.epsilon_at(1e-5)
+
+
+def test_one_count_tells_two_classes():
+    query = TargetTotals(2, lambda block: block.x, are_counts=True)
+    first = Rows(3, x=np.eye(2)[[0, 1, 1]])
+    second = Rows(3, x=np.eye(2)[[1, 1, 1]])
+    assert query.of_rows(first, None) == [2] and query.of_rows(second, None) == [3]
+    assert query.sensitivity("replace_one") == 1
+
+
+@pytest.mark.parametrize("count", [0, 5, 25, 125])
+def test_shares_lose_little_against_the_best_way_to_keep_them_positive(count):
+    n, rng = 250, np.random.default_rng(0)
+    noise = rng.laplace(size=300) * DiscreteLaplaceMechanism(1, 0.1).scale
+    truth = count / n
+
+    def loss(shares):
+        p = np.array(shares)
+        return -np.mean(truth * np.log(p) + (1 - truth) * np.log1p(-p))
+
+    ours = loss([_likely_share(count + z, n, 10.0) for z in noise])
+    others = [np.maximum([count + noise, n - count - noise], m) for m in (1.0, 10.0)]
+    best = min(loss(first / (first + second)) for first, second in others)
+    entropy = -(0.02 * np.log(0.02) + 0.98 * np.log(0.98))
+    if 0 < count:
+        entropy = max(entropy, loss(truth))
+    assert ours - best < 0.05 * entropy
