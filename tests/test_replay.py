@@ -191,7 +191,6 @@ VARIANTS = {
         {"tables": "words"},
         {"tables": "words", "codebook": {"x": ["a", "b"]}},
         {"tables": "frame", "codebook": {"x": [-1, 1]}, "n_coordinates": 2.0},
-        {"min_records": 10**6, "neighboring": "replace_one"},
         {"tables": "frame", "sensitive_features": ["x"]},
     ],
 }
