@@ -633,12 +633,13 @@ class _Draft:
             return self
         edges = self.located().edges
         counts = project_counts(noisy, total)[: len(edges) - 1]
-        if common is None or not self.is_universal:
-            edges = quantile_edges(edges, counts, self.declared.bounds)
-            return replace(self, edges=edges)
-        counts = with_shares(counts, common, scale, total)
+        is_shared = common is not None and self.is_universal
+        if is_shared:
+            counts = with_shares(counts, common, scale, total)
+        finer = quantile_edges(edges, counts, self.declared.bounds)
+        if not is_shared or not counts.any():
+            return replace(self, edges=finer)
         cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
-        finer = quantile_edges(edges, counts)
         shares = np.diff(np.interp(finer, edges, cumulated))
         return replace(self, edges=finer, shares=shares)
 
