@@ -324,7 +324,8 @@ def test_replay_of_the_whole_pipeline(relation):
     pairs = list(raw_pairs(relation))
     n_pairs = 25 if relation == "replace_one" else len(CELLS)
     model = whole_pipeline(relation)
-    report = audit.replay(model, pairs[:n_pairs])
+    # The draws of this seed give the last record to the model, and then to the repair.
+    report = audit.replay(model, pairs[:n_pairs], random_state=5)
     assert report.n_pairs == n_pairs
     assert not report.findings, str(report)
     assert report.largest_ratio <= 1 + 1e-9
@@ -333,6 +334,7 @@ def test_replay_of_the_whole_pipeline(relation):
     if relation == "replace_one":
         assert ratios["age becomes old"] > 0.1 > ratios["sex becomes new"]
     # ... and now it calibrates the repair.
-    report = audit.replay(model.set_params(calibration_size=0.8), pairs[: len(CELLS)])
+    model.set_params(calibration_size=0.8)
+    report = audit.replay(model, pairs[: len(CELLS)], random_state=5)
     assert not report.findings, str(report)
     assert 0.1 < report.ratios["sex becomes new"] <= 1 + 1e-9
