@@ -42,6 +42,8 @@ class Strata:
     @property
     def codes(self) -> Integers:
         """Number of each record's stratum, row by row of `shape`."""
+        if self.shape[0] == 1:
+            return self.groups
         return self.labels * self.shape[1] + self.groups
 
     def counts(self) -> Integers:

@@ -36,6 +36,7 @@ from fairpriv_sklearn.postprocessing._blind import reach as read_reach
 from fairpriv_sklearn.postprocessing._decisions import DecisionRepair
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
+    Coded,
     ConstantClassifier,
 )
 from fairpriv_sklearn.postprocessing._repair import class_probabilities, requested
@@ -361,7 +362,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             )
         labels, self.classes_, about_classes = encode_labels(y, self.classes)
         same_length(X, labels)
-        facts, y = (about_groups, about_classes), self.classes_[labels]
+        facts, y = (about_groups, about_classes), Coded(self.classes_, labels)
         return self._private_table(
             X, y, codes, facts, sensitive_features, labels=labels
         )

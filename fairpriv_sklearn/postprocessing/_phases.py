@@ -359,6 +359,9 @@ class Coded:
     def __init__(self, labels: np.ndarray, codes: np.ndarray):
         self.labels, self.values = labels, codes
 
+    def __len__(self):
+        return len(self.values)
+
     def rows_at(self, rows):
         return self.labels[self.values[rows]]
 
