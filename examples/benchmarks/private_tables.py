@@ -7,6 +7,9 @@ diffprivlib and DP-EBM print is for their own relation, add/remove for DP-EBM's 
 Constants were chosen on simulated tables, Adult and Credit, some also with Communities
 and Law School in view: figures on these four are optimistic.
 
+The columns of older versions of this library and of diffprivlib with scikit-learn 1.6.1
+come from `private_tables_peers.py`.
+
 Run with ``OMP_NUM_THREADS=1 python examples/benchmarks/private_tables.py [splits]
 [set ...]``; FAIRPRIV_SKLEARN_DATA names a folder with the data.
 """
