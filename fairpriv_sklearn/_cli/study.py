@@ -26,7 +26,7 @@ from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._cli.words import printable
 from fairpriv_sklearn._door.groups import AttributeAwareMixin
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing import InputError
+from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 TEST_SHARE = 0.25
@@ -122,6 +122,7 @@ class Progress:
 
 def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
     """Fit the three models on the training rows and measure them on the others."""
+    needed_pandas()
     draws = noise_source(args.seed).public().bernoulli(len(table.y), TEST_SHARE)
     train, test = np.flatnonzero(~draws), np.flatnonzero(draws)
     if min(len(train), len(test)) < 2 or len(train) < 8:
