@@ -119,8 +119,8 @@ class BoundedLinearMixin(BoundedMixin):
 
         Returns
         -------
-        interval : ndarray of shape (2, *coef_.shape)
-            Lower and upper ends.
+        interval : ndarray of shape (2, n_features) or (2, n_classes, n_features)
+            Lower and upper ends of the entries of `coef_`.
         """
         check_is_fitted(self)
         level = number(0, 1, closed="neither")("level", level)
