@@ -706,6 +706,15 @@ def test_malformed_inputs_get_a_result_or_one_sentence(tmp_path):
         assert what in ("result", "sentence"), (arguments, what)
 
 
+@pytest.mark.parametrize("model", ["linear", "network"])
+def test_an_epsilon_near_nothing_ends_in_one_sentence(people, tmp_path, capsys, model):
+    for epsilon in ("1e-4", "2e-4", "3e-3"):
+        base = ["--target", "salary", "--sensitive", "sex", "--base-model", model]
+        status = run(tmp_path, people(), *base, "--epsilon", epsilon, "--force")
+        said = capsys.readouterr().err
+        assert status in (0, 2) and "internal" not in said, said
+
+
 def test_without_pandas_one_sentence_says_what_to_install(
     people, tmp_path, capsys, monkeypatch
 ):

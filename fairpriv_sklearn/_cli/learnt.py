@@ -86,6 +86,11 @@ def encoded(encoder, names, features: dict[str, Parsed]) -> np.ndarray:
     }
     Z = encoder.transform(pandas.DataFrame(columns, dtype=object))
     slices = [encoder.feature_slices_.get(name) for name in names]
+    if not any(slices):
+        raise InputError(
+            "Nothing can be learnt of any column within this budget; raise --epsilon "
+            "or describe the columns in a codebook (--codebook)."
+        )
     return np.hstack([Z[:, part] for part in slices if part is not None])
 
 

@@ -179,7 +179,12 @@ def with_shares(encoder, models: dict, args) -> tuple:
     for name, model in models.items():
         if name != "plain":
             steps = Pipeline([("encoder", encoder), ("model", model)])
-            budgets[name] = budget_of_steps(steps, *total)
+            try:
+                budgets[name] = budget_of_steps(steps, *total)
+            except ValueError:
+                raise InputError(
+                    "--epsilon is too small for all that is to be released."
+                ) from None
     epsilon, delta = min(steps.pop("encoder") for steps in budgets.values())
     encoder = clone(encoder).set_params(epsilon=epsilon, delta=delta)
     return encoder, {name: _settings(steps) for name, steps in budgets.items()}

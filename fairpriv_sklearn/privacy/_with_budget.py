@@ -196,8 +196,8 @@ def _largest_factor(group, scales, total, goal) -> float:
 
     if not fits(_SMALLEST):
         raise ValueError(
-            "epsilon and delta: the frozen steps, or those with a declared guarantee, "
-            "cost the whole budget already: nothing is left for the others."
+            "epsilon is too small: the frozen steps, those with a declared guarantee "
+            "and the error of the noise cost all of it, nothing is left for the others."
         )
     low, high = math.log(_SMALLEST), math.log(_LARGEST)
     if fits(_LARGEST):

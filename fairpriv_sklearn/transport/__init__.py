@@ -29,7 +29,6 @@ from fairpriv_sklearn.transport._wasserstein import (
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [
-    "RESOLUTION",
     "BarycenterResult",
     "Coupling",
     "OptimalityCertificate",
