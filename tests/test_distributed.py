@@ -474,6 +474,9 @@ def test_the_digest_of_the_rows_tells_nothing_without_a_key_that_ends_with_the_f
 ):
     X, y = table(300)
     rows = []
+    left = tmp_path / "b.key"  # by others, to be read by them
+    left.write_bytes(b"")
+    left.chmod(0o644)
     for name in "ab":  # the same rows under two keys
         with pytest.raises(KeyboardInterrupt), resume(tmp_path / name):
             Fails(bounds=(-1, 1)).fit(X, y)

@@ -12,9 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._shared.domain import (
-    domain,
-)
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,

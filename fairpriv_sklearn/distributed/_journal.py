@@ -116,7 +116,10 @@ class Journal:
 
     def _new_key(self) -> bytes:
         key = os.urandom(32)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        # A file of its own: one that is there already may be readable by others.
+        with suppress(FileNotFoundError):
+            os.unlink(f"{self._path}.key")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         file = os.open(f"{self._path}.key", flags, 0o600)
         with os.fdopen(file, "wb") as written:
             written.write(key)

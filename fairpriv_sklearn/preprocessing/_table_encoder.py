@@ -13,11 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
-from fairpriv_sklearn._shared.arguments import (
-    each,
-    optional,
-    word,
-)
+from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
