@@ -13,7 +13,9 @@ NO_MEANING = {
     "m41": "the same switch in searches; h03 changes what took its place",
 }
 
-_WALL = "_wall.py"
+_FILTER = "_wall/_filter.py"
+_PLAN = "_wall/_plan.py"
+_ROWS = "_wall/_rows.py"
 _POST = "postprocessing/_queries.py"
 _PHASES = "postprocessing/_phases.py"
 _MECHANISMS = "mechanisms.py"
@@ -83,7 +85,7 @@ MUTANTS = [
     ),
     (
         "m08",
-        _WALL,
+        _FILTER,
         "((line.left, heads), (line.right, ~heads))",
         "((line.left, heads), (line.right, np.ones_like(heads)))",
         "split: the right branch reads all rows, the cost is still the maximum",
@@ -174,7 +176,7 @@ MUTANTS = [
     ),
     (
         "m21",
-        _WALL,
+        _FILTER,
         "return GaussianMechanism(sensitivity, line.parameter, query.n_coordinates)",
         "return GaussianMechanism(\n"
         "            sensitivity, 1.05 * line.parameter, query.n_coordinates\n        )",
@@ -275,7 +277,7 @@ MUTANTS = [
     (
         "m34",
         "accounting/_gaussian.py",
-        "    ideal_epsilon, log_delta = _without_sampler_error(epsilon, delta, n_draws)\n"
+        "    ideal_epsilon, log_delta = without_sampler_error(epsilon, delta, n_draws)\n"
         "    if ideal",
         "    ideal_epsilon, log_delta = epsilon, math.log(delta)\n    if ideal",
         "calibration: the sampler's error is not paid",
@@ -346,14 +348,14 @@ MUTANTS = [
     ),
     (
         "h04",
-        _WALL,
+        _FILTER,
         "            self._spend()\n        elif",
         "            pass\n        elif",
         "no fit charges the ledger",
     ),
     (
         "h05",
-        _WALL,
+        _FILTER,
         """        self._check_reader(rows)
         if rows.n_rows > query.max_rows:
             raise ValueError(f"A table may have at most {query.max_rows} rows here.")
@@ -365,70 +367,70 @@ MUTANTS = [
     ),
     (
         "h06",
-        _WALL,
+        _FILTER,
         "        rows._reader = _NOBODY\n",
         "",
         "after a split the parent's rows can still be read",
     ),
     (
         "h07",
-        _WALL,
+        _FILTER,
         "        self._left[name] -= 1\n",
         "",
         "a release can be repeated without end",
     ),
     (
         "h08",
-        _WALL,
+        _FILTER,
         "        self._check_done()\n        return replace",
         "        return replace",
         "part of the plan may be left out in silence",
     ),
     (
         "h09",
-        _WALL,
+        _PLAN,
         "return (PureEvent(self.parameter * self.times),)",
         "return (PureEvent(self.parameter),)",
         "pure releases: the cost of one for all",
     ),
     (
         "h10",
-        _WALL,
+        _PLAN,
         "return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)",
         "return (GaussianEvent(self.parameter, n_draws),)",
         "Gaussian releases: the cost of one for all",
     ),
     (
         "h11",
-        _WALL,
+        _PLAN,
         "return (MaximumEvent(left, right),)",
         "return left",
         "a split costs its left side",
     ),
     (
         "h12",
-        _WALL,
+        _PLAN,
         "return (*super().events(neighboring), *shown)",
         "return super().events(neighboring)",
         "the delta of unlisted keys is not stated",
     ),
     (
         "h13",
-        _WALL,
+        _PLAN,
         'poisson = how == "poisson" and neighboring == "add_remove"',
         'poisson = how == "poisson"',
         "replace-one on Poisson samples: the curve of add/remove",
     ),
     (
         "h14",
-        _WALL,
+        _PLAN,
         "        n_draws = self.n_coordinates * self.times\n",
         "        n_draws = 0\n",
         "no release pays for the error of its draws",
     ),
     (
         "h15",
-        _WALL,
+        _FILTER,
         "        if query.n_coordinates > line.n_coordinates:\n"
         '            raise PlanError(f"{line.name!r} releases more numbers than planned.")'
         "\n\n        def draw():\n"
@@ -441,42 +443,42 @@ MUTANTS = [
     ),
     (
         "h16",
-        _WALL,
+        _FILTER,
         "            _check_sample(line.name, line.sampling, rows._sampled)\n",
         "            pass\n",
         "what is paid for on a sample may read the whole table",
     ),
     (
         "h17",
-        _WALL,
+        _FILTER,
         "return keyed_draws(self.noise.key(32), n_rows, p)",
         "return keyed_draws(bytes(32), n_rows, p)",
         "the draws of every split are the same",
     ),
     (
         "h18",
-        _WALL,
+        _ROWS,
         'raise TypeError("Private rows are neither pickled nor copied.")',
         "return (Rows, (self.n_rows,))",
         "private rows can be pickled",
     ),
     (
         "h19",
-        _WALL,
+        _FILTER,
         "        for branch in self._branches:\n            branch._check_done()\n",
         "",
         "a branch may leave out part of its plan in silence",
     ),
     (
         "h20",
-        _WALL,
+        _FILTER,
         "shown = [[*key, count] for key, count in pairs if count >= threshold]",
         "shown = [[*key, count] for key, count in pairs if count >= threshold / 2]",
         "unlisted keys are shown at half the threshold",
     ),
     (
         "h21",
-        _WALL,
+        _FILTER,
         '        monotonic = self.neighboring == "add_remove"\n',
         "        monotonic = True\n",
         "permute-and-flip under replace-one: half the noise",

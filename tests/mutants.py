@@ -56,7 +56,12 @@ SECONDS = 20  # of processor time, for each round of tests of one mutant
 # than that, only queries, what they call, and plans and shares are changed.
 WHOLE = {
     "_shared/sensitivity.py": "sensitivity",
-    "_wall.py": "wall wall_plans",
+    "_wall/_draws.py": "wall wall_plans",
+    "_wall/_filter.py": "wall wall_plans",
+    "_wall/_plan.py": "wall wall_plans",
+    "_wall/_query.py": "wall wall_plans",
+    "_wall/_recorder.py": "wall wall_plans",
+    "_wall/_rows.py": "wall wall_plans",
     "mechanisms.py": "mechanisms wall_plans",
     "accounting/_events.py": "accounting privacy_objects",
     "accounting/_gaussian.py": "accounting",

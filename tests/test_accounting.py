@@ -81,7 +81,7 @@ BUDGETS = [
 def test_log_delta_against_a_hundred_digits(epsilon, delta, factor):
     mu = factor * gaussian_mu(epsilon, delta)
     reference = float(mpmath.log(exact_delta(mu, epsilon)))
-    value = _gaussian._gaussian_log_delta(mu, np.array([epsilon]))[0]
+    value = _gaussian.gaussian_log_delta(mu, np.array([epsilon]))[0]
     # An absolute error of the logarithm is a relative error of delta; a logarithm far
     # from 0 has its own roundings.
     assert abs(value - reference) <= 1e-12 + 1e-15 * abs(reference)
@@ -99,7 +99,7 @@ def test_delta_relative_error(log_mu, standardised):
     if epsilon < 0:
         epsilon = 0.0
     truth = exact_delta(mu, epsilon)
-    value = math.exp(_gaussian._gaussian_log_delta(mu, np.array([epsilon]))[0])
+    value = math.exp(_gaussian.gaussian_log_delta(mu, np.array([epsilon]))[0])
     assert abs(value / truth - 1) < 1e-12
     assert truth <= gaussian_delta(mu, epsilon) <= truth * (1 + 2e-10)
 
@@ -107,7 +107,7 @@ def test_delta_relative_error(log_mu, standardised):
 @pytest.mark.parametrize("mu", [0.01, 0.4, 0.7, 3.0])
 @pytest.mark.parametrize("epsilon", [-5.0, -0.3, -1e-3])
 def test_delta_at_negative_epsilon(mu, epsilon):
-    value = math.exp(_gaussian._gaussian_log_delta(mu, np.array([epsilon]))[0])
+    value = math.exp(_gaussian.gaussian_log_delta(mu, np.array([epsilon]))[0])
     assert value == pytest.approx(float(exact_delta(mu, epsilon)), rel=1e-12)
 
 
@@ -157,12 +157,12 @@ def test_the_sampler_gets_a_millionth_of_delta_or_less(epsilon):
             expected = min(mpmath.log("1e-12") + factor, mpmath.log(delta * 1e-6))
         assert log_loss == pytest.approx(float(expected), rel=1e-14)
         assert log_delta1 == pytest.approx(float(expected - factor), rel=1e-14)
-        ideal, log_left = _gaussian._without_sampler_error(epsilon, delta, 1000)
+        ideal, log_left = _gaussian.without_sampler_error(epsilon, delta, 1000)
         error = 1e-13 + 1e-8 * math.sqrt(-2000 * log_delta1)
         assert ideal == pytest.approx(epsilon - 2 * error, rel=1e-14)
         left = math.log(delta - math.exp(log_loss)) - error
         assert log_left == pytest.approx(left, rel=1e-13)
-        assert _gaussian._without_sampler_error(epsilon, delta, 0) == (
+        assert _gaussian.without_sampler_error(epsilon, delta, 0) == (
             epsilon,
             math.log(delta),
         )

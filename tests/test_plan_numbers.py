@@ -17,7 +17,7 @@ from fairpriv_sklearn.accounting import (
     calibrate_without_replacement,
     gaussian_epsilon,
 )
-from fairpriv_sklearn.accounting._gaussian import _without_sampler_error
+from fairpriv_sklearn.accounting._gaussian import without_sampler_error
 from fairpriv_sklearn.generative import (
     DPSlicedWassersteinGenerator,
     _pairs,
@@ -281,7 +281,7 @@ def test_shares_of_fits_that_are_repeated(kind):
         coverage=0.9, n_draws=5, n_statistics=3, permute_and_flip=False,
     )  # fmt: skip
     runs = plan.distribution
-    ideal, log_delta = _without_sampler_error(1.0, 1e-5, runs.largest * 8)
+    ideal, log_delta = without_sampler_error(1.0, 1e-5, runs.largest * 8)
     delta = math.exp(log_delta)
     assert plan.score_mu == calibrate_repeat("gaussian", ideal, delta, runs)
     shapes = (POISSON, GEOMETRIC)

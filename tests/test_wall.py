@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fairpriv_sklearn import _wall
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
     guarded,
@@ -24,6 +23,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     Split,
     Wrapped,
+    _draws,
     column_length,
     keyed_draws,
     recording,
@@ -231,7 +231,7 @@ def test_draws_are_words_of_a_stream_per_chunk_below_a_threshold(start):
 
 def test_a_word_at_the_threshold_is_no_draw(monkeypatch):
     words = np.uint64([2**62 - 1, 2**62, 2**62 + 1])
-    monkeypatch.setattr(_wall, "_draw_words", lambda key, chunk, n: words)
+    monkeypatch.setattr(_draws, "_draw_words", lambda key, chunk, n: words)
     assert_array_equal(keyed_draws(b"", 3, 0.25), [True, False, False])
 
 

@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from fairpriv_sklearn import _wall
 from fairpriv_sklearn._wall import (
     Combined,
     KeyedQuery,
@@ -19,8 +18,10 @@ from fairpriv_sklearn._wall import (
     Release,
     Rows,
     Split,
+    _filter,
     recording,
 )
+from fairpriv_sklearn._wall._plan import plan_events
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -84,7 +85,7 @@ def test_repeated_releases_compose():
     (event,) = gaussian.events("replace_one")
     assert event.mu == pytest.approx(1.5, rel=1e-12) and event.n_draws == 27
     two = (gaussian, Release("more", "gaussian", 2.0, 5), pure)
-    (merged, other) = _wall._events(two, "replace_one")
+    (merged, other) = plan_events(two, "replace_one")
     assert merged.mu == pytest.approx(2.5, rel=1e-12) and merged.n_draws == 32
     assert other == PureEvent(1.0)
     (left, right) = (lambda e: (e.left, e.right))(
@@ -236,11 +237,11 @@ def test_a_branch_that_leaves_out_part_of_its_plan_is_noticed(side):
 def test_a_choice_is_monotonic_under_add_remove_only(relation, monkeypatch):
     asked = []
 
-    class Spied(_wall.PermuteAndFlip):
+    class Spied(_filter.PermuteAndFlip):
         def __post_init__(self):
             asked.append((self.sensitivity, self.epsilon, self.monotonic))
 
-    monkeypatch.setattr(_wall, "PermuteAndFlip", Spied)
+    monkeypatch.setattr(_filter, "PermuteAndFlip", Spied)
     line = Release("choice", "selection", math.inf, 1)
     total = Combined("search", DeclaredEvent(1.0, 0.0), (line,), "tests:t")
     opened = wall([total], neighboring=relation, delta=0.0)

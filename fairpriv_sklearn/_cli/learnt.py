@@ -14,7 +14,7 @@ import numpy as np
 
 from fairpriv_sklearn._cli.columns import Parsed
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
-from fairpriv_sklearn.accounting import GaussianEvent
+from fairpriv_sklearn._wall import GaussianEvent
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,

@@ -16,6 +16,7 @@ from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
 from fairpriv_sklearn._cli.words import printable, wrap
+from fairpriv_sklearn._wall import PrivacyGuarantee
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -24,7 +25,6 @@ from fairpriv_sklearn.preprocessing import (
     read_table,
     some,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 FORMAT = "fairpriv_sklearn model 1"
 OURS = ("fairpriv_sklearn.", "sklearn.", "numpy.", "scipy.", "builtins.", "functools.")
@@ -60,7 +60,7 @@ def write_card(study: Study, path: str) -> None:
     """Write the card of the private and fair model, in the form of the file's name."""
     from sklearn.pipeline import Pipeline
 
-    from fairpriv_sklearn.privacy import privacy_report
+    from fairpriv_sklearn._wall import privacy_report
 
     steps = [("columns", study.learnt.encoder), ("model", study.model)]
     report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)

@@ -25,9 +25,8 @@ from fairpriv_sklearn._cli.models import (
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._cli.words import printable
 from fairpriv_sklearn._door.groups import AttributeAwareMixin
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import PrivacyGuarantee, noise_source
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
-from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 TEST_SHARE = 0.25
 FEW_TEST = 10  # rates of fewer test rows tell nothing

@@ -20,8 +20,14 @@ from fairpriv_sklearn._shared.sklearn import (
     Interval,
     StrOptions,
 )
-from fairpriv_sklearn._wall import NOT_RESUMED, current_journal
-from fairpriv_sklearn.privacy import READ, Fact, PrivacyGuarantee, warn_leak
+from fairpriv_sklearn._wall import (
+    NOT_RESUMED,
+    READ,
+    Fact,
+    PrivacyGuarantee,
+    current_journal,
+    warn_leak,
+)
 
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 

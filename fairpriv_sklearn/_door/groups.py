@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared.arguments import (
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
-from fairpriv_sklearn.privacy import warn_leak
+from fairpriv_sklearn._wall import warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list
 OTHERS = "..."  # as the last entry of the list: the group of all other labels

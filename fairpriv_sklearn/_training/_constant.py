@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l1, rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.privacy import CONSTANT_SHARE
+from fairpriv_sklearn._wall import CONSTANT_SHARE, PrivacyFilter, Query, Release, Rows
 
 Floats = NDArray[np.float64]
 

@@ -30,12 +30,12 @@ from fairpriv_sklearn.accounting._events import (
     event_from_dict,
 )
 from fairpriv_sklearn.accounting._gaussian import (
-    _gaussian_log_delta,
-    _without_sampler_error,
     calibrate_gaussian,
     gaussian_delta,
     gaussian_epsilon,
+    gaussian_log_delta,
     gaussian_mu,
+    without_sampler_error,
 )
 from fairpriv_sklearn.accounting._privacy_loss import _Composition, _sum
 

@@ -30,9 +30,9 @@ from fairpriv_sklearn.accounting._gaussian import (
     _sampler_error,
     _sampler_log_delta1,
     _smallest_epsilon,
-    _without_sampler_error,
     calibrate_gaussian,
     gaussian_epsilon,
+    without_sampler_error,
 )
 from fairpriv_sklearn.accounting._loss_grid import (
     _FFT_NOISE,
@@ -188,7 +188,7 @@ def _with_sampler_error(
     for _ in range(3):
         if epsilon == math.inf:
             break
-        ideal, log_delta = _without_sampler_error(epsilon, delta, n_draws)
+        ideal, log_delta = without_sampler_error(epsilon, delta, n_draws)
         corrected = ideal_epsilon(math.exp(log_delta))
         epsilon = max(0.0, corrected + (epsilon - ideal))
     return epsilon
@@ -253,7 +253,7 @@ def _costs_at_most(total: _Composition, epsilon: float, delta: float) -> bool:
     """Whether one look proves that the total at `delta` is at most `epsilon`."""
     if delta == 0.0:
         return False
-    ideal, log_delta = _without_sampler_error(epsilon, delta, total.n_draws)
+    ideal, log_delta = without_sampler_error(epsilon, delta, total.n_draws)
     if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA:
         total = replace(total, roughness=2.0)
     return ideal >= 0.0 and _ideal_delta(total, ideal) <= math.exp(log_delta)

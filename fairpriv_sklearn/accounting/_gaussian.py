@@ -77,7 +77,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
         return 0.0
     if mu == math.inf:
         return 1.0
-    delta = math.exp(_gaussian_log_delta(mu, np.array([float(epsilon)]))[0])
+    delta = math.exp(gaussian_log_delta(mu, np.array([float(epsilon)]))[0])
     return min(1.0, delta * (1.0 + _COMPOSITION_MARGIN))
 
 
@@ -115,7 +115,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if mu > _LARGE_MU:  # floats do not tell delta there, and the bound is as good
         return upper * (1.0 + _COMPOSITION_MARGIN)
     return _smallest_epsilon(
-        lambda epsilon: _gaussian_log_delta(mu, np.array([epsilon]))[0], delta, upper
+        lambda epsilon: gaussian_log_delta(mu, np.array([epsilon]))[0], delta, upper
     )
 
 
@@ -196,7 +196,7 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
     _check_draws(n_draws)
     if epsilon == math.inf:
         return math.inf
-    ideal_epsilon, log_delta = _without_sampler_error(epsilon, delta, n_draws)
+    ideal_epsilon, log_delta = without_sampler_error(epsilon, delta, n_draws)
     if ideal_epsilon < 0.0:
         raise ValueError(
             f"epsilon={epsilon!r} does not cover the error of drawing "
@@ -207,7 +207,7 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
 
 def _largest_mu(epsilon: float, log_delta: float) -> float:
     def excess(log_mu: float) -> float:
-        log_value = _gaussian_log_delta(math.exp(log_mu), np.array([epsilon]))[0]
+        log_value = gaussian_log_delta(math.exp(log_mu), np.array([epsilon]))[0]
         return log_value - log_delta
 
     tail = math.sqrt(-2.0 * log_delta)
@@ -225,7 +225,7 @@ def _largest_mu(epsilon: float, log_delta: float) -> float:
     return math.exp(brentq(excess, low, high, xtol=1e-11))
 
 
-def _gaussian_log_delta(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+def gaussian_log_delta(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the logarithm of delta(epsilon), any real epsilon, 0 < mu < inf.
 
     With R = (1 - Phi) / phi, phi(y) exp(epsilon) = phi(x) for x = epsilon/mu - mu/2
@@ -320,7 +320,7 @@ def _sampler_log_delta1(epsilon: float, delta: float) -> tuple[float, float]:
     return log_loss - log_factor, log_loss
 
 
-def _without_sampler_error(
+def without_sampler_error(
     epsilon: float, delta: float, n_draws: int
 ) -> tuple[float, float]:
     """Return the ideal (epsilon, log(delta)) that implies (epsilon, delta)."""

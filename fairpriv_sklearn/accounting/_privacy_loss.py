@@ -15,8 +15,8 @@ from scipy.special import gammaln
 
 from fairpriv_sklearn.accounting._gaussian import (
     Curve,
-    _gaussian_log_delta,
     gaussian_epsilon,
+    gaussian_log_delta,
 )
 
 # Above this number the atoms of a loss distribution are merged.
@@ -139,7 +139,7 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
     """
     losses, weights = _loss_atoms(total.pures, total.roughness > 1.0)
     if total.mu > 0.0:
-        deltas = np.exp(_gaussian_log_delta(total.mu, epsilon - losses))
+        deltas = np.exp(gaussian_log_delta(total.mu, epsilon - losses))
     else:
         deltas = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses)))
     return total.failure + (1.0 - total.failure) * float(weights @ deltas)
@@ -278,7 +278,7 @@ def _thin(
 
 
 def _gaussian_curve(mu: float) -> Curve:
-    return lambda epsilon: np.exp(_gaussian_log_delta(mu, epsilon))
+    return lambda epsilon: np.exp(gaussian_log_delta(mu, epsilon))
 
 
 def _sampled_curves(q: float, mu: float) -> tuple[Curve, Curve]:

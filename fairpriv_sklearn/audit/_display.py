@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, real
-from fairpriv_sklearn.inspection import footnote, new_axes
+from fairpriv_sklearn._shared.figures import footnote, new_axes
 
 _SHOWN = 12
 

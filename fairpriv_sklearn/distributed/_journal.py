@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from fairpriv_sklearn import _wall
+from fairpriv_sklearn._wall import current_journal
 from fairpriv_sklearn.distributed._stream import ChangedDataError, fingerprint
 
 
@@ -235,13 +235,13 @@ def resume(path):
     ...         _ = model.fit(X, X.sum(axis=1))
     """
     journal = Journal(path)
-    token = _wall.current_journal.set(journal)
+    token = current_journal.set(journal)
     try:
         yield
         if journal._owner is not None:
             journal.end()
     finally:
-        _wall.current_journal.reset(token)
+        current_journal.reset(token)
         journal.close()
 
 

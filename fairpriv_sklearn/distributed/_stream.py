@@ -14,8 +14,7 @@ from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
-from fairpriv_sklearn._wall import Rows, column_length, rows_of
-from fairpriv_sklearn.privacy import PrivacyLeakWarning
+from fairpriv_sklearn._wall import PrivacyLeakWarning, Rows, column_length, rows_of
 
 
 class Batches:

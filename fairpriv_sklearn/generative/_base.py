@@ -21,11 +21,9 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
-from fairpriv_sklearn._wall import PrivacyFilter
+from fairpriv_sklearn._wall import Fact, PrivacyFilter, noise_source, warn_leak
 from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
-from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.privacy import Fact, warn_leak
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.

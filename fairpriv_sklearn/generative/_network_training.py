@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._training._network import Adam, Network
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
-from fairpriv_sklearn.mechanisms import PublicDraws
+from fairpriv_sklearn._wall import PrivacyFilter, PublicDraws, Query, Rows
 from fairpriv_sklearn.transport import point_cost, sinkhorn, transport_gradient
 
 # Sweeps of Sinkhorn's algorithm per step: fixed, so that their number tells nothing.

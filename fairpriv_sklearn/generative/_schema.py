@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.domain import domain
-from fairpriv_sklearn.privacy import warn_leak
+from fairpriv_sklearn._wall import warn_leak
 
 MISSING = None
 

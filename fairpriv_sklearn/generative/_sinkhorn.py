@@ -18,14 +18,16 @@ from fairpriv_sklearn._door.estimator import public_fact
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import Release, Rows, read_rows
-from fairpriv_sklearn.accounting import (
+from fairpriv_sklearn._wall import (
     GaussianEvent,
+    Release,
+    Rows,
     calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,
     compose_epsilon,
     gaussian_mu,
+    read_rows,
 )
 from fairpriv_sklearn.generative._base import (
     SCALE,

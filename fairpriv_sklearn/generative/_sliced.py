@@ -8,8 +8,7 @@ import numpy as np
 
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import read_rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import calibrate_gaussian, read_rows
 from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
 from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture

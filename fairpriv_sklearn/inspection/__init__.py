@@ -5,14 +5,13 @@ the numbers and draw them; ``plot`` draws them again. Colours (Okabe and Ito), l
 styles and markers change together, so that a picture can be read in grey.
 """
 
+from fairpriv_sklearn._shared.figures import footnote, new_axes
 from fairpriv_sklearn.inspection._distribution import GroupDistributionDisplay
 from fairpriv_sklearn.inspection._profile import PrivacyProfileDisplay
 from fairpriv_sklearn.inspection._shapes import AdditiveShapesDisplay
-from fairpriv_sklearn.inspection._style import footnote, new_axes
 from fairpriv_sklearn.inspection._tradeoff import TradeoffDisplay
 from fairpriv_sklearn.inspection._transport import TransportDisplay
 
-# What is not in this list is for the other rooms of the package.
 __all__ = [
     "AdditiveShapesDisplay",
     "GroupDistributionDisplay",

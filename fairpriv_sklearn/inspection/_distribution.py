@@ -14,7 +14,7 @@ from fairpriv_sklearn._shared.arguments import (
     optional,
 )
 from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn.inspection._style import (
+from fairpriv_sklearn._shared.figures import (
     NOT_PRIVATE,
     footnote,
     group_name,

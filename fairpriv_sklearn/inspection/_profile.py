@@ -12,7 +12,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     optional,
 )
-from fairpriv_sklearn.inspection._style import new_axes, style
+from fairpriv_sklearn._shared.figures import new_axes, style
 
 _FLOOR = 1e-12  # smallest delta shown
 _GUARANTEE = having("a PrivacyGuarantee or several", "epsilon", "delta_at")

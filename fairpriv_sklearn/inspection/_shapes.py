@@ -17,7 +17,7 @@ from fairpriv_sklearn._shared.arguments import (
     position,
     word,
 )
-from fairpriv_sklearn.inspection._style import new_axes, style
+from fairpriv_sklearn._shared.figures import new_axes, style
 
 _POINTS = 201
 
@@ -145,7 +145,7 @@ class AdditiveShapesDisplay:
         from scipy.stats import norm
 
         if ax is None:
-            from fairpriv_sklearn.inspection._style import _pyplot
+            from fairpriv_sklearn._shared.figures import _pyplot
 
             n_columns = min(4, len(self.names))
             n_rows = math.ceil(len(self.names) / n_columns)

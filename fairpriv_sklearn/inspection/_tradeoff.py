@@ -25,7 +25,7 @@ from fairpriv_sklearn._shared.arguments import (
     word,
 )
 from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn.inspection._style import NOT_PRIVATE, footnote, new_axes, style
+from fairpriv_sklearn._shared.figures import NOT_PRIVATE, footnote, new_axes, style
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     group_predictions,

@@ -11,7 +11,7 @@ from fairpriv_sklearn._shared.arguments import (
     position,
     word,
 )
-from fairpriv_sklearn.inspection._style import footnote, group_name, new_axes, style
+from fairpriv_sklearn._shared.figures import footnote, group_name, new_axes, style
 
 
 class TransportDisplay:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, calibrate_gaussian
 from fairpriv_sklearn.linear_model._preconditioned import (
     MOMENT_SHARE,
     Curvature,

@@ -31,8 +31,15 @@ from fairpriv_sklearn._training._constant import (
 )
 from fairpriv_sklearn._training._counts import Count
 from fairpriv_sklearn._training._design import BITS, UNIT
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, read_rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Release,
+    Rows,
+    calibrate_gaussian,
+    noise_source,
+    read_rows,
+    warn_leak,
+)
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     asked_again,
@@ -55,8 +62,6 @@ from fairpriv_sklearn.linear_model._queries import (
     ResidualGradient,
     TargetCounts,
 )
-from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.privacy import warn_leak
 
 # The range of the target is learnt on so many bins of `target_bounds`, where the
 # number of records times the Gaussian-DP parameter is at least this.

@@ -27,15 +27,20 @@ from fairpriv_sklearn._training._bounded import (
 )
 from fairpriv_sklearn._training._counts import Count
 from fairpriv_sklearn._training._design import FeatureScaling
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Query,
+    Release,
+    Rows,
+    calibrate_gaussian,
+    noise_source,
+)
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
     RegularisedLogistic,
     parameter_sensitivity,
     rounding_bound,
 )
-from fairpriv_sklearn.mechanisms import noise_source
 
 # Under add/remove the number of records is private; the rounding bound of the solver
 # then holds for tables of up to this many.

@@ -47,10 +47,15 @@ from fairpriv_sklearn._training._penalty import (
     unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows, read_rows
-from fairpriv_sklearn.accounting import (
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Query,
+    Release,
+    Rows,
     calibrate_gaussian,
     calibrate_without_replacement,
+    noise_source,
+    read_rows,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import (
     at_constant,
@@ -83,7 +88,6 @@ from fairpriv_sklearn.linear_model._queries import (
     Geometry,
     LossGradient,
 )
-from fairpriv_sklearn.mechanisms import noise_source
 
 # Line of the plan for the counts of the classes.
 _LABELS = "label counts"

@@ -29,9 +29,16 @@ from fairpriv_sklearn._shared.arguments import (
 )
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sensitivity import counts_l1
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, read_rows
-from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
-from fairpriv_sklearn.privacy import Fact, PrivacyGuarantee
+from fairpriv_sklearn._wall import (
+    DiscreteLaplaceMechanism,
+    Fact,
+    PrivacyFilter,
+    PrivacyGuarantee,
+    Query,
+    Release,
+    noise_source,
+    read_rows,
+)
 
 _TOO_WIDE = 0.5  # an interval that leaves out less than half of [0, 1] says nothing
 

@@ -28,16 +28,17 @@ from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wr
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
-from fairpriv_sklearn.accounting import GaussianEvent, MaximumEvent
-from fairpriv_sklearn.mechanisms import NoiseSource
-from fairpriv_sklearn.metrics import _takes_groups
-from fairpriv_sklearn.model_selection._plan import FitShare
-from fairpriv_sklearn.privacy import (
+from fairpriv_sklearn._wall import (
+    GaussianEvent,
+    MaximumEvent,
+    NoiseSource,
     PrivacyGuarantee,
     budget_of_steps,
     expected_guarantee,
     guarantee_of,
 )
+from fairpriv_sklearn.metrics import _takes_groups
+from fairpriv_sklearn.model_selection._plan import FitShare
 
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from fairpriv_sklearn.accounting import (
+from fairpriv_sklearn._wall import (
     DeclaredEvent,
     GaussianEvent,
-    _without_sampler_error,
     calibrate_gaussian,
     compose_delta,
     gaussian_epsilon,
+    without_sampler_error,
 )
 from fairpriv_sklearn.model_selection._repeat import (
     GEOMETRIC,
@@ -174,7 +174,7 @@ def _repeated(
 ) -> SearchPlan:
     # All noise that is ever drawn is within this number, but for 1e-12.
     n_all = distribution.largest * (n_draws + n_statistics)
-    ideal_epsilon, log_delta = _without_sampler_error(epsilon, delta, n_all)
+    ideal_epsilon, log_delta = without_sampler_error(epsilon, delta, n_all)
     ideal_delta = math.exp(log_delta)
     score_mu = 0.0
     share = FitShare(kind, 0.0, delta, 0.0, n_draws)

@@ -20,7 +20,7 @@ from fairpriv_sklearn._shared.arguments import (
     seed,
 )
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
-from fairpriv_sklearn.mechanisms import (
+from fairpriv_sklearn._wall import (
     DiscreteLaplaceMechanism,
     PublicDraws,
     noise_source,

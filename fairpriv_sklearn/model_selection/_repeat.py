@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import pdtr, pdtrik
 
-from fairpriv_sklearn.accounting import _gaussian_log_delta
+from fairpriv_sklearn._wall import gaussian_log_delta
 
 Floats = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ def gaussian_base(mu: float) -> Base:
     """One run is `mu`-Gaussian DP."""
 
     def delta(epsilon: Floats) -> Floats:
-        return np.exp(_gaussian_log_delta(mu, epsilon)) * (1.0 + 1e-9)
+        return np.exp(gaussian_log_delta(mu, epsilon)) * (1.0 + 1e-9)
 
     return Base(lambda order: 0.5 * mu * mu * order, delta)
 

@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared.arguments import (
     real,
     word,
 )
-from fairpriv_sklearn.mechanisms import GaussianMechanism
+from fairpriv_sklearn._wall import GaussianMechanism
 from fairpriv_sklearn.metrics import _disparity
 
 # Per-record scores are rounded to this grid: their sums are then exact.

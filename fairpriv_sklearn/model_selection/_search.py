@@ -23,11 +23,15 @@ from fairpriv_sklearn._shared.sklearn import (
     StrOptions,
     fit_context,
 )
-from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
-from fairpriv_sklearn.accounting import (
+from fairpriv_sklearn._wall import (
+    Combined,
     DeclaredEvent,
+    NoiseSource,
+    PrivacyFilter,
+    Release,
+    noise_source,
+    warn_leak,
 )
-from fairpriv_sklearn.mechanisms import NoiseSource, noise_source
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._plan import (
     DRAWS_PER_FIT,
@@ -49,7 +53,6 @@ from fairpriv_sklearn.model_selection._task import (
     make_task,
 )
 from fairpriv_sklearn.postprocessing import enough_rows
-from fairpriv_sklearn.privacy import warn_leak
 
 _CHOICE = "choice"
 _THEOREM = "user_guide/model_selection:search-total"

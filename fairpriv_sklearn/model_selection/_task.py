@@ -27,7 +27,7 @@ from fairpriv_sklearn._shared.arguments import (
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows, warn_leak
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._scoring import (
     Reading,
@@ -40,7 +40,6 @@ from fairpriv_sklearn.postprocessing import (
     ConstantClassifier,
     ConstantRegressor,
 )
-from fairpriv_sklearn.privacy import warn_leak
 
 _ROW_PURITY = "the candidates predict each row on its own"
 

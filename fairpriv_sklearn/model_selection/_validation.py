@@ -21,11 +21,15 @@ from fairpriv_sklearn._shared.arguments import (
     spender,
 )
 from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._wall import Combined, PrivacyFilter, Release
-from fairpriv_sklearn.accounting import (
+from fairpriv_sklearn._wall import (
+    Combined,
     DeclaredEvent,
+    PrivacyFilter,
+    PrivacyGuarantee,
+    Release,
+    noise_source,
+    warn_leak,
 )
-from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._plan import (
     DRAWS_PER_FIT,
@@ -45,7 +49,6 @@ from fairpriv_sklearn.model_selection._task import (
     make_task,
 )
 from fairpriv_sklearn.postprocessing import enough_rows
-from fairpriv_sklearn.privacy import PrivacyGuarantee, warn_leak
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"
 _MOST_FOLDS = 10_000

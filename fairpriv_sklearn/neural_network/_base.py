@@ -24,9 +24,13 @@ from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Release,
+    Rows,
+    calibrate_gaussian,
+    noise_source,
+)
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,

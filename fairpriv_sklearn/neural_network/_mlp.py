@@ -17,10 +17,9 @@ from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
-from fairpriv_sklearn._wall import read_rows
+from fairpriv_sklearn._wall import read_rows, warn_leak
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
-from fairpriv_sklearn.privacy import warn_leak
 
 
 class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):

@@ -12,8 +12,7 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import fit_context
-from fairpriv_sklearn._wall import read_rows
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._number_repair import (
     WHAT_IS_RELEASED,

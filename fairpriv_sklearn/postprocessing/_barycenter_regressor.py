@@ -19,8 +19,7 @@ from fairpriv_sklearn._shared.sklearn import (
     fit_context,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import read_rows
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing._blind import Reach
 from fairpriv_sklearn.postprocessing._number_repair import (
     WHAT_IS_RELEASED,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._wall import Release
-from fairpriv_sklearn.accounting import calibrate_gaussian
+from fairpriv_sklearn._wall import Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import (

@@ -28,8 +28,7 @@ from fairpriv_sklearn._shared.sklearn import (
     fit_context,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import read_rows
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._blind import reach as read_reach

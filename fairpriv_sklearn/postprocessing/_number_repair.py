@@ -18,7 +18,7 @@ from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, warn_leak
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
@@ -30,7 +30,6 @@ from fairpriv_sklearn.postprocessing._queries import (
     ScoreCounts,
 )
 from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning, row_blocks
-from fairpriv_sklearn.privacy import warn_leak
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
 # Number of bins where it may not depend on the number of rows (add/remove).

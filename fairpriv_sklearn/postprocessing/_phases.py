@@ -36,10 +36,13 @@ from fairpriv_sklearn._shared.sklearn import (
     StrOptions,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import PrivacyFilter, Rows, Split, Wrapped
-from fairpriv_sklearn.privacy import (
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
     PrivacyGuarantee,
     PrivacyLeakWarning,
+    Rows,
+    Split,
+    Wrapped,
     expected_guarantee,
     guarantee_of,
     kept,

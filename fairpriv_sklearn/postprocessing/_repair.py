@@ -38,6 +38,7 @@ from fairpriv_sklearn._shared.sklearn import (
     routing_enabled,
     safe_indexing,
 )
+from fairpriv_sklearn._wall import PrivacyGuarantee, expected_guarantee
 from fairpriv_sklearn.postprocessing._phases import (
     Coded,
     ConstantClassifier,
@@ -46,7 +47,6 @@ from fairpriv_sklearn.postprocessing._phases import (
     private_columns,
     score_rows,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee, expected_guarantee
 
 BLIND_CONSTRAINTS: dict = {
     "blind": ["boolean"],

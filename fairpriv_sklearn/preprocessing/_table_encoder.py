@@ -16,9 +16,16 @@ from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEs
 from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Release, read_rows
-from fairpriv_sklearn.accounting import calibrate_gaussian
-from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn._wall import (
+    KEY_SHARE,
+    Fact,
+    KeyedRelease,
+    PrivacyFilter,
+    Release,
+    calibrate_gaussian,
+    noise_source,
+    read_rows,
+)
 from fairpriv_sklearn.preprocessing._cells import (
     DATE,
     NUMBER,
@@ -46,7 +53,6 @@ from fairpriv_sklearn.preprocessing._ranks import (
     with_prior,
     with_shares,
 )
-from fairpriv_sklearn.privacy import KEY_SHARE, Fact
 
 # Half of the squared Gaussian parameter finds where a column lies, half its quantiles.
 _FIRST_SHARE = 0.5

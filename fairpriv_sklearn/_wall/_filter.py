@@ -1,428 +1,48 @@
-"""The wall: the only way from private rows to anything public.
-
-A fit states a plan of releases (public numbers) and opens a `PrivacyFilter` (a privacy
-filter in the sense of Rogers, Roth, Ullman, Vadhan, NeurIPS 2016, with a plan fixed
-beforehand). `reserve` takes the cost of the plan out of the ledger. From then on
-`release` computes a `Query` on private `Rows`, adds the noise that the plan paid for,
-and writes it down. `guarantee` states the reserved plan: a guarantee cannot be printed
-that was not spent, and a release that was not reserved is refused before its noise is
-drawn.
-
-A `Query` sums a pure function of blocks of rows, in exact integers: the sum is the
-same for every order, chunking and number of workers, and a record's contribution is
-the same whatever stands around it.
-"""
+"""The filter: a plan is reserved, carried out, and stated."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import zlib
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.guarded import fit_wrapped
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import safe_indexing
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    MaximumEvent,
-    PoissonGaussianEvent,
-    PrivacyEvent,
-    PureEvent,
-    ThresholdEvent,
-    WithoutReplacementGaussianEvent,
+from fairpriv_sklearn._wall._draws import keyed_draws
+from fairpriv_sklearn._wall._plan import (
+    Combined,
+    KeyedRelease,
+    Release,
+    Split,
+    Wrapped,
+    plan_events,
 )
+from fairpriv_sklearn._wall._query import KeyedQuery, Query
+from fairpriv_sklearn._wall._recorder import taped
+from fairpriv_sklearn._wall._rows import Rows, current_journal
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
     PermuteAndFlip,
 )
-from fairpriv_sklearn.privacy import PrivacyGuarantee, own_events
+from fairpriv_sklearn.privacy import PrivacyGuarantee
 
-# One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
-MAX_ROWS = 1 << 32
-_DRAW_ROWS = 1 << 16  # draws come in chunks, so that a stream of rows needs no other
+NOT_RESUMED = (
+    "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "
+    "networks, DPTableEncoder and DPBarycenterTransformer can be; what parts its rows "
+    "at random or wraps an estimator cannot."
+)
 
 
 class PlanError(RuntimeError):
     """A release that was not planned, or a plan that was not carried out: a bug."""
-
-
-# --- rows -----------------------------------------------------------------------------
-
-
-class Rows:
-    """Private columns of equal length; read in blocks by a query, kept nowhere else.
-
-    Parameters
-    ----------
-    n_rows : int
-    **columns : array-like or None
-        Anything that rows can be taken of by a slice or by indices: arrays, CSR
-        matrices, data frames, objects with a method `rows_at`.
-    """
-
-    def __init__(self, n_rows: int, **columns):
-        if n_rows > MAX_ROWS:
-            raise ValueError(f"A table may have at most {MAX_ROWS} rows.")
-        self.n_rows = int(n_rows)
-        self._columns = columns
-        self._reader: object = None  # the filter that alone may read these rows
-        self._sampled: tuple | None = None  # ("poisson" or "without_replacement", rate)
-
-    def blocks(self, size: int) -> Iterator[SimpleNamespace]:
-        """Blocks of at most `size` consecutive rows, one attribute per column."""
-        for start in range(0, self.n_rows, size):
-            yield self.block(slice(start, min(start + size, self.n_rows)))
-
-    def block(self, rows: slice) -> SimpleNamespace:
-        """Some consecutive rows; `n_rows` says how many."""
-        columns = {k: rows_of(column, rows) for k, column in self._columns.items()}
-        return SimpleNamespace(n_rows=rows.stop - rows.start, **columns)
-
-    def total(self, query: Any, state) -> Any:
-        """Sum the integers of `query` over all blocks."""
-        if self.n_rows <= query.block_rows:
-            return query.of_block(self.whole(), state)
-        parts = (query.of_block(b, state) for b in self.blocks(query.block_rows))
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        return total
-
-    def whole(self) -> SimpleNamespace:
-        """All rows, for queries whose terms depend on each other."""
-        return self.block(slice(0, self.n_rows))
-
-    def prints(self, fingerprint) -> list:
-        """What `fingerprint` says about the columns; private."""
-        return [fingerprint(self._columns)]
-
-    def take(self, indices: NDArray) -> Rows:
-        """Some of the rows, in this order."""
-        indices = np.asarray(indices)
-        if indices.dtype == bool:
-            indices = np.flatnonzero(indices)
-        columns = {k: rows_of(column, indices) for k, column in self._columns.items()}
-        rows = type(self)(len(indices), **columns)
-        rows._reader = self._reader
-        return rows
-
-    def seen(self, mask: NDArray) -> Rows:
-        """The rows where the mask is True: read where they are, without a copy."""
-        places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None)
-        columns = {
-            name: None if column is None else _Seen(column, places)
-            for name, column in self._columns.items()
-        }
-        return Rows(len(places), **columns)
-
-    def only(self, *names: str) -> Rows:
-        """The same rows with these columns alone: those that a query reads."""
-        rows = type(self)(self.n_rows, **{name: self._columns[name] for name in names})
-        rows._reader = self._reader
-        return rows
-
-    def with_columns(self, **columns) -> Rows:
-        """The same rows with more columns, functions of each row: scores, say."""
-        rows = type(self)(self.n_rows, **{**self._columns, **columns})
-        rows._reader = self._reader
-        return rows
-
-    def __reduce__(self):
-        raise TypeError("Private rows are neither pickled nor copied.")
-
-    def __repr__(self) -> str:
-        return "Rows(private)"
-
-
-@dataclass
-class _Seen:
-    """Some places of a column."""
-
-    column: Any
-    places: NDArray
-
-    def rows_at(self, rows):
-        return rows_of(self.column, self.places[rows])
-
-
-def rows_of(column, rows):
-    """Some rows of a column, given as a slice or as indices."""
-    if type(column) is np.ndarray:
-        return column[rows]
-    if column is None:
-        return None
-    part = getattr(column, "rows_at", None)
-    if part is not None:
-        return part(rows)
-    return safe_indexing(column, rows) if hasattr(column, "iloc") else column[rows]
-
-
-def column_length(columns: dict) -> int:
-    """Number of rows of the columns of one table."""
-    for column in columns.values():
-        if column is not None:
-            return column.shape[0] if hasattr(column, "shape") else len(column)
-    return 0
-
-
-def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
-    """Open the private rows of a table in memory, in `Batches`, or on a cluster.
-
-    Parameters
-    ----------
-    read : callable
-        ``read(X, y, sensitive_features)`` validates a table, or a batch of it, and
-        returns a dict of its private columns. What it finds out about the table that
-        is public (number of columns, names) it may store on its estimator.
-    X, y, sensitive_features : object
-        What `fit` was given.
-    """
-    if hasattr(X, "make_batches"):
-        rows = X.read(read)
-    else:
-        columns = read(X, y, sensitive_features)
-        rows = Rows(column_length(columns), **columns)
-    journal = current_journal.get()
-    if journal is not None:
-        journal.reads(rows)
-    return rows
-
-
-# --- queries --------------------------------------------------------------------------
-
-
-class Query(ABC):
-    """What may be asked of private rows; public and immutable.
-
-    Class attributes
-    ----------------
-    name : str
-        Name in the plan.
-    theorem : str
-        Page and label of the proof of `sensitivity`, as ``folder/page:label``.
-    norm : {"l2", "l1"}
-        Norm of the sensitivity: "l2" for Gaussian noise, "l1" for discrete Laplace.
-    block_rows : int
-        How many rows `of_block` sees at most.
-    """
-
-    name: ClassVar[str]
-    theorem: ClassVar[str]
-    norm: ClassVar[str] = "l2"
-    block_rows: ClassVar[int] = 16 * BLOCK_ROWS
-
-    @property
-    @abstractmethod
-    def n_coordinates(self) -> int:
-        """Number of entries of the released value."""
-
-    @property
-    def max_rows(self) -> int:
-        """Largest table for which the arithmetic is proved to be exact."""
-        return MAX_ROWS
-
-    @abstractmethod
-    def sensitivity(self, neighboring: str) -> float:
-        """By how much the value differs between neighbouring tables, in `norm`."""
-
-    def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
-        """Sum of the rows of one block: exact integers, a pure function of each row."""
-        raise NotImplementedError
-
-    def value(self, total: NDArray[np.int64], state) -> NDArray:
-        """Turn the integers into the units of `sensitivity`; public arithmetic."""
-        return total
-
-    def of_rows(self, rows: Rows, state) -> NDArray:
-        """Return the exact value; queries that couple records override this."""
-        return self.value(rows.total(self, state), state)
-
-
-class KeyedQuery(Query):
-    """Counts of which some belong to keys that nobody listed.
-
-    `counts` gives the listed counts and a dict of the others by (column, key).
-    """
-
-    @property
-    @abstractmethod
-    def n_keyed_columns(self) -> int:
-        """Number of columns with unlisted keys; a record has one key in each."""
-
-    @abstractmethod
-    def keys_of_block(self, block: SimpleNamespace) -> dict:
-        """Count the keys of one block by (column, key): a pure function of each row."""
-
-    def counts(self, rows: Rows) -> tuple[NDArray, dict]:
-        """Exact listed counts, and those of the keys."""
-        sums = rows.total(_WithKeys(self), None)
-        return self.value(sums.listed, None), sums.keyed
-
-
-class _WithKeys:
-    """A keyed query as a sum over blocks."""
-
-    def __init__(self, query: KeyedQuery):
-        self.query, self.block_rows = query, query.block_rows
-
-    def of_block(self, block: SimpleNamespace, state) -> _KeyedSum:
-        keyed = Counter(self.query.keys_of_block(block))
-        return _KeyedSum(self.query.of_block(block, None), keyed)
-
-
-@dataclass
-class _KeyedSum:
-    listed: NDArray
-    keyed: Counter
-
-    def __add__(self, other: _KeyedSum) -> _KeyedSum:
-        return _KeyedSum(self.listed + other.listed, self.keyed + other.keyed)
-
-
-# --- plans ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Release:
-    """One line of a plan: a statistic that is released `times` times.
-
-    Attributes
-    ----------
-    name : str
-        Name of the query.
-    kind : {"gaussian", "pure"}
-    parameter : float
-        Gaussian-DP parameter mu, or epsilon, of one release; inf adds no noise.
-    n_coordinates : int
-        Largest number of entries of one release.
-    times : int, default=1
-    sampling : tuple or None, default=None
-        ``("poisson", q)`` or ``("without_replacement", q)`` if each release reads a
-        fresh sample of the rows, drawn by the filter.
-    """
-
-    name: str
-    kind: str
-    parameter: float
-    n_coordinates: int
-    times: int = 1
-    sampling: tuple | None = None
-
-    def events(self, neighboring: str) -> tuple:
-        """What the accounting composes."""
-        n_draws = self.n_coordinates * self.times
-        if self.kind == "pure":
-            return (PureEvent(self.parameter * self.times),)
-        if self.sampling is not None and self.parameter < math.inf:
-            how, rate = self.sampling
-            # The dominating pair of Poisson sampling holds for add/remove; replacing a
-            # record costs the symmetrised curve (Lemma C), however rows are sampled.
-            poisson = how == "poisson" and neighboring == "add_remove"
-            kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
-            return (kind(rate, 1 / self.parameter, self.times, n_draws),)
-        return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)
-
-
-@dataclass(frozen=True)
-class KeyedRelease(Release):
-    """A line of a plan: Gaussian counts, some of them of keys that nobody listed.
-
-    Attributes
-    ----------
-    delta : float, default=0.0
-        Probability that a key shows which one record alone has.
-    """
-
-    delta: float = 0.0
-
-    def events(self, neighboring: str) -> tuple:
-        shown = (ThresholdEvent(self.delta),) if self.delta else ()
-        return (*super().events(neighboring), *shown)
-
-
-@dataclass(frozen=True)
-class Wrapped:
-    """A line of a plan: a wrapped estimator, at the cost of its own guarantee."""
-
-    name: str
-    guarantee: PrivacyGuarantee
-
-    def events(self, neighboring: str) -> tuple:
-        return own_events(self.guarantee)
-
-
-@dataclass(frozen=True)
-class Split:
-    """A line of a plan: rows parted by one independent draw each, two plans.
-
-    A record is read in one branch only, so the cost is the larger one (Lemma B).
-    """
-
-    name: str
-    left: tuple
-    right: tuple
-
-    def events(self, neighboring: str) -> tuple:
-        left, right = (_events(plan, neighboring) for plan in (self.left, self.right))
-        return (MaximumEvent(left, right),)
-
-
-@dataclass(frozen=True)
-class Combined:
-    """Lines whose total cost a theorem of its own states, such as repeat and select.
-
-    They are released at most as often as planned; how often may be secret.
-
-    Attributes
-    ----------
-    name : str
-    event : PrivacyEvent
-        What all of them cost together.
-    lines : tuple of Release
-    theorem : str
-        Page and label of the proof of that.
-    """
-
-    name: str
-    event: PrivacyEvent
-    lines: tuple
-    theorem: str
-
-    def events(self, neighboring: str) -> tuple:
-        return (self.event,)
-
-
-def _events(plan: Sequence, neighboring: str) -> tuple:
-    """Events of a plan; Gaussian releases are merged, as they compose exactly."""
-    squares, draws, others = [], 0, []
-    for line in plan:
-        for event in line.events(neighboring):
-            if isinstance(event, GaussianEvent):
-                squares.append(event.mu**2)
-                draws += event.n_draws
-            else:
-                others.append(event)
-    if squares:
-        others.insert(0, GaussianEvent(math.sqrt(math.fsum(squares)), draws))
-    return tuple(others)
-
-
-# --- the filter -----------------------------------------------------------------------
 
 
 @dataclass
@@ -476,7 +96,7 @@ class PrivacyFilter:
     def planned(self) -> PrivacyGuarantee:
         """The guarantee that `reserve` will pay for."""
         return PrivacyGuarantee.from_events(
-            _events(self.plan, self.neighboring),
+            plan_events(self.plan, self.neighboring),
             delta=self.delta,
             neighboring=self.neighboring,
             mechanism=self.mechanism,
@@ -551,7 +171,7 @@ class PrivacyFilter:
             with np.errstate(all="ignore"):
                 exact = query.of_rows(rows, state)
             released = mechanism.release(exact, self.noise)
-            return _taped(query, mechanism, self.neighboring, exact, released)
+            return taped(query, mechanism, self.neighboring, exact, released)
 
         journal = current_journal.get()
         if journal is None:
@@ -620,7 +240,7 @@ class PrivacyFilter:
             released = json.dumps([counts.tolist(), shown]).encode()
             exact = np.concatenate([exact, buckets])
             released = np.frombuffer(released, dtype=np.uint8)
-            return _taped(query, mechanism, self.neighboring, exact, released)
+            return taped(query, mechanism, self.neighboring, exact, released)
 
         journal = current_journal.get()
         if journal is None:
@@ -840,113 +460,3 @@ def _unique(plan: Sequence) -> Sequence:
     if len({line.name for line in plan}) < len(plan):
         raise PlanError("The lines of a plan need different names.")
     return plan
-
-
-def keyed_draws(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np.bool_]:
-    """Draws of rows `start`, ..., `start` + `n_rows` - 1 under a secret key.
-
-    A draw is True with probability `p`, rounded down to a multiple of 2**-64.
-    """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"p must be in [0, 1], got {p!r}.")
-    if p == 1.0:
-        return np.ones(n_rows, dtype=bool)
-    stop = start + n_rows
-    heads = [np.empty(0, dtype=bool)]
-    threshold = np.uint64(int(p * 2**64))
-    for chunk in range(start // _DRAW_ROWS, -(-stop // _DRAW_ROWS)):
-        first = chunk * _DRAW_ROWS
-        words = _draw_words(key, chunk, min(stop - first, _DRAW_ROWS))
-        heads.append(words[max(start - first, 0) :] < threshold)
-    return np.concatenate(heads)
-
-
-def _draw_words(key: bytes, chunk: int, n_words: int) -> NDArray[np.uint64]:
-    # Of an extendable-output function a shorter output is the start of a longer one.
-    stream = hashlib.shake_256(key + chunk.to_bytes(8, "little"))
-    return np.frombuffer(stream.digest(8 * n_words), dtype="<u8")
-
-
-NOT_RESUMED = (
-    "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "
-    "networks, DPTableEncoder and DPBarycenterTransformer can be; what parts its rows "
-    "at random or wraps an estimator cannot."
-)
-
-# The journal of :func:`fairpriv_sklearn.distributed.resume`, while one is open.
-current_journal: ContextVar = ContextVar("current_journal", default=None)
-
-
-# --- recorder -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """One release as a recorder saw it: for audits by the holder of the data."""
-
-    name: str
-    theorem: str
-    norm: str
-    neighboring: str
-    sensitivity: float
-    parameter: float
-    exact: NDArray
-    released: NDArray
-
-
-class Recording:
-    """Everything that crossed the wall, in order; see :func:`recording`."""
-
-    def __init__(self, replay: Recording | None = None):
-        self.crossings: list[Crossing] = []
-        self._earlier = iter(replay.crossings if replay is not None else ())
-
-    def _add(self, crossing: Crossing) -> NDArray:
-        self.crossings.append(crossing)
-        earlier = next(self._earlier, crossing)
-        if earlier.name != crossing.name or earlier.exact.shape != crossing.exact.shape:
-            return crossing.released
-        return earlier.released.copy()
-
-
-_recorders: list[Recording] = []
-
-
-@contextmanager
-def recording(replay: Recording | None = None):
-    """Record exact and noisy values of all releases, or feed recorded ones back in.
-
-    Parameters
-    ----------
-    replay : Recording, default=None
-        Noisy values of an earlier run, released again in the same order: two runs on
-        neighbouring tables then differ by nothing but what the exact values changed.
-
-    Yields
-    ------
-    Recording
-        Its `crossings` hold exact private values.
-    """
-    recorder = Recording(replay)
-    _recorders.append(recorder)
-    try:
-        yield recorder
-    finally:
-        _recorders.remove(recorder)
-
-
-def _taped(query, mechanism, neighboring, exact, released) -> NDArray:
-    parameter = mechanism.mu if hasattr(mechanism, "mu") else mechanism.epsilon
-    for recorder in tuple(_recorders):
-        crossing = Crossing(
-            query.name,
-            query.theorem,
-            query.norm,
-            neighboring,
-            float(mechanism.sensitivity),
-            parameter,
-            np.array(exact),
-            np.array(released),
-        )
-        released = recorder._add(crossing)
-    return released

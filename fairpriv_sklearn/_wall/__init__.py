@@ -1,0 +1,116 @@
+"""The wall: the only way from private rows to anything public.
+
+A fit states a plan of releases (public numbers) and opens a `PrivacyFilter` (a privacy
+filter in the sense of Rogers, Roth, Ullman, Vadhan, NeurIPS 2016, with a plan fixed
+beforehand). `reserve` takes the cost of the plan out of the ledger. From then on
+`release` computes a `Query` on private `Rows`, adds the noise that the plan paid for,
+and writes it down. `guarantee` states the reserved plan: a guarantee cannot be printed
+that was not spent, and a release that was not reserved is refused before its noise is
+drawn.
+
+A `Query` sums a pure function of blocks of rows, in exact integers: the sum is the
+same for every order, chunking and number of workers, and a record's contribution is
+the same whatever stands around it.
+
+A room that fits something private finds here all it needs of what lies below: events
+and calibration, mechanisms and sources of noise, facts and guarantees.
+"""
+
+from fairpriv_sklearn._wall._draws import keyed_draws
+from fairpriv_sklearn._wall._filter import NOT_RESUMED, PlanError, PrivacyFilter
+from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
+from fairpriv_sklearn._wall._query import KeyedQuery, Query
+from fairpriv_sklearn._wall._recorder import recording
+from fairpriv_sklearn._wall._rows import (
+    MAX_ROWS,
+    Rows,
+    column_length,
+    current_journal,
+    read_rows,
+    rows_of,
+)
+from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
+    GaussianEvent,
+    MaximumEvent,
+    calibrate_gaussian,
+    calibrate_poisson,
+    calibrate_without_replacement,
+    compose_delta,
+    compose_epsilon,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    gaussian_mu,
+    without_sampler_error,
+)
+from fairpriv_sklearn.mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    PublicDraws,
+    noise_source,
+)
+from fairpriv_sklearn.privacy import (
+    CONSTANT_SHARE,
+    KEY_SHARE,
+    READ,
+    Fact,
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    budget_of_steps,
+    expected_guarantee,
+    guarantee_of,
+    kept,
+    privacy_report,
+    warn_leak,
+)
+
+__all__ = [
+    "CONSTANT_SHARE",
+    "Combined",
+    "DeclaredEvent",
+    "DiscreteLaplaceMechanism",
+    "Fact",
+    "GaussianEvent",
+    "GaussianMechanism",
+    "KEY_SHARE",
+    "KeyedQuery",
+    "KeyedRelease",
+    "MAX_ROWS",
+    "MaximumEvent",
+    "NOT_RESUMED",
+    "NoiseSource",
+    "PlanError",
+    "PrivacyFilter",
+    "PrivacyGuarantee",
+    "PrivacyLeakWarning",
+    "PublicDraws",
+    "Query",
+    "READ",
+    "Release",
+    "Rows",
+    "Split",
+    "Wrapped",
+    "budget_of_steps",
+    "calibrate_gaussian",
+    "calibrate_poisson",
+    "calibrate_without_replacement",
+    "column_length",
+    "compose_delta",
+    "compose_epsilon",
+    "current_journal",
+    "expected_guarantee",
+    "gaussian_epsilon",
+    "gaussian_log_delta",
+    "gaussian_mu",
+    "guarantee_of",
+    "kept",
+    "keyed_draws",
+    "noise_source",
+    "privacy_report",
+    "read_rows",
+    "recording",
+    "rows_of",
+    "warn_leak",
+    "without_sampler_error",
+]

@@ -1,0 +1,145 @@
+"""Lines of a plan, public numbers only, and what they cost together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    MaximumEvent,
+    PoissonGaussianEvent,
+    PrivacyEvent,
+    PureEvent,
+    ThresholdEvent,
+    WithoutReplacementGaussianEvent,
+)
+from fairpriv_sklearn.privacy import PrivacyGuarantee, own_events
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line of a plan: a statistic that is released `times` times.
+
+    Attributes
+    ----------
+    name : str
+        Name of the query.
+    kind : {"gaussian", "pure"}
+    parameter : float
+        Gaussian-DP parameter mu, or epsilon, of one release; inf adds no noise.
+    n_coordinates : int
+        Largest number of entries of one release.
+    times : int, default=1
+    sampling : tuple or None, default=None
+        ``("poisson", q)`` or ``("without_replacement", q)`` if each release reads a
+        fresh sample of the rows, drawn by the filter.
+    """
+
+    name: str
+    kind: str
+    parameter: float
+    n_coordinates: int
+    times: int = 1
+    sampling: tuple | None = None
+
+    def events(self, neighboring: str) -> tuple:
+        """What the accounting composes."""
+        n_draws = self.n_coordinates * self.times
+        if self.kind == "pure":
+            return (PureEvent(self.parameter * self.times),)
+        if self.sampling is not None and self.parameter < math.inf:
+            how, rate = self.sampling
+            # The dominating pair of Poisson sampling holds for add/remove; replacing a
+            # record costs the symmetrised curve (Lemma C), however rows are sampled.
+            poisson = how == "poisson" and neighboring == "add_remove"
+            kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
+            return (kind(rate, 1 / self.parameter, self.times, n_draws),)
+        return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)
+
+
+@dataclass(frozen=True)
+class KeyedRelease(Release):
+    """A line of a plan: Gaussian counts, some of them of keys that nobody listed.
+
+    Attributes
+    ----------
+    delta : float, default=0.0
+        Probability that a key shows which one record alone has.
+    """
+
+    delta: float = 0.0
+
+    def events(self, neighboring: str) -> tuple:
+        shown = (ThresholdEvent(self.delta),) if self.delta else ()
+        return (*super().events(neighboring), *shown)
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A line of a plan: a wrapped estimator, at the cost of its own guarantee."""
+
+    name: str
+    guarantee: PrivacyGuarantee
+
+    def events(self, neighboring: str) -> tuple:
+        return own_events(self.guarantee)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A line of a plan: rows parted by one independent draw each, two plans.
+
+    A record is read in one branch only, so the cost is the larger one (Lemma B).
+    """
+
+    name: str
+    left: tuple
+    right: tuple
+
+    def events(self, neighboring: str) -> tuple:
+        left, right = (
+            plan_events(plan, neighboring) for plan in (self.left, self.right)
+        )
+        return (MaximumEvent(left, right),)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Lines whose total cost a theorem of its own states, such as repeat and select.
+
+    They are released at most as often as planned; how often may be secret.
+
+    Attributes
+    ----------
+    name : str
+    event : PrivacyEvent
+        What all of them cost together.
+    lines : tuple of Release
+    theorem : str
+        Page and label of the proof of that.
+    """
+
+    name: str
+    event: PrivacyEvent
+    lines: tuple
+    theorem: str
+
+    def events(self, neighboring: str) -> tuple:
+        return (self.event,)
+
+
+def plan_events(plan: Sequence, neighboring: str) -> tuple:
+    """Events of a plan; Gaussian releases are merged, as they compose exactly."""
+    squares, draws, others = [], 0, []
+    for line in plan:
+        for event in line.events(neighboring):
+            if isinstance(event, GaussianEvent):
+                squares.append(event.mu**2)
+                draws += event.n_draws
+            else:
+                others.append(event)
+    if squares:
+        others.insert(0, GaussianEvent(math.sqrt(math.fsum(squares)), draws))
+    return tuple(others)

@@ -1,0 +1,103 @@
+"""What may be asked of private rows: exact integers, summed over blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._wall._rows import MAX_ROWS, Rows
+
+
+class Query(ABC):
+    """What may be asked of private rows; public and immutable.
+
+    Class attributes
+    ----------------
+    name : str
+        Name in the plan.
+    theorem : str
+        Page and label of the proof of `sensitivity`, as ``folder/page:label``.
+    norm : {"l2", "l1"}
+        Norm of the sensitivity: "l2" for Gaussian noise, "l1" for discrete Laplace.
+    block_rows : int
+        How many rows `of_block` sees at most.
+    """
+
+    name: ClassVar[str]
+    theorem: ClassVar[str]
+    norm: ClassVar[str] = "l2"
+    block_rows: ClassVar[int] = 16 * BLOCK_ROWS
+
+    @property
+    @abstractmethod
+    def n_coordinates(self) -> int:
+        """Number of entries of the released value."""
+
+    @property
+    def max_rows(self) -> int:
+        """Largest table for which the arithmetic is proved to be exact."""
+        return MAX_ROWS
+
+    @abstractmethod
+    def sensitivity(self, neighboring: str) -> float:
+        """By how much the value differs between neighbouring tables, in `norm`."""
+
+    def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
+        """Sum of the rows of one block: exact integers, a pure function of each row."""
+        raise NotImplementedError
+
+    def value(self, total: NDArray[np.int64], state) -> NDArray:
+        """Turn the integers into the units of `sensitivity`; public arithmetic."""
+        return total
+
+    def of_rows(self, rows: Rows, state) -> NDArray:
+        """Return the exact value; queries that couple records override this."""
+        return self.value(rows.total(self, state), state)
+
+
+class KeyedQuery(Query):
+    """Counts of which some belong to keys that nobody listed.
+
+    `counts` gives the listed counts and a dict of the others by (column, key).
+    """
+
+    @property
+    @abstractmethod
+    def n_keyed_columns(self) -> int:
+        """Number of columns with unlisted keys; a record has one key in each."""
+
+    @abstractmethod
+    def keys_of_block(self, block: SimpleNamespace) -> dict:
+        """Count the keys of one block by (column, key): a pure function of each row."""
+
+    def counts(self, rows: Rows) -> tuple[NDArray, dict]:
+        """Exact listed counts, and those of the keys."""
+        sums = rows.total(_WithKeys(self), None)
+        return self.value(sums.listed, None), sums.keyed
+
+
+class _WithKeys:
+    """A keyed query as a sum over blocks."""
+
+    def __init__(self, query: KeyedQuery):
+        self.query, self.block_rows = query, query.block_rows
+
+    def of_block(self, block: SimpleNamespace, state) -> _KeyedSum:
+        keyed = Counter(self.query.keys_of_block(block))
+        return _KeyedSum(self.query.of_block(block, None), keyed)
+
+
+@dataclass
+class _KeyedSum:
+    listed: NDArray
+    keyed: Counter
+
+    def __add__(self, other: _KeyedSum) -> _KeyedSum:
+        return _KeyedSum(self.listed + other.listed, self.keyed + other.keyed)

@@ -1,0 +1,159 @@
+"""Private rows: read in blocks by a query, kept nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._shared.sklearn import safe_indexing
+
+# One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
+MAX_ROWS = 1 << 32
+
+# The journal of :func:`fairpriv_sklearn.distributed.resume`, while one is open.
+current_journal: ContextVar = ContextVar("current_journal", default=None)
+
+
+class Rows:
+    """Private columns of equal length; read in blocks by a query, kept nowhere else.
+
+    Parameters
+    ----------
+    n_rows : int
+    **columns : array-like or None
+        Anything that rows can be taken of by a slice or by indices: arrays, CSR
+        matrices, data frames, objects with a method `rows_at`.
+    """
+
+    def __init__(self, n_rows: int, **columns):
+        if n_rows > MAX_ROWS:
+            raise ValueError(f"A table may have at most {MAX_ROWS} rows.")
+        self.n_rows = int(n_rows)
+        self._columns = columns
+        self._reader: object = None  # the filter that alone may read these rows
+        self._sampled: tuple | None = None  # ("poisson" or "without_replacement", rate)
+
+    def blocks(self, size: int) -> Iterator[SimpleNamespace]:
+        """Blocks of at most `size` consecutive rows, one attribute per column."""
+        for start in range(0, self.n_rows, size):
+            yield self.block(slice(start, min(start + size, self.n_rows)))
+
+    def block(self, rows: slice) -> SimpleNamespace:
+        """Some consecutive rows; `n_rows` says how many."""
+        columns = {k: rows_of(column, rows) for k, column in self._columns.items()}
+        return SimpleNamespace(n_rows=rows.stop - rows.start, **columns)
+
+    def total(self, query: Any, state) -> Any:
+        """Sum the integers of `query` over all blocks."""
+        if self.n_rows <= query.block_rows:
+            return query.of_block(self.whole(), state)
+        parts = (query.of_block(b, state) for b in self.blocks(query.block_rows))
+        total = next(parts)
+        for part in parts:
+            total = total + part
+        return total
+
+    def whole(self) -> SimpleNamespace:
+        """All rows, for queries whose terms depend on each other."""
+        return self.block(slice(0, self.n_rows))
+
+    def prints(self, fingerprint) -> list:
+        """What `fingerprint` says about the columns; private."""
+        return [fingerprint(self._columns)]
+
+    def take(self, indices: NDArray) -> Rows:
+        """Some of the rows, in this order."""
+        indices = np.asarray(indices)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        columns = {k: rows_of(column, indices) for k, column in self._columns.items()}
+        rows = type(self)(len(indices), **columns)
+        rows._reader = self._reader
+        return rows
+
+    def seen(self, mask: NDArray) -> Rows:
+        """The rows where the mask is True: read where they are, without a copy."""
+        places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None)
+        columns = {
+            name: None if column is None else _Seen(column, places)
+            for name, column in self._columns.items()
+        }
+        return Rows(len(places), **columns)
+
+    def only(self, *names: str) -> Rows:
+        """The same rows with these columns alone: those that a query reads."""
+        rows = type(self)(self.n_rows, **{name: self._columns[name] for name in names})
+        rows._reader = self._reader
+        return rows
+
+    def with_columns(self, **columns) -> Rows:
+        """The same rows with more columns, functions of each row: scores, say."""
+        rows = type(self)(self.n_rows, **{**self._columns, **columns})
+        rows._reader = self._reader
+        return rows
+
+    def __reduce__(self):
+        raise TypeError("Private rows are neither pickled nor copied.")
+
+    def __repr__(self) -> str:
+        return "Rows(private)"
+
+
+@dataclass
+class _Seen:
+    """Some places of a column."""
+
+    column: Any
+    places: NDArray
+
+    def rows_at(self, rows):
+        return rows_of(self.column, self.places[rows])
+
+
+def rows_of(column, rows):
+    """Some rows of a column, given as a slice or as indices."""
+    if type(column) is np.ndarray:
+        return column[rows]
+    if column is None:
+        return None
+    part = getattr(column, "rows_at", None)
+    if part is not None:
+        return part(rows)
+    return safe_indexing(column, rows) if hasattr(column, "iloc") else column[rows]
+
+
+def column_length(columns: dict) -> int:
+    """Number of rows of the columns of one table."""
+    for column in columns.values():
+        if column is not None:
+            return column.shape[0] if hasattr(column, "shape") else len(column)
+    return 0
+
+
+def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
+    """Open the private rows of a table in memory, in `Batches`, or on a cluster.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(X, y, sensitive_features)`` validates a table, or a batch of it, and
+        returns a dict of its private columns. What it finds out about the table that
+        is public (number of columns, names) it may store on its estimator.
+    X, y, sensitive_features : object
+        What `fit` was given.
+    """
+    if hasattr(X, "make_batches"):
+        rows = X.read(read)
+    else:
+        columns = read(X, y, sensitive_features)
+        rows = Rows(column_length(columns), **columns)
+    journal = current_journal.get()
+    if journal is not None:
+        journal.reads(rows)
+    return rows
