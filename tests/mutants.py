@@ -21,7 +21,6 @@ import, a shape, a type) only, is a "crash"; one that runs into the time limit i
 
 import argparse
 import ast
-import copy
 import difflib
 import functools
 import gc
@@ -30,6 +29,7 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import json
+import numbers
 import os
 import random
 import re
@@ -50,6 +50,7 @@ from _pytest.main import pytest_runtestloop
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "fairpriv_sklearn"
+KINDS = ["killed", "instead", "refused", "crash", "slow"]
 SECONDS = 20  # of processor time, for each round of tests of one mutant
 
 # What carries a promise, and the tests that look after it. Of a module that holds more
@@ -133,24 +134,25 @@ CHEAP = tuple(
     for name in ("bounds", "plan_numbers", "query_values", "composition")
 )
 
+# What each is changed into; what follows, only if that can do nothing but crash.
 COMPARISONS = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq, ast.GtE),
+    ast.NotEq: (ast.Eq, ast.Lt),
 }
 OPERATORS = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.LShift: ast.RShift,
-    ast.RShift: ast.LShift,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
+    ast.Add: (ast.Sub, ast.Mult),
+    ast.Sub: (ast.Add, ast.Mult),
+    ast.Mult: (ast.Div, ast.FloorDiv, ast.Add),
+    ast.Div: (ast.Mult, ast.Add),
+    ast.Pow: (ast.Mult, ast.Add),
+    ast.LShift: (ast.RShift, ast.Add),
+    ast.RShift: (ast.LShift, ast.Sub),
+    ast.FloorDiv: (ast.Mult, ast.Add),
+    ast.Mod: (ast.Mult, ast.FloorDiv),
 }
 
 
@@ -239,6 +241,7 @@ class Mutant:
         self.name, self.line, self.words, self.source = name, line, words, source
         self.code = lines[line - 1].strip()
         self.key = f"{name} | {self.code} | {words}"
+        self.instead = []
 
     def __str__(self):
         return f"{self.name}:{self.line} | {self.words}"
@@ -254,43 +257,64 @@ def every_mutant(hand_only=False):
         times[mutant.key] += 1
         if times[mutant.key] > 1:
             mutant.key += f" | {times[mutant.key]}"
+        for other in mutant.instead:
+            other.key = mutant.key
     return found
 
 
 def mutants(name):
     """Yield every mutant of a module that is made by rule."""
     source = (ROOT / PACKAGE / name).read_text(encoding="utf-8")
-    tree = ast.parse(source)
+    tree, lines = ast.parse(source), source.splitlines()
     for node, kind in list(places(tree, name in QUERIES)):
-        before, old = ast.unparse(node), copy.copy(node)
-        if kind == "number":
-            node.value = node.value + 1 if type(node.value) is int else node.value * 2
-            if node.value == 0.0:
-                node.value = 1.0
-        elif kind == "comparison":
-            node.ops = [COMPARISONS[type(node.ops[0])](), *node.ops[1:]]
+        before, several = ast.unparse(node), []
+        for attribute, value in changes(node, kind):
+            old = getattr(node, attribute)
+            setattr(node, attribute, value)
+            after = ast.unparse(node)
+            setattr(node, attribute, old)
+            words = f"{before[:60]} -> {after[:60]}".replace("\n", " ")
+            changed = Edited(source, node, after)
+            several.append(Mutant(name, lines, node.lineno, words, changed))
+        several[0].instead = several[1:]
+        yield several[0]
+
+
+def changes(node, kind):
+    """Yield attributes and values: the change of the rule, then others in its stead."""
+    if kind == "number":
+        value = node.value
+        if type(value) is int:
+            several = [value + 1, value - 1, 2 * value + 3]
         else:
-            node.op = OPERATORS[type(node.op)]()
-        words = f"{before[:60]} -> {ast.unparse(node)[:60]}".replace("\n", " ")
-        changed = Edited(source, node, ast.unparse(node))
-        yield Mutant(name, source.splitlines(), node.lineno, words, changed)
-        node.__dict__.update(old.__dict__)
+            several = [value * 2, value / 2, value + 1.0] if value else [1.0, 0.5, -1.0]
+        yield from (("value", other) for other in several)
+    elif kind == "comparison":
+        first, second = COMPARISONS[type(node.ops[0])]
+        yield "ops", [first(), *node.ops[1:]]
+        yield "ops", [second(), *node.ops[1:]]
+    else:
+        yield from (("op", other()) for other in OPERATORS[type(node.op)])
+        yield "right", ast.BinOp(node.right, node.op, node.right)
 
 
 class Edited:
     """A source with one node written anew; made when it is asked for."""
 
     def __init__(self, source, node, words):
-        lines = source.split("\n")
-        first = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-        last = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
-        self._before = "\n".join([*lines[: node.lineno - 1], first])
-        self._after = "\n".join([last, *lines[node.end_lineno :]])
-        # As many lines as before: the code of all other functions stays equal.
-        self._words = words + "\n" * (node.end_lineno - node.lineno)
+        self._source, self._words = source, words
+        self._from = node.lineno - 1, node.col_offset
+        self._to = node.end_lineno - 1, node.end_col_offset
 
     def __str__(self):
-        return f"{self._before}({self._words}){self._after}"
+        lines = self._source.split("\n")
+        (row, column), (last_row, last_column) = self._from, self._to
+        first = lines[row].encode()[:column].decode()
+        last = lines[last_row].encode()[last_column:].decode()
+        # As many lines as before: the code of all other functions stays equal.
+        words = self._words + "\n" * (last_row - row)
+        changed = f"{first}({words}){last}"
+        return "\n".join([*lines[:row], changed, *lines[last_row + 1 :]])
 
 
 def by_hand():
@@ -311,12 +335,15 @@ def by_hand():
 # --- tests ----------------------------------------------------------------------------
 
 
+def module_of(name):
+    return f"{PACKAGE}.{name.removesuffix('.py').replace('/', '.')}"
+
+
 class Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
     """Import one module of the package from changed source."""
 
     def __init__(self, name, source):
-        module = f"{PACKAGE}.{name.removesuffix('.py').replace('/', '.')}"
-        super().__init__(module, str(Path(PACKAGE, name).resolve()))
+        super().__init__(module_of(name), str(Path(PACKAGE, name).resolve()))
         self._code = compile(source, self.path, "exec")
 
     def find_spec(self, fullname, path=None, target=None):
@@ -333,11 +360,13 @@ class Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
 class Collected:
     """Plugin: collect tests once, then leave the rest to `work`."""
 
-    def __init__(self, work):
-        self.work, self.tell = work, None
+    def __init__(self, work, usual=None):
+        self.work, self.tell, self.usual = work, None, usual or {}
 
     def pytest_runtestloop(self, session):
-        self.session, self.items = session, {i.nodeid: i for i in session.items}
+        # Another process does not see the mutant.
+        here = [i for i in session.items if not names_of(i) & {"subprocess"}]
+        self.session, self.items = session, {i.nodeid: i for i in here}
         self.work(self)
         return True
 
@@ -349,12 +378,35 @@ class Collected:
         if how == "killed" or self.failed > 15:
             self.session.shouldstop = how
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        """Leave a test that takes much longer than it should, and go on."""
+        usual = self.usual.get(item.nodeid, 0.3)
+        signal.signal(signal.SIGVTALRM, too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.4 + 4.0 * usual, 0.4)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+
     def run(self, tests, tell):
         """Run these tests in this order, and tell how they fail."""
         self.tell, self.failed, self.session.testsfailed = tell, 0, 0
         self.session.items = [self.items[test] for test in tests if test in self.items]
         with suppress(self.session.Interrupted):
             pytest_runtestloop(self.session)
+
+
+def names_of(item):
+    return set(getattr(getattr(item.obj, "__code__", None), "co_names", ()))
+
+
+class TooLong(Exception):
+    """A test has not ended in time."""
+
+
+def too_long(*_):
+    raise TooLong("no end")
 
 
 class Live:
@@ -379,6 +431,35 @@ class Live:
         if changed is None or not all(code in self.functions for code, _ in changed):
             return None
         return [(f, new) for code, new in changed for f in self.functions[code]]
+
+    def constants(self, name, line):
+        """Names of plain numbers that a line gives at the top of a module."""
+        source = (ROOT / PACKAGE / name).read_text(encoding="utf-8")
+        module = vars(sys.modules[module_of(name)])
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and (
+                node.lineno <= line <= node.end_lineno
+            ):
+                target = (
+                    node.targets[0] if isinstance(node, ast.Assign) else node.target
+                )
+                names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+                if all(isinstance(module[n], numbers.Number | tuple) for n in names):
+                    return names
+        return ()
+
+    def assign(self, name, source, names):
+        """Give such names their changed values, wherever they were imported."""
+        if not names:
+            return
+        module = sys.modules[module_of(name)]
+        old, new = {**vars(module)}, {**vars(module)}
+        exec(compile(source, module.__file__, "exec"), new)
+        for other in [m for m in sys.modules.values() if isinstance(m, type(sys))]:
+            for one in names:
+                if vars(other).get(one, self) is old[one]:
+                    setattr(other, one, new[one])
+        self.exchange(())
 
     def exchange(self, pairs):
         for function, code in pairs:
@@ -410,6 +491,8 @@ def how_it_failed(excinfo):
     names = {cls.__name__ for cls in excinfo.type.__mro__}
     for error in getattr(excinfo.value, "exceptions", ()):  # what Hypothesis found
         names |= {cls.__name__ for cls in type(error).__mro__}
+    if "TooLong" in names:
+        return "slow"
     if names & {"PlanError", "BudgetExceededError", "Failed", "AssertionError"}:
         return "killed"
     last = excinfo.traceback[-1]
@@ -600,7 +683,7 @@ def in_a_child(work, seconds):
 
 def verdict(rounds, seconds, run, more=0):
     """How the tests end on a mutant, the test that says so, and its words."""
-    crash, ran = None, 0
+    worst, ran = None, 0
     for tests, usual in rounds:
         ran += len(tests)
         limit = min(seconds, 2 + int(2 * usual)) + more
@@ -610,11 +693,11 @@ def verdict(rounds, seconds, run, more=0):
                 return "crash", "", words
             if how == "killed":
                 return how, test, words
-            if crash is None or (how == "refused" and crash[0] == "crash"):
-                crash = (how, test, words)
+            if worst is None or KINDS.index(how) < KINDS.index(worst[0]):
+                worst = (how, test, words)
         if not done:
-            return crash or ("slow", "", f"after {limit} s")
-    return crash or ("SURVIVED", "", f"of {ran} tests")
+            return worst or ("slow", "", f"after {limit} s")
+    return worst or ("SURVIVED", "", f"of {ran} tests")
 
 
 def run_all(found, test_map, seconds, own_only, tell):
@@ -623,27 +706,54 @@ def run_all(found, test_map, seconds, own_only, tell):
     files = sorted(own if own_only else own.union(test_map.files))
     files = [file for file in files if (ROOT / file).exists()]
     left, tests = [], []
+    usual = dict(zip(test_map.tests, test_map.seconds, strict=True))
+
+    def judged(mutant, collected, run, importing=False):
+        rounds = test_map.rounds(mutant.name, mutant.line, collected, importing)
+        rounds = islice(rounds, 1 if own_only else None)
+        return verdict(rounds, seconds, run, 10 if importing else 0)
+
+    def settled(mutant, judge):
+        """Tell a verdict; of another change at the same place if one only crashes."""
+        how, test, said = judge(mutant)
+        if how in ("crash", "slow"):
+            for other in mutant.instead:
+                better = judge(other)
+                if better[0] not in ("crash", "slow"):
+                    first = said
+                    how, test, said = better
+                    how = "instead" if how == "killed" else how
+                    said = f"instead ({first[:60]}): {other.words} | {said}"
+                    break
+        tell(mutant, how, test, said)
 
     def by_exchange(collected):
         tests.extend(collected.items)
         live = Live()
         gc.freeze()
-        for mutant in found:
-            pairs = live.exchanges(mutant.name, str(mutant.source))
-            if not pairs:
-                left.append(mutant)
-                continue
 
-            def run(tests, tell, pairs=pairs):
-                live.exchange(pairs)
+        def judge(mutant):
+            source = str(mutant.source)
+            pairs = live.exchanges(mutant.name, source)
+            names = () if pairs else live.constants(mutant.name, mutant.line)
+
+            def run(tests, tell):
+                live.exchange(pairs or ())
+                live.assign(mutant.name, source, names)
                 collected.run(tests, tell)
 
-            rounds = test_map.rounds(mutant.name, mutant.line, collected.items)
-            rounds = islice(rounds, 1 if own_only else None)
-            tell(mutant, *verdict(rounds, seconds, run))
+            return judged(mutant, collected.items, run)
+
+        for mutant in found:
+            if live.exchanges(mutant.name, str(mutant.source)) or live.constants(
+                mutant.name, mutant.line
+            ):
+                settled(mutant, judge)
+            else:
+                left.append(mutant)
 
     def first(tell):
-        run_pytest(files, Collected(by_exchange))
+        run_pytest(files, Collected(by_exchange, usual))
         tell([mutant.key for mutant in left], tests)
 
     told, done = in_a_child(first, 10**6)
@@ -652,18 +762,19 @@ def run_all(found, test_map, seconds, own_only, tell):
     left_keys, tests = told[-1]
     importing = [mutant for mutant in found if mutant.key in set(left_keys)]
     preload()
-    for mutant in importing:
 
-        def run(tests, tell, mutant=mutant):
+    def judge(mutant):
+        def run(tests, tell):
             sys.meta_path.insert(0, Changed(mutant.name, str(mutant.source)))
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-            ran = run_pytest(files, Collected(lambda c: c.run(tests, tell)))
+            ran = run_pytest(files, Collected(lambda c: c.run(tests, tell), usual))
             if tests and ran > 2:
                 raise RuntimeError("It cannot be imported.")
 
-        rounds = test_map.rounds(mutant.name, mutant.line, tests, importing=True)
-        rounds = islice(rounds, 1 if own_only else None)
-        tell(mutant, *verdict(rounds, seconds, run, more=10))
+        return judged(mutant, tests, run, importing=True)
+
+    for mutant in importing:
+        settled(mutant, judge)
 
 
 def preload():
@@ -748,7 +859,7 @@ def print_table(found, verdicts):
     """Counts for each module, then every mutant that was not killed."""
     from _mutants_by_hand import EQUIVALENT
 
-    kinds = ["killed", "refused", "crash", "slow", "equivalent", "SURVIVED", "not run"]
+    kinds = [*KINDS, "equivalent", "SURVIVED", "not run"]
     counts, others = defaultdict(Counter), []
     for mutant in found:
         verdict = verdicts.get(mutant.key, {"how": "not run", "said": "", "test": ""})
@@ -757,7 +868,7 @@ def print_table(found, verdicts):
             how = "equivalent"
         counts[mutant.name][how] += 1
         counts["all"][how] += 1
-        if how not in ("killed", "not run"):
+        if how not in ("killed", "instead", "not run"):
             said = f"{verdict['test']} {verdict['said']}".replace("tests/test_", "")
             others.append(f"{how:10} | {mutant} | {proof or said}"[:240])
     print(" ".join(f"{kind:>10}" for kind in kinds))

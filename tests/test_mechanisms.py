@@ -1,6 +1,8 @@
 import itertools
 import math
+import sys
 from collections import Counter
+from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import permutations
@@ -31,9 +33,63 @@ def scripted_source(words):
     remaining = list(words)
 
     def deal(n):
-        return np.array([remaining.pop(0) for _ in range(n)], dtype=np.uint64)
+        assert n <= len(remaining), "More words are drawn than the draw takes."
+        dealt, remaining[:n] = remaining[:n], []
+        return np.array(dealt, dtype=np.uint64)
 
     return NoiseSource(deal, is_secure=False)
+
+
+def bounded_source(seed, n_words):
+    """A seeded source that deals out a limited number of words."""
+    return scripted_source(np.random.PCG64DXSM(seed).random_raw(n_words))
+
+
+@contextmanager
+def ends_within(n_lines):
+    """Count the lines of the mechanisms that run: a loop must come to its end."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        count += event == "line"
+        assert count <= n_lines, "It does not end."
+        return trace if frame.f_code.co_filename == mechanisms.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 0.1, 2.0, 300.0, 1e6, 1e9])
+def test_laplace_draws_take_few_steps(scale):
+    # One word each, but for a tie; a loop over bits and digits, none over draws.
+    noise = bounded_source(0, 2002)
+    with ends_within(400):
+        mechanism = laplace_of_scale(scale)
+        drawn = mechanism.release(np.zeros(2000, dtype=np.int64), noise)
+        assert mechanism.epsilon_spent <= mechanism.epsilon
+    assert 0.2 < np.mean(np.abs(drawn) < math.log(2) * scale) < 0.8 or scale < 1
+
+
+def test_every_choice_takes_few_steps():
+    largest = 2**64 // 3 * 3 - 1
+    with ends_within(60):
+        assert scripted_source([largest, 7]).integers(10, 13, 2).tolist() == [12, 10]
+    with ends_within(60):
+        assert scripted_source([]).integers(5, 6, 2).tolist() == [5, 5]
+    for seed in range(20):
+        with ends_within(100):
+            drawn = bounded_source(seed, 9).choice(10, 3)
+            assert len(set(drawn.tolist())) == 3 and 0 <= drawn.min() <= drawn.max() < 10
+        with ends_within(100):
+            assert sorted(bounded_source(seed, 8).choice(4, 4)) == [0, 1, 2, 3]
+        with ends_within(1500):
+            mechanism = PermuteAndFlip(0.5, epsilon=3.0)
+            assert mechanism.release([0.0, 1.5, 2.0], bounded_source(seed, 200)) < 3
 
 
 def ideal_normal_quantile(probability):
@@ -534,8 +590,8 @@ def test_discrete_laplace_decides_ties_with_more_bits(scale, k, sign):
         noise = scripted_source([words[0] + (sign << 63), *words[1:]])
         released = mechanism.release(np.array([100]), noise)
         assert released.tolist() == [100 - magnitude if sign else 100 + magnitude]
-        with pytest.raises(IndexError):
-            noise.uint64(1)  # no word is left
+        with pytest.raises(AssertionError, match="More words"):
+            noise.uint64(1)  # none is left
 
 
 @pytest.mark.parametrize(
