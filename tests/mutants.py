@@ -65,11 +65,11 @@ WHOLE = {
     "_wall/_rows.py": "wall wall_plans",
     "mechanisms.py": "mechanisms wall_plans",
     "accounting/_events.py": "accounting privacy_objects",
-    "accounting/_gaussian.py": "accounting",
-    "accounting/_composition.py": "accounting privacy_objects",
-    "accounting/_privacy_loss.py": "accounting",
-    "accounting/_loss_grid.py": "composition accounting ledger",
-    "privacy/_composition.py": "composition ledger accounting",
+    "accounting/_gaussian.py": "accounting_numbers accounting",
+    "accounting/_composition.py": "accounting_numbers accounting privacy_objects",
+    "accounting/_privacy_loss.py": "accounting_numbers accounting",
+    "accounting/_loss_grid.py": "accounting_numbers composition accounting ledger",
+    "privacy/_composition.py": "accounting_numbers composition ledger accounting",
 }
 QUERIES = {
     "_training/_bounded.py": "linear_sensitivity linear_queries",
@@ -131,7 +131,13 @@ PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|compo
 RELEASED = """shares _share_intervals _ratio card_lines within_bin_error_""".split()
 CHEAP = tuple(
     f"tests/test_{name}.py"
-    for name in ("bounds", "plan_numbers", "query_values", "composition")
+    for name in (
+        "accounting_numbers",
+        "bounds",
+        "plan_numbers",
+        "query_values",
+        "composition",
+    )
 )
 
 # What each is changed into; what follows, only if that can do nothing but crash.
@@ -167,6 +173,8 @@ def places(tree, only_promises):
             skipped.update(ast.walk(node.annotation))
         if isinstance(node, ast.FunctionDef) and node.returns is not None:
             skipped.update(ast.walk(node.returns))
+        for decorator in getattr(node, "decorator_list", ()):  # sizes of caches
+            skipped.update(ast.walk(decorator))
         if isinstance(node, ast.Raise | ast.JoinedStr):
             skipped.update(ast.walk(node))
     for top in promises(tree) if only_promises else tree.body:
@@ -571,6 +579,27 @@ def make_map(path, files):
     print(f"{len(plugin.seconds)} tests, {sum(plugin.seconds.values()):.0f} s")
 
 
+def lines_before(name, sources):
+    """Yield where each line of a module stood when a map was made, and in which."""
+    now = (ROOT / PACKAGE / name).read_text(encoding="utf-8").splitlines()
+    known = [name] if name in sources else [n for n in sources if moved(n, name)]
+    for old in known:
+        before = sources[old].splitlines()
+        matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
+        for tag, b1, b2, n1, n2 in matcher.get_opcodes():
+            if tag == "replace" and old != name:
+                continue
+            for i in range(n1, n2):
+                same = b2 - b1 == n2 - n1
+                for line in [b1 + i - n1] if same else range(b1, b2):
+                    yield i + 1, old, line + 1
+
+
+def moved(old, name):
+    """Whether a module may have become a folder, which holds another one."""
+    return name.startswith(old.removesuffix(".py") + "/")
+
+
 class TestMap:
     """Which tests reach a line, the quickest first."""
 
@@ -580,11 +609,11 @@ class TestMap:
             known, first = json.loads(Path(path).read_text()), len(self.tests)
             self.tests += known["tests"]
             self.seconds += known["seconds"]
-            self.sources = known["sources"]
-            for name, lines in known["lines"].items():
-                for line, tests in lines.items():
-                    there = self.lines.setdefault(name, {}).setdefault(line, [])
-                    there += [first + i for i in tests]
+            for name in ALL:
+                there = self.lines.setdefault(name, defaultdict(set))
+                for line, old, before in lines_before(name, known["sources"]):
+                    tests = known["lines"][old].get(str(before), ())
+                    there[line].update(first + i for i in tests)
         self.files = [test.partition("::")[0] for test in self.tests]
         # Files that have gone since are left out.
         there = {file for file in set(self.files) if (ROOT / file).exists()}
@@ -592,21 +621,7 @@ class TestMap:
             (i for i, file in enumerate(self.files) if file in there),
             key=self.seconds.__getitem__,
         )
-        self.known, self._old = set(self.tests), {}
-
-    def old_lines(self, name, line):
-        """Where the line stood when the map was made."""
-        if name not in self._old:
-            now = (ROOT / PACKAGE / name).read_text(encoding="utf-8").splitlines()
-            before = self.sources.get(name, "").splitlines()
-            matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
-            old = {}
-            for _, b1, b2, n1, n2 in matcher.get_opcodes():
-                for i in range(n1, n2):
-                    same = b2 - b1 == n2 - n1
-                    old[i + 1] = [b1 + i - n1 + 1] if same else range(b1 + 1, b2 + 1)
-            self._old[name] = old
-        return self._old[name].get(line, [])
+        self.known = set(self.tests)
 
     def own(self, name):
         every = ["bounds", "plan_numbers", "query_values"] if name in QUERIES else []
@@ -615,9 +630,7 @@ class TestMap:
     def reaching(self, name, line):
         """The tests that reach a line, or one of those close above it."""
         for near in range(line, max(line - 12, 0), -1):
-            found = set()
-            for old in self.old_lines(name, near):
-                found.update(self.lines.get(name, {}).get(str(old), ()))
+            found = self.lines[name].get(near, ())
             if found:
                 return [i for i in self.order if i in found]
         return []
@@ -625,7 +638,7 @@ class TestMap:
     def rounds(self, name, line, collected, importing=False):
         """Own tests that reach the line, or are new since the map; then all others."""
         own = self.own(name)
-        whole = importing or name not in self.lines
+        whole = importing or not self.lines[name]
         reach = self.order if whole else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
@@ -708,10 +721,10 @@ def run_all(found, test_map, seconds, own_only, tell):
     left, tests = [], []
     usual = dict(zip(test_map.tests, test_map.seconds, strict=True))
 
-    def judged(mutant, collected, run, importing=False):
+    def judged(mutant, collected, run, importing=False, more=0):
         rounds = test_map.rounds(mutant.name, mutant.line, collected, importing)
         rounds = islice(rounds, 1 if own_only else None)
-        return verdict(rounds, seconds, run, 10 if importing else 0)
+        return verdict(rounds, seconds, run, more)
 
     def settled(mutant, judge):
         """Tell a verdict; of another change at the same place if one only crashes."""
@@ -742,7 +755,7 @@ def run_all(found, test_map, seconds, own_only, tell):
                 live.assign(mutant.name, source, names)
                 collected.run(tests, tell)
 
-            return judged(mutant, collected.items, run)
+            return judged(mutant, collected.items, run, bool(names))
 
         for mutant in found:
             if live.exchanges(mutant.name, str(mutant.source)) or live.constants(
@@ -771,7 +784,7 @@ def run_all(found, test_map, seconds, own_only, tell):
             if tests and ran > 2:
                 raise RuntimeError("It cannot be imported.")
 
-        return judged(mutant, tests, run, importing=True)
+        return judged(mutant, tests, run, importing=True, more=10)
 
     for mutant in importing:
         settled(mutant, judge)

@@ -288,7 +288,7 @@ def _smallest_epsilon(
     log_delta: Callable[[float], float], delta: float, upper: float
 ) -> float:
     """Solve log_delta(epsilon) = log(delta) on [0, upper] and round up."""
-    log_target = math.log(delta) if delta > 0.0 else -math.inf
+    log_target = math.log(delta)
 
     def excess(epsilon: float) -> float:
         # Brent's method needs finite values.
