@@ -27,6 +27,7 @@ import gc
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import inspect
 import json
 import numbers
@@ -356,8 +357,8 @@ class Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname == self.name:
-            return importlib.machinery.ModuleSpec(
-                fullname, self, origin=self.path, is_package=False
+            return importlib.util.spec_from_file_location(
+                fullname, self.path, loader=self
             )
         return None
 
@@ -838,7 +839,9 @@ def main():
     parser.add_argument("--own", action="store_true", help="the module's own tests")
     parser.add_argument("--sample", type=int, help="so many of them, at random")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", default="", help="verdicts that are run again")
+    parser.add_argument(
+        "--again", default="", help='verdicts that are run again, as in "new slow"'
+    )
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each round")
     arguments = parser.parse_args()
     if arguments.what == "map":
@@ -855,7 +858,7 @@ def main():
     if arguments.what == "table":
         print_table(found, results.found)
         return
-    again = set(arguments.again.split()) or {""}
+    again = set(arguments.again.replace("new", "").split(" "))
     found = [m for m in found if results.found.get(m.key, {"how": ""})["how"] in again]
     if arguments.sample is not None:
         random.Random(arguments.seed).shuffle(found)
