@@ -74,6 +74,7 @@ WHOLE = {
 }
 QUERIES = {
     "_training/_bounded.py": "linear_sensitivity linear_queries",
+    "_training/_constant.py": "few_records",
     "_training/_counts.py": "linear_queries linear_sensitivity",
     "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
     "_training/_penalty.py": "linear_sensitivity neural_objective",

@@ -2,17 +2,25 @@
 
 import numpy as np
 import pytest
+from _audit import pure_audit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.pipeline import make_pipeline
 from test_with_budget import CASES, pipeline, regressor, table
 
-from fairpriv_sklearn._training._constant import TargetTotals, _likely_share
-from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn._training._constant import (
+    TargetTotals,
+    _likely_share,
+    constant_plan,
+)
+from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.accounting import MaximumEvent, PureEvent
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
+from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
@@ -155,3 +163,75 @@ def test_shares_lose_little_against_the_best_way_to_keep_them_positive(count):
     if 0 < count:
         entropy = max(entropy, loss(truth))
     assert ours - best < 0.05 * entropy
+
+
+cell = st.floats(-1.5, 1.5) | st.sampled_from([-1.0, 1.0]) | st.floats()
+
+
+@pytest.mark.parametrize("are_counts", [True, False])
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+@given(data=st.data(), n=st.integers(1, 6), n_outputs=st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_one_record_changes_totals_by_no_more_than_is_paid(
+    neighboring, are_counts, data, n, n_outputs
+):
+    """Any targets, NaN and infinite ones too: whole numbers, whatever the company."""
+    query = TargetTotals(n_outputs, lambda block: block.x, are_counts)
+
+    def drawn(n):
+        if are_counts:  # one class each
+            codes = data.draw(
+                arrays(np.int64, n, elements=st.integers(0, n_outputs - 1))
+            )
+            return np.eye(n_outputs)[codes]
+        return data.draw(arrays(np.float64, (n, n_outputs), elements=cell))
+
+    def totals(x):
+        return query.of_rows(Rows(len(x), x=x), None)
+
+    first, other = drawn(n), drawn(1)
+    with_other = np.concatenate([other, first[1:]])
+    second = with_other if neighboring == "replace_one" else first[1:]
+    sums = totals(first)
+    assert sums.dtype == np.int64 and sums.shape == (query.n_coordinates,)
+    change = int(np.abs(sums - totals(second)).sum())
+    assert change <= query.sensitivity(neighboring)
+    alone = sum(totals(row[None]) for row in first)
+    np.testing.assert_array_equal(sums, alone)
+    np.testing.assert_array_equal(sums, totals(np.asfortranarray(first[::-1])))
+
+
+TARGETS = {  # a record that changes its target as far as it can
+    "two classes": (True, np.eye(2)[[0, 1, 0]], np.eye(2)[[0, 1, 1]]),
+    "three classes": (True, np.eye(3)[[0, 1, 0]], np.eye(3)[[0, 1, 2]]),
+    "a number": (False, np.array([[0.3], [-1.0]]), np.array([[0.3], [1.0]])),
+}
+
+
+@pytest.mark.parametrize("wrong", [1.0, 0.5])
+@pytest.mark.parametrize("case", TARGETS)
+def test_audit_of_the_constant(case, wrong, monkeypatch):
+    """What an attacker learns who knows all records but one, from noisy totals."""
+    are_counts, *tables = TARGETS[case]
+    query = TargetTotals(tables[0].shape[1], lambda block: block.x, are_counts)
+    honest = DiscreteLaplaceMechanism._ratio.func
+
+    def told(mechanism):  # noise of another scale than planned
+        t, shift = honest(mechanism)
+        return (t, shift) if wrong == 1.0 else (int(t * wrong), shift)
+
+    monkeypatch.setattr(DiscreteLaplaceMechanism, "_ratio", property(told))
+    noise, sides = noise_source(0), []
+    exact = [query.of_rows(Rows(len(x), x=x), None) for x in tables]
+    for x in tables:
+        ratios = []
+        for _ in range(800):
+            plan = constant_plan(query, 1.0)
+            wall = PrivacyFilter("test", plan, 1e-5, "replace_one", "test", noise)
+            wall.reserve()
+            released = wall.release(query, Rows(len(x), x=x))
+            first, second = (np.abs(released - one).sum() for one in exact)
+            ratios.append(float(second - first))
+        sides.append(ratios)
+    bound = pure_audit(*sides)
+    assert (bound <= 0.99) == (wrong == 1.0) and bound > 0.5
