@@ -812,6 +812,57 @@ def test_a_rational_probability_is_compared_digit_by_digit(p, words, expected):
     assert noise.uint64(1) == 77  # not a word more
 
 
+ALL, NONE = 2**64 - 1, 0  # words of a toss that fails, and of one that succeeds
+
+
+@pytest.mark.parametrize(
+    ("x", "words", "expected"),
+    [
+        # Tosses of probability x, x / 2, x / 3, ... until one fails: an odd number.
+        (Fraction(1, 2), [ALL], True),
+        (Fraction(1, 2), [NONE, ALL], False),
+        (Fraction(1, 2), [2**63 - 1, 2**62], False),
+        (Fraction(1, 2), [2**63 - 1, 2**62 - 1, ALL], True),
+        (Fraction(1), [NONE, 2**63 - 1, 2**64 // 3 + 1], True),
+        (Fraction(1), [NONE, 2**63 - 1, 2**64 // 3 - 1, ALL], False),
+        # Above 1: a toss of probability exp(-1) for each whole number.
+        (Fraction(3, 2), [NONE, ALL], False),
+        (Fraction(3, 2), [NONE, NONE, ALL, NONE, ALL], False),
+        (Fraction(3, 2), [NONE, NONE, ALL, ALL], True),
+        (Fraction(5, 2), [NONE, NONE, ALL, NONE, NONE, ALL, 2**63 - 1, ALL], False),
+        (Fraction(5, 2), [NONE, NONE, ALL, NONE, NONE, ALL, 2**63], True),
+        (Fraction(2), [NONE, NONE, ALL, NONE, ALL], False),
+        (Fraction(2), [NONE, NONE, ALL, NONE, NONE, ALL], True),
+    ],
+)
+def test_an_exponential_probability_is_tossed_factor_by_factor(x, words, expected):
+    noise = scripted_source([*words, 77])
+    assert mechanisms._true_with_exp(noise, x) == expected
+    assert noise.uint64(1) == 77
+
+
+def test_permute_and_flip_takes_the_words_of_its_definition():
+    third = 2**64 // 3
+    mechanism = PermuteAndFlip(1.0, epsilon=2.0)  # factor 1: exp(-difference)
+    utilities = [0.0, 0.5, 1.0]
+    # Index 0 of the three: exp(-1), fails; then the second of [1, 2]: the largest.
+    words = [0, NONE, ALL, 2**63, ALL]
+    assert mechanism.release(utilities, scripted_source(words)) == 2
+    # The second of three: exp(-1/2), accepted.
+    assert mechanism.release(utilities, scripted_source([third + 9, ALL])) == 1
+    monotonic = PermuteAndFlip(2.0, epsilon=2.0, monotonic=True)
+    assert monotonic.release(utilities, scripted_source([third + 9, ALL])) == 1
+    with pytest.raises(ValueError, match="epsilon must be above 0"):
+        PermuteAndFlip(1.0, epsilon=0.0)
+    assert PermuteAndFlip(0.25, epsilon=0.5).release([1.0], noise_source(0)) == 0
+
+
+def test_a_key_takes_a_word_for_eight_bytes():
+    noise = scripted_source([1, 2, 77])
+    assert noise.key(13) == (1).to_bytes(8, "little") + (2).to_bytes(5, "little")
+    assert noise.uint64(1) == 77
+
+
 def test_permute_and_flip_at_its_ends():
     assert (
         PermuteAndFlip(1.0, epsilon=math.inf).release([1, 7, 3], noise_source(0)) == 1
