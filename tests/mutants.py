@@ -148,7 +148,7 @@ COMPARISONS = {
     ast.LtE: (ast.Lt, ast.Gt),
     ast.Gt: (ast.GtE, ast.LtE),
     ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq, ast.GtE),
+    ast.Eq: (ast.NotEq, ast.Lt, ast.Gt),
     ast.NotEq: (ast.Eq, ast.Lt),
 }
 OPERATORS = {
@@ -300,9 +300,8 @@ def changes(node, kind):
             several = [value * 2, value / 2, value + 1.0] if value else [1.0, 0.5, -1.0]
         yield from (("value", other) for other in several)
     elif kind == "comparison":
-        first, second = COMPARISONS[type(node.ops[0])]
-        yield "ops", [first(), *node.ops[1:]]
-        yield "ops", [second(), *node.ops[1:]]
+        for other in COMPARISONS[type(node.ops[0])]:
+            yield "ops", [other(), *node.ops[1:]]
     else:
         yield from (("op", other()) for other in OPERATORS[type(node.op)])
         yield "right", ast.BinOp(node.right, node.op, node.right)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import permutations
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -176,6 +177,20 @@ def test_bernoulli_is_exact_at_the_threshold_and_never_exceeds_p():
     assert stats.binomtest(hits, n, 0.3).pvalue > REJECT
     with pytest.raises(ValueError, match=r"p must be in \[0, 1\]"):
         noise_source(0).bernoulli(1, 1.5)
+
+
+def test_draws_of_few_words_one_by_one():
+    halves = scripted_source([0, 2**63 - 1, 2**63]).bernoulli(3, 0.5)
+    assert halves.tolist() == [True, True, False]
+    cell = 2**64 // 3
+    assert scripted_source([0, cell, 2 * cell]).integers(-1, 2, 3).tolist() == [
+        -1,
+        0,
+        1,
+    ]
+    for n in (8, 5):
+        words = mechanisms._system_words(n)
+        assert words.shape == (n,) and words.dtype == np.uint64
 
 
 def test_integers_reject_instead_of_wrapping():
@@ -401,6 +416,31 @@ def test_keyed_noise_is_that_of_the_words_of_a_keyed_hash():
     assert mechanism.release_keyed([], [], secret).size == 0
 
 
+def test_in_the_tail_keyed_noise_takes_the_rest_of_its_own_digest(monkeypatch):
+    halves = [(0, 2**63), (2**63 + 5, 3), (2**60, 1), (7, 2**64 - 1)]
+    digests = iter([b"".join(h.to_bytes(8, "little") for h in two) for two in halves])
+    monkeypatch.setattr(
+        mechanisms,
+        "blake2b",
+        lambda *_, digest_size, **__: SimpleNamespace(
+            digest=lambda: next(digests)[:digest_size]
+        ),
+    )
+    mechanism = GaussianMechanism(1.0, 1.0, 4)
+    keys = [b"a", b"b", b"c", b"d"]
+    released = mechanism.release_keyed([0] * 4, keys, b"s" * 32)
+    first = [half for half, _ in halves]
+    in_tail = [more for half, more in halves if half % 2**63 < 2**50]
+    expected = mechanism.release(np.zeros(4), scripted_source([*first, *in_tail]))
+    np.testing.assert_array_equal(released, expected)
+
+
+@pytest.mark.parametrize("delta", [1.0, 1.5, -0.1])
+def test_the_threshold_of_keys_wants_a_probability(delta):
+    with pytest.raises(ValueError, match="delta must be in"):
+        GaussianMechanism(1.0, 0.5, 3).key_threshold(delta, 1)
+
+
 @pytest.mark.parametrize("n_columns", [1, 40])
 def test_the_threshold_of_keys_is_rounded_up_by_a_hair(n_columns):
     mechanism = GaussianMechanism(1.0, 0.5, 3)
@@ -593,6 +633,16 @@ def test_discrete_laplace_decides_ties_with_more_bits(scale, k, sign):
         assert released.tolist() == [100 - magnitude if sign else 100 + magnitude]
         with pytest.raises(AssertionError, match="More words"):
             noise.uint64(1)  # none is left
+
+
+def test_the_sign_is_the_first_bit_and_digits_are_taken_as_needed():
+    mechanism, zero = laplace_of_scale(2.0), np.zeros(1, dtype=np.int64)
+    words = [2**62, 7, 9]
+    above = mechanism.release(zero, scripted_source([0, *words]))
+    below = mechanism.release(zero, scripted_source([2**63, *words]))
+    assert above > 80 and below == -above
+    t, shift = laplace_of_scale(0.1)._ratio
+    assert mechanisms._laplace_magnitude(scripted_source([]), 1, t, shift) == 4
 
 
 @pytest.mark.parametrize(
