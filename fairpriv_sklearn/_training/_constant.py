@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l1, rows_changed
+from fairpriv_sklearn._training._counts import likely_share
 from fairpriv_sklearn._wall import CONSTANT_SHARE, PrivacyFilter, Query, Release, Rows
 
 Floats = NDArray[np.float64]
@@ -73,21 +74,7 @@ def released_constant(wall: PrivacyFilter, rows: Rows, query: TargetTotals) -> F
     n_records = max(rows.n_rows, 1)
     if not query.are_counts:
         return np.clip(sums / (n_records * query.unit), -1.0, 1.0)
-    found = np.array([_likely_share(count, n_records, scale) for count in sums])
+    found = np.array([likely_share(x, n_records, scale, power=1) for x in sums])
     if query.n_coordinates < query.n_outputs:
         found = np.array([1.0 - found[0], found[0]])
     return found / found.sum()
-
-
-def _likely_share(count: float, n_records: int, scale: float) -> float:
-    """Mean of a share given its count with Laplace noise.
-
-    Before, the odds are as likely to be of any size, between half a record and all but
-    half a record: rare classes are common, and absent ones too.
-    """
-    half = np.geomspace(min(0.5 / n_records, 0.25), 0.5, 200)
-    odds = np.concatenate([np.log(half / (1 - half)), -np.log(half / (1 - half))[::-1]])
-    shares = np.concatenate([half, 1 - half[::-1]])
-    distance = np.abs(count - shares * n_records) / scale
-    likely = np.exp(distance.min() - distance) * np.gradient(odds)
-    return float((likely * shares).sum() / likely.sum())

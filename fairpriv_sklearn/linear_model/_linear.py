@@ -69,7 +69,7 @@ TARGET_BINS = 64
 LEAST_SIGNAL = 50.0
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
-SIGNAL_OF_FEATURES = 60.0
+SIGNAL_OF_FEATURES = 125.0
 PRIOR_OF_MEAN = 0.6
 # Mean square of a scaled target, of which fits are supposed to see some by chance.
 USUAL_SQUARE = 0.1
@@ -99,7 +99,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`, and the mean residual, cut off at most at the range, which
     takes 3 to 30 %, by twice that / n; composed exactly. Where n times the Gaussian-DP
-    parameter is below 60, everything tells the mean, and the prediction is a constant.
+    parameter is below 125, everything tells the mean, and the prediction is a constant.
     Under "add_remove" n is replaced by a noisy count.
 
     *Moments:* one release. Weighted by :math:`\rho^{-2}, \rho^{-1}, \lambda \rho^{-1},
