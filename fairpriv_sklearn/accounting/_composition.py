@@ -23,6 +23,7 @@ from fairpriv_sklearn.accounting._events import (
 )
 from fairpriv_sklearn.accounting._gaussian import (
     _COMPOSITION_MARGIN,
+    SMALLEST_Q,
     _check_budget,
     _check_delta,
     _check_epsilon,
@@ -56,6 +57,11 @@ _MAX_OPTIONS = 128
 
 # Above this delta several kinds of pure releases may be added on a coarse grid.
 _ROUGH_DELTA = 1e-9
+
+# Beyond these numbers nothing is private, or all of it is: what is out of range is taken
+# for the end of the range that costs more, and too little noise for none.
+_MOST_EPSILON, _MOST_DRAWS, _MOST_SAMPLED = 1e100, 10**30, 10**15
+_LEAST_NOISE, _MOST_NOISE = 1e-3, 1e6
 
 # With few records in a batch delta alone may cover all steps, even without noise: a
 # release then keeps at least this noise.
@@ -128,7 +134,7 @@ def compose_delta(events: Events, epsilon: float) -> float:
 def _single(event: PrivacyEvent) -> _Composition:
     match event:
         case GaussianEvent(mu, n_draws):
-            return _Composition(mu=mu, n_draws=n_draws)
+            return _Composition(mu=mu, n_draws=min(n_draws, _MOST_DRAWS))
         case PureEvent(epsilon):
             return _Composition(pures=((epsilon, 1),))
         case DeclaredEvent(epsilon, delta):
@@ -138,10 +144,17 @@ def _single(event: PrivacyEvent) -> _Composition:
         case PoissonGaussianEvent(
             q, multiplier, steps, n_draws
         ) | WithoutReplacementGaussianEvent(q, multiplier, steps, n_draws) if q == 1.0:
+            if max(1.0 / multiplier, steps) > _MOST_EPSILON:
+                return _Composition(mu=math.inf)
+            n_draws = min(n_draws, _MOST_DRAWS)
             return _Composition(mu=math.sqrt(steps) / multiplier, n_draws=n_draws)
         case PoissonGaussianEvent() | WithoutReplacementGaussianEvent():
-            sampled = (event.kind, event.q, event.noise_multiplier, event.steps)
-            return _Composition(n_draws=event.n_draws, sampled=(sampled,))
+            if event.noise_multiplier < _LEAST_NOISE or event.steps > _MOST_SAMPLED:
+                return _Composition(mu=math.inf)
+            noise = min(event.noise_multiplier, _MOST_NOISE)
+            sampled = (event.kind, max(event.q, SMALLEST_Q), noise, event.steps)
+            n_draws = min(event.n_draws, _MOST_DRAWS)
+            return _Composition(n_draws=n_draws, sampled=(sampled,))
     raise ValueError(f"There is no composition for the event {event!r}.")
 
 
@@ -198,7 +211,7 @@ def _with_sampler_error(
 def _worst_epsilon(plain: _Composition, splits: Splits, delta: float) -> float:
     """Return an epsilon that covers every side of the splits, for 0 < delta < 1."""
     everything = _everything(plain, splits)
-    if max(_about_largest_loss(everything), everything.mu) == math.inf:
+    if max(_about_largest_loss(everything), everything.mu) > _MOST_EPSILON:
         return math.inf
 
     def ideal(delta: float) -> float:
@@ -216,12 +229,14 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
     if delta < failure or max(largest, total.mu) == math.inf:
         return math.inf
     if total.sampled:
+        if largest > _MOST_EPSILON:
+            return math.inf
         return _worst_curve(total).epsilon(delta - _FFT_NOISE)
     if total.mu > 0.0:
         if delta == failure:
             return math.inf
         largest += gaussian_epsilon(total.mu, (delta - failure) / (1.0 - failure))
-    if not total.pures or delta == failure:
+    if not total.pures or delta == failure or largest > _MOST_EPSILON:
         return largest
 
     def log_delta(epsilon: float) -> float:
@@ -260,7 +275,7 @@ def _costs_at_most(total: _Composition, epsilon: float, delta: float) -> bool:
 
 
 def _ideal_delta(total: _Composition, epsilon: float) -> float:
-    if max(_about_largest_loss(total), total.mu) == math.inf:
+    if max(_about_largest_loss(total), total.mu) > _MOST_EPSILON:
         return 1.0
     if total.sampled:
         return min(1.0, _worst_curve(total).delta(epsilon) + _FFT_NOISE)

@@ -43,13 +43,18 @@ Splits = tuple[tuple[tuple[_Composition, _Composition], int], ...]
 
 # What the transforms can lose, and the smallest delta this can be used for.
 _FFT_NOISE, _SPLIT_NOISE = 1e-11, 1e-14
+# A power of a transform multiplies its error: of more steps it is one of long doubles
+# (where the machine has them), and what these can lose is added to what fails.
+_MANY_STEPS, _STEP_NOISE = 1 << 14, 8.0 * float(np.finfo(np.longdouble).eps)
 # Mass of totals that may lie beyond the grid, and is then taken for infinite.
 _BEYOND = 1e-16
 _MIN_GRID_DELTA = 1e-10
 # Points of the grid where no sampled release asks for more.
 _POINTS = 1 << 13
-# Sides of so few equal splits are gone through, with so many points in all.
+# Sides of so few equal splits are gone through, with so many points in all; and the
+# largest grid, and step, before everything is taken to fail.
 _FEW, _MOST_POINTS = 8, 1 << 21
+_LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,8 @@ class _Curve:
 
     def delta(self, epsilon: float) -> float:
         """Return delta, that of the last point beyond it."""
-        place = epsilon / self.step - self.first
+        last = self.step * (self.first + len(self.deltas))
+        place = min(epsilon, last) / self.step - self.first
         below = max(0, min(math.floor(place), len(self.deltas) - 1))
         if below == len(self.deltas) - 1:
             return float(self.deltas[-1])
@@ -88,13 +94,9 @@ class _Curve:
 def _worst_curve(plain: _Composition, splits: Splits = ()) -> _Curve:
     """Return delta(epsilon) of `plain` and the worst sides of `splits`."""
     everything = _everything(plain, splits)
-    if everything.sampled:
-        step = _grid_step(replace(everything, roughness=plain.roughness))
-        reach = _reach(plain, splits, step)
-        size = next_fast_len(max(_POINTS, math.ceil(4.0 * reach / step)), real=True)
-    else:
-        size, reach = _POINTS, _reach(plain, splits, math.nan)
-        step = 4.0 * reach / size
+    step, size, reach = _grid_of(plain, splits)
+    if not step <= _LONGEST_STEP:
+        return _Curve(1.0, 0, np.ones(1))
     losses = step * (np.arange(size) - size // 2)
     deltas = np.max(
         [
@@ -105,6 +107,33 @@ def _worst_curve(plain: _Composition, splits: Splits = ()) -> _Curve:
     )
     kept = np.abs(losses) <= reach
     return _Curve(step, size // 2 - int(np.flatnonzero(kept)[-1]), deltas[kept][::-1])
+
+
+def _grid_of(plain: _Composition, splits: Splits) -> tuple[float, int, float]:
+    """Return a step, how many, and how far losses reach. Each step is safe, if long."""
+    if not _everything(plain, splits).sampled:
+        # Each transform may move the largest loss by a step.
+        wider = 1.0 + 4.0 * _n_transforms(plain, splits) / _POINTS
+        reach = _reach(plain, splits, math.nan) * wider
+        return 4.0 * reach / _POINTS, _POINTS, reach
+    total = replace(_everything(plain, splits), roughness=plain.roughness)
+    step = _grid_step(total)
+    while step <= _LONGEST_STEP:
+        reach = _reach(plain, splits, step)
+        if 4.0 * reach / step <= _LARGEST_GRID:
+            points = max(_POINTS, math.ceil(4.0 * reach / step))
+            return step, next_fast_len(points, real=True), reach
+        step *= 2.0
+    return math.inf, 0, math.inf
+
+
+def _n_transforms(plain: _Composition, splits: Splits) -> int:
+    def kinds(total):
+        return len(total.pures) + 1
+
+    return kinds(plain) + sum(
+        len(_blocks(count)) * max(map(kinds, sides)) for sides, count in splits
+    )
 
 
 def _everything(plain: _Composition, splits: Splits) -> _Composition:
@@ -185,13 +214,19 @@ class _Grid:
             )
             infinite += _NEGLECTED
         for steps, (lowest, masses, lost) in _gaussians(total, self.step, self.add):
-            spectrum *= self._transformed(lowest, masses) ** steps
+            if steps > _MANY_STEPS:
+                masses = masses.astype(np.longdouble)
+                masses[-lowest] += 1.0 - lost - masses.sum()  # of no loss
+                infinite += steps * _STEP_NOISE
+            spectrum *= (self._transformed(lowest, masses) ** steps).astype(complex)
             infinite += min(1.0, steps * lost)
-        return spectrum, infinite + _BEYOND
+        return spectrum, min(1.0, infinite + _BEYOND)
 
     def _transformed(self, lowest: int, masses: NDArray) -> NDArray:
         places = (lowest + np.arange(len(masses))) % self.size
-        return rfft(np.bincount(places, masses, self.size))
+        onto = np.zeros(self.size, masses.dtype)
+        np.add.at(onto, places, masses)
+        return rfft(onto)
 
 
 def _gaussians(total: _Composition, step: float, add: bool) -> Iterator[tuple]:
@@ -234,7 +269,7 @@ def _log_moments(total: _Composition, orders: NDArray, step: float) -> NDArray:
             lowest, masses, _ = _sampled_losses(*family, step, bool(add))
             highest = step * (lowest + len(masses) - 1)
             below = step * np.arange(1 - len(masses), 1)
-            means = np.exp(np.multiply.outer(orders, below)) @ masses
+            means = np.array([np.exp(order * below) @ masses for order in orders])
             known = means > 0.0  # the others are underflow
             logs = np.log(means, out=np.full(len(orders), np.inf), where=known)
             moments += steps * (orders * highest + logs)
@@ -248,8 +283,9 @@ def _bounding(plain, splits: Splits, step: float, log_mass: float) -> tuple:
     for _, q, multiplier, steps in everything.sampled:
         variance += steps * (q / multiplier) ** 2
     first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0
-    # Sampled releases have heavy tails: then the best order is a small one.
     orders = np.geomspace(min(1.0, first / 4.0), 8.0 * max(1.0, first), 24)
+    if everything.sampled:  # these have heavy tails: the best order is a small one
+        orders = np.append(np.geomspace(1e-4, 1.0, 24), orders)
     moments = _log_moments(plain, orders, step)
     for sides, count in splits:
         each = [_log_moments(side, orders, step) for side in sides]

@@ -121,8 +121,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     data, *conditional* if one of these holds on a condition that it names, and
     otherwise *uncovered*, which voids the guarantee of the whole.
 
-    Public are steps of scikit-learn that need no fit, and on these conditions:
-    `OneHotEncoder` and `OrdinalEncoder` with lists of `categories` and no counting of
+    Public are `Normalizer`, `Binarizer`, `AdditiveChi2Sampler`, `FeatureHasher` and
+    `HashingVectorizer`, and on these conditions: `OneHotEncoder` and `OrdinalEncoder` with lists of `categories` and no counting of
     rare ones; `SimpleImputer` with a constant `fill_value`, keeping empty columns and
     without indicator; `SplineTransformer` with an array of `knots`;
     `PolynomialFeatures`; `RBFSampler` with a number as `gamma`; `FunctionTransformer`

@@ -12,7 +12,6 @@ from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import get_tags
 
 from fairpriv_sklearn._shared.purity import spreads
 
@@ -108,6 +107,17 @@ def _fills_constant(step) -> bool:
     looks_at_rows = not step.keep_empty_features or step.add_indicator
     return step.strategy == "constant" and not looks_at_rows
 
+
+# Steps of scikit-learn that learn nothing and work on each row on its own. That one
+# needs no fit does not say so: a Gaussian process does not, and keeps all rows.
+_WITHOUT_FIT = {
+    "AdditiveChi2Sampler",
+    "Binarizer",
+    "FeatureHasher",
+    "FunctionTransformer",
+    "HashingVectorizer",
+    "Normalizer",
+}
 
 # Steps of scikit-learn that may learn nothing beyond what their constructor was told:
 # the condition under which that is so, and how to reach it.
@@ -217,7 +227,7 @@ def _learns_nothing(estimator, fitted: bool) -> bool:
     if _is_scikit_learns(estimator):
         if kind.__name__ in _FROM_CONSTRUCTOR:
             return _FROM_CONSTRUCTOR[kind.__name__][0](estimator)
-        if not get_tags(estimator).requires_fit:
+        if kind.__name__ in _WITHOUT_FIT:
             return True
     # Any attribute that is no argument counts, whatever its name: many an estimator
     # keeps what it learnt under a leading underscore. Unfitted, scikit-learn's own
@@ -260,11 +270,21 @@ def _bags(bagging) -> list[tuple[str, Any]]:
 
 
 def _bagging_refusal(bagging) -> str:
-    if not bagging.bootstrap:
+    if bagging.bootstrap:
+        return (
+            "A bootstrap sample holds a record several times: pass `bootstrap=False`, "
+            "or use a `VotingClassifier` or `VotingRegressor`."
+        )
+    part = bagging.max_samples
+    if part is None or (isinstance(part, float) and part == 1.0):  # 1 is one row
+        return ""
+    inner = walk(bagging.estimator, fitted=False)
+    relations = {one.step.guarantee.neighboring for one in inner if one.step.guarantee}
+    if "add_remove" not in relations:
         return ""
     return (
-        "A bootstrap sample holds a record several times: pass `bootstrap=False`, or "
-        "use a `VotingClassifier` or `VotingRegressor`."
+        "A record more takes the place of another in a sample of some rows, which is "
+        'two changes: pass `max_samples=1.0`, or `neighboring="replace_one"`.'
     )
 
 
