@@ -2,6 +2,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.fft import irfft, rfft
 from scipy.special import ndtri
 
 from fairpriv_sklearn.accounting import (
@@ -949,3 +951,59 @@ def test_a_composition_covers_what_costs_no_more(name, less, more):
 def test_failures_add_up():
     one = DeclaredEvent(0.0, 1e-3)
     assert compose_delta([one] * 3, 50.0) == pytest.approx(1 - 0.999**3, rel=1e-9)
+
+
+@pytest.mark.parametrize("q, z", [(0.1, 300.0), (0.01, 30.0)])
+@pytest.mark.parametrize(
+    "kind", [PoissonGaussianEvent, WithoutReplacementGaussianEvent]
+)
+def test_ten_million_steps_against_long_doubles(kind, q, z, monkeypatch):
+    """A power of a transform multiplies its error: 1e-9 and more with doubles."""
+    steps = 10**7
+    (total,) = _composition._options((kind(q, z, steps),))
+    total = replace(total, roughness=16.0)
+    step, size, reach = _loss_grid._grid_of(total, ())
+    losses = step * (np.arange(size) - size // 2)
+    grid = _loss_grid._Grid(step, size, False)
+    found = grid.play(total, (), losses, losses > reach)
+    lowest, masses, lost = _loss_grid._sampled_losses(kind.kind, q, z, step, False)
+    exact = np.zeros(size, np.longdouble)
+    exact[(lowest + np.arange(len(masses))) % size] = masses
+    exact[0] += 1 - np.longdouble(lost) - exact.sum()
+    values = np.maximum(0.0, -np.expm1(np.minimum(0.0, -losses)))
+    spectrum = rfft(values.astype(np.longdouble)) * (rfft(exact) ** steps).conj()
+    error = (found - irfft(spectrum, size))[np.abs(losses) < reach]
+    assert error.min() >= 0.0
+    assert error.max() <= 2e-11 + 8 * steps * np.finfo(np.longdouble).eps
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [PoissonGaussianEvent(0.5, 1e-3, 1000)],
+        [PoissonGaussianEvent(0.5, 1e-200, 1)],
+        [PoissonGaussianEvent(1.0, 1e-200, 1)],
+        [PoissonGaussianEvent(0.5, 1e-200, 1), GaussianEvent(0.1)],
+        [WithoutReplacementGaussianEvent(1e-9, 1.0, 10**300)],
+        [PureEvent(1e300), WithoutReplacementGaussianEvent(1e-3, 1.0, 10)],
+        [GaussianEvent(0.1, 10**400)],
+    ],
+)
+def test_extreme_events_cost_infinity_and_no_error(events):
+    assert compose_epsilon(events, 1e-5) == math.inf
+    assert compose_delta(events, 1.0) == 1.0
+
+
+def test_extremes_that_cost_next_to_nothing():
+    events = [PoissonGaussianEvent(5e-324, 1.0, 1), PoissonGaussianEvent(0.5, 1e200, 1)]
+    assert compose_epsilon(events, 1e-5) == 0.0
+    pures = [PureEvent(10.0**k) for k in range(-300, 300, 20)]
+    assert compose_epsilon(pures, 1e-5) == pytest.approx(1e280)
+    sampled = [WithoutReplacementGaussianEvent(1e-3, 1.0, 10)]
+    assert compose_delta(sampled, math.inf) <= 2e-11
+
+
+@pytest.mark.parametrize("calibrate", CALIBRATIONS)
+def test_rare_batches_and_little_noise_fit_into_memory(calibrate):
+    """Losses reach far with tiny probability: a grid of 7 TiB was asked for."""
+    assert calibrate(1.0, 1e-5, q=1e-12, steps=10**7) == 0.05

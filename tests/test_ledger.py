@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -1066,3 +1067,25 @@ def test_two_ledgers_never_wait_for_each_other(tmp_path):
         held.execute("COMMIT")
         waiting.join(60)
     assert len(one.spends()) == len(other.spends()) == 1
+
+
+def test_splits_that_no_epsilon_covers_are_refused_in_one_sentence():
+    """A side of random batches whose delta alone is above the cap's: not a crash."""
+    sampled = WithoutReplacementGaussianEvent(0.1, 2.0, 10)
+    split = MaximumEvent([sampled, DeclaredEvent(0.1, 1e-3)], [GaussianEvent(0.3)])
+    asked = PrivacyGuarantee.from_events(
+        [split], delta=1e-2, neighboring="replace_one", mechanism="for a test"
+    )
+    ledger = PrivacyLedger(10.0, 1e-5)
+    with pytest.raises(BudgetExceededError, match="epsilon = inf"):
+        ledger.spend(asked)
+
+
+@pytest.mark.parametrize("epsilon", [5.0, 30.0])
+def test_a_thousand_dear_splits_have_a_total(epsilon):
+    """Losses that are nearly certain: rounding does not make them infinite."""
+    split = MaximumEvent([PureEvent(epsilon)], [GaussianEvent(0.5)])
+    one = Composition("replace_one").add([split], "replace_one")
+    many = replace(one, splits=tuple((pair, 1000) for pair, _ in one.splits))
+    tight = compose_epsilon([PureEvent(epsilon)] * 1000, 1e-5)
+    assert tight <= many.epsilon_at(1e-5) <= 1.01 * tight

@@ -19,19 +19,38 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    StandardScaler,
+)
 
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn.accounting import MaximumEvent, PureEvent
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, privacy_report
+from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    privacy_report,
+)
 from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
 from fairpriv_sklearn.privacy._steps import (
     expected_guarantee,
@@ -359,3 +378,92 @@ def test_leaf_counts_of_a_real_tree():
         warnings.simplefilter("ignore")
         fitted = clone(before).fit(X, y)
     assert privacy_report(fitted, before=before).guarantee.epsilon == 2.0
+
+
+def test_a_gaussian_process_keeps_all_rows():
+    """It needs no fit, says scikit-learn, and was taken for a public step."""
+    encoder = DPBarycenterTransformer(
+        bounds=(-1, 1), sensitive_features=1, groups=[0, 1]
+    )
+    table = np.column_stack([TARGET, LABELS])
+    pipeline = make_pipeline(encoder, GaussianProcessRegressor()).fit(table, TARGET)
+    for model in (pipeline, pipeline[-1]):
+        report = privacy_report(model)
+        assert report.guarantee.epsilon == math.inf
+        assert "GaussianProcessRegressor" in str(report.guarantee.uncovered)
+    for public in (Normalizer(), Binarizer(), AdditiveChi2Sampler()):
+        steps = [one.step.status for one in walk(public.fit(np.abs(X)))]
+        assert steps == ["public"]
+
+
+@pytest.mark.parametrize("part", [0.5, 119, 1])
+def test_a_bag_of_some_rows_under_add_remove(part):
+    """A record more takes another's place in the sample: two changes, not one."""
+
+    def bag(relation, max_samples):
+        inner = line(neighboring=relation)
+        bag = BaggingRegressor(
+            inner, n_estimators=1, bootstrap=False, max_samples=max_samples
+        )
+        return privacy_report(bag.fit(X, TARGET)).guarantee.epsilon
+
+    assert bag("add_remove", part) == math.inf
+    assert bag("add_remove", 1.0) == pytest.approx(1.0)
+    assert bag("replace_one", part) == pytest.approx(1.0)
+
+
+def _bagged(**params):
+    return BaggingRegressor(line(**params), n_estimators=1, bootstrap=False)
+
+
+@pytest.mark.parametrize("inner", [_bagged(), line(random_state=0)])
+def test_seeded_noise_inside_a_repair_is_no_secret(inner):
+    """A bagging estimator seeds what it wraps, even if that was told nothing."""
+    repair = DPBarycenterRegressor(inner, target_bounds=(-1, 1), groups=[0, 1])
+    ledger = PrivacyLedger(10.0, 1e-4)
+    repair.set_params(ledger=ledger).fit(X, TARGET, sensitive_features=LABELS)
+    assert not repair.privacy_.noise_is_secure
+    if isinstance(inner, DPLinearRegression):
+        assert not ledger.spends()[0]["noise_is_secure"]
+        inner = line()
+        repair.set_params(estimator=inner).fit(X, TARGET, sensitive_features=LABELS)
+        assert repair.privacy_.noise_is_secure
+
+
+def test_seeded_noise_inside_a_search_is_no_secret():
+    told = {"epsilon": 1.0, "target_bounds": (-1, 1)}
+    search = DPGridSearchCV(_bagged(), {"estimator__alpha": [0.1, 1.0]}, **told)
+    assert not search.fit(X, TARGET).privacy_.noise_is_secure
+    folds = dp_cross_validate(_bagged(), X, TARGET, **told)
+    assert not folds.privacy_.noise_is_secure
+
+
+@pytest.mark.parametrize("n_positive", [0, 1, 40])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_guarantee_does_not_tell_that_all_labels_are_equal(n_positive, piped):
+    """A wrapped classifier without a list of labels refuses rows of one label."""
+    inner = DPOutputPerturbationLogisticRegression(bounds=(-1, 1))
+    if piped:
+        inner = make_pipeline(FunctionTransformer(np.tanh), inner)
+    labels = (np.arange(120) < n_positive).astype(int)
+    repair = DP2DPClassifier(inner, classes=[0, 1], groups=[0, 1])
+    said = repair.fit(X, labels, sensitive_features=LABELS).privacy_
+    assert said.conditional_on == ()
+    assert said.epsilon == pytest.approx(1.0, rel=1e-6)
+    if not n_positive:
+        voters = VotingClassifier([("one", clone(inner))], voting="soft")
+        repair.set_params(estimator=voters)
+        said = repair.fit(X, labels, sensitive_features=LABELS).privacy_
+        assert "classes" in said.conditional_on  # as with two labels
+
+
+def test_a_search_gives_its_labels_to_nobody_who_sees_others():
+    """One against the rest sees 0 and 1 and not the labels of the search."""
+    inner = DPOutputPerturbationLogisticRegression(bounds=(-1, 1))
+    search = DPGridSearchCV(
+        OneVsRestClassifier(inner), {"estimator__C": [1.0]}, classes=["no", "yes"]
+    )
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        search.fit(X, np.where(LABELS, "yes", "no"))
+    assert set(search.predict(X)) <= {"no", "yes"}
+    assert search.best_estimator_.estimators_[0].classes is None

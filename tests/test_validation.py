@@ -47,6 +47,7 @@ def test_fold_scores_and_receipt():
         epsilon=2.0,
         ledger=ledger,
         return_estimator=True,
+        random_state=0,
     )
     (spend,) = ledger.spends()
     assert spend["epsilon"] == result.privacy_.epsilon == 2.0

@@ -22,6 +22,7 @@ from fairpriv_sklearn._wall._plan import (
     Split,
     Wrapped,
     plan_events,
+    plan_is_secure,
 )
 from fairpriv_sklearn._wall._query import KeyedQuery, Query
 from fairpriv_sklearn._wall._recorder import taped
@@ -101,7 +102,7 @@ class PrivacyFilter:
             neighboring=self.neighboring,
             mechanism=self.mechanism,
             assumptions=self.facts,
-            noise_is_secure=self.noise.is_secure,
+            noise_is_secure=self.noise.is_secure and plan_is_secure(self.plan),
         )
 
     def reserve(self) -> None:

@@ -130,6 +130,17 @@ class Combined:
         return (self.event,)
 
 
+def plan_is_secure(plan: Sequence) -> bool:
+    """Whether no wrapped estimator of the plan draws its noise from a seed."""
+    wrapped = [line for line in plan if isinstance(line, Wrapped)]
+    sides = [
+        s for line in plan if isinstance(line, Split) for s in (line.left, line.right)
+    ]
+    return all(line.guarantee.noise_is_secure for line in wrapped) and all(
+        map(plan_is_secure, sides)
+    )
+
+
 def plan_events(plan: Sequence, neighboring: str) -> tuple:
     """Events of a plan; Gaussian releases are merged, as they compose exactly."""
     squares, draws, others = [], 0, []

@@ -58,8 +58,8 @@ _MAX_OPTIONS = 128
 # Above this delta several kinds of pure releases may be added on a coarse grid.
 _ROUGH_DELTA = 1e-9
 
-# Beyond these numbers nothing is private, or all of it is: what is out of range is taken
-# for the end of the range that costs more, and too little noise for none.
+# What is beyond these numbers counts as the end of the range, where that costs more,
+# and else as no privacy at all.
 _MOST_EPSILON, _MOST_DRAWS, _MOST_SAMPLED = 1e100, 10**30, 10**15
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e6
 

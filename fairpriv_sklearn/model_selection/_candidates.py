@@ -44,6 +44,18 @@ from fairpriv_sklearn.model_selection._plan import FitShare
 _SLACK = 1.0 + 1e-9
 
 
+# What hands on labels or targets of its own making: a public list does not fit them.
+_RELABEL = {
+    "BaggingClassifier",
+    "OneVsOneClassifier",
+    "OneVsRestClassifier",
+    "OutputCodeClassifier",
+    "StackingClassifier",
+    "TransformedTargetRegressor",
+    "VotingClassifier",
+}
+
+
 class OtherCost(Exception):
     """A fit has another kind of guarantee than planned; public, like all costs."""
 
@@ -190,7 +202,9 @@ def candidate(
     budgets = _budgets(chosen, steps, share)
     settings = {}
     for path, step in steps.items():
-        names = step.get_params(deep=False)
+        names, known = step.get_params(deep=False), public
+        if _is_relabelled(chosen, path):
+            known = {k: v for k, v in public.items() if k == "groups"}
         own = names["epsilon"], names.get("delta")  # inside a declared guarantee
         epsilon, delta = budgets.get(path, own)
         if f"{path}epsilon" in params and isinstance(names["epsilon"], Real):
@@ -201,7 +215,7 @@ def candidate(
             "ledger": None,
             "verbose": 0,
             "random_state": None if noise.is_secure else _seed(noise),
-            **{k: v for k, v in public.items() if names.get(k, v) is None},
+            **{k: v for k, v in known.items() if names.get(k, v) is None},
         }
         if "accountant" in names:
             values["accountant"] = _throwaway_accountant()
@@ -209,6 +223,13 @@ def candidate(
     chosen.set_params(**settings)
     _forget_callbacks(chosen)
     return chosen
+
+
+def _is_relabelled(chosen, path: str) -> bool:
+    """Whether the target that a step sees may be another than that of the whole."""
+    params = chosen.get_params(deep=True).items()
+    outer = [chosen, *(value for k, value in params if path.startswith(f"{k}__"))]
+    return any(type(one).__name__ in _RELABEL for one in outer)
 
 
 def _budgets(chosen, steps: dict, share: FitShare) -> dict:

@@ -152,7 +152,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
         self.privacy_ = wall.guarantee().qualified(
-            assumptions=guarantee.assumptions, conditional_on=guarantee.conditional_on
+            assumptions=guarantee.assumptions,
+            conditional_on=guarantee.conditional_on,
+            noise_is_secure=guarantee.noise_is_secure,
         )
         return self
 

@@ -342,7 +342,7 @@ class _PublicFacts(BaseEstimator):
 
 
 def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
-    models, readings, facts, assumed = [], [], {}, {}
+    models, readings, facts, assumed, secure = [], [], {}, {}, True
     for train, test in folds:
         model = candidates.candidate(estimator, {}, plan.fit, wall.noise, task.public)
         if not len(train):
@@ -357,11 +357,13 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
             guarantee = candidates.check_cost(model, plan.fit, task.neighboring)
         facts.update(dict.fromkeys(guarantee.conditional_on))
         assumed.update(dict.fromkeys(guarantee.assumptions))
+        secure = secure and guarantee.noise_is_secure
         models.append(model)
         readings.append(task.release(model, test, plan.score_mu, wall))
     for fact in facts:
         warn_leak(fact, f"`{fact}` of the estimator")
-    return models, readings, {"assumptions": assumed, "conditional_on": facts}
+    caveats = {"assumptions": assumed, "conditional_on": facts}
+    return models, readings, {**caveats, "noise_is_secure": secure}
 
 
 _SCORES = str | BoundedScore | ConstrainedScore

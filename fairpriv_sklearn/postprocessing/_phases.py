@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
@@ -84,6 +86,7 @@ class Model:
     metadata: dict = field(default_factory=dict)
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
+    refused: bool = False  # as rows of one label were refused
 
     def __post_init__(self):
         self.frozen = isinstance(self.given, FrozenEstimator)
@@ -138,6 +141,8 @@ class Model:
             name: getattr(block, column) for name, column in self.metadata.items()
         }
         estimator = pure_clone(self.given)
+        if isinstance(stand_in, ConstantClassifier):
+            _tell_classes(estimator, stand_in.classes)
         try:
             if self.lines():
                 wall.fit_wrapped(estimator, self.name, X, y, **params)
@@ -148,9 +153,18 @@ class Model:
             # way: it was reserved before.
             if not isinstance(stand_in, ClassifierMixin) or len(set(y.tolist())) > 1:
                 raise
-            estimator, self.stands_in = stand_in, True
+            estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
         self.fitted = estimator
+
+
+def _tell_classes(estimator, classes) -> None:
+    """Give the list of labels to a private classifier that would read it from rows."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    if isinstance(estimator, DPEstimator):
+        if estimator.get_params(deep=False).get("classes", ()) is None:
+            estimator.set_params(classes=list(classes))
 
 
 class ConstantClassifier(ClassifierMixin, BaseEstimator):
@@ -294,7 +308,11 @@ class Phases:
                     assumptions=said.assumptions,
                     uncovered=said.uncovered,
                     conditional_on=said.conditional_on,
+                    noise_is_secure=said.noise_is_secure,
                 )
+            elif model.refused and model.declared is None:
+                # What the fit would have read: the statement must not tell the labels.
+                total = total.qualified(conditional_on=("classes",))
         missing = tuple(model.name for model in self.models if model.uncovered)
         if missing:
             total = total.qualified(uncovered=missing)

@@ -297,6 +297,7 @@ class PrivacyGuarantee:
         assumptions: Iterable[Fact | str] = (),
         uncovered: Iterable[str] = (),
         conditional_on: Iterable[str] = (),
+        noise_is_secure: bool = True,
     ) -> PrivacyGuarantee:
         """Return this guarantee with more that it rests on or does not speak of.
 
@@ -308,6 +309,9 @@ class PrivacyGuarantee:
             Further steps or data that it does not speak of.
         conditional_on : iterable of str, default=()
             Names of further facts that were read from the data.
+        noise_is_secure : bool, default=True
+            Whether the noise of a part, drawn elsewhere, came from the operating
+            system's cryptographic generator.
 
         Returns
         -------
@@ -324,6 +328,7 @@ class PrivacyGuarantee:
             assumptions=(*self.assumptions, *words),
             uncovered=uncovered,
             conditional_on=_union(names),
+            noise_is_secure=self.noise_is_secure and noise_is_secure,
             epsilon_if_public=if_public,
         )
 

@@ -113,9 +113,9 @@ class PrivacyLedger:
     costs the same after ten thousand others, what differs from fit to fit is merged for
     the dearer beyond a fixed number (16 kinds of random splits, 128 of pure releases),
     and many random splits are bounded together: the total is then an upper bound, never
-    below the tight one. With up to 16 kinds of splits it is at most 1 % above it at a
-    delta of 1e-10 or more, also where their sides nearly tie; at smaller deltas, and
-    with more kinds, it is further above.
+    below the tight one. With up to 16 kinds of splits in two it is at most 1 % above it
+    at a delta of 1e-10 or more, also where their sides nearly tie; at smaller deltas,
+    with more kinds, and where a side is split again, it is further above.
 
     Examples
     --------

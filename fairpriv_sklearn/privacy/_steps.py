@@ -698,6 +698,8 @@ def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee
         assumptions=actual.assumptions,
         uncovered=actual.uncovered,
         conditional_on=actual.conditional_on,
+        # A bagging estimator seeds what it wraps, whatever that was told.
+        noise_is_secure=actual.noise_is_secure,
     )
 
 
