@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from fairpriv_sklearn.transport import (
     MAX_CODES,
     RESOLUTION,
+    SortedCodes,
     _transport,
     _transports,
-    order_of_codes,
-    quantise,
+    grid_codes,
+    sort_codes,
+    transport_of_codes,
 )
 
 Floats = NDArray[np.float64]
@@ -109,21 +111,35 @@ class GroupPenalty:
         within_two = n_groups == 2 and (n_labels == 1 or "_in_" in neighboring)
         return 4.0 if neighboring == "add_remove" or within_two else 8.0
 
-    def pulls(self, outputs: Floats, stratum: Integers) -> Floats:
-        """Derivative with respect to the outputs in [0, 1], rounded to a grid."""
+    def codes(self, outputs: Floats) -> NDArray[np.uint32]:
+        """Outputs in [0, 1], or their projections, on the grid: (n_rows, n_codes)."""
+        if self.directions is not None:
+            # On the grid the projections are exact: functions of the record alone.
+            outputs = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
+        codes = np.empty(outputs.shape, dtype=np.uint32)
+        for k, (low, high) in enumerate(self._ranges(outputs.shape[1])):
+            codes[:, k] = grid_codes(outputs[:, k], low, high)
+        return codes
+
+    def pulls(self, codes: NDArray[np.uint32], stratum: Integers) -> Floats:
+        """Derivative with respect to the outputs in [0, 1] that have these codes."""
+        slopes = np.zeros(codes.shape)
+        for k, (low, high) in enumerate(self._ranges(codes.shape[1])):
+            into = slopes[:, k]
+            self._compare(codes[:, k], stratum, RESOLUTION // 2, RESOLUTION, into)
+            into *= (high - low) / RESOLUTION
+        if self.directions is not None:
+            slopes = slopes @ self.directions.T
+        slopes /= codes.shape[1]
+        return slopes
+
+    def _ranges(self, n_codes: int) -> list[tuple[float, float]]:
         if self.directions is None:
-            columns = [
-                self.value_and_slopes(column, stratum, 0.0, 1.0)[1]
-                for column in outputs.T
-            ]
-            return np.column_stack(columns) / len(columns)
-        # On the grid the projections are exact: functions of the record alone.
-        projected = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
-        slopes = np.empty_like(projected)
-        for k, direction in enumerate(self.directions.T):
-            low, high = np.minimum(direction, 0).sum(), np.maximum(direction, 0).sum()
-            _, slopes[:, k] = self.value_and_slopes(projected[:, k], stratum, low, high)
-        return slopes @ self.directions.T / self.directions.shape[1]
+            return [(0.0, 1.0)] * n_codes
+        return [
+            (np.minimum(direction, 0).sum(), np.maximum(direction, 0).sum())
+            for direction in self.directions.T
+        ]
 
     def value_and_slopes(
         self, outputs: Floats, stratum: Integers, low: float, high: float, exact=True
@@ -140,35 +156,32 @@ class GroupPenalty:
         exact : bool, default=True
             Whether to round outputs to a grid, on which sums over records are exact.
         """
+        slopes, unit = np.zeros(len(outputs)), 1.0
+        middle, top = (low + high) / 2, max(abs(low), abs(high))
         if exact:
-            outputs = quantise(outputs, low, high)
-            middle, unit = float(RESOLUTION // 2), (high - low) / RESOLUTION
-        else:
-            middle, unit = (low + high) / 2, 1.0
-        rows = _sorted_strata(outputs, stratum, self.shape[0] * self.shape[1])
-        outputs = outputs.astype(np.float64)
-        samples = [outputs[own] for own in rows]
-        slopes, value = np.zeros(len(outputs)), 0.0
+            outputs, unit = grid_codes(outputs, low, high), (high - low) / RESOLUTION
+            middle, top = RESOLUTION // 2, RESOLUTION
+        value = self._compare(outputs, stratum, middle, top, slopes)
+        slopes *= unit
+        return value * unit**2, slopes
+
+    def _compare(self, outputs, stratum: Integers, middle, top, slopes: Floats) -> float:
+        """Penalty of outputs, or of codes, and their `slopes`, which come as zeros."""
+        value = 0.0
+        n_strata = self.shape[0] * self.shape[1]
+        rows, samples = _sorted_strata(outputs, stratum, n_strata)
         for label in range(self.shape[0]):
             first = label * self.shape[1]
             strata = range(first, first + self.shape[1])
             n_label = max(1, sum(samples[c].size for c in strata))
             if self.shape[1] >= MANY_GROUPS:
-                top = RESOLUTION if exact else max(abs(low), abs(high))
                 added, pulls = self._transports(samples, strata, middle, top, n_label)
-                value += added
-                for c, pull in pulls.items():
-                    slopes[rows[c]] = pull
-                continue
-            for a, b in combinations(strata, 2):
-                weight = self._pair_weight(samples[a].size, samples[b].size, n_label)
-                if weight == 0:
-                    continue
-                distance, of_a, of_b = self._transport(samples, a, b, middle)
-                value += weight * distance
-                slopes[rows[a]] += weight * of_a
-                slopes[rows[b]] += weight * of_b
-        return value * unit**2, slopes * unit
+            else:
+                added, pulls = self._by_pairs(samples, strata, middle, n_label)
+            value += added
+            for c, pull in pulls:
+                slopes[rows[c]] = pull
+        return value
 
     def _pair_weight(self, n_a: int, n_b: int, n_label: int) -> float:
         n_labels, n_groups = self.shape
@@ -176,19 +189,40 @@ class GroupPenalty:
             return 2 / (n_labels * n_groups * (n_groups - 1))
         return self._scale * (n_a / n_label) * (n_b / self.n_records)
 
-    def _transport(self, samples, a: int, b: int, middle: float):
-        """Distance of two sorted strata, and the gradients of their own records."""
-        if self.form == "barycenter":
-            return _transport(samples[a], samples[b])
-        min_sizes = self.min_sizes.ravel()
-        (u, own_u), (v, own_v) = (
-            _fill_up(samples[c], int(min_sizes[c]), middle) for c in (a, b)
-        )
-        result = _transport(u, v)
-        return result.distance, result.gradient_u[own_u], result.gradient_v[own_v]
+    def _by_pairs(self, samples, strata, middle: float, n_label: int):
+        """Weighted distances of all pairs of strata; gradients by stratum."""
+        sizes = {c: samples[c].size for c in strata}
+        # What is compared takes the place of the samples.
+        filled = {c: self._filled(samples.pop(c), c, middle) for c in strata}
+        value, pulls = 0.0, {}
+        for a, b in combinations(strata, 2):
+            weight = self._pair_weight(sizes[a], sizes[b], n_label)
+            if weight == 0:
+                continue
+            u, v = filled[a][0], filled[b][0]
+            coded = isinstance(u, SortedCodes)
+            transport = transport_of_codes if coded else _transport
+            distance, *gradients = transport(u, v)
+            value += weight * distance
+            for c, gradient in zip((a, b), gradients, strict=True):
+                pulls[c] = pulls.get(c, 0.0) + weight * gradient
+        return value, ((c, filled.pop(c)[1](pull)) for c, pull in pulls.items())
+
+    def _filled(self, sample, stratum: int, middle: float):
+        """A sample as it is compared, and a function from its pulls to the records'."""
+        least = int(self.min_sizes.flat[stratum]) if self.form == "pairs" else 0
+        filled, own = _fill_up(sample, least, middle)
+        if not filled.size or filled.dtype == np.float64:
+            return filled, lambda pulls: pulls[own]
+        codes = SortedCodes(filled)
+        sizes = codes.sizes.copy()
+        if filled.size > sample.size:
+            sizes[np.searchsorted(codes.values, middle)] -= filled.size - sample.size
+        return codes, lambda pulls: pulls.repeat(sizes)
 
     def _transports(self, samples, strata, middle: float, top: float, n_label: int):
-        """The same for all pairs of strata at once; gradients by stratum."""
+        """The same by the mean of all quantile functions."""
+        samples = {c: samples[c].astype(np.float64) for c in strata}
         if self.form == "barycenter":
             held = [c for c in strata if samples[c].size]
             sizes = np.array([samples[c].size for c in held])
@@ -200,24 +234,33 @@ class GroupPenalty:
             weights = np.ones(len(held))
             common = 2 / (self.shape[0] * self.shape[1] * (self.shape[1] - 1))
         if not held:
-            return 0.0, {}
+            return 0.0, ()
         value, pulls = _transports([sample for sample, _ in filled], weights, top)
-        own = {
-            c: common * pull[kept]
+        own = (
+            (c, common * pull[kept])
             for c, pull, (_, kept) in zip(held, pulls, filled, strict=True)
-        }
+        )
         return common * value, own
 
 
-def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> list[Integers]:
-    """Rows of every stratum, by output (or its code): one sort for all of them."""
-    if outputs.dtype == np.int64 and n_strata * (RESOLUTION + 1) <= MAX_CODES:
-        by_stratum = order_of_codes(stratum * (RESOLUTION + 1) + outputs)
+def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[list, dict]:
+    """Rows of every stratum by output (or its code), and the outputs in this order."""
+    ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
+    is_coded, width = outputs.dtype.kind in "iu", RESOLUTION + 1
+    if is_coded and n_strata * width <= MAX_CODES:
+        keys = stratum.astype(np.uint64)
+        keys *= np.uint64(width)
+        keys += outputs.astype(np.uint64)
+        order, in_order = sort_codes(keys)
+        samples = np.split(in_order, ends)
+        for c, sample in enumerate(samples):
+            sample -= c * width
     else:
         order = np.argsort(outputs)
-        by_stratum = order[np.argsort(stratum[order], kind="stable")]
-    ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
-    return np.split(by_stratum, ends)
+        order = order[np.argsort(stratum[order], kind="stable")]
+        outputs = outputs[order]
+        samples = np.split(outputs.astype(np.int64) if is_coded else outputs, ends)
+    return np.split(order, ends), dict(enumerate(samples))
 
 
 def _fill_up(sample: Floats, least: int, middle: float):

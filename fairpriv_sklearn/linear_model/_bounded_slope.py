@@ -31,8 +31,11 @@ LINK_SLOPE = 1 / 6
 
 def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
     """Derivative of the loss in each score; `is_class` is 0 or 1, of the same shape."""
-    slopes = expit(scores)
-    slopes -= is_class
+    return _cut_off(expit(scores), is_class)
+
+
+def _cut_off(p: Floats, is_class: NDArray) -> Floats:
+    slopes = p - is_class
     np.maximum(slopes, -SLOPE, out=slopes)
     return np.minimum(slopes, SLOPE, out=slopes)
 
@@ -45,7 +48,19 @@ def linked(scores: Floats) -> Floats:
 def linked_with_slopes(scores: Floats) -> tuple[Floats, Floats]:
     """The same, and the derivatives of the link."""
     p = np.abs(scores)
-    p = expit(np.negative(p, out=p))
+    return _linked(expit(np.negative(p, out=p)), scores)
+
+
+def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
+    """What :func:`bounded_slopes` and :func:`linked_with_slopes` say, at one price.
+
+    Probabilities above 1 - 1e-9 are not told as well as there.
+    """
+    p = expit(scores)
+    return _cut_off(p, is_class), *_linked(np.minimum(p, 1 - p), scores)
+
+
+def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:
     slopes = 1 - p
     p *= 2
     slopes *= p

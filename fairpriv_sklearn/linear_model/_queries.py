@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     LINK_SLOPE,
     SLOPE,
     bounded_slopes,
-    linked_with_slopes,
+    slopes_and_links,
 )
 from fairpriv_sklearn.preprocessing import project_counts
 
@@ -200,20 +199,26 @@ class LossGradient(Query):
 
     def slopes(self, scores: Floats, y: Integers, stratum) -> Floats:
         """Weighted slopes of the losses of some records."""
+        return self._weighted(bounded_slopes(scores, self._is_class(y)), y, stratum)
+
+    def _is_class(self, y: Integers):
         n_outputs = self.geometry.n_outputs
-        classes = np.arange(n_outputs) if n_outputs > 1 else np.ones(1, dtype=np.int64)
-        slopes = bounded_slopes(scores, y[:, None] == classes)
-        slopes *= self.class_weights[y][:, None]
+        return y[:, None] == (np.arange(n_outputs) if n_outputs > 1 else 1)
+
+    def _weighted(self, slopes: Floats, y: Integers, stratum) -> Floats:
+        if (self.class_weights != 1).any():
+            slopes *= self.class_weights[y][:, None]
         if self.stratum_weights is not None:
             slopes *= self.stratum_weights[stratum][:, None]
         return slopes
 
     def of_block(self, block, state) -> Integers:
-        scores = self.geometry.scores(block.x, state)
+        rows = dense_block(block.x)
+        scores = self.geometry.scores(rows, state)
         slopes = self.slopes(scores, block.y, block.stratum)
         slopes *= 2.0**BITS
         # Scaling by a power of two is exact, and cheaper after the product.
-        sums = self.geometry.sums(block.x, np.trunc(slopes, out=slopes))
+        sums = self.geometry.sums(rows, np.trunc(slopes, out=slopes))
         return to_units(sums * UNIT)
 
     def value(self, total, state) -> Floats:
@@ -251,26 +256,37 @@ class FairGradient(LossGradient):
         return ((1 - alpha) * loss + alpha * pull) * (1 + ROUNDING)
 
     def of_rows(self, rows: Rows, state) -> Floats:
-        def blocks():
-            return chain([rows.block(slice(0, 0))], rows.blocks(self.block_rows))
-
         # Two passes: the features are not held, and may be larger than the memory.
-        parts = [(self.geometry.scores(b.x, state), b.y, b.stratum) for b in blocks()]
-        scores, y, stratum = map(np.concatenate, zip(*parts, strict=True))
-        coefficients = self._coefficients(scores, y, stratum)
-        total, start = 0, 0
-        for block in blocks():
-            part = slice(start, start + block.n_rows)
-            total = total + self._sums(block.x, coefficients[part])
-            start = part.stop
+        n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0))
+        codes = self.penalty.codes(np.empty((0, k)))
+        codes = np.empty((n, codes.shape[1]), dtype=codes.dtype)
+        stratum = np.empty(n, dtype=none.stratum.dtype)
+        loss, slopes = np.empty((n, k)), np.empty((n, k))
+        for part, block in self._parts(rows):
+            scores = self.geometry.scores(block.x, state)
+            own, outputs, slopes[part] = slopes_and_links(
+                scores, self._is_class(block.y)
+            )
+            loss[part] = self._weighted(own, block.y, block.stratum)
+            codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
+        pulls = self.penalty.pulls(codes, stratum)
+        del codes, stratum
+        total = self._sums(none.x, np.empty((0, k)))
+        for part, block in self._parts(rows):
+            both = self._coefficients(loss[part], pulls[part] * slopes[part])
+            total = total + self._sums(block.x, both)
         return self.geometry.in_units(from_units(total)) * self._unit
 
-    def _coefficients(self, scores: Floats, y: Integers, stratum: Integers) -> Floats:
+    def _parts(self, rows: Rows):
+        start = 0
+        for block in rows.blocks(self.block_rows):
+            yield slice(start, start + block.n_rows), block
+            start += block.n_rows
+
+    def _coefficients(self, loss: Floats, pull: Floats) -> Floats:
         """Coefficients of the records in the gradient, in units of `_unit`."""
         alpha = self.fairness_weight
-        outputs, slopes = linked_with_slopes(scores)
-        pull = self.penalty.pulls(outputs, stratum) * slopes
-        loss = self.slopes(scores, y, stratum) * ((1 - alpha) / self.n_records)
+        loss = loss * ((1 - alpha) / self.n_records)
         return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)
 
     @property

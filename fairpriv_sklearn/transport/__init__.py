@@ -19,11 +19,14 @@ from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import (
     MAX_CODES,
     RESOLUTION,
+    SortedCodes,
     _transport,
     _transports,
-    order_of_codes,
+    grid_codes,
     pairwise_wasserstein,
     quantise,
+    sort_codes,
+    transport_of_codes,
     wasserstein_1d,
 )
 
