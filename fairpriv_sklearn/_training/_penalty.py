@@ -166,7 +166,7 @@ class GroupPenalty:
         return value * unit**2, slopes
 
     def _compare(self, outputs, stratum: Integers, middle, top, slopes: Floats) -> float:
-        """Penalty of outputs, or of codes, and their `slopes`, which come as zeros."""
+        """Penalty of outputs or codes; fills their `slopes`, which come as zeros."""
         value = 0.0
         n_strata = self.shape[0] * self.shape[1]
         rows, samples = _sorted_strata(outputs, stratum, n_strata)

@@ -61,12 +61,11 @@ def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
 
 
 def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    slopes = 1 - p
     p *= 2
+    p /= 1 + p  # the tail
+    slopes = 1.5 * p
+    np.subtract(1, slopes, out=slopes)
     slopes *= p
-    whole = 1 + p
-    p /= whole  # the tail
-    slopes /= np.square(whole, out=whole)
     return np.where(scores > 0, 1 - p, p), slopes
 
 

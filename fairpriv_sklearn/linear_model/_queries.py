@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -286,10 +287,12 @@ class FairGradient(LossGradient):
     def _coefficients(self, loss: Floats, pull: Floats) -> Floats:
         """Coefficients of the records in the gradient, in units of `_unit`."""
         alpha = self.fairness_weight
-        loss = loss * ((1 - alpha) / self.n_records)
-        return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)
+        coefficients = loss * ((1 - alpha) / self.n_records / self._unit)
+        coefficients += pull * (alpha / self._unit)
+        np.maximum(coefficients, -1.0, out=coefficients)
+        return np.minimum(coefficients, 1.0, out=coefficients)
 
-    @property
+    @cached_property
     def _unit(self) -> float:
         """Power of two that no coefficient exceeds."""
         alpha = self.fairness_weight
@@ -305,7 +308,8 @@ class FairGradient(LossGradient):
         np.multiply(coefficients, 2.0**BITS, out=second)
         np.rint(second, out=first)
         np.subtract(second, first, out=second)
-        np.rint(second * 2.0**BITS, out=second)
+        second *= 2.0**BITS
+        np.rint(second, out=second)
         sums = to_units(self.geometry.sums(rows, both) * UNIT)
         high, low = sums[..., :k], sums[..., k:]
         # The second digit counts 2**20 times less: its halves move one place down.
