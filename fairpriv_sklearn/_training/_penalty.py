@@ -165,7 +165,9 @@ class GroupPenalty:
         slopes *= unit
         return value * unit**2, slopes
 
-    def _compare(self, outputs, stratum: Integers, middle, top, slopes: Floats) -> float:
+    def _compare(
+        self, outputs, stratum: Integers, middle, top, slopes: Floats
+    ) -> float:
         """Penalty of outputs or codes; fills their `slopes`, which come as zeros."""
         value = 0.0
         n_strata = self.shape[0] * self.shape[1]
