@@ -435,8 +435,7 @@ class Live:
     def exchanges(self, name, source):
         """Pairs of (function, new code), or None if what runs at import differs."""
         path = Path(PACKAGE, name).resolve()
-        old = compile(path.read_text(encoding="utf-8"), str(path), "exec")
-        changed = functions_changed(old, compile(source, str(path), "exec"))
+        changed = functions_changed(compiled(path), compile(source, str(path), "exec"))
         if changed is None or not all(code in self.functions for code, _ in changed):
             return None
         return [(f, new) for code, new in changed for f in self.functions[code]]
@@ -475,6 +474,11 @@ class Live:
             function.__code__ = code
         for cache in self.caches:
             cache.cache_clear()
+
+
+@functools.cache
+def compiled(path):
+    return compile(path.read_text(encoding="utf-8"), str(path), "exec")
 
 
 def functions_changed(old, new):
@@ -729,17 +733,21 @@ def run_all(found, test_map, seconds, own_only, tell):
 
     def settled(mutant, judge):
         """Tell a verdict; of another change at the same place if one only crashes."""
-        how, test, said = judge(mutant)
-        if how in ("crash", "slow"):
+        found = judge(mutant)
+        if found is None:
+            return False
+        how, test, said = found
+        if how == "crash":
             for other in mutant.instead:
                 better = judge(other)
-                if better[0] not in ("crash", "slow"):
+                if better and better[0] not in ("crash", "slow"):
                     first = said
                     how, test, said = better
                     how = "instead" if how == "killed" else how
                     said = f"instead ({first[:60]}): {other.words} | {said}"
                     break
         tell(mutant, how, test, said)
+        return True
 
     def by_exchange(collected):
         tests.extend(collected.items)
@@ -750,6 +758,8 @@ def run_all(found, test_map, seconds, own_only, tell):
             source = str(mutant.source)
             pairs = live.exchanges(mutant.name, source)
             names = () if pairs else live.constants(mutant.name, mutant.line)
+            if not pairs and not names:
+                return None
 
             def run(tests, tell):
                 live.exchange(pairs or ())
@@ -759,11 +769,7 @@ def run_all(found, test_map, seconds, own_only, tell):
             return judged(mutant, collected.items, run, bool(names))
 
         for mutant in found:
-            if live.exchanges(mutant.name, str(mutant.source)) or live.constants(
-                mutant.name, mutant.line
-            ):
-                settled(mutant, judge)
-            else:
+            if not settled(mutant, judge):
                 left.append(mutant)
 
     def first(tell):
