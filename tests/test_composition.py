@@ -178,3 +178,70 @@ def test_blocks_make_every_number_up_to_their_sum():
             sums |= {size + one for one in sums}
         assert sums == set(range(count + 1))
     assert _blocks(12) == [1, 2, 4, 5]
+
+
+def test_a_split_is_kept_unless_one_side_is_the_dearer():
+    pure, gaussian = _Composition(pures=((1.0, 1),)), _Composition(mu=0.5)
+    one_side = MaximumEvent([PureEvent(1.0)], [PureEvent(0.5)])
+    assert composed(one_side).splits == () and composed(one_side).plain == pure
+    split = MaximumEvent([PureEvent(1.0)], [GaussianEvent(0.5)])
+    assert dict(composed(split).splits) == {(pure, gaussian): 1}
+    assert composed(split).plain == _Composition()
+    twice = composed(split, GaussianEvent(0.3), split, one_side)
+    assert dict(twice.splits) == {(pure, gaussian): 2}
+    assert twice.plain == _Composition(mu=0.3, pures=((1.0, 1),))
+    more = twice.plus(composed(split)).plus(composed(MaximumEvent([one_side], [])))
+    assert dict(more.splits) == {(pure, gaussian): 3}
+    assert more.plain.pures == ((1.0, 2),)
+    nested = MaximumEvent([split], [DeclaredEvent(0.1, 0.2)])
+    ((first, rest),) = (pair for pair, _ in composed(nested).splits)
+    sides = {pure, gaussian, _Composition(pures=((0.1, 1),), failure=0.2)}
+    assert first in sides
+    assert all(first == side or rest.covers(side) for side in sides)
+
+
+def test_a_total_is_within_another_kind_by_kind():
+    run = (POISSON, 0.1, 2.0)
+    small, large = (_Composition(0.1, sampled=((*run, n),)) for n in (1, 2))
+    assert _composition._within(small, small) and _composition._within(small, large)
+    assert not _composition._within(large, small)
+    assert not _composition._within(small, _Composition(0.1))
+    assert _composition._within(_Composition(0.1), small)
+    pair = (_Composition(0.1), _Composition(pures=((0.1, 1),)))
+    split = Composition("replace_one", splits=((pair, 1),))
+    assert not split.within(Composition("replace_one"))
+    assert Composition("replace_one").within(split) and split.within(split)
+
+
+def test_at_delta_zero_every_split_costs_its_dearer_side():
+    pair = (_Composition(pures=((0.5, 1),)), _Composition(pures=((0.25, 3),)))
+    total = Composition("replace_one", _Composition(pures=((1.0, 1),)), ((pair, 4),))
+    assert total.epsilon_at(0.0) == 1.0 + 4 * 0.75
+    assert total.fits(4.0, 0.0) and not total.fits(3.999, 0.0)
+    gaussian = Composition("replace_one", splits=(((pair[0], _Composition(0.1)), 1),))
+    assert gaussian.epsilon_at(0.0) == math.inf
+
+
+@pytest.mark.parametrize("few", [1, 64])
+def test_all_sides_at_once_cost_about_the_dearest(few, monkeypatch):
+    monkeypatch.setattr(_composition, "_FEW_SIDES", few)
+    _composition._largest_epsilon.cache_clear()
+    kinds = [
+        ((_Composition(mu=0.5), _Composition(pures=((0.5, 1),))), 3),
+        ((_Composition(mu=0.2, n_draws=100), _Composition(failure=1e-6)), 2),
+    ]
+    plain = _Composition(mu=0.1, pures=((0.3, 1),), n_draws=50)
+    total = Composition("replace_one", plain, tuple(kinds))
+    sides = [
+        compose_all(
+            [plain, *[a[0]] * i, *[a[1]] * (3 - i), *[b[0]] * j, *[b[1]] * (2 - j)]
+        )
+        for (a, _), (b, _) in [kinds]
+        for i in range(4)
+        for j in range(3)
+    ]
+    for delta in (1e-4, 3e-6):
+        exact = max(_epsilon_of(side, delta) for side in sides)
+        found = total.epsilon_at(delta)
+        assert exact * (1 - 1e-12) <= found <= exact * (1.01 if few == 1 else 1 + 1e-9)
+    _composition._largest_epsilon.cache_clear()
