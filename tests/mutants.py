@@ -87,13 +87,14 @@ QUERIES = {
     "generative/_sliced_gradient.py": "budgets generative_gradient",
     "generative/_slices.py": "budgets generative_privacy",
     "generative/_tables.py": "budgets generative_privacy",
-    "linear_model/_gradient_plan.py": "budgets linear_queries linear_model",
-    "linear_model/_minimiser.py": "linear_sensitivity",
-    "linear_model/_moments.py": "linear_sensitivity linear_model",
+    "linear_model/_gradient_plan.py": "linear_values budgets linear_queries "
+    "linear_model",
+    "linear_model/_minimiser.py": "linear_values linear_sensitivity",
+    "linear_model/_moments.py": "linear_values linear_sensitivity linear_model",
     "linear_model/_output_perturbation.py": "budgets linear_sensitivity "
     "linear_queries linear_model",
     "linear_model/_preconditioned.py": "linear_queries linear_model",
-    "linear_model/_queries.py": "linear_queries linear_sensitivity",
+    "linear_model/_queries.py": "linear_values linear_queries linear_sensitivity",
     "linear_model/_wasserstein_logistic.py": "linear_sensitivity linear_model",
     "metrics/_private.py": "metrics",
     "model_selection/_plan.py": "budgets plan repeat search",

@@ -1,0 +1,235 @@
+"""What the linear models' queries compute and claim, against loops in plain numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.linear_model._bounded_slope import SLOPE, bounded_slopes
+from fairpriv_sklearn.linear_model._gradient_plan import constant_share
+from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
+from fairpriv_sklearn.linear_model._moments import MomentRelease
+from fairpriv_sklearn.linear_model._queries import (
+    Geometry,
+    LossGradient,
+    MeanResidual,
+    ResidualGradient,
+    SecondMoments,
+    TargetCounts,
+)
+
+N, D = 23, 3
+BOTH = pytest.mark.parametrize(
+    ("neighboring", "changed"), [("replace_one", 2), ("add_remove", 1)]
+)
+
+
+def table(constant=0.5, n_outputs=1):
+    """Rows in storage, the same rows as numbers with their constant, and a geometry."""
+    rng = np.random.default_rng(0)
+    scaling = FeatureScaling(-np.ones(D), np.ones(D), 1.25, False)
+    stored = scaling.design(rng.uniform(-1, 1, size=(N, D))).rows[:, :D]
+    geometry = Geometry(D, n_outputs, scaling.unit, 1.25, constant)
+    rows = np.asarray(stored) * scaling.unit
+    if constant:
+        rows = np.hstack([rows, np.full((N, 1), constant)])
+    return rng, stored, rows, geometry
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.5, 2.0])
+def test_second_moments_are_the_mean_square_of_the_rows(constant):
+    _, stored, rows, geometry = table(constant)
+    query = SecondMoments(geometry, 10.0)
+    k = D + (constant > 0)
+    assert query.n_coordinates == (6 if constant == 0 else 9)
+    released = query.of_rows(Rows(N, x=stored), None)
+    assert released.shape == (query.n_coordinates,)
+    exact = sum(np.outer(row, row) for row in rows) / 10.0
+    upper = np.triu_indices(D)
+    expected = exact[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    if constant:
+        expected = np.append(expected, math.sqrt(2) * exact[:D, D])
+    assert_allclose(released, expected, atol=1e-6)
+    known = exact.copy()
+    if constant:
+        known[D, D] = constant**2
+    matrix = query.matrix(released)
+    assert matrix.shape == (k, k)
+    assert_allclose(matrix, known, atol=1e-6)
+
+
+@BOTH
+def test_sensitivities_of_the_linear_queries(neighboring, changed):
+    *_, geometry = table(0.75, n_outputs=3)
+    norm = math.hypot(1.25, 0.75)
+    slope = SLOPE * math.sqrt(3) * norm
+    for query, expected in (
+        (SecondMoments(geometry, 7.0), math.sqrt(changed) * norm**2 / 7),
+        (LossGradient(geometry, 7.0, np.ones(3)), changed * slope / 7),
+        (ResidualGradient(geometry, 7.0, 1.75), changed * 1.75 * norm / 7),
+        (MeanResidual(geometry, 7.0, 1.75), changed * 1.75 / 7),
+    ):
+        found = query.sensitivity(neighboring)
+        assert found == pytest.approx(expected * (1 + 1e-5), rel=1e-12)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.5])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_the_gradient_is_the_sum_of_slopes_times_rows(constant, n_outputs):
+    rng, stored, rows, geometry = table(constant, n_outputs)
+    y = rng.integers(0, max(2, n_outputs), N)
+    strata = rng.integers(0, 2, N)
+    weights = rng.normal(size=(rows.shape[1], n_outputs))
+    class_weights = np.array([0.25, 1.0, 0.5])[: max(2, n_outputs)]
+    stratum_weights = np.array([1.0, 0.125])
+    given = Rows(N, x=stored, y=y, stratum=strata)
+    for of_strata in (None, stratum_weights):
+        query = LossGradient(geometry, 9.0, class_weights, of_strata)
+        assert query.n_coordinates == rows.shape[1] * n_outputs
+        expected = np.zeros_like(weights)
+        for row, label, stratum in zip(rows, y, strata, strict=True):
+            own = (label == np.arange(n_outputs)) if n_outputs > 1 else [label == 1]
+            slopes = bounded_slopes((row @ weights)[None], np.array([own]))[0]
+            slopes = slopes * class_weights[label]
+            if of_strata is not None:
+                slopes = slopes * of_strata[stratum]
+            expected += np.outer(row, slopes) / 9.0
+        assert_allclose(query.of_rows(given, weights), expected, atol=1e-5)
+
+
+def test_residuals_are_cut_off_and_so_are_targets():
+    rng, stored, rows, geometry = table()
+    y = rng.uniform(-1, 1, N)
+    weights = rng.normal(size=(D + 1, 1))
+    given = Rows(N, x=stored, y=y)
+    settings = {"largest": 0.8, "center": 0.25, "width": 0.5, "reach": 1.5}
+    target = np.clip((y - 0.25) / 0.5, -1.5, 1.5)
+    residuals = np.clip(rows @ weights[:, 0] - target, -0.8, 0.8)
+    assert 0 < (np.abs(residuals) == 0.8).sum() < N and (np.abs(target) == 1.5).any()
+    query = ResidualGradient(geometry, 9.0, **settings)
+    assert query.n_coordinates == D + 1
+    expected = (residuals @ rows / 9.0)[:, None]
+    assert_allclose(query.of_rows(given, weights), expected, atol=1e-5)
+    level = MeanResidual(geometry, 9.0, **settings)
+    assert_allclose(level.of_rows(given, weights), [residuals.sum() / 9.0], atol=1e-5)
+    plain = ResidualGradient(geometry, 9.0, 0.8)
+    residuals = np.clip(rows @ weights[:, 0] - y, -0.8, 0.8)
+    expected = (residuals @ rows / 9.0)[:, None]
+    assert_allclose(plain.of_rows(given, weights), expected, atol=1e-5)
+
+
+# --- counts of the target -------------------------------------------------------------
+
+
+def test_counts_of_the_target_and_what_is_read_from_them():
+    query = TargetCounts(8)  # bins of a quarter
+    y = np.array([-1.0, -0.76, -0.74, -0.01, 0.0, 0.2, 0.99, 1.0, 1.0])
+    counts = query.of_rows(Rows(y.size, y=y), None)
+    assert_array_equal(counts, [2, 1, 0, 1, 2, 0, 0, 3])
+    middles = np.array([-0.875, -0.625, -0.375, -0.125, 0.125, 0.375, 0.625, 0.875])
+    released = counts.astype(float)
+    mean = counts @ middles / 9
+    assert query.offset(released, 9, 0.0, 0.1) == pytest.approx(mean - 0.1)
+    doubt = 0.01 * np.linalg.norm(middles) / 9 / 2
+    assert query.offset(released, 9, 0.01, 0.1) == pytest.approx(mean - 0.1 + doubt)
+    assert query.offset(released, 9, 0.01, -1.0) == pytest.approx(mean + 1.0 - doubt)
+    assert query.offset(released, 9, 100.0, 0.1) == 0.0
+    inside = np.abs(middles - 0.25) <= 0.625  # the four bins from -.375 to .875
+    assert inside.sum() == 6
+    shares = counts[inside] / counts[inside].sum()
+    scaled = (middles[inside] - 0.25) / 0.625
+    variance = shares @ (scaled - shares @ scaled) ** 2
+    found = query.variance(released, 9, 0.25, 0.625)
+    assert found == pytest.approx(variance, rel=1e-9)
+    assert query.variance(np.zeros(8), 0, 5.0, 0.1) == 0.0
+
+
+def test_the_range_of_the_target_is_that_of_nearly_all():
+    query = TargetCounts(8)
+    # Three bins that noise cannot explain hold nine tenths: they and their neighbours.
+    released = np.array([1.0, -1.0, 0.0, 30.0, 40.0, 30.0, 0.0, 0.0])
+    assert query.range(released, 100, 5.0) == pytest.approx((0.125, 0.625))
+    assert query.range(released, 100 / 0.9, 5.0) == pytest.approx((0.125, 0.625))
+    ends = np.array([50.0, 0, 0, 0, 0, 0, 0, 50.0])
+    assert query.range(ends, 100, 5.0) == pytest.approx((0.0, 1.0))
+    # At three times the noise a bin counts; just below it does not.
+    assert query.range(released, 100, 10.0) == pytest.approx((0.125, 0.625))
+    lone = np.array([0.0, 0.0, 95.0, 5.0, 0.0, 0.0, 0.0, 0.0])
+    assert query.range(lone, 100, 5 / 3) == pytest.approx((-0.25, 0.5))
+    assert query.range(lone, 100, 1.7) == pytest.approx((-0.375, 0.375))
+    # They hold less than nine tenths: all but one percent of the counts.
+    spread = np.array([0.4, 0.5, 10.0, 39.0, 39.0, 10.7, 0.4, 0.0])
+    assert query.range(spread, 100, 12.0) == pytest.approx((0.0, 0.75), abs=0.26)
+    low = np.array([0.8, 30.0, 30.0, 38.4, 0.8, 0.0, 0.0, 0.0])
+    assert query.range(low, 100, 50.0) == pytest.approx((-0.375, 0.625))
+    tiny = np.array([0.4, 30.0, 30.0, 39.2, 0.4, 0.0, 0.0, 0.0])
+    assert query.range(tiny, 100, 50.0) == pytest.approx((-0.375, 0.375))
+
+
+# --- moments --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("emphasis", [1.5, 0.75])
+def test_moments_are_the_sums_of_their_vector(counted, emphasis):
+    rng, stored, rows, geometry = table(0.0)
+    y = rng.uniform(-1, 1, N)
+    query = MomentRelease(D, 1.25, geometry.unit, counted, emphasis)
+    assert query.n_coordinates == 6 + 6 + 1 + counted
+    released = query.of_rows(Rows(N, x=stored, y=y), None)
+    expected = np.zeros(query.n_coordinates)
+    upper = np.triu_indices(D)
+    for u, target in zip(rows / 1.25, y, strict=True):
+        square = np.outer(u, u)[upper]
+        square = square * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+        v = [*square, *u, *(emphasis * target * u), target, *[1.0] * counted]
+        expected += v
+    assert_allclose(released, expected, atol=1e-4)
+    moments = query.unpack(released, None if counted else N)
+    u = rows / 1.25
+    assert_allclose(moments.second, u.T @ u / N, atol=1e-5)
+    assert_allclose(moments.features, u.mean(axis=0), atol=1e-5)
+    assert_allclose(moments.products, (y[:, None] * u).mean(axis=0), atol=1e-5)
+    assert moments.target == pytest.approx(y.mean(), abs=1e-5)
+    assert moments.n_records == pytest.approx(N)
+    if counted:  # never fewer than one record
+        released[-1] = -3.0
+        assert query.unpack(released, None).n_records == 1.0
+
+
+@pytest.mark.parametrize("emphasis", [0.5, 1.0, 1.5, 3.0])
+def test_the_sensitivity_of_moments_is_that_of_the_worst_pair(emphasis):
+    query = MomentRelease(2, 1.0, 1.0, True, emphasis)
+    square = 3 + emphasis**2
+    removed = math.sqrt(square + 1) * (1 + 1e-5)
+    assert query.sensitivity("add_remove") == pytest.approx(removed, rel=1e-12)
+    s, q = np.meshgrid(np.linspace(-1, 1, 2001), np.linspace(-1, 1, 41))
+    product = s**2 + (1 + emphasis**2 * q) * s + q
+    replaced = math.sqrt(2 * square - 2 * product.min()) * (1 + 1e-5)
+    found = query.sensitivity("replace_one")
+    assert replaced * (1 - 1e-12) <= found <= replaced * (1 + 1e-6)
+
+
+def test_the_default_emphasis_is_the_documented_one():
+    assert MomentRelease(2, 1.0, 1.0, True).emphasis == 1.5
+
+
+# --- shares and sensitivities without a query -----------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_minimiser_moves_by_its_gradients(neighboring, changed, n_outputs):
+    slope = 1.5 if n_outputs == 1 else math.sqrt(2) * 1.5
+    expected = 4.0 * (changed * slope + 2 * 0.125)
+    found = parameter_sensitivity(1.5, n_outputs, 4.0, 0.125, neighboring)
+    assert expected < found <= expected * (1 + 1.5e-12)
+
+
+def test_the_share_of_the_constant_model():
+    expected = {1e-12: 0.3, 100.0: 0.3, 200.0: 0.2, 1000.0: 0.04, 1e6: 0.03}
+    for signal, share in expected.items():
+        assert constant_share(signal) == pytest.approx(share, rel=1e-12)
