@@ -48,6 +48,7 @@ from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     summation_error,
 )
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 
 
 def numbers(lines, mu):
@@ -358,3 +359,101 @@ def test_a_ratio_of_noises_number_by_number():
             ) ** 2
             largest = (math.sqrt(square.max()) + 0.25 / ratio) * (1 + 1e-9)
             assert one.scaled(ratio) == pytest.approx(largest, rel=1e-7)
+
+
+def repair(estimator, n_groups, n_classes=2):
+    estimator.groups_, estimator.classes_ = np.arange(n_groups), np.arange(n_classes)
+    return estimator
+
+
+@pytest.mark.parametrize(
+    ("constraint", "n_groups", "n_classes", "size"),
+    [
+        ("demographic_parity", 3, 2, 6),
+        ("demographic_parity", 2, 4, 8),
+        ("equalized_odds", 3, 2, 12),
+        ("equalized_odds", 2, 3, 18),
+    ],
+)
+def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
+    asked = {"constraint": constraint, "epsilon": 2.0, "delta": 1e-6, "max_iter": 9}
+    model = repair(
+        DP2DPClassifier(None, method="gradient", **asked), n_groups, n_classes
+    )
+    (line,), delta = model._plan()
+    assert (line.name, line.n_coordinates, line.times) == ("soft_counts", size, 9)
+    mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * size)
+    assert line.parameter == pytest.approx(mu / 3, rel=1e-12) and delta == 1e-6
+    if n_classes > 2:
+        return
+    model = repair(DP2DPClassifier(None, method="histogram", **asked), n_groups)
+    (line,), delta = model._plan()
+    bins = 32 if constraint == "demographic_parity" else 16 * 2
+    assert (line.name, line.kind) == ("cells", "pure")
+    assert line.n_coordinates == n_groups * bins
+    assert line.parameter == 2.0 and delta == 0.0
+
+
+@pytest.mark.parametrize("reach_size", [0.0, 0.2])
+@pytest.mark.parametrize("n_groups", [2, 7])
+def test_plans_of_decisions_without_the_group(n_groups, reach_size):
+    asked = {"epsilon": 2.0, "delta": 1e-6, "max_iter": 16, "reach_size": reach_size}
+    model = DP2DPClassifier(None, group_estimator=None, blind=True, **asked)
+    lines, delta = repair(model, n_groups)._plan()
+    sizes = {
+        # 32 bins a group, or as many as there are ordered pairs of groups
+        "recalibration": n_groups * {2: 32, 7: 42}[n_groups],
+        "certificate": 2 * n_groups * 4,
+        "reach": 8 * n_groups * 4,
+    }
+    steps = 16 * 2 * n_groups
+    if not reach_size:
+        del sizes["reach"]
+    mu = calibrate_gaussian(2.0, 1e-6, n_draws=steps + sum(sizes.values()))
+    expected = {
+        "soft_counts": (0.75 * (1 - reach_size), 2 * n_groups, 16),
+        "recalibration": (0.1, sizes["recalibration"], 1),
+        "certificate": (0.15, sizes["certificate"], 1),
+        "reach": (0.75 * reach_size, sizes.get("reach"), 1),
+    }
+    if not reach_size:
+        del expected["reach"]
+    assert numbers(lines, mu) == {
+        name: (round(share, 9), *rest) for name, (share, *rest) in expected.items()
+    }
+    assert delta == 1e-6
+
+
+def test_plans_of_repaired_numbers():
+    asked = {"epsilon": 2.0, "base_guarantee": "public"}
+    for output, n_bins, lines in (
+        ("auto", 10, [("counts", 1.9, 3 * 10), ("distinct", 0.1, 1)]),
+        ("continuous", 10, [("counts", 2.0, 3 * 10)]),
+        ("continuous", "auto", [("counts", 2.0, 3 * 192)]),
+    ):
+        model = DPBarycenterRegressor(None, output=output, n_bins=n_bins, **asked)
+        found = repair(model, 3)._plan(1)
+        assert [(one.name, one.n_coordinates) for one in found] == [
+            (name, size) for name, _, size in lines
+        ]
+        assert [one.parameter for one in found] == pytest.approx(
+            [epsilon for _, epsilon, _ in lines]
+        )
+    silent = DPBarycenterRegressor(None, n_bins=10, epsilon=math.inf)
+    assert [one.parameter for one in repair(silent, 3)._plan(2)] == [math.inf] * 2
+    for reach_size in (0.0, 0.25):
+        model = DPBarycenterRegressor(
+            None,
+            group_estimator=None,
+            blind=True,
+            n_bins=10,
+            reach_size=reach_size,
+            **asked,
+        )
+        found = repair(model, 2)._plan(1)
+        first, *rest = [(one.name, one.parameter) for one in found]
+        assert first == ("counts", pytest.approx(2.0 * (1 - reach_size)))
+        assert rest == ([("reach", pytest.approx(0.5))] if reach_size else [])
+        shape = model._blind_shape()
+        assert shape[0] == 2 and shape[2] == 10
+        assert found[0].n_coordinates == math.prod(shape)
