@@ -583,8 +583,8 @@ MUTANTS = [
     (
         "h36",
         _LINEAR,
-        "        return np.clip((loss + alpha * pull) / self._unit, -1.0, 1.0)\n",
-        "        return (loss + alpha * pull) / self._unit\n",
+        "        return np.minimum(coefficients, 1.0, out=coefficients)\n",
+        "        return coefficients\n",
         "fair gradient: coefficients are not cut off",
     ),
     (
