@@ -31,6 +31,7 @@ from fairpriv_sklearn.linear_model import (
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
+from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection._plan import (
     gaussian_share,
     plan_search,
@@ -43,6 +44,8 @@ from fairpriv_sklearn.model_selection._repeat import (
     calibrate_repeat,
     distribution_for_coverage,
 )
+from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
+from fairpriv_sklearn.neural_network._base import CONSTANT_NOISE
 from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,
@@ -457,3 +460,46 @@ def test_plans_of_repaired_numbers():
         shape = model._blind_shape()
         assert shape[0] == 2 and shape[2] == 10
         assert found[0].n_coordinates == math.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("relation", "n_rows", "are_counts", "sensitivity", "n_counts", "share"),
+    [
+        # The share of mu: noise of the mean over what is wanted, within .1 and .7.
+        ("replace_one", 1000, False, 4.0, 0, None),
+        ("replace_one", 1000, True, 2.0, 6, None),
+        ("add_remove", 7, False, 20.0, 1, None),
+        ("replace_one", 10**7, False, 1.0, 0, 0.1),
+        ("replace_one", 0, True, 1.0, 6, 0.7),
+    ],
+)
+def test_plan_of_the_networks(
+    relation, n_rows, are_counts, sensitivity, n_counts, share
+):
+    model = DPWassersteinMLPClassifier(
+        epsilon=2.0, delta=1e-6, max_iter=9, neighboring=relation, min_group_size=5
+    )
+    model._facts = []
+    constant = SimpleNamespace(
+        n_coordinates=3, sensitivity=lambda _: sensitivity, are_counts=are_counts
+    )
+    network = SimpleNamespace(theta=np.zeros(50))
+    wall = model._open_wall(network, n_counts, constant, n_rows, noise_source(0))
+    mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * 50 + 3 + n_counts)
+    wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
+    usual = n_rows if relation == "replace_one" else 5000
+    share = share or sensitivity / usual / wanted / mu
+    assert 0.1 <= share <= 0.7
+    left = 1 - share**2 - (0.01 if n_counts else 0.0)
+    expected = {
+        "constant": (round(share**2, 9), 3, 1),
+        "gradients": (round(left, 9), 50, 9),
+    }
+    if n_counts:
+        expected[wall.plan[0].name] = (0.01, n_counts, 1)
+        assert wall.plan[0].name not in ("constant", "gradients")
+    assert numbers(wall.plan, mu) == expected
+    silent = model.set_params(epsilon=math.inf)._open_wall(
+        network, n_counts, constant, n_rows, noise_source(0)
+    )
+    assert {one.parameter for one in silent.plan} == {math.inf}
