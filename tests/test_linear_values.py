@@ -32,8 +32,8 @@ def table(constant=0.5, n_outputs=1):
     rng = np.random.default_rng(0)
     scaling = FeatureScaling(-np.ones(D), np.ones(D), 1.25, False)
     stored = scaling.design(rng.uniform(-1, 1, size=(N, D))).rows[:, :D]
-    geometry = Geometry(D, n_outputs, scaling.unit, 1.25, constant)
-    rows = np.asarray(stored) * scaling.unit
+    geometry = Geometry(D, n_outputs, 0.25, 1.25, constant)  # stored in quarters
+    rows = np.asarray(stored) * 0.25
     if constant:
         rows = np.hstack([rows, np.full((N, 1), constant)])
     return rng, stored, rows, geometry
