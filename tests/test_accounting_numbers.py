@@ -13,7 +13,9 @@ from scipy import stats
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     MaximumEvent,
+    PoissonGaussianEvent,
     PureEvent,
+    WithoutReplacementGaussianEvent,
     _composition,
     _gaussian,
     _loss_grid,
@@ -400,6 +402,68 @@ def test_the_curve_of_a_plain_total_is_its_delta(total):
     for epsilon in (-0.5, 0.0, 0.4, 1.3):
         exact = _privacy_loss._exact_delta(total, epsilon)
         assert exact <= curve.delta(epsilon) <= exact + 2e-5 + total.failure
+
+
+def test_the_grid_reaches_a_step_further_for_each_transform(monkeypatch):
+    pures = _Composition(pures=((0.1, 3), (0.2, 1)))
+    assert _loss_grid._n_transforms(pures, ()) == 3
+    side = _Composition(pures=((0.1, 1), (0.3, 1), (0.5, 1)))
+    splits = (((side, _Composition(mu=0.1)), 5), ((pures, pures), 1))
+    # Blocks of 1, 2 and 2 with up to four each, and one block with three.
+    assert _loss_grid._n_transforms(_Composition(), splits) == 1 + 3 * 4 + 3
+    step, size, reach = _loss_grid._grid_of(pures, splits)
+    least = _loss_grid._reach(pures, splits, math.nan)
+    assert size == 8192 and step == 4 * reach / 8192
+    assert reach == pytest.approx(least * (1 + 4 * 18 / 8192), rel=1e-12)
+    sampled = _Composition(mu=0.1, sampled=((POISSON, 0.1, 1.0, 10),))
+    step, size, reach = _loss_grid._grid_of(sampled, ())
+    assert step == _privacy_loss._grid_step(sampled)
+    assert reach == _loss_grid._reach(sampled, (), step)
+    assert max(8192, 4 * reach / step) <= size <= 1.1 * max(8192, 4 * reach / step) + 1
+    monkeypatch.setattr(_loss_grid, "_LARGEST_GRID", 1000)
+    longer, _, reach = _loss_grid._grid_of(sampled, ())
+    doublings = math.log2(longer / step)
+    assert doublings == round(doublings) >= 1 and 4 * reach / longer <= 1000
+    assert 4 * _loss_grid._reach(sampled, (), longer / 2) / (longer / 2) > 1000
+    monkeypatch.setattr(_loss_grid, "_LONGEST_STEP", longer / 1.5)
+    assert _loss_grid._grid_of(sampled, ()) == (math.inf, 0, math.inf)
+    _loss_grid._worst_curve.cache_clear()
+    nothing = _loss_grid._worst_curve(sampled)
+    _loss_grid._worst_curve.cache_clear()
+    assert nothing.delta(0.0) == nothing.delta(1e9) == 1.0
+    assert nothing.epsilon(0.5) == math.inf
+
+
+def test_a_power_of_many_steps_fails_for_what_its_rounding_may_lose(monkeypatch):
+    total = _Composition(sampled=((FIXED, 0.01, 4.0, 100),))
+    grid = _Grid(1e-3, 1 << 12, False)
+    plain, infinite = grid.losses(total)
+    monkeypatch.setattr(_loss_grid, "_MANY_STEPS", 100)
+    same, infinite_same = grid.losses(total)
+    np.testing.assert_array_equal(same, plain)
+    assert infinite_same == infinite
+    monkeypatch.setattr(_loss_grid, "_MANY_STEPS", 99)
+    longer, infinite_longer = grid.losses(total)
+    np.testing.assert_allclose(longer, plain, atol=1e-12)
+    assert longer[0] == pytest.approx(1.0, abs=1e-15)  # nothing is lost or won
+    added = 100 * 8.0 * float(np.finfo(np.longdouble).eps)
+    assert infinite_longer - infinite == pytest.approx(added, rel=0.2)
+
+
+def test_what_is_out_of_range_is_taken_for_the_dearer_end():
+    single = _composition._single
+    assert single(GaussianEvent(0.5, 10**40)).n_draws == 10**30
+    assert single(GaussianEvent(0.5, 10**20)).n_draws == 10**20
+    for kind in (PoissonGaussianEvent, WithoutReplacementGaussianEvent):
+        assert single(kind(1.0, 2.0, 16, 10**40)) == _Composition(2.0, 10**30)
+        assert single(kind(1.0, 1e-101, 1)) == _Composition(math.inf)
+        ((_, q, noise, steps),) = single(kind(1e-20, 1e9, 5, 7)).sampled
+        assert (q, noise, steps) == (_gaussian.SMALLEST_Q, 1e6, 5)
+        total = single(kind(0.5, 0.001, 10**15, 10**40))
+        assert total.sampled[0][1:] == (0.5, 0.001, 10**15)
+        assert total.n_draws == 10**30
+        assert single(kind(0.5, 0.0009, 1)) == _Composition(math.inf)
+        assert single(kind(0.5, 1.0, 10**15 + 1)) == _Composition(math.inf)
 
 
 def test_kinds_with_few_splits_are_gone_through_while_there_is_room():
