@@ -48,13 +48,14 @@ from fairpriv_sklearn.linear_model._gradient_plan import (
 )
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.linear_model._preconditioned import (
-    REGRESSION,
     SQUARE_CURVATURE,
     Constant,
     Floats,
     intercept_column,
     largest_residual,
     preconditioned_descent,
+    regression_caution,
+    regression_steps,
 )
 from fairpriv_sklearn.linear_model._queries import (
     Geometry,
@@ -343,7 +344,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             delta=self.delta,
             n_assumed=n_assumed,
             n_counts=int(counted),
-            max_iter=self.max_iter,
+            max_iter=self.max_iter or regression_steps(mu, n_assumed),
             n_bins=n_bins,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
@@ -403,7 +404,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             noise=wall.scale(query),
             max_iter=plan.n_steps,
             average=True,
-            caution=REGRESSION,
+            caution=regression_caution(mu, n_assumed),
             constant=Constant.guessed(start, USUAL_SQUARE / n_records),
             at_scores=at_scores,
         )

@@ -61,6 +61,12 @@ def number_of_steps(mu: float, n_records: float) -> int:
     return round(min(40.0, max(10.0, 10 * (n_records * mu / 1000) ** 0.25)))
 
 
+def regression_steps(mu: float, n_records: float) -> int:
+    """The same for regression, which gains by 20 sooner."""
+    sooner = min(20.0, n_records * mu / 50)
+    return max(number_of_steps(mu, n_records), round(sooner))
+
+
 def intercept_column(data_norm: float, mu: float, n_records: float) -> float:
     """Size of the intercept's column: larger where little else can be learnt."""
     share = 0.3 * math.sqrt(300 / max(n_records * mu, 1e-9))
@@ -96,7 +102,12 @@ class Caution:
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0)
-REGRESSION = Caution(noise_ridge=1000.0, n_spreads=6.0)
+
+
+def regression_caution(mu: float, n_records: float) -> Caution:
+    """More of a ridge where there is more signal: less of it is needed to see it."""
+    scale = min(4.0, max(1.0, n_records * mu / 600))
+    return Caution(noise_ridge=1000.0 * scale, n_spreads=8.0)
 
 
 @dataclass(frozen=True)
