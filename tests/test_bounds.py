@@ -255,9 +255,9 @@ def parameters(relation):
     return pair(relation, query, {"x": X, "y": y}, {"x": [X[0, 0], -X[0, 1]]})
 
 
-def fair_query(n, n_groups, alpha, d):
+def fair_query(n, n_groups, multiples, d):
     penalty = GroupPenalty((1, n_groups), "barycenter", np.ones((1, n_groups)), n)
-    return FairGradient(geometry(d), float(n), np.ones(2), None, alpha, penalty)
+    return FairGradient(geometry(d), float(n), np.ones(2), None, multiples, penalty)
 
 
 def fair_gradient(relation):
@@ -267,7 +267,7 @@ def fair_gradient(relation):
         "y": np.array([0, 1, 1]),
         "stratum": np.zeros(3, dtype=np.int64),
     }
-    query = fair_query(3, 2, 0.005, 3)
+    query = fair_query(3, 2, (1.0, 0.005, 0.005), 3)
     return pair(relation, query, columns, {"y": 1}, np.zeros((3, 1)))
 
 
@@ -289,7 +289,7 @@ def fair_pair(relation, signs, level=2.0):
     x = np.column_stack([scores / W, sign * (1 - 1e-5)])
     columns = {"x": x, "y": np.zeros(n, dtype=np.int64), "stratum": stratum}
     changed = {"x": [score / W, signs[0] * (1 - 1e-5)], "stratum": group}
-    query = fair_query(n, 3, 1.0, 2)
+    query = fair_query(n, 3, (1e-6, 1.0, 0.0), 2)
     return pair(relation, query, columns, changed, np.array([[W], [0.0]]))
 
 

@@ -1,6 +1,7 @@
 """What one record can change at the wall: queries of the noisy gradients."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -339,11 +340,11 @@ def test_sensitivities_and_sizes_grow_as_the_proofs_say(relation):
     expected = k * 0.7 / 10 * closing
     assert mean.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
     assert mean.n_coordinates == 1 and TargetCounts(8).n_coordinates == 8
-    fair = fair_gradient(10, "pairs", 2, alpha=0.25)
+    fair = fair_gradient(10, "pairs", 2, parts=(0.75, 0.25, 0.0))
     loss = LossGradient(fair.geometry, 10.0, np.ones(2)).sensitivity(relation)
     R = fair.geometry.row_norm
     pull = fair.penalty.sensitivity(LINK_SLOPE * R, relation) / math.sqrt(2)
-    expected = (0.75 * loss + 0.25 * pull) * (1 + ROUNDING)
+    expected = math.hypot(0.75 * loss, 0.25 * pull) * (1 + ROUNDING)
     assert fair.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
 
 
@@ -500,9 +501,9 @@ def test_the_forms_agree_for_equal_groups():
     assert_allclose(groups.slopes(outputs, 0.0, 1.0, True)[0], forms[0][0])
 
 
-def fair_gradient(n, form, n_outputs=1, n_groups=2, alpha=0.7, min_sizes=None, k=None):
+def fair_gradient(n, form, n_outputs=1, n_groups=2, parts=(0.3, 0.7, 0.5), k=None):
     shape = (1, n_groups)
-    min_sizes = np.ones(shape, dtype=np.int64) if min_sizes is None else min_sizes
+    min_sizes = np.ones(shape, dtype=np.int64)
     directions = None
     if k:
         normals = np.random.default_rng(0).normal(size=(n_outputs, k))
@@ -510,15 +511,24 @@ def fair_gradient(n, form, n_outputs=1, n_groups=2, alpha=0.7, min_sizes=None, k
     penalty = GroupPenalty(shape, form, min_sizes, float(n), directions)
     classes = np.ones(max(2, n_outputs))
     shape = geometry(3, n_outputs)
-    return FairGradient(shape, float(n), classes, None, alpha, penalty)
+    return FairGradient(shape, float(n), classes, None, parts, penalty)
 
 
 def test_no_pull_moves_a_record_by_more_than_its_unit():
-    query = fair_gradient(10, "pairs", 1, 2, 0.5)
-    pull = np.array([[7.0], [-7.0], [0.0]])
-    coefficients = query._coefficients(np.full((3, 1), 0.5), pull)
-    assert_array_equal(coefficients[:2], [[1.0], [-1.0]])
-    assert 0 < coefficients[2, 0] < 1
+    query = fair_gradient(10, "pairs", 1, 2, (0.5, 0.5, 0.5))
+    pull = np.array([[7.0], [-7.0], [0.0]]) * query.n_records
+    half, stratum = np.full((3, 1), 0.5), np.array([0, 1, 1])
+    found = query._coefficients(half, pull, half / 5, stratum)
+    # Half the slope of a loss, half of it in units of at most twice its bound.
+    loss, slope = 0.5 * 0.5 / 10, 0.5 * 0.1 / 10
+    assert_array_equal(found[:, 1], [1.0, -1.0, 0.0])
+    assert_allclose(found[:, 0] * query._units[0], loss, rtol=1e-12)
+    assert_allclose(found[:, 2] * query._units[2], [slope, 0, 0], rtol=1e-12)
+    assert_allclose(found[:, 3] * query._units[3], [0, slope, slope], rtol=1e-12)
+    bounds = np.array([0.5 / 2 / 10, 0.5 / 6 * query.penalty.largest_pull, 0.5 / 60])
+    units = query._units[:3]
+    assert (bounds <= units).all() and (units < 2 * bounds).all()
+    assert (np.frexp(units)[0] == 0.5).all()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -527,8 +537,8 @@ def test_no_pull_moves_a_record_by_more_than_its_unit():
 def test_fair_gradients_stay_below_their_bound(relation, form, n_outputs, k):
     rng = np.random.default_rng(8)
     n, classes, largest = 10, max(2, n_outputs), 0.0
-    for n_groups, alpha in product((2, 3), (0.3, 1.0)):
-        query = fair_gradient(n, form, n_outputs, n_groups, alpha, k=k)
+    for n_groups, parts in product((2, 3), ((0.7, 0.3, 0.5), (1e-3, 1.0, 0.0))):
+        query = fair_gradient(n, form, n_outputs, n_groups, parts, k=k)
         bound = query.sensitivity(relation)
         for _ in range(25):
             X, y = grid(3 * rng.normal(size=(n, 3))), rng.integers(0, classes, n)
@@ -545,25 +555,53 @@ def test_fair_gradients_stay_below_their_bound(relation, form, n_outputs, k):
     assert largest > 0.2
 
 
-def test_fair_gradients_are_the_gradient_of_the_objective():
+@pytest.mark.parametrize("form", ["pairs", "barycenter"])
+def test_the_parts_of_fair_gradients_are_what_they_say(form):
     rng = np.random.default_rng(9)
     n = 200
     X, y = grid(rng.normal(size=(n, 3))), rng.integers(0, 2, n)
     stratum = rng.integers(0, 2, n)
     weights = rng.normal(size=(4, 1))
     Z = np.column_stack([X, np.full(n, 0.25)])
-    for form in ("pairs", "barycenter"):
-        query = fair_gradient(n, form, alpha=1.0)
-        got = query.of_rows(rows_of(X, y, stratum), weights)[:, 0]
+    query = fair_gradient(n, form)
+    released = query.of_rows(rows_of(X, y, stratum), weights)
+    assert released.shape == (4, 4) and query.n_coordinates == 16
+    loss, pull, slopes = query.parts(released)
+    plain = LossGradient(query.geometry, float(n), np.ones(2))
+    expected = plain.of_rows(rows_of(X, y, stratum), weights)
+    assert_allclose(loss, expected, atol=1e-5)
 
-        def value(w, penalty=query.penalty):
-            outputs = linked(Z @ w)
-            return penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact=False)[0]
+    def outputs(w):
+        return linked(Z @ w)
 
-        for j in range(4):
-            step = 1e-5 * np.eye(4)[j]
-            up, down = value(weights[:, 0] + step), value(weights[:, 0] - step)
-            assert_allclose(got[j], (up - down) / 2e-5, atol=1e-5)
+    def value(w):
+        found = query.penalty.value_and_slopes(outputs(w), stratum, 0, 1, exact=False)
+        return [found[0], *(outputs(w)[stratum == a].sum() / n for a in (0, 1))]
+
+    for j in range(4):
+        step = 1e-5 * np.eye(4)[j]
+        up, down = value(weights[:, 0] + step), value(weights[:, 0] - step)
+        expected = np.subtract(up, down) / 2e-5
+        assert_allclose([pull[j, 0], *slopes[j]], expected, atol=1e-5)
+    without = replace(query, multiples=(0.3, 0.7, 0.0))
+    assert without.n_coordinates == 8 and not without.n_strata
+    fewer = without.of_rows(rows_of(X, y, stratum), weights)
+    assert_array_equal(fewer, released[:, :2])
+    assert without.parts(fewer)[2].shape == (4, 0)
+
+
+@pytest.mark.parametrize("relation, n_records", [("replace_one", 2), ("add_remove", 1)])
+def test_sensitivity_of_the_parts(relation, n_records):
+    query = fair_gradient(10, "barycenter", 3, 2, (0.3, 0.7, 0.5))
+    R = math.hypot(1.0, 0.25)
+    parts = (
+        n_records * 0.5 * math.sqrt(3) * R / 10,
+        4 * 4 / 6 * R / 10 / math.sqrt(3),
+        n_records / 6 * math.sqrt(3) * R / 10,
+    )
+    assert_allclose(query.sensitivities(relation), parts, rtol=2e-5)
+    total = math.hypot(*np.multiply(parts, (0.3, 0.7, 0.5)))
+    assert 1.0 <= query.sensitivity(relation) / total < 1.0002
 
 
 def test_projection_directions_have_product_norm_one():

@@ -229,16 +229,21 @@ def test_plan_of_noisy_gradients():
     assert constant_share(400.0) == 0.1 and constant_share(0.0) == 0.3
 
 
+@pytest.mark.parametrize("weight, n_parts", [(0.0, 1), (0.5, 4)])
 @pytest.mark.parametrize("max_iter, n_steps", [(7, 7), (None, 100)])
-def test_plan_of_batches(max_iter, n_steps):
-    model = DPWassersteinLogisticRegression(epsilon=1.0, delta=1e-5, max_iter=max_iter)
-    shape = Geometry(3, 2, 0.5, 2.0, 1.5)
+def test_plan_of_batches(max_iter, n_steps, weight, n_parts):
+    model = DPWassersteinLogisticRegression(
+        epsilon=1.0, delta=1e-5, max_iter=max_iter, fairness_weight=weight
+    )
+    model._shape = (1, 2)  # loss, penalty and the slopes of two groups
+    shape, n_numbers = Geometry(3, 2, 0.5, 2.0, 1.5), 8 * n_parts
     (line,) = model._plan(shape, 5000.0, SimpleNamespace(rate=0.2)).lines
     multiplier = calibrate_without_replacement(
-        1.0, 1e-5, 0.2, n_steps, n_draws=n_steps * 8
+        1.0, 1e-5, 0.2, n_steps, n_draws=n_steps * n_numbers
     )
     assert line.parameter == 1 / multiplier and line.times == n_steps
-    assert line.n_coordinates == 8 and line.sampling == ("without_replacement", 0.2)
+    assert line.n_coordinates == n_numbers
+    assert line.sampling == ("without_replacement", 0.2)
 
 
 def test_sizes_of_batches():

@@ -58,13 +58,14 @@ def gradient_plan(
     max_iter: int | None,
     n_bins: int = 0,
     constant: dict[str, int] | None = None,
+    n_parts: int = 1,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, and full gradients.
 
     `constant` has the names of what is asked about the constant model, with how many
-    numbers that are.
+    numbers that are; a gradient has `n_parts`.
     """
-    n_weights = geometry.n_columns * geometry.n_outputs
+    n_weights = n_parts * geometry.n_columns * geometry.n_outputs
     mu = calibrate_gaussian(epsilon, delta)
     n_steps = max_iter or number_of_steps(mu, n_assumed)
     has_moments = is_worth_moments(geometry.n_columns, geometry.row_norm, mu, n_assumed)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairpriv_sklearn.linear_model._pulls import Pulls
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +24,7 @@ LOSS_CURVATURE = 1 / 8
 """Of the bounded-slope loss, per second moment: about half the records are not cut."""
 
 PENALTY_CURVATURE = 1 / 20
-"""Of the penalty between groups, per second moment, where the fit ends."""
+"""Of the penalty between many groups, per second moment, where the fit ends."""
 
 SQUARE_CURVATURE = 0.8
 """Of the squared loss with a bounded residual, per second moment."""
@@ -31,9 +33,6 @@ _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
 _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
 _LEAST_PART = 0.05  # of its bound that hidden curvature is taken for in a covariance
-# Powers of `Caution.flat` where the ridge is chosen, and where it is decided whether
-# slopes are learnt. Chosen on Adult, Credit and simulated groups.
-_FOR_RIDGE, _FOR_TRUST = 1.25, 0.5
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
@@ -91,14 +90,10 @@ class Caution:
         Ridge during descent, in units of the squared noise of the whole fit.
     n_spreads : float, default=1.0
         Standard deviations of noise by which a gain must beat the constant model.
-    flat : float, default=1.0
-        What there is of the curvature in most directions: a penalty bends few of them,
-        and where less bends, noise is carried further.
     """
 
     noise_ridge: float
     n_spreads: float = 1.0
-    flat: float = 1.0
 
 
 CLASSIFICATION = Caution(noise_ridge=100.0)
@@ -218,6 +213,12 @@ class Curvature:
         typical = min(floor, typical) * factor
         return cls(matrix, floor * factor, typical, hidden, cross, factor, constant)
 
+    def bent(self, factor: Floats) -> Curvature:
+        """The same and F F^T of a penalty."""
+        d = len(self.cross)
+        cross = self.cross + factor[:d] @ factor[d:].T
+        return replace(self, matrix=self.matrix + factor @ factor.T, cross=cross)
+
 
 def preconditioned_descent(
     gradient: Callable[[Floats], Floats],
@@ -231,6 +232,7 @@ def preconditioned_descent(
     caution: Caution,
     constant: Constant | None = None,
     at_scores: Callable | None = None,
+    pulls: Pulls | None = None,
 ) -> tuple[Floats, Floats | None]:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
@@ -258,6 +260,8 @@ def preconditioned_descent(
     at_scores : callable, default=None
         Means and variances of the scores to `Constant.sampling` and the curvature
         there. None: no covariance is asked for.
+    pulls : Pulls, default=None
+        Of a penalty, to which `gradient` adds; it returns the gradient of the loss.
 
     Returns
     -------
@@ -267,6 +271,7 @@ def preconditioned_descent(
         Of the errors of the slopes.
     """
     hessian, n_columns = curvature.matrix, len(curvature.matrix)
+    factor = np.zeros((n_columns, 0))
     shrinkage = np.full(n_columns, caution.noise_ridge * noise**2 / max_iter)
     shrinkage[ridge == 0] = 0.0  # the intercept
     inverse = np.linalg.inv(hessian + np.diag(ridge + shrinkage))
@@ -278,7 +283,15 @@ def preconditioned_descent(
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
         b = model.add(hessian @ ahead - gradient(ahead))
+        if pulls is not None:
+            pulled, factor = pulls.model()
+            b = b + pulled
         weights = inverse @ b
+        # Woodbury's formula: the penalty bends few directions.
+        bent = inverse @ factor
+        inner = np.eye(factor.shape[1]) + factor.T @ bent
+        weights = weights - bent @ np.linalg.solve(inner, factor.T @ weights)
+    curvature = curvature.bent(factor)
     steps = (max_iter, average)
     return _shrunk_minimum(
         weights,
@@ -403,7 +416,7 @@ def _shrunk_minimum(
     shrunk = divided * signal
     gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
     at_bound = np.tile(flatness, (d, 1))
-    at_once = variance(at_bound * caution.flat**_FOR_RIDGE, _LEFT * sampling)
+    at_once = variance(at_bound, _LEFT * sampling)
     best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
     # Of noise alone a gain has this mean, and varies by so much: where the curvature is
@@ -411,7 +424,7 @@ def _shrunk_minimum(
     by_noise = []
     for ratios in (at_bound, at_bound * likely[:, None]):
         share = divided - values[:, None] / 2 * divided**2
-        share = variance(ratios * caution.flat**_FOR_TRUST, sampling) * share
+        share = variance(ratios, sampling) * share
         spread = np.sqrt(2 * np.square(share).sum(axis=1))
         by_noise.append(share.sum(axis=1) + caution.n_spreads * spread)
     least, enough = (

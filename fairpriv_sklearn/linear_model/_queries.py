@@ -228,33 +228,52 @@ class LossGradient(Query):
 
 @dataclass(frozen=True)
 class FairGradient(LossGradient):
-    """Gradient of (1 - alpha) loss + alpha penalty; the penalty couples the records.
+    """Gradients of loss and penalty and slopes of strata, in multiples of their own.
+
+    The penalty couples the records. The slopes of a stratum are the sum of its records'
+    gradients of the outputs: nearly all of the penalty's gradient lies in their span.
 
     Attributes
     ----------
-    fairness_weight : float
-        alpha.
+    multiples : tuple of float
+        Of the three, public: how the noise is shared between them. 0 leaves out the
+        slopes.
     penalty : WassersteinPenalty
         Public: its min_sizes, form and directions.
     """
 
     theorem = "user_guide/linear_models:linear-penalty"
 
-    fairness_weight: float = 0.0
+    multiples: tuple[float, float, float] = (1.0, 1.0, 0.0)
     penalty: WassersteinPenalty | None = None
 
     @property
     def max_rows(self) -> int:
         return self.penalty.max_records
 
-    def sensitivity(self, neighboring: str) -> float:
-        alpha, R = self.fairness_weight, self.geometry.row_norm
+    @property
+    def n_strata(self) -> int:
+        """How many have their slopes told."""
+        return math.prod(self.penalty.shape) if self.multiples[2] else 0
+
+    @property
+    def n_coordinates(self) -> int:
+        return (2 + self.n_strata) * super().n_coordinates
+
+    def sensitivities(self, neighboring: str) -> tuple[float, float, float]:
+        """Of the three parts, without their multiples."""
+        R, n_outputs = self.geometry.row_norm, self.geometry.n_outputs
         pull = self.penalty.sensitivity(LINK_SLOPE * R, neighboring)
         if self.penalty.directions is None:
             # One penalty per output, averaged: orthogonal parts of the gradient.
-            pull /= math.sqrt(self.geometry.n_outputs)
-        loss = self.loss_sensitivity(neighboring)
-        return ((1 - alpha) * loss + alpha * pull) * (1 + ROUNDING)
+            pull /= math.sqrt(n_outputs)
+        slopes = LINK_SLOPE * math.sqrt(n_outputs) * R / self.n_records
+        slopes *= rows_changed(neighboring)
+        return self.loss_sensitivity(neighboring), pull, slopes
+
+    def sensitivity(self, neighboring: str) -> float:
+        parts = np.multiply(self.multiples, self.sensitivities(neighboring))
+        return math.hypot(*parts.tolist()) * (1 + ROUNDING)
 
     def of_rows(self, rows: Rows, state) -> Floats:
         # Two passes: the features are not held, and may be larger than the memory.
@@ -263,7 +282,7 @@ class FairGradient(LossGradient):
         codes = np.empty((n, codes.shape[1]), dtype=codes.dtype)
         stratum = np.empty(n, dtype=none.stratum.dtype)
         loss, slopes = np.empty((n, k)), np.empty((n, k))
-        for part, block in self._parts(rows):
+        for part, block in self._blocks(rows):
             scores = self.geometry.scores(block.x, state)
             own, outputs, slopes[part] = slopes_and_links(
                 scores, self._is_class(block.y)
@@ -271,34 +290,70 @@ class FairGradient(LossGradient):
             loss[part] = self._weighted(own, block.y, block.stratum)
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
-        del codes, stratum
-        total = self._sums(none.x, np.empty((0, k)))
-        for part, block in self._parts(rows):
-            both = self._coefficients(loss[part], pulls[part] * slopes[part])
-            total = total + self._sums(block.x, both)
-        return self.geometry.in_units(from_units(total)) * self._unit
+        del codes
+        total = self._sums(none.x, np.empty((0, len(self._units))))
+        for part, block in self._blocks(rows):
+            coefficients = self._coefficients(
+                loss[part], pulls[part], slopes[part], stratum[part]
+            )
+            total = total + self._sums(block.x, coefficients)
+        return self.geometry.in_units(from_units(total)) * self._units
 
-    def _parts(self, rows: Rows):
+    def _blocks(self, rows: Rows):
         start = 0
         for block in rows.blocks(self.block_rows):
             yield slice(start, start + block.n_rows), block
             start += block.n_rows
 
-    def _coefficients(self, loss: Floats, pull: Floats) -> Floats:
-        """Coefficients of the records in the gradient, in units of `_unit`."""
-        alpha = self.fairness_weight
-        coefficients = loss * ((1 - alpha) / self.n_records / self._unit)
-        coefficients += pull * (alpha / self._unit)
-        np.maximum(coefficients, -1.0, out=coefficients)
-        return np.minimum(coefficients, 1.0, out=coefficients)
+    def parts(self, released: Floats) -> tuple[Floats, Floats, Floats]:
+        """Gradients of loss and penalty, and slopes (n_columns, n_strata * n_outputs).
+
+        The outputs of a stratum stand side by side.
+        """
+        k = self.geometry.n_outputs
+        of_loss, of_penalty, of_slopes = self.multiples
+        return (
+            released[:, :k] / of_loss,
+            released[:, k : 2 * k] / of_penalty,
+            released[:, 2 * k :] / (of_slopes or 1.0),
+        )
+
+    def relative_noise(self, weight: float) -> float:
+        """Noise of a gradient of both in one column, relative to what is released.
+
+        The penalty's is left where its pulls are.
+        """
+        of_loss, of_penalty, _ = self.multiples
+        d = self.geometry.n_columns
+        in_pulls = min(1.0, self.n_strata / d) if self.n_strata else 1.0
+        return math.hypot(
+            (1 - weight) / of_loss, weight / of_penalty * math.sqrt(in_pulls)
+        )
+
+    def _coefficients(self, loss, pull, slopes, stratum) -> Floats:
+        """Coefficients of some records in the three parts, in units of `_units`."""
+        k = self.geometry.n_outputs
+        found = np.zeros((len(loss), len(self._units)), order="F")
+        of_loss, of_penalty, of_slopes = self.multiples
+        found[:, :k] = loss * (of_loss / self.n_records)
+        found[:, k : 2 * k] = pull * slopes * of_penalty
+        slopes = slopes * (of_slopes / self.n_records)
+        for own in range(self.n_strata):
+            at = (2 + own) * k
+            np.multiply(slopes, (stratum == own)[:, None], out=found[:, at : at + k])
+        found /= self._units
+        np.maximum(found, -1.0, out=found)
+        return np.minimum(found, 1.0, out=found)
 
     @cached_property
-    def _unit(self) -> float:
-        """Power of two that no coefficient exceeds."""
-        alpha = self.fairness_weight
-        largest = (1 - alpha) * SLOPE / self.n_records
-        largest += alpha * LINK_SLOPE * self.penalty.largest_pull
-        return 2.0 ** math.ceil(math.log2(largest))
+    def _units(self) -> Floats:
+        """Powers of two that no coefficient exceeds, one for each column."""
+        of_loss, of_penalty, of_slopes = self.multiples
+        bounds = [of_loss * SLOPE / self.n_records]
+        bounds += [of_penalty * LINK_SLOPE * self.penalty.largest_pull]
+        bounds += [of_slopes * LINK_SLOPE / self.n_records] * self.n_strata
+        units = np.ldexp(1.0, np.ceil(np.log2(bounds)).astype(int))
+        return np.repeat(units, self.geometry.n_outputs)
 
     def _sums(self, rows, coefficients: Floats) -> Integers:
         """Sums with coefficients rounded to multiples of 2**-40, in two digits."""

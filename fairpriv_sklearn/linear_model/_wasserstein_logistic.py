@@ -83,6 +83,12 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     intercept_column,
     preconditioned_descent,
 )
+from fairpriv_sklearn.linear_model._pulls import (
+    MOST_STRATA,
+    PULL_CURVATURE,
+    Pulls,
+    noise_multiples,
+)
 from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
@@ -124,18 +130,21 @@ class DPWassersteinLogisticRegression(
     they would tell nothing), then `max_iter` full-batch gradients with Gaussian
     noise, or as many counts again where those before say that features would only
     bring noise. With rows of norm at most R and K = 1 output for two classes, else
-    one for each, replacing a record, its group included, changes a gradient by at
+    one for each, replacing a record, its group included, changes the gradients of the
+    loss and of the penalty, and the sums of the outputs' slopes over each group, by at
     most
 
     .. math::
-        \Delta = (1 - \alpha) \frac{\sqrt K R}{n} + \alpha \frac{R}{6 \sqrt K}\,
-        \frac{8 \kappa}{n},
+        \Delta_1 = \frac{\sqrt K R}{n}, \quad
+        \Delta_2 = \frac{R}{6 \sqrt K}\, \frac{8 \kappa}{n}, \quad
+        \Delta_3 = \frac{\sqrt K R}{3 n},
 
     without clipping gradients: :math:`\kappa = 2` for two groups and
-    :math:`2 S / (S - 1)` for S > 2 groups. Of ``penalty="pairs"`` and of the other
-    relations the user guide speaks. Public: `groups`, `classes`, `bounds`, `data_norm`,
-    all parameters, and n under "replace_one". Under "add_remove" n is replaced by a
-    noisy count.
+    :math:`2 S / (S - 1)` for S > 2 groups. They are released side by side, in public
+    multiples: of the penalty's gradient only what the sums span is used. Of
+    ``penalty="pairs"`` and of the other relations the user guide speaks. Public:
+    `groups`, `classes`, `bounds`, `data_norm`, all parameters, and n under
+    "replace_one". Under "add_remove" n is replaced by a noisy count.
 
     Parameters
     ----------
@@ -567,24 +576,36 @@ class DPWassersteinLogisticRegression(
                 self._publish_fit(weights, plan.n_steps, "bounded slope", wall)
                 return
         alpha = self.fairness_weight
-        factor = (1 - alpha) * LOSS_CURVATURE + alpha * PENALTY_CURVATURE
-        flat = max(0.01, (1 - alpha) * LOSS_CURVATURE / factor)  # of the loss alone
+        query = self._gradient_query(geometry, sizes, strata, directions)
+        # Many strata leave open where the penalty bends: everywhere, then.
+        factor = max(1 - alpha, 1e-3) * LOSS_CURVATURE
+        if alpha > 0 and not query.n_strata:
+            factor += alpha * PENALTY_CURVATURE
+        factor /= self.learning_rate or 1.0
         curvature = noisy_curvature(
             wall,
             rows,
             geometry,
             sizes.n_records,
             has_moments=plan.has_moments,
-            factor=factor / (self.learning_rate or 1.0),
+            factor=factor,
         )
-        query = self._gradient_query(geometry, sizes, strata, directions)
+        noise_of_one, pulls = wall.scale(query), None
+        if alpha > 0:
+            noise_of_one *= query.relative_noise(alpha)
+            bend = alpha * PULL_CURVATURE / (self.learning_rate or 1.0)
+            pulls = Pulls(curvature.matrix / factor, bend, self.average)
         progress = Progress(self, plan.n_steps)
 
         def noisy_gradient(weights):
             batch = rows if strata is None else strata.draw(wall, rows)
-            gradient = wall.release(query, batch, weights)
+            released = wall.release(query, batch, weights)
             progress.step()
-            return gradient
+            if pulls is None:
+                return released
+            of_loss, of_penalty, slopes = query.parts(released)
+            pulls.add(alpha * of_penalty, slopes, weights)
+            return (1 - alpha) * of_loss
 
         ridge = np.full(geometry.n_columns, min(1e50, 1 / (self.C * sizes.n_records)))
         if self.fit_intercept:
@@ -601,12 +622,13 @@ class DPWassersteinLogisticRegression(
             curvature,
             n_outputs=geometry.n_outputs,
             ridge=ridge,
-            noise=wall.scale(query),
+            noise=noise_of_one,
             max_iter=plan.n_steps,
             average=self.average,
-            caution=replace(CLASSIFICATION, flat=flat),
+            caution=CLASSIFICATION,
             constant=constant,
             at_scores=at_scores if is_plain else None,
+            pulls=pulls,
         )
         progress.close()
         self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
@@ -629,7 +651,8 @@ class DPWassersteinLogisticRegression(
 
     def _plan(self, geometry: Geometry, n_assumed: float, strata) -> GradientPlan:
         """What is released, at which share of the budget; public numbers only."""
-        n_weights = geometry.n_columns * geometry.n_outputs
+        n_parts = 1 if self.fairness_weight == 0 else 2 + self._n_strata()
+        n_weights = n_parts * geometry.n_columns * geometry.n_outputs
         if strata is not None:
             n_steps = self.max_iter or 100
             multiplier = calibrate_without_replacement(
@@ -657,6 +680,7 @@ class DPWassersteinLogisticRegression(
             n_counts=self._n_counts(),
             max_iter=self.max_iter,
             constant=constant if self.fit_intercept else None,
+            n_parts=n_parts,
         )
 
     def _constant(self, wall, rows: Rows, plan: GradientPlan, n_records: float):
@@ -742,6 +766,11 @@ class DPWassersteinLogisticRegression(
             delattr(self, name)
         self.privacy_ = wall.guarantee()
 
+    def _n_strata(self) -> int:
+        """Strata whose slopes are released beside the penalty's gradient."""
+        n_strata = math.prod(self._shape)
+        return n_strata if n_strata <= MOST_STRATA else 0
+
     def _n_counts(self) -> int:
         """Noisy counts that are released first: one per stratum, the total, or none."""
         relation = self._relation()
@@ -763,7 +792,11 @@ class DPWassersteinLogisticRegression(
         penalty = GroupPenalty(
             self._shape, self.penalty, sizes.min_sizes, sizes.n_records, directions
         )
-        return FairGradient(*common, self.fairness_weight, penalty)
+        query = FairGradient(*common, penalty=penalty)
+        multiples = noise_multiples(
+            query, self.fairness_weight, self._relation(), self._n_strata()
+        )
+        return replace(query, multiples=multiples)
 
     def _batch_strata(self, rows: Rows) -> _Strata:
         """The public groups from which batches are drawn."""
