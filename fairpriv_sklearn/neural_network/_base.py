@@ -47,9 +47,9 @@ from fairpriv_sklearn.neural_network._training import noisy_descent
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
 USUAL_GRADIENT = 0.5
 # Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
-# the range of the targets, or .01 in the share of a class, within these limits.
+# the range of the targets, or .005 in the share of a class, within these limits.
 CONSTANT_SHARE = 0.1, 0.7
-CONSTANT_NOISE = {"targets": 0.03, "shares": 0.01}
+CONSTANT_NOISE = {"targets": 0.03, "shares": 0.005}
 # Below this number of records times the parameter networks hardly ever beat a constant.
 SIGNAL_OF_FEATURES = 150.0
 
