@@ -472,7 +472,7 @@ def test_plans_of_repaired_numbers():
     [
         # The share of mu: noise of the mean over what is wanted, within .1 and .7.
         ("replace_one", 1000, False, 4.0, 0, None),
-        ("replace_one", 1000, True, 2.0, 6, None),
+        ("replace_one", 2000, True, 2.0, 6, None),
         ("add_remove", 7, False, 20.0, 1, None),
         ("replace_one", 10**7, False, 1.0, 0, 0.1),
         ("replace_one", 0, True, 1.0, 6, 0.7),
