@@ -398,7 +398,7 @@ class NumberRepair(Repair):
 
     def _blind_levels(self, counts, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
-        masses = blind.estimate_masses(counts, self._n_public, self._noise_variance)
+        masses = blind.estimate_masses(counts, self._noise_variance)
         # What noise makes of the smallest group's distribution function.
         sizes = counts.sum(axis=(1, 2))
         smallest = max(sizes.min(), 1.0)
