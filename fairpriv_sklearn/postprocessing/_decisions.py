@@ -226,15 +226,24 @@ class DecisionRepair(MetaRepair):
         scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
         scored = scored.only("scores", "groups", "cells")
         faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
+        # By true class an offset moves a row by that class's probability only.
+        faster *= shape[0]
+        steps, step_scale = [], wall.scale(query)
+
+        def step(offsets):
+            steps.append(wall.release(query, scored, offsets))
+            return steps[-1]
+
         offsets, _ = parity.fit_offsets(
-            lambda offsets: wall.release(query, scored, offsets),
+            step,
             steered=self._steered(),
             n_groups=n_groups,
-            noise_scale=wall.scale(query),
+            noise_scale=step_scale,
             max_iter=self.max_iter,
             learning_rate=self.learning_rate * faster,
             tolerance=self.fairness_tolerance,
             largest=1 + self.learning_rate * faster / 2,
+            doubted=False,  # a certificate follows
         )
         self.n_iter_ = self.max_iter
 
@@ -252,7 +261,9 @@ class DecisionRepair(MetaRepair):
         tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
         rates = None if shape[0] == 1 else self._rates()
         scale = wall.scale(query)
-        repaired, plain = (blind.measure(table, rates, scale) for table in tables)
+        told = blind.told_by_steps(np.array(steps), step_scale, rates)
+        repaired = blind.measure(tables[0], rates, scale, told=told)
+        plain = blind.measure(tables[1], rates, scale)
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
@@ -275,7 +286,13 @@ class DecisionRepair(MetaRepair):
             )
             tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
             scale = wall.scale(query)
-            self._measured = [blind.measure(table, rates, scale) for table in tables]
+            told = [None] * blind.REACH_STEPS
+            told[0] = plain.told
+            told[-1] = repaired.told if self.repair_ == "repaired" else plain.told
+            self._measured = [
+                blind.measure(table, rates, scale, told=known)
+                for table, known in zip(tables, told, strict=True)
+            ]
         self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
 
     def _steered(self) -> np.ndarray:

@@ -153,6 +153,7 @@ def fit_offsets(
     learning_rate: float,
     tolerance: float,
     largest: float = 1.0,
+    doubted: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Find offsets under which each class is chosen equally often in every group.
 
@@ -185,6 +186,8 @@ def fit_offsets(
         :math:`\rho`, in [0, 1].
     largest : float, default=1.0
         Largest absolute offset.
+    doubted : bool, default=True
+        Whether differences that noise may make by itself are left alone.
 
     Returns
     -------
@@ -213,9 +216,8 @@ def fit_offsets(
         by_noise = np.sqrt(steps) * noise_scale / sizes
         moved = np.abs(average).max(axis=2) / max(1.0, t * (t - 1) / 2)
         held = np.clip(2 - moved / np.maximum(TOLD * by_noise, 1e-300), 0, 1)
-        penalties = np.maximum(
-            tolerance / 2, held * doubt(sizes, noise_scale, max_iter)
-        )
+        doubts = held * doubt(sizes, noise_scale, max_iter) * doubted
+        penalties = np.maximum(tolerance / 2, doubts)
         for c in range(n_conditions):
             moved = offsets[c] + steps[c, :, None] * rates[c]
             offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], penalties[c])
@@ -223,6 +225,32 @@ def fit_offsets(
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
         average += t * offsets
     return average / (max_iter * (max_iter + 1) / 2), sizes
+
+
+def average_rates(sums: np.ndarray, noise_scale: float):
+    """Rates of the rule that `fit_offsets` returns, as its own steps have told them.
+
+    Rates at the average of some offsets are nearly the average of the rates there.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (max_iter, n_conditions, n_groups, n_classes)
+        What the steps have released.
+    noise_scale : float
+
+    Returns
+    -------
+    rates, variances : ndarray of shape (n_conditions, n_groups, n_classes)
+        With the variances of their noise.
+    """
+    max_iter, n_classes = len(sums), sums.shape[-1]
+    weights = np.arange(1, max_iter + 1) / (max_iter * (max_iter + 1) / 2)
+    sizes = np.maximum(sums.sum(axis=3).mean(axis=0), 1.0)[:, :, None]
+    deviations = sums - sums.mean(axis=3, keepdims=True)
+    rates = 1 / n_classes + np.tensordot(weights, deviations, axes=1) / sizes
+    rates = np.clip(rates, 0, 1)
+    noise = weights @ weights * noise_scale**2 * (1 - 1 / n_classes)
+    return rates, np.broadcast_to(noise / sizes**2, rates.shape)
 
 
 def doubt(sizes: np.ndarray, noise_scale: float, max_iter: int) -> np.ndarray:
