@@ -658,6 +658,20 @@ MUTANTS = [
         "barycenter: the count of distinct scores is not paid",
     ),
     (
+        "h52",
+        "postprocessing/_number_repair.py",
+        'lines = [Release("counts", "pure", (1 - share) * self.epsilon, n_counts)]',
+        'lines = [Release("counts", "pure", self.epsilon, n_counts)]',
+        "blind numbers: the table for reach is not paid",
+    ),
+    (
+        "h53",
+        "postprocessing/_number_repair.py",
+        'lines.append(Release("reach", "pure", share * self.epsilon, n_counts))',
+        'lines.append(Release("reach", "pure", self.epsilon, n_counts))',
+        "blind numbers: the table for reach spends all",
+    ),
+    (
         "h47",
         "postprocessing/_decisions.py",
         "steps = (1 - fixed) * (1 - self.reach_size)",

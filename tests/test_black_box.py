@@ -128,8 +128,13 @@ def test_audit_of_gaussian_releases(case, honest, monkeypatch):
     assert bound > 0.4 * event.mu
 
 
-def test_audit_of_counts(monkeypatch):
-    monkeypatch.setattr(DPBarycenterRegressor, "_solve", lambda self, *args: None)
-    estimator = regressor(epsilon=2.0, n_bins=3)
+@pytest.mark.parametrize(
+    "reach_size, honest", [(0.0, True), (0.0, False), (0.9, True)]
+)
+def test_audit_of_counts(reach_size, honest, monkeypatch):
+    monkeypatch.setattr(DPBarycenterRegressor, "_solve_blind", lambda self: None)
+    estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)
+    if not honest:
+        halve_the_noise(monkeypatch)
     bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
-    assert 0.8 < bound <= 2.0
+    assert bound > 0.6 and (bound <= 2.0) == honest

@@ -235,6 +235,41 @@ def test_offsets_by_true_class_narrow_the_gap_in_error_rates():
     assert gaps(offsets).max() < 0.06
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_steps_tell_the_rates_of_the_rule_that_they_find(n_classes):
+    p, codes = shifted_population(np.random.default_rng(4), 4000, n_classes)
+    query, noise = soft_sums(p, codes, 2, 0.02), 20.0
+    rng = np.random.default_rng(8)
+    errors, variance = [], 0.0
+    for _ in range(40):
+        sums = []
+
+        def step(nu, sums=sums):
+            sums.append(query(nu) + rng.normal(scale=noise, size=nu.shape))
+            return sums[-1]
+
+        offsets, _ = parity.fit_offsets(
+            step,
+            steered=np.ones((1, n_classes), dtype=bool),
+            n_groups=2,
+            noise_scale=noise,
+            max_iter=30,
+            learning_rate=1.0,
+            tolerance=0.0,
+        )
+        rates, variances = parity.average_rates(np.array(sums), noise)
+        soft = query(offsets)
+        errors.append(rates - soft / soft.sum(axis=2, keepdims=True))
+        variance = variances.mean()
+    # The released tables are used twice, for the offsets and here: the errors are no
+    # larger than those of noise, and a small curvature.
+    assert np.mean(np.square(errors)) < 1.5 * variance + 0.005**2
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.01
+    assert variance == pytest.approx(
+        noise**2 * (1 - 1 / n_classes) * 4 / 3 / 30 / 2000**2, rel=0.1
+    )
+
+
 def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     """An empty group must not throw the others off, nor produce NaN."""
     p, codes = shifted_population(np.random.default_rng(6), 3000, 3)

@@ -220,14 +220,15 @@ def interval_by_errors(rates, errors, confidence) -> tuple[float, float]:
     Parameters
     ----------
     rates : ndarray of shape (n_rates, n_groups)
-    errors : ndarray of shape (2, n_rates, n_groups, n_points)
+    errors : ndarray of shape (1 or 2, n_rates, n_groups, n_points)
         Draws for the rates as estimated, and for groups that lie at either end.
     confidence : float
     """
     found = float(np.ptp(rates, axis=1).max())
     shape = (rates - rates.mean(axis=1, keepdims=True)) / max(found, 1e-12)
     middle = (shape.max(axis=1, keepdims=True) + shape.min(axis=1, keepdims=True)) / 2
-    shapes = np.stack([shape, np.where(shape >= middle, 0.5, -0.5)])[..., None]
+    ends = np.where(shape >= middle, 0.5, -0.5)
+    shapes = np.stack([shape, ends][: len(errors)])[..., None]
     widest = 4 * np.sqrt(2 * errors.var(axis=-1).max())
     tried = np.linspace(max(found - widest, 0.0), min(found + widest, 1.0), 25)
     inside = []

@@ -209,7 +209,8 @@ def measure(
     counts = table.reshape(n_groups, -1)
     sizes = np.maximum(counts.sum(axis=1), 1.0)
     cdfs = np.clip(counts @ below / sizes[:, None], 0, 1)
-    normal = normal_points(n_groups * PLACES).reshape(2, n_groups, PLACES, -1)
+    normal = np.concatenate(normal_points(n_groups * PLACES), axis=-1)
+    normal = normal.reshape(n_groups, PLACES, -1)
     errors = np.empty(normal.shape)
     for group, (cdf, size) in enumerate(zip(cdfs, sizes, strict=True)):
         rising = np.maximum.accumulate(cdf)
@@ -218,8 +219,8 @@ def measure(
         covariance = chance / size + noise_variance * moved.T @ moved / size**2
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        errors[:, group] = root @ normal[:, group]
-    interval = interval_by_errors(cdfs.T, errors.swapaxes(1, 2), CONFIDENCE)
+        errors[group] = root @ normal[group]
+    interval = interval_by_errors(cdfs.T, errors.swapaxes(0, 1)[None], CONFIDENCE)
 
     change = ((answers - points) ** 2).reshape(-1, WITHIN).mean(axis=1)
     total = np.maximum(counts.sum(), 1.0)

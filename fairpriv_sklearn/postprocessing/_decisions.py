@@ -226,8 +226,9 @@ class DecisionRepair(MetaRepair):
         scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
         scored = scored.only("scores", "groups", "cells")
         faster = min(1 / max(self.group_strength_, 1e-9), blind.LARGEST_STEP)
-        # By true class an offset moves a row by that class's probability only.
-        faster *= shape[0]
+        # By true class an offset moves a row by the class's probability: all together
+        # they move it as far as one without.
+        faster *= shape[0] / self._steered().any(axis=1).sum()
         steps, step_scale = [], wall.scale(query)
 
         def step(offsets):
