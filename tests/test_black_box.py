@@ -128,9 +128,7 @@ def test_audit_of_gaussian_releases(case, honest, monkeypatch):
     assert bound > 0.4 * event.mu
 
 
-@pytest.mark.parametrize(
-    "reach_size, honest", [(0.0, True), (0.0, False), (0.9, True)]
-)
+@pytest.mark.parametrize("reach_size, honest", [(0.0, True), (0.0, False), (0.9, True)])
 def test_audit_of_counts(reach_size, honest, monkeypatch):
     monkeypatch.setattr(DPBarycenterRegressor, "_solve_blind", lambda self: None)
     estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)

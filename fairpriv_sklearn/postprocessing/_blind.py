@@ -38,8 +38,8 @@ MOST_MERGED = 24
 MERGED_SIZE = 4.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
-# What the steps tell of the rule that they found has this many times the variance of its
-# noise: they count soft decisions, at offsets near its own. Chosen on simulated tables.
+# What the steps tell of the rule that they found has this many times the variance of
+# its noise: they count soft decisions, near its offsets. Chosen on simulated tables.
 STEPS_DOUBT = 2.0
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
@@ -182,7 +182,7 @@ def normal_points(n_errors: int) -> np.ndarray:
 
 
 def disparity_interval(
-    rates: np.ndarray, variances: np.ndarray, confidence: float
+    rates: np.ndarray, variances: np.ndarray, confidence: float, steered: bool = False
 ) -> tuple[float, float]:
     """Interval of the largest difference between two groups in any of several rates.
 
@@ -191,15 +191,16 @@ def disparity_interval(
     rates are not known, half of the errors are added to rates as estimated, and half to
     groups that lie at either end, whose largest difference is overestimated most.
 
-    Where zero is not contradicted, the errors may be all there is: of a rule that was
-    steered until the rows agree on it, people differ by the rows' sampling error. The
-    interval then goes from zero to what errors seldom make of the estimate.
+    If the same rows have steered the rule until they agree on it, people differ by the
+    rows' sampling error. Where zero is not contradicted, the interval then goes from
+    zero to what errors seldom make of the estimate.
 
     Parameters
     ----------
     rates, variances : ndarray of shape (n_rates, n_groups)
         Estimates, and the variances of their errors.
     confidence : float
+    steered : bool, default=False
 
     Returns
     -------
@@ -208,7 +209,7 @@ def disparity_interval(
     errors = normal_points(rates.size).reshape(2, *rates.shape, -1)
     errors = errors * np.sqrt(variances)[..., None]
     low, high = interval_by_errors(rates, errors, confidence)
-    if low == 0:
+    if steered and low == 0:
         largest = np.ptp(rates[..., None] + errors, axis=2).max(axis=1)
         high = min(float(np.quantile(largest, confidence)), 1.0)
     return low, high
@@ -262,8 +263,8 @@ def measure(
     noise_scale : float
     confidence : float, default=0.95
     told : (ndarray, ndarray), default=None
-        What other releases told about the same rows' rates, of shape (n_rates,
-        n_groups), and the variances of their noise.
+        What the releases that steered the rule told about the same rows' rates, of
+        shape (n_rates, n_groups), and the variances of their noise.
     """
     table = table.astype(np.float64)
     n_groups, n_classes, _ = table.shape
@@ -298,7 +299,9 @@ def measure(
     half = -ndtri((1 - confidence) / 2) * np.sqrt(chance + noise)
     return Measured(
         disparity=float(np.ptp(estimates, axis=1).max()),
-        interval=disparity_interval(estimates, sampling + noises, confidence),
+        interval=disparity_interval(
+            estimates, sampling + noises, confidence, steered=told is not None
+        ),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=known,

@@ -287,13 +287,11 @@ class DecisionRepair(MetaRepair):
             )
             tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
             scale = wall.scale(query)
-            told = [None] * blind.REACH_STEPS
-            told[0] = plain.told
-            told[-1] = repaired.told if self.repair_ == "repaired" else plain.told
-            self._measured = [
-                blind.measure(table, rates, scale, told=known)
-                for table, known in zip(tables, told, strict=True)
-            ]
+            self._measured = [blind.measure(table, rates, scale) for table in tables]
+            if self.repair_ == "repaired":
+                self._measured[-1] = blind.measure(
+                    tables[-1], rates, scale, told=repaired.told
+                )
         self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
 
     def _steered(self) -> np.ndarray:
