@@ -22,7 +22,7 @@ from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
 )
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
-from fairpriv_sklearn.transport import quantise
+from fairpriv_sklearn.transport import grid_codes
 
 PUBLIC = {"bounds": (-10, 10), "groups": [0, 1], "random_state": 0}
 
@@ -432,9 +432,9 @@ def test_private_projections_are_rounded_to_the_grid(monkeypatch, epsilon, on_gr
 
     def counted(*args):
         calls.append(args)
-        return quantise(*args)
+        return grid_codes(*args)
 
-    monkeypatch.setattr(f"{module}.quantise", counted)
+    monkeypatch.setattr(f"{module}.grid_codes", counted)
     X, Y, groups = planar_table(40)
     params = {"epsilon": epsilon, "max_iter": 3, "n_projections": 2}
     fit_outputs("regressor", X, Y, groups, **params)
