@@ -8,11 +8,17 @@ and the largest difference of two groups' shares of positive decisions (groups o
 than 100 test rows are left out), mean and standard error over the splits.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/penalty_curves.py [splits]
+    python examples/benchmarks/penalty_curves.py compare OLD NEW
+
+The second compares two outputs: accuracy of the new one less that of the old curve,
+interpolated at the same gap, in the public encoding, with its standard error.
 """
 
 import platform
+import re
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -142,5 +148,37 @@ def main(n_splits=10):
             print(f"{weight:7g}", *cells, sep="", flush=True)
 
 
+def read(path):
+    """Rows (weight, accuracy, error, gap, error) by table, of a written output."""
+    found, rows = {}, None
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"(\w.*): \d+ rows", line):
+            rows = found.setdefault(match[1], [])
+        elif rows is not None and " +- " in line:
+            rows.append([float(x) for x in line.replace("+-", "").split()[:5]])
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def compare(old, new):
+    old, new = read(old), read(new)
+    for name in new:
+        _, accuracy, error, gap, _ = old[name][np.argsort(old[name][:, 3])].T
+        for weight, reached, own_error, own_gap, gap_error in new[name]:
+            start = f"{name:18}{weight:6g}"
+            if not gap[0] <= own_gap <= gap[-1]:
+                print(start, f"the old curve has no gap of {own_gap:.4f}")
+                continue
+            slope = np.interp([own_gap - 0.005, own_gap + 0.005], gap, accuracy) @ [
+                -100,
+                100,
+            ]
+            there = np.interp(own_gap, gap, accuracy), np.interp(own_gap, gap, error)
+            spread = np.hypot(np.hypot(own_error, there[1]), slope * gap_error)
+            print(start, f"{reached - there[0]:+.4f} +- {spread:.4f}")
+
+
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    if sys.argv[1:2] == ["compare"]:
+        compare(*sys.argv[2:])
+    else:
+        main(*map(int, sys.argv[1:]))
