@@ -168,10 +168,8 @@ def compare(old, new):
             if not gap[0] <= own_gap <= gap[-1]:
                 print(start, f"the old curve has no gap of {own_gap:.4f}")
                 continue
-            slope = np.interp([own_gap - 0.005, own_gap + 0.005], gap, accuracy) @ [
-                -100,
-                100,
-            ]
+            around = own_gap - 0.005, own_gap + 0.005
+            slope = np.diff(np.interp(around, gap, accuracy))[0] / 0.01
             there = np.interp(own_gap, gap, accuracy), np.interp(own_gap, gap, error)
             spread = np.hypot(np.hypot(own_error, there[1]), slope * gap_error)
             print(start, f"{reached - there[0]:+.4f} +- {spread:.4f}")
