@@ -128,13 +128,27 @@ def test_text_with_many_values_is_left_out(tmp_path):
     rows = [f"{i % 40},{'fm'[i % 2]},name{i},{i % 2 + i % 7 / 10}" for i in range(400)]
     path.write_text("\n".join(["age,sex,name,salary", *rows]) + "\n")
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
-    assert run(tmp_path, str(path), *base) == 0
+    assert run(tmp_path, str(path), *base, "--epsilon", "3") == 0
     assert report(tmp_path)["left_out"] == [
         "the column 'name' (no value that many rows share)"
     ]
     # so few rows that these could not be learnt within the budget
     unlearnt = ["the groups of sex", "the range of salary"]
     assert report(tmp_path)["conditional_on"] == unlearnt
+
+
+def test_too_few_rows_for_features_are_told_by_a_constant(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    rows = [f"{i % 40},{'fm'[i % 2]},{i % 2 + i % 7 / 10}" for i in range(400)]
+    path.write_text("\n".join(["age,sex,salary", *rows]) + "\n")
+    base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
+    declared = ["--groups", "f", "m", "--bounds", "0", "2"]
+    assert run(tmp_path, str(path), *base, *declared) == 0
+    found = report(tmp_path)
+    assert "the private model answers a constant" in " ".join(found["remarks"])
+    assert "The private model predicts one value" in " ".join(found["warnings"])
+    assert "Learnt privately" not in capsys.readouterr().out
+    assert not found["conditional_on"]
 
 
 def test_conditions_do_not_hang_on_the_noise(tmp_path):

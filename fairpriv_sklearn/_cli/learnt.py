@@ -128,17 +128,24 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         columns[table.target] = table.y[train].astype(object)
     encoder.fit(pandas.DataFrame(columns, dtype=object))
     found = encoder.codebook_
-    facts = [
-        f"{what} of {name}" for name in names for what in _learnt_of(table, name, found)
-    ]
-    dates = [n for n in names if n not in encoder.feature_slices_]
-    crowds = [
-        name
-        for name in names
-        if name not in dates
-        and found[name].kind == "category"
-        and not found[name].categories
-    ]
+    facts, dates, crowds = [], [], []
+    if _was_asked(encoder):
+        facts = [
+            f"{w} of {name}" for name in names for w in _learnt_of(table, name, found)
+        ]
+        dates = [n for n in names if n not in encoder.feature_slices_]
+        crowds = [
+            name
+            for name in names
+            if name not in dates
+            and found[name].kind == "category"
+            and not found[name].categories
+        ]
+    else:
+        table.remarks.append(
+            "too few rows for this epsilon: nothing was learnt of the columns that no "
+            "codebook declares, and the private model answers a constant"
+        )
     if dates:
         table.left_out.append(
             columns_note(dates, "a date, or too few values to tell its kind")
@@ -236,8 +243,15 @@ def _classes(table: Table, found, facts, few):
     return classes, y
 
 
+def _was_asked(encoder) -> bool:
+    """Whether what the code book does not say was learnt."""
+    return encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing()
+
+
 def _rows_to_noise(encoder, n_rows) -> float:
     """Number of rows in units of the noise of one count; public numbers."""
+    if not _was_asked(encoder):
+        return 0.0
     mus = [e.mu for e in encoder.privacy_.events if isinstance(e, GaussianEvent)]
     n_columns = len(encoder.feature_names_in_)
     return n_rows * math.hypot(*mus) / math.sqrt(4 * n_columns) if mus else math.inf

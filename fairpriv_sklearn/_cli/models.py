@@ -13,6 +13,7 @@ from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._wall import budget_of_steps
 from fairpriv_sklearn.preprocessing import InputError
+from fairpriv_sklearn.privacy import with_budget
 
 BASE_MODELS = ("linear", "network")
 
@@ -172,19 +173,39 @@ class _FirstGroup:
         return [self.group] * len(X)
 
 
-def with_shares(encoder, models: dict, args) -> tuple:
-    """Encoder and models such that each model, with the encoder, costs the total."""
+def with_shares(encoder, models: dict, args, n_rows: int) -> tuple:
+    """Encoder and models such that each model, with the encoder, costs the total.
+
+    With so few rows that the private model answers a constant, the encoder releases
+    nothing, and each model has the total: the number of rows is public.
+    """
     total = (args.epsilon, args.delta)
-    budgets = {}
-    for name, model in models.items():
-        if name != "plain":
-            steps = Pipeline([("encoder", encoder), ("model", model)])
-            try:
-                budgets[name] = budget_of_steps(steps, *total)
-            except ValueError:
-                raise InputError(
-                    "--epsilon is too small for all that is to be released."
-                ) from None
+    private = {name: model for name, model in models.items() if name != "plain"}
+    pipelines = {
+        name: Pipeline([("encoder", encoder), ("model", model)])
+        for name, model in private.items()
+    }
+    try:
+        least = with_budget(pipelines["private"], *total)[-1].min_records
+        if least is not None and n_rows < least:
+            encoder = clone(encoder).set_params(min_records=least)
+            settings = {
+                name: _settings(budget_of_steps(model, *total))
+                for name, model in private.items()
+            }
+            settings["private"]["min_records"] = least
+            # The fair model is made of the private one, and learns from other rows.
+            for name in private["private and fair"].get_params():
+                if name.rpartition("__")[2] == "min_records":
+                    settings["private and fair"][name] = None
+            return encoder, settings
+        budgets = {
+            name: budget_of_steps(steps, *total) for name, steps in pipelines.items()
+        }
+    except ValueError:
+        raise InputError(
+            "--epsilon is too small for all that is to be released."
+        ) from None
     epsilon, delta = min(steps.pop("encoder") for steps in budgets.values())
     encoder = clone(encoder).set_params(epsilon=epsilon, delta=delta)
     return encoder, {name: _settings(steps) for name, steps in budgets.items()}

@@ -135,7 +135,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         )
     task = regression if table.task == "regression" else classification
     encoder, shares = with_shares(
-        unfitted_encoder(table, args), task(table, UNKNOWN, args)[1], args
+        unfitted_encoder(table, args), task(table, UNKNOWN, args)[1], args, len(train)
     )
     warned = before_spending(table, train, args, task, shares)
     for sentence in warned:

@@ -96,9 +96,10 @@ class PrivacyFilter:
     @cached_property
     def planned(self) -> PrivacyGuarantee:
         """The guarantee that `reserve` will pay for."""
+        events = plan_events(self.plan, self.neighboring)
         return PrivacyGuarantee.from_events(
-            plan_events(self.plan, self.neighboring),
-            delta=self.delta,
+            events,
+            delta=self.delta if events else 0.0,  # nothing released costs nothing
             neighboring=self.neighboring,
             mechanism=self.mechanism,
             assumptions=self.facts,

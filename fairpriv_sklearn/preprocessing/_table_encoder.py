@@ -395,6 +395,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             drafts.append(_Draft(str(name), position, declared, self.ranks))
         return drafts
 
+    def _needs_nothing(self) -> bool:
+        """Whether the code book declares all columns that it names."""
+        entries = Codebook.from_dict(self.codebook or {}).entries
+        used = [c for _, c in entries if c.role == "feature" and c.kind != "left out"]
+        drafts = [_Draft("", 0, column, self.ranks) for column in used]
+        counted = [d.is_located(self.ranks) or d.is_keyed for d in drafts]
+        return bool(entries) and not any(counted)
+
     # -- the releases ------------------------------------------------------------------
     def _open_wall(self, n_located, n_counted, *, has_keys) -> PrivacyFilter:
         """Plan at most two releases that together have the Gaussian parameter mu."""

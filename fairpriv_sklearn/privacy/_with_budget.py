@@ -34,6 +34,8 @@ _AIM = 1.0 - 1e-6
 _FEW_DRAWS, _MANY_DRAWS = 10**5, 10**8
 _INPUTS, _OUTPUTS = 1 << 14, 1 << 10
 _ENCODER_SHARE = 0.1
+# Of one that has nothing to learn unless the table has columns that nobody named.
+_SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
 
 
@@ -71,8 +73,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     shares : mapping of str to float, default=None
         Share of the squared Gaussian parameter by step, in the notation of
         `set_params`. Steps that it does not name share the rest: a table encoder a
-        tenth, the others the same each. If it names all, they are taken relative to
-        their sum.
+        tenth, next to nothing if its code book declares all columns that it names, the
+        others the same each. If it names all, they are taken relative to their sum.
 
     Returns
     -------
@@ -398,8 +400,9 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
             "shares of steps that compose add up to 1 or more, and leave nothing for "
             f"{others}."
         )
-    parts = {p: _ENCODER_SHARE if _kind(steps[p]) == "encoder" else 0 for p in others}
-    plain = [p for p in others if not parts[p]]
+    encoders = [p for p in others if _kind(steps[p]) == "encoder"]
+    parts = {p: _encoder_share(steps[p]) for p in encoders}
+    plain = [p for p in others if p not in parts]
     rest = 1.0 - math.fsum(parts.values())
     for p in plain:
         parts[p] = max(rest, _ENCODER_SHARE) / len(plain)
@@ -429,6 +432,11 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
             )
         )
     return tuple(nodes)
+
+
+def _encoder_share(step) -> float:
+    needs_nothing = getattr(step, "_needs_nothing", None)
+    return _SPARE_SHARE if needs_nothing and needs_nothing() else _ENCODER_SHARE
 
 
 def _with_deltas(tree, delta: float) -> dict[str, _Leaf]:
