@@ -1,8 +1,6 @@
 import itertools
 import math
-import sys
 from collections import Counter
-from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import permutations
@@ -12,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from _audit import gaussian_audit, pure_audit
+from _ends import ends_within
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -46,30 +45,11 @@ def bounded_source(seed, n_words):
     return scripted_source(np.random.PCG64DXSM(seed).random_raw(n_words))
 
 
-@contextmanager
-def ends_within(n_lines):
-    """Count the lines of the mechanisms that run: a loop must come to its end."""
-    count = 0
-
-    def trace(frame, event, _):
-        nonlocal count
-        count += event == "line"
-        assert count <= n_lines, "It does not end."
-        return trace if frame.f_code.co_filename == mechanisms.__file__ else None
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
 @pytest.mark.parametrize("scale", [1e-6, 0.1, 2.0, 300.0, 1e6, 1e9])
 def test_laplace_draws_take_few_steps(scale):
     # One word each, but for a tie; a loop over bits and digits, none over draws.
     noise = bounded_source(0, 2002)
-    with ends_within(400):
+    with ends_within(400, mechanisms):
         mechanism = laplace_of_scale(scale)
         drawn = mechanism.release(np.zeros(2000, dtype=np.int64), noise)
         assert mechanism.epsilon_spent <= mechanism.epsilon
@@ -78,18 +58,18 @@ def test_laplace_draws_take_few_steps(scale):
 
 def test_every_choice_takes_few_steps():
     largest = 2**64 // 3 * 3 - 1
-    with ends_within(60):
+    with ends_within(60, mechanisms):
         assert scripted_source([largest, 7]).integers(10, 13, 2).tolist() == [12, 10]
-    with ends_within(60):
+    with ends_within(60, mechanisms):
         assert scripted_source([]).integers(5, 6, 2).tolist() == [5, 5]
     for seed in range(20):
-        with ends_within(100):
+        with ends_within(100, mechanisms):
             drawn = bounded_source(seed, 9).choice(10, 3)
             assert len(set(drawn.tolist())) == 3
             assert 0 <= drawn.min() <= drawn.max() < 10
-        with ends_within(100):
+        with ends_within(100, mechanisms):
             assert sorted(bounded_source(seed, 8).choice(4, 4)) == [0, 1, 2, 3]
-        with ends_within(1500):
+        with ends_within(1500, mechanisms):
             mechanism = PermuteAndFlip(0.5, epsilon=3.0)
             assert mechanism.release([0.0, 1.5, 2.0], bounded_source(seed, 200)) < 3
 
