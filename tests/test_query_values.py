@@ -1,6 +1,7 @@
 """What the queries of generators compute, against loops that say it plainly."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,17 +62,18 @@ def test_sums_about_the_class_means():
         assert_allclose(steps[c, :, 1:], P.T @ v / 0.7, atol=2e-3)
 
 
-def test_histograms_of_standardised_projections():
+@pytest.mark.parametrize("n_bins", [6, 9])
+def test_histograms_of_standardised_projections(n_bins):
     rng, z, codes, rows = records()
-    plan = sliced_plan()
+    plan = replace(sliced_plan(), n_bins=n_bins)
     means, directions = rng.normal(size=(3, 4)), rng.normal(size=(4, 7))
     scales = rng.uniform(0.3, 2.0, size=(3, 7))
     counts = _slices.SliceCounts(plan).of_rows(rows, (means, directions, scales))
-    assert counts.shape == (3, 7, 6)
+    assert counts.shape == (3, 7, n_bins)
     for c in range(3):
         for k in range(7):
             own = (z[codes == c] - means[c]) @ directions[:, k] / scales[c, k]
-            want, _ = np.histogram(np.clip(own, -3, 3), np.linspace(-3, 3, 7))
+            want, _ = np.histogram(np.clip(own, -3, 3), np.linspace(-3, 3, n_bins + 1))
             assert_array_equal(counts[c, k], want)
     assert (counts[:, :, 1:-1] > 0).any() and (counts[:, :, [0, -1]] > 0).any()
 
