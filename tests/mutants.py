@@ -867,7 +867,10 @@ def main():
         print_table(found, results.found)
         return
     again = set(arguments.again.replace("new", "").split(" "))
+    from _mutants_by_hand import EQUIVALENT
+
     found = [m for m in found if results.found.get(m.key, {"how": ""})["how"] in again]
+    found = [m for m in found if m.key not in EQUIVALENT]
     if arguments.sample is not None:
         random.Random(arguments.seed).shuffle(found)
         found = found[: arguments.sample]
