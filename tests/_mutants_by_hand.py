@@ -711,108 +711,108 @@ MUTANTS = [
 # Those that are equivalent: a line of proof, and what it holds for.
 _PROOFS = {
     "a wider slack, more digits or a stricter test ask for more bits; the draw that they decide is the same": [
-        'mechanisms.py | slack = Decimal(10) ** (20 - precision) | 10 -> 11',
-        'mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) -> u + 1.0 <= threshold * (1.0 - _THRESHOLD_ERROR)',
-        'mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | 1.0 -> 2.0',
-        'mechanisms.py | is_sure &= u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) | u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) -> u >= threshold * (ratio * (1.0 + _THRESHOLD_ERROR))',
-        'mechanisms.py | precision = 30 + n_bits // 3 | 30 -> 31',
-        'mechanisms.py | precision = 30 + n_bits // 3 | n_bits // 3 -> n_bits * 3',
-        'mechanisms.py | slack = Decimal(10) ** (20 - precision) | 20 -> 21',
+        "mechanisms.py | slack = Decimal(10) ** (20 - precision) | 10 -> 11",
+        "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) -> u + 1.0 <= threshold * (1.0 - _THRESHOLD_ERROR)",
+        "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | 1.0 -> 2.0",
+        "mechanisms.py | is_sure &= u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) | u > threshold * (ratio * (1.0 + _THRESHOLD_ERROR)) -> u >= threshold * (ratio * (1.0 + _THRESHOLD_ERROR))",
+        "mechanisms.py | precision = 30 + n_bits // 3 | 30 -> 31",
+        "mechanisms.py | precision = 30 + n_bits // 3 | n_bits // 3 -> n_bits * 3",
+        "mechanisms.py | slack = Decimal(10) ** (20 - precision) | 20 -> 21",
     ],
     "split at the next bit: the error that is put back is exact to 2**-100 of mu**2 either way": [
         "accounting/_gaussian.py | high = 134217729.0 * mu  # Veltkamp's splitting into two halves of 26 bits | 134217729.0 -> 268435458.0",
     ],
     "where the excess is 0 at the upper end, the root that is found is the upper end": [
-        'accounting/_gaussian.py | if excess(upper) >= 0.0: | excess(upper) >= 0.0 -> excess(upper) > 0.0',
+        "accounting/_gaussian.py | if excess(upper) >= 0.0: | excess(upper) >= 0.0 -> excess(upper) > 0.0",
     ],
     "the tolerance stays within the 2e-13 that are added to the root": [
-        'accounting/_gaussian.py | root = brentq(excess, 0.0, upper, xtol=1e-13 * upper) | 1e-13 -> 2e-13',
+        "accounting/_gaussian.py | root = brentq(excess, 0.0, upper, xtol=1e-13 * upper) | 1e-13 -> 2e-13",
     ],
     "the window stays so wide that what lies beyond has less mass than the 1e-12 that fail in any case": [
-        'accounting/_privacy_loss.py | first = math.floor(mean / step) - _GRID_SIZE // 2 | 2 -> 3',
+        "accounting/_privacy_loss.py | first = math.floor(mean / step) - _GRID_SIZE // 2 | 2 -> 3",
     ],
     "only the spacing or length of a grid on which every distribution is put so that it costs more: any value bounds from above": [
-        'accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 0 -> 1',
-        'accounting/_privacy_loss.py | n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS) | 300 -> 301',
-        'accounting/_privacy_loss.py | _MAX_ATOMS = 10_000 | 10000 -> 10001',
-        'accounting/_loss_grid.py | _LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0 | 22 -> 23',
+        "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 0 -> 1",
+        "accounting/_privacy_loss.py | n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS) | 300 -> 301",
+        "accounting/_privacy_loss.py | _MAX_ATOMS = 10_000 | 10000 -> 10001",
+        "accounting/_loss_grid.py | _LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0 | 22 -> 23",
     ],
     "the curve ends two points earlier, and what lies beyond fails: an upper bound": [
-        'accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1',
+        "accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1",
     ],
     "the failure is at most 1e-20 here, below the last bit of 1": [
-        'accounting/_privacy_loss.py | zero = max(0.0, 1.0 - failure - positive.sum() - negative.sum()) | 1.0 - failure -> 1.0 + failure',
+        "accounting/_privacy_loss.py | zero = max(0.0, 1.0 - failure - positive.sum() - negative.sum()) | 1.0 - failure -> 1.0 + failure",
     ],
     "0 and 1 are the same times and divided by 1": [
-        'generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | (A > 1) * 1.0 -> (A > 1) / 1.0',
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | (A > 1) * 1.0 -> (A > 1) / 1.0",
     ],
     "a part that is 0 or 1 is left out of the rest, and written anew two lines below": [
-        'generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2',
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2",
     ],
     "one zero more at the end, which no rank reads": [
-        'generative/_sliced_gradient.py | codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks | 1 -> 2',
+        "generative/_sliced_gradient.py | codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks | 1 -> 2",
     ],
     "a plan without any budget for a fit is refused by its caller, whatever it says of scores": [
-        'model_selection/_plan.py | score_mu = 0.0 | 0.0 -> 1.0',
+        "model_selection/_plan.py | score_mu = 0.0 | 0.0 -> 1.0",
     ],
     "how far a bracket or a search steps; the root that is found is the same": [
-        'model_selection/_plan.py | low -= 1.0 | 1.0 -> 2.0',
-        'accounting/_gaussian.py | while excess(low) > 0.0:  # a delta that is no normal number | excess(low) > 0.0 -> excess(low) >= 0.0',
-        'accounting/_gaussian.py | while excess(low) > 0.0:  # a delta that is no normal number | 0.0 -> 1.0',
-        'accounting/_gaussian.py | low -= 0.5 | 0.5 -> 1.0',
-        'accounting/_gaussian.py | high = low + 0.5 | 0.5 -> 1.0',
-        'accounting/_gaussian.py | tail = math.sqrt(-2.0 * log_delta) | -2.0 * log_delta -> -2.0 / log_delta',
-        'accounting/_gaussian.py | tail = math.sqrt(-2.0 * log_delta) | 2.0 -> 4.0',
-        'accounting/_gaussian.py | low = math.log(guess) - 1e-9 | 1e-09 -> 2e-09',
-        'accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 * epsilon / (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail -> 2.0 * epsilon * (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail',
-        'accounting/_gaussian.py | math.exp(log_delta + _LOG_SQRT_2PI), | log_delta + _LOG_SQRT_2PI -> log_delta - _LOG_SQRT_2PI',
+        "model_selection/_plan.py | low -= 1.0 | 1.0 -> 2.0",
+        "accounting/_gaussian.py | while excess(low) > 0.0:  # a delta that is no normal number | excess(low) > 0.0 -> excess(low) >= 0.0",
+        "accounting/_gaussian.py | while excess(low) > 0.0:  # a delta that is no normal number | 0.0 -> 1.0",
+        "accounting/_gaussian.py | low -= 0.5 | 0.5 -> 1.0",
+        "accounting/_gaussian.py | high = low + 0.5 | 0.5 -> 1.0",
+        "accounting/_gaussian.py | tail = math.sqrt(-2.0 * log_delta) | -2.0 * log_delta -> -2.0 / log_delta",
+        "accounting/_gaussian.py | tail = math.sqrt(-2.0 * log_delta) | 2.0 -> 4.0",
+        "accounting/_gaussian.py | low = math.log(guess) - 1e-9 | 1e-09 -> 2e-09",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 * epsilon / (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail -> 2.0 * epsilon * (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail",
+        "accounting/_gaussian.py | math.exp(log_delta + _LOG_SQRT_2PI), | log_delta + _LOG_SQRT_2PI -> log_delta - _LOG_SQRT_2PI",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
-        'postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size',
+        "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
     ],
     "2**-46 still covers a hundred roundings of 2**-53": [
-        'mechanisms.py | _THRESHOLD_ERROR = 2.0**-45 | 45 -> 46',
+        "mechanisms.py | _THRESHOLD_ERROR = 2.0**-45 | 45 -> 46",
     ],
     "moves a probability of at least 2**-14 by 2**-50 of itself: the quantile by less than its rounding, cells within the accounted error": [
-        'mechanisms.py | probability = magnitude + 0.5 | magnitude + 0.5 -> magnitude - 0.5',
-        'mechanisms.py | probability = magnitude + 0.5 | 0.5 -> 1.0',
+        "mechanisms.py | probability = magnitude + 0.5 | magnitude + 0.5 -> magnitude - 0.5",
+        "mechanisms.py | probability = magnitude + 0.5 | 0.5 -> 1.0",
     ],
     "a guess decides how long a draw takes, not what it is": [
-        'mechanisms.py | guess = np.log(u + 0.5) | 0.5 -> 1.0',
+        "mechanisms.py | guess = np.log(u + 0.5) | 0.5 -> 1.0",
     ],
     "a longer table of powers, whose last entries no digit reads": [
-        'mechanisms.py | n_bits = max(1, (45 * t >> shift).bit_length())  # r**k < 2**-64 beyond | 1 -> 2',
+        "mechanisms.py | n_bits = max(1, (45 * t >> shift).bit_length())  # r**k < 2**-64 beyond | 1 -> 2",
     ],
     "forty digits and more round to the same float": [
-        'mechanisms.py | with localcontext(Context(prec=40)): | 40 -> 41',
+        "mechanisms.py | with localcontext(Context(prec=40)): | 40 -> 41",
     ],
     "differs only if a threshold lies within 1e-31 of an end of the cell of U: with probability below 1e-28": [
-        'mechanisms.py | smallest = math.floor((factor / (u + 1)).ln() * scale - slack) | (factor / (u + 1)).ln() * scale - slack -> (factor / (u + 1)).ln() * scale + slack',
-        'mechanisms.py | largest = math.floor((factor / u).ln() * scale + slack) | (factor / u).ln() * scale + slack -> (factor / u).ln() * scale - slack',
+        "mechanisms.py | smallest = math.floor((factor / (u + 1)).ln() * scale - slack) | (factor / (u + 1)).ln() * scale - slack -> (factor / (u + 1)).ln() * scale + slack",
+        "mechanisms.py | largest = math.floor((factor / u).ln() * scale + slack) | (factor / u).ln() * scale + slack -> (factor / u).ln() * scale - slack",
     ],
     "the transform reads the first half of its frequencies only": [
-        'accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | _GRID_SIZE // 2 -> _GRID_SIZE * 2',
+        "accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | _GRID_SIZE // 2 -> _GRID_SIZE * 2",
     ],
     "both bounds hold at an error of one": [
-        'accounting/_composition.py | if error > 1.0: | error > 1.0 -> error >= 1.0',
+        "accounting/_composition.py | if error > 1.0: | error > 1.0 -> error >= 1.0",
     ],
     "how much more than asked is tried: what holds for more holds for less, and the last share is none": [
-        'privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 512 -> 1 * 512',
-        'privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 512 -> 513',
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 512 -> 1 * 512",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 512 -> 513",
     ],
     "how many kinds are kept apart: merged ones are taken for the dearer": [
-        'privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17',
-        'privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17 | 2',
+        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17",
+        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17 | 2",
     ],
     "from how many sides on they are bounded together instead of gone through: both hold": [
-        'privacy/_composition.py | _FEW_SIDES = 64 | 64 -> 65',
-        'accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 21 -> 22',
+        "privacy/_composition.py | _FEW_SIDES = 64 | 64 -> 65",
+        "accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 21 -> 22",
     ],
     "each order of moments gives a bound; these are tried beside the others": [
-        'accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 24 -> 25',
+        "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 24 -> 25",
     ],
     "the sum over all levels is 1 on both sides: no gap": [
-        'generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1',
+        "generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

@@ -656,10 +656,9 @@ class TestMap:
         for test in new:
             file = test.partition("::")[0]
             (early if file in mapped or file in CHEAP else late).append(test)
-        early.sort(key=lambda test: not test.startswith(CHEAP))
-        reached = [self.tests[t] for t in first]
-        reached.sort(key=lambda test: not test.startswith(CHEAP))
-        yield early + reached + late, sum(self.seconds[t] for t in first) + len(late)
+        order = [self.tests[t] for t in first] + early
+        order.sort(key=lambda test: not test.startswith(CHEAP))
+        yield order + late, sum(self.seconds[t] for t in first) + len(late)
         yield [self.tests[t] for t in last], sum(self.seconds[t] for t in last)
 
 
