@@ -732,3 +732,38 @@ def test_one_look_is_the_comparison_of_the_deltas():
     assert _composition._costs_at_most(_Composition(failure=0.1), 0.0, 0.2)
     nothing = _Composition(n_draws=0)
     assert _composition._costs_at_most(nothing, 0.0, 1e-5)
+
+
+def test_what_transforms_can_lose_is_paid_for():
+    total = _Composition(mu=0.3, sampled=((FIXED, 0.1, 2.0, 9),))
+    curve = _loss_grid._worst_curve(total)
+    for epsilon in (0.2, 1.0):
+        found = _composition._ideal_delta(total, epsilon)
+        assert found == curve.delta(epsilon) + 1e-11
+        delta = curve.delta(epsilon) + 1e-11
+        found = _composition._ideal_epsilon(total, delta)
+        assert found == pytest.approx(epsilon, rel=1e-9)
+    plain, sides = _Composition(mu=0.4), (_Composition(mu=0.3), _Composition(mu=0.2))
+    splits = ((sides, 3),)
+    curve = _loss_grid._worst_curve(plain, splits)
+    for delta in (1.5e-10, 1e-5):
+        expected = curve.epsilon(delta - 1e-11)
+        assert _composition._worst_epsilon(plain, splits, delta) == expected
+    for delta in (0.5e-10, 1e-20):  # too small for transforms
+        expected = _loss_grid._moments_epsilon(plain, splits, delta)
+        assert _composition._worst_epsilon(plain, splits, delta) == expected
+    silent = _Composition(mu=math.inf)
+    assert _composition._worst_epsilon(silent, splits, 1e-5) == math.inf
+    exact = _privacy_loss._exact_delta(plain, 0.9)
+    assert _composition._ideal_delta(plain, 0.9) / exact - 1 == pytest.approx(
+        1e-10, rel=1e-3
+    )
+
+
+def test_a_delta_is_at_most_one():
+    nearly = _Composition(mu=8.0, n_draws=10**6)
+    assert 1 - 1e-4 < _composition._ideal_delta(nearly, 0.0) < 1.0
+    assert _composition._delta_of(nearly, 0.0) == 1.0
+    assert _composition._ideal_delta(_Composition(mu=40.0), 0.0) == 1.0
+    sampled = _Composition(sampled=((FIXED, 0.9, 0.05, 9),))
+    assert 1 - 1e-6 < _composition._ideal_delta(sampled, 0.0) <= 1.0
