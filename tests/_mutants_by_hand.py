@@ -583,8 +583,8 @@ MUTANTS = [
     (
         "h36",
         _LINEAR,
-        "        return np.minimum(coefficients, 1.0, out=coefficients)\n",
-        "        return coefficients\n",
+        "        return np.minimum(found, 1.0, out=found)\n",
+        "        return found\n",
         "fair gradient: coefficients are not cut off",
     ),
     (

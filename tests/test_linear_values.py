@@ -1,18 +1,21 @@
 """What the linear models' queries compute and claim, against loops in plain numbers."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._training._penalty import ROUNDING
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._bounded_slope import SLOPE, bounded_slopes
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._queries import (
+    FairGradient,
     Geometry,
     LossGradient,
     MeanResidual,
@@ -74,6 +77,41 @@ def test_sensitivities_of_the_linear_queries(neighboring, changed):
     ):
         found = query.sensitivity(neighboring)
         assert found == pytest.approx(expected * (1 + 1e-5), rel=1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("shared", [None, "directions"])
+@pytest.mark.parametrize("multiples", [(1.0, 1.0, 0.0), (0.5, 3.0, 0.25)])
+def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiples):
+    *_, geometry = table(0.75, n_outputs=3)
+    norm = math.hypot(1.25, 0.75)
+    penalty = SimpleNamespace(
+        sensitivity=lambda slope, relation: 7.0 * slope * changed,
+        directions=shared,
+        shape=(2, 4),
+        max_records=99,
+    )
+    query = FairGradient(
+        geometry, 7.0, np.ones(3), None, multiples=multiples, penalty=penalty
+    )
+    loss = changed * 0.5 * math.sqrt(3) * norm / 7 * (1 + 1e-5)
+    pull = 7.0 * norm / 6 * changed / (1 if shared else math.sqrt(3))
+    slopes = changed * math.sqrt(3) * norm / 6 / 7
+    expected = (loss, pull, slopes)
+    assert query.sensitivities(neighboring) == pytest.approx(expected, rel=1e-12)
+    together = math.hypot(*(a * b for a, b in zip(multiples, expected, strict=True)))
+    found = query.sensitivity(neighboring)
+    assert together < found and found == pytest.approx(
+        together * (1 + ROUNDING), rel=1e-12
+    )
+    n_strata = 8 if multiples[2] else 0
+    assert query.n_strata == n_strata and query.max_rows == 99
+    assert query.n_coordinates == (2 + n_strata) * (D + 1) * 3
+    released = np.arange(float(query.n_coordinates)).reshape(D + 1, -1)
+    of_loss, of_penalty, of_slopes = query.parts(released)
+    assert_allclose(of_loss, released[:, :3] / multiples[0])
+    assert_allclose(of_penalty, released[:, 3:6] / multiples[1])
+    assert_allclose(of_slopes, released[:, 6:] / (multiples[2] or 1.0))
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.5])
