@@ -63,6 +63,17 @@ def test_there_are_few_rooms():
     assert len({*below, *(r for several in below.values() for r in several)}) <= 20
 
 
+def test_the_picture_and_its_numbers_are_those_of_the_code():
+    below, docs = arrows(), ROOT.parent / "docs"
+    told = "; ".join(f"{a}: {', '.join(sorted(b))}" for a, b in sorted(below.items()))
+    picture = (docs / "_static" / "rooms.svg").read_text(encoding="utf-8")
+    assert f"<desc>{told}</desc>" in picture
+    page = " ".join((docs / "contributing.rst").read_text(encoding="utf-8").split())
+    n_arrows = sum(map(len, below.values()))
+    to_floor = sum("_shared" in several for several in below.values())
+    assert f"{n_arrows} arrows, {to_floor} of them to the floor" in page
+
+
 def test_the_shared_floor_imports_nothing_of_the_package():
     assert not arrows()["_shared"]
 

@@ -49,8 +49,8 @@ print(models[0.75, 1].privacy_)
 # %%
 # Histograms of the predicted probabilities of the two groups. From top to bottom the
 # penalty brings them together; from left to right the privacy grows. The penalty's
-# gradient needs more noise than the loss, as it depends on every record through the ranks
-# of all others. But it has few directions, and only the noise in these stays.
+# gradient needs more noise than the loss, as it depends on every record through the
+# ranks of all others. But it has few directions, and only the noise in these stays.
 
 fig, axes = plt.subplots(
     len(weights), len(epsilons), figsize=(9, 9), sharex=True, sharey=True
