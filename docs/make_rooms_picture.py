@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from test_rooms import arrows  # noqa: E402
+from test_rooms import arrows, told  # noqa: E402
 
 WIDTH, HEIGHT, BOX = 880, 84, (118, 30)
 FLOOR = "_shared"
@@ -38,16 +38,13 @@ def picture(below):
     places, stack = {}, floors(below)
     for n, rooms in enumerate(stack):
         for k, room in enumerate(rooms):
-            shift = 0.28 * (n % 2 - 0.5) / len(rooms) if len(rooms) > 1 else 0
-            x = WIDTH * ((k + 0.5) / len(rooms) + shift * (n > 0))
+            shift = 0.3 * (n % 2 - 0.5) / len(rooms) if room != FLOOR else 0
+            x = WIDTH * ((k + 0.5) / len(rooms) + shift)
             places[room] = x, HEIGHT * (len(stack) - n - 0.5)
-    told = "; ".join(
-        f"{room}: {', '.join(sorted(below[room]))}" for room in sorted(below)
-    )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '
         f'{HEIGHT * len(stack)}" font-family="sans-serif" font-size="13">',
-        f"<desc>{told}</desc>",
+        f"<desc>{told(below)}</desc>",
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     w, h = BOX
