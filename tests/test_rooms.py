@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 from pathlib import Path
 
 import fairpriv_sklearn
@@ -15,8 +16,13 @@ def room_of(module):
     return "_cli" if name == "__main__" else name
 
 
+@functools.cache
 def imports():
-    """Yield (room, room, module) for every import of one room by another."""
+    """Triples (room, room, module) for every import of one room by another."""
+    return tuple(found_imports())
+
+
+def found_imports():
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         if len(parts) < 3 and parts[-1] == "__init__":
