@@ -209,8 +209,8 @@ def test_too_many_records_are_refused():
     """One more, and a sum would not be an exact double: refused before the noise."""
     plan = semidual_plan()
     wall = open_wall(plan.lines(1.0))
-    rows = Rows(2**23 + 1, z=None, codes=None)
-    with pytest.raises(ValueError, match="at most 8388608 rows"):
+    rows = Rows(2**24 + 1, z=None, codes=None)
+    with pytest.raises(ValueError, match="at most 16777216 rows"):
         wall.release(plan.queries[0], rows)
     assert wall.log == []
 

@@ -345,7 +345,7 @@ def test_bounds_of_the_networks_number_by_number(relation):
     assert bound.loss == pytest.approx(twice * 0.75 * 5 / n, rel=1e-12)
     assert bound.penalty == pytest.approx(0.75 if twice == 2 else 0.5, rel=1e-12)
     most = 10 if twice == 2 else MAX_RECORDS
-    unit = (2 * most + 1024) * 2.0**-53
+    unit = (2048 + -(-most // 2048) + 1024) * 2.0**-53
     expected = 2 * unit / (1 - unit) * (0.375 * most + 1.0)
     assert bound.rounding == pytest.approx(expected, rel=1e-9)
     assert summation_error(3) == 1027 * 2.0**-53 / (1 - 1027 * 2.0**-53)

@@ -25,6 +25,7 @@ UNIT = 2.0**-BITS
 
 # 2**12 products of two 20-bit numbers stay below 2**52 grid units.
 MAX_BLOCK_ROWS = 1 << 12
+_LARGE = 1 << 21  # entries of a table whose memory counts
 # Smaller blocks keep a block's second use in the cache.
 BLOCK_ENTRIES = 1 << 17
 
@@ -122,7 +123,9 @@ class FeatureScaling:
 
     def _dense_rows(self, X, norm: float, exact: bool) -> NDArray:
         n, d = X.shape
-        rows = np.full((n, d + self.fit_intercept), self.constant, dtype=X.dtype)
+        # float32 holds the grid as well; small tables stay as they are, for speed.
+        dtype = np.float32 if exact and X.size > _LARGE else X.dtype
+        rows = np.full((n, d + self.fit_intercept), self.constant, dtype=dtype)
         with np.errstate(all="ignore"):
             for block in row_blocks(n, d):
                 # The norm of a row must not depend on the memory layout.

@@ -29,7 +29,7 @@ class Strata:
 
     Attributes
     ----------
-    groups, labels : ndarray of shape (n_records,), int64
+    groups, labels : ndarray of shape (n_records,), of the least type for codes
         `labels` is all zero where groups are compared as a whole.
     shape : tuple of int
         Number of labels compared inside, and of groups.
@@ -44,7 +44,7 @@ class Strata:
         """Number of each record's stratum, row by row of `shape`."""
         if self.shape[0] == 1:
             return self.groups
-        return self.labels * self.shape[1] + self.groups
+        return self.labels * self.labels.dtype.type(self.shape[1]) + self.groups
 
     def counts(self) -> Integers:
         """Number of records in every stratum."""
@@ -91,9 +91,10 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
 
     def _group_strata(self, groups, n_records: int, labels=None) -> Strata:
         """Strata of the records; classifiers pass their codes of the labels."""
-        zeros = np.zeros(n_records, dtype=np.int64)
         n_groups = 2 if groups is None else len(self.groups_)
-        groups = zeros if groups is None else groups
-        if labels is None or self.constraint == "demographic_parity":
-            return Strata(groups, zeros, (1, n_groups))
-        return Strata(groups, labels, (len(self.classes_), n_groups))
+        by_label = labels is not None and self.constraint != "demographic_parity"
+        shape = (len(self.classes_) if by_label else 1, n_groups)
+        dtype = np.min_scalar_type(math.prod(shape) - 1)
+        zeros = np.zeros(n_records, dtype=dtype)
+        groups = zeros if groups is None else groups.astype(dtype)
+        return Strata(groups, labels.astype(dtype) if by_label else zeros, shape)

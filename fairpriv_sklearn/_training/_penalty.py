@@ -149,7 +149,8 @@ class GroupPenalty:
         Parameters
         ----------
         outputs : ndarray of shape (n_records,)
-        stratum : ndarray of shape (n_records,), int64
+            Or their codes, uint32.
+        stratum : ndarray of shape (n_records,), int
             Number of the record's stratum, row by row of `shape`.
         low, high : float
             Range of the outputs.
@@ -159,7 +160,9 @@ class GroupPenalty:
         slopes, unit = np.zeros(len(outputs)), 1.0
         middle, top = (low + high) / 2, max(abs(low), abs(high))
         if exact:
-            outputs, unit = grid_codes(outputs, low, high), (high - low) / RESOLUTION
+            if outputs.dtype != np.uint32:
+                outputs = grid_codes(outputs, low, high)
+            unit = (high - low) / RESOLUTION
             middle, top = RESOLUTION // 2, RESOLUTION
         value = self._compare(outputs, stratum, middle, top, slopes)
         slopes *= unit
@@ -337,7 +340,10 @@ class WassersteinPenalty:
         public = GroupPenalty(
             self.min_sizes.shape, self.form, self.min_sizes, max(1, len(outputs))
         )
-        stratum = self.strata * self.min_sizes.shape[1] + self.groups
+        stratum = self.groups
+        if len(self.min_sizes) > 1:
+            labels = self.strata.astype(np.int64)
+            stratum = labels * self.min_sizes.shape[1] + stratum
         return public.value_and_slopes(outputs, stratum, low, high, exact)
 
 

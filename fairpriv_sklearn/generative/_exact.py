@@ -1,21 +1,22 @@
 r"""Integers that records contribute, and sums of them that are exact.
 
 Every record contributes integers, a pure function of the record. Products of two
-integers of ``CODE_BITS`` bits, summed over at most ``MAX_RECORDS`` records, stay
-below :math:`2^{53}`: each partial sum is an exact double, whatever order and blocks
-the linear-algebra library picks, and neighbouring tables differ by one record's term
-and by nothing else.
+integers of ``CODE_BITS`` bits, summed over a block of records, stay below
+:math:`2^{53}`: each partial sum is an exact double, whatever order and blocks the
+linear-algebra library picks. Sums of blocks are whole numbers of 64 bits, and
+neighbouring tables differ by one record's term and by nothing else.
 """
 
 import numpy as np
 
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units
-MAX_RECORDS = 2**23
+MAX_RECORDS = 2**24
 
-# Multiplying an exact sum by a constant rounds once. Over MAX_RECORDS records and
-# 2**18 coordinates this moves a release by less than 1e-6 of its sensitivity.
-ROUNDING = 1 + 1e-6
+# Sums round once as they become doubles, and once in a product with a constant. Over
+# MAX_RECORDS records and 2**18 coordinates this moves a release by less than 2e-6 of
+# its sensitivity.
+ROUNDING = 1 + 2e-6
 
 
 def encode_rows(V: np.ndarray, clip_norm: float) -> np.ndarray:

@@ -134,7 +134,7 @@ class ClassMixture:
 class SemidualQuery(Query):
     """A sum over the records of integers in the block of their class.
 
-    Sums of at most MAX_RECORDS records stay below 2**53 and are exact doubles.
+    Sums of a block of records stay below 2**53 and are exact doubles.
     """
 
     plan: SemidualPlan
@@ -220,7 +220,7 @@ class AssignmentSums(SemidualQuery):
 
     def sensitivity(self, neighboring: str) -> float:
         """In clip radii: rows of norm sqrt(2), with inner products not negative."""
-        return sqrt(2 * rows_changed(neighboring))
+        return sqrt(2 * rows_changed(neighboring)) * ROUNDING
 
     def of_block(self, block, state):
         """Integers in units of UNIT squared."""

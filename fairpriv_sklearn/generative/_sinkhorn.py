@@ -400,7 +400,9 @@ class DPSinkhornGenerator(BaseGenerator):
         """The private columns of a table; sets public facts."""
         with domain("X"):
             validate_data(self, X, skip_check_array=True)
-            records = X if hasattr(X, "columns") else np.asarray(X, dtype=object)
+            # Cells of a list may be of several kinds; numbers stay as they are.
+            is_table = hasattr(X, "columns") or hasattr(X, "dtype")
+            records = X if is_table else np.asarray(X, dtype=object)
         if y is not None:
             same_length(records, y)
         codes, facts = self._encode_labels(y, records.shape[0])

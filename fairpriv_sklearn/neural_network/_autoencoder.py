@@ -116,7 +116,7 @@ class DPWassersteinAutoencoder(
     ValueError
         If there are no sensitive features although `fairness_weight` is positive, a
         group is not in its public list, a public bound is malformed, or there are
-        more than 4194304 records.
+        more than 16777216 records.
 
     Warns
     -----

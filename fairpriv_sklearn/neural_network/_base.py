@@ -60,6 +60,22 @@ def start_from(network: Network, constant) -> None:
     network.biases[-1][...] = constant
 
 
+class ScaledRows:
+    """Rows of a table, scaled where they are read: no copy of the table is held."""
+
+    def __init__(self, X, scaling: FeatureScaling):
+        self.values, self._scaling = X, scaling
+        self.shape = X.shape
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows_at(self, rows) -> np.ndarray:
+        """Some rows, scaled and clipped by the public bounds, on the grid."""
+        design = self._scaling.design(self.values[rows])
+        return design.rows * design.scale
+
+
 class FairNetworkMixin(NoisyGradientsMixin):
     """Networks trained by noisy gradients of a loss and a sliced Wasserstein penalty.
 
@@ -102,17 +118,17 @@ class FairNetworkMixin(NoisyGradientsMixin):
         self._scaling, more_facts = self._public_scaling(X)
         self._facts = [*facts, *more_facts]
         self._n_columns = X.shape[1]
-        with np.errstate(all="ignore"):
-            rows = self._scaled_rows(X, self._scaling)
-        return {"x": rows}, groups
+        return {"x": ScaledRows(X, self._scaling)}, groups
 
     def _stratum_codes(self, groups, n_rows: int, labels=None):
         """Codes of the strata; one group counts as two, one of them empty."""
-        if groups is None:
-            groups = np.zeros(n_rows, dtype=np.int64)
-        if labels is None or self.constraint == "demographic_parity":
-            return groups
-        return labels * self._cell_shape(len(self.classes_))[1] + groups
+        n_labels, n_groups = self._cell_shape(len(getattr(self, "classes_", ())))
+        codes = np.zeros(n_rows, dtype=np.min_scalar_type(n_labels * n_groups - 1))
+        if groups is not None:
+            codes += groups.astype(codes.dtype)
+        if labels is not None and self.constraint != "demographic_parity":
+            codes += (labels * n_groups).astype(codes.dtype)
+        return codes
 
     def _cell_shape(self, n_classes: int = 1) -> tuple[int, int]:
         """Number of labels compared inside, and of groups."""
@@ -296,11 +312,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
         )
         progress.close()
 
-    def _scaled_rows(self, X, scaling: FeatureScaling, *, exact: bool = True):
-        design = scaling.design(X, exact=exact)
-        held = design.rows if design.rows.dtype == np.float64 else None
-        return np.multiply(design.rows, design.scale, out=held)
-
     def _caution(self, units, scale: float, head) -> float:
         """Factor of the step size, at most 1, by what is known about the noise.
 
@@ -347,4 +358,5 @@ class FairNetworkMixin(NoisyGradientsMixin):
         """Rows of `X`, scaled and clipped by the public bounds as in `fit`."""
         check_is_fitted(self)
         X = self._check_X(blind_X(self, X))
-        return self._scaled_rows(X, self._fitted_scaling(), exact=False)
+        design = self._fitted_scaling().design(X, exact=False)
+        return design.rows * design.scale

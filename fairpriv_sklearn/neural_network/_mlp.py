@@ -120,7 +120,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     ValueError
         If there are no sensitive features although `fairness_weight` is positive, a
         group is not in its public list, a public bound is malformed, or there are
-        more than 4194304 records.
+        more than 16777216 records.
 
     Warns
     -----
@@ -398,7 +398,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     ValueError
         If there are no sensitive features although `fairness_weight` is positive, a
         label or group is not in its public list, a public bound is malformed, or there
-        are more than 4194304 records.
+        are more than 16777216 records.
 
     Warns
     -----
@@ -549,7 +549,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         self._facts.append(fact)
         return {
             **columns,
-            "label": labels,
+            "label": labels.astype(np.min_scalar_type(len(self.classes_) - 1)),
             "stratum": self._stratum_codes(groups, len(labels), labels),
         }
 

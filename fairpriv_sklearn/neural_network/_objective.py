@@ -33,11 +33,12 @@ from fairpriv_sklearn._training._penalty import (
     record_changes,
     unit_range_directions,
 )
+from fairpriv_sklearn.transport import grid_codes
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MAX_RECORDS = 1 << 22
+MAX_RECORDS = 1 << 24
 """Largest table; public, as the rounding of a sum grows with its length."""
 
 # Roundings of one record's share before it enters the sum over records: the slope, the
@@ -178,29 +179,29 @@ class FairLoss:
         total = np.zeros_like(self.network.theta)
         for rows, block, targets in self.blocks:
             outputs = self.network.forward(block)
-            weights = None if pulls is None else pulls[rows]
+            weights = None if pulls is None else [pull[rows] for pull in pulls]
             total += self._block_gradient(outputs, targets, directions, weights)
         return total
 
-    def _pulls(self, directions: Floats) -> Floats | None:
-        """Weight of every record's projected gradient, shape (n, n_projections)."""
+    def _pulls(self, directions: Floats) -> list[Floats] | None:
+        """Weights of the records' projected gradients, for every projection."""
         if not self.fairness_weight:
             return None
         n_records, n_projections = len(self.penalty.groups), directions.shape[1]
-        projected = np.empty((n_records, n_projections))
+        kind = np.uint32 if self.exact else np.float64
+        compared = [np.empty(n_records, dtype=kind) for _ in range(n_projections)]
+        ranges = list(zip(*self.head.ranges(directions), strict=True))
         for rows, block, _ in self.blocks:
             outputs = self.network.forward(block, self.head.layer)
             scores = row_scores(self.head.penalised(outputs), directions)
-            projected[rows] = scores[: rows.stop - rows.start]
-        pulls = np.empty_like(projected)
-        projected = np.nan_to_num(projected, copy=False, nan=0.0)
-        for k, (low, high) in enumerate(
-            zip(*self.head.ranges(directions), strict=True)
-        ):
-            clipped = np.clip(projected[:, k], low, high)
-            _, pulls[:, k] = self.penalty.slopes(clipped, low, high, self.exact)
-        pulls *= self.fairness_weight / n_projections
-        return pulls
+            scores = np.nan_to_num(scores[: rows.stop - rows.start], nan=0.0)
+            for column, score, ends in zip(compared, scores.T, ranges, strict=True):
+                column[rows] = (grid_codes if self.exact else np.clip)(score, *ends)
+        # The pulls of a projection take the place of what they follow from.
+        for k, ends in enumerate(ranges):
+            _, compared[k] = self.penalty.slopes(compared[k], *ends, self.exact)
+            compared[k] *= self.fairness_weight / n_projections
+        return compared
 
     def _block_gradient(self, outputs, targets, directions, pulls) -> Floats:
         """Share of one block; rows that only fill it up have weight zero."""
@@ -230,7 +231,7 @@ class FairLoss:
             add(parts, outputs, self.loss_weight, self.clip_norm)
         if self.fairness_weight:
             below = outputs[: layer + 1]
-            for direction, weights in zip(directions.T, pulls.T, strict=True):
+            for direction, weights in zip(directions.T, pulls, strict=True):
                 parts = network.backward(below, self.head.pull(below, direction))
                 add(parts, below, weights, self.projection_clip_norm)
         if not usable.all():  # infinity times zero would spoil the sum
@@ -294,8 +295,8 @@ class GradientSensitivity:
             share, mass * 2 / min_sizes.shape[1], min_sizes, neighboring
         )
         most_records = MAX_RECORDS if neighboring == "add_remove" else int(n_records)
-        # Terms of the sum over records, and of the sum behind a slope at ties.
-        error = summation_error(2 * most_records)
+        # Chunks are summed up one by one: so often a share is rounded at most.
+        error = summation_error(CHUNK_ROWS + -(-most_records // CHUNK_ROWS))
         rounding = 2 * error * (share * most_records + mass)
         return cls(float(loss), float(left + entered), float(rounding))
 
@@ -329,8 +330,8 @@ class GradientSensitivity:
 def summation_error(n_terms: int) -> float:
     r"""Largest error of a computed sum, relative to the sum of absolute values.
 
-    :math:`\gamma_n = n u / (1 - n u)`, u = 2^-53, for any order of summation, fused or
-    not (N. Higham, "Accuracy and Stability of Numerical Algorithms", SIAM, 2002,
+    :math:`\gamma_n = n u / (1 - n u)`, u = 2^-53, if no term goes through more than n
+    additions, in whatever order, fused or not (N. Higham, "Accuracy and Stability of Numerical Algorithms", SIAM, 2002,
     section 4.2).
     """
     error = (n_terms + SHARE_ROUNDINGS) * 2.0**-53

@@ -150,7 +150,7 @@ class NetworkGradient(Query):
 
     def _penalty(self, rows: Rows) -> WassersteinPenalty:
         min_sizes = self.sizes.min_sizes
-        strata = np.zeros(0, dtype=np.int64)
+        strata = np.zeros(0, dtype=np.uint8)
         if self.fairness_weight:
             blocks = [block.stratum for block in rows.blocks(CHUNK_ROWS)]
             strata = np.concatenate([strata, *blocks])

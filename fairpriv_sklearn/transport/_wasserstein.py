@@ -12,6 +12,7 @@ References
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import combinations
 from typing import NamedTuple
 
@@ -125,10 +126,9 @@ def wasserstein_1d(
     :math:`O(n+m)`.
 
     Permuting a sample permutes its gradient and changes nothing else, bit for bit.
-    For codes from :func:`quantise` the sum behind a block of ``b`` tied records of
-    ``u`` is an exact integer while ``b m`` times the range of the codes is below
-    ``2**62``; beyond that, and for floats, it is a pairwise sum whose relative error
-    is a few units in the last place.
+    For codes from :func:`quantise` the sum behind a block of tied records is an exact
+    integer, rounded once; for floats it is a pairwise sum whose relative error is a few
+    units in the last place.
 
     Examples
     --------
@@ -323,23 +323,35 @@ class SortedCodes:
         """Number of records."""
         return self.sums.size - 1
 
+    def digits(self, low: int, shift: int, n_bits: int) -> SortedCodes:
+        """The same records with some binary digits of their codes above `low`."""
+        part = copy(self)
+        part.values = (self.values - low) >> shift & ((1 << n_bits) - 1)
+        part.sums = np.zeros_like(self.sums)
+        np.cumsum(part.values.repeat(self.sizes), out=part.sums[1:])
+        return part
+
 
 def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     """Distance, and the gradient of the records of every value; O(n + m).
 
     Sums over ranks are differences of integrals, in units of 1 / (n m): integers modulo
-    2**64, and so exact as far as the sums themselves are below 2**63.
+    2**64, and so exact where the sums themselves are below 2**63; where they might not
+    be, codes are cut into digits.
     """
     n, m = u.n, v.n
-    span = max(u.values[-1], v.values[-1]) - min(u.values[0], v.values[0])
-    if max(int(u.sizes.max()) * m, int(v.sizes.max()) * n) * int(span) >= _ONE:
-        result = _transport(*(np.diff(one.sums).astype(np.float64) for one in (u, v)))
-        first_u, first_v = u.edges[:-1], v.edges[:-1]
-        return _Transport(
-            result.distance, result.gradient_u[first_u], result.gradient_v[first_v]
-        )
+    low = min(u.values[0], v.values[0])
+    n_bits = int(max(u.values[-1], v.values[-1]) - low).bit_length()
+    room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
+    if n_bits <= room:
+        of_u, of_v = _surplus(u, v), _surplus(v, u)
+    else:
+        of_u, of_v = 0.0, 0.0
+        for shift in range(0, n_bits, room):
+            a, b = (one.digits(low, shift, room) for one in (u, v))
+            of_u += _surplus(a, b) * 2.0**shift
+            of_v += _surplus(b, a) * 2.0**shift
     distance = np.nan
-    of_u, of_v = _surplus(u, v), _surplus(v, u)
     if not gradients_only:
         # They add up to zero: from where values are counted does not matter.
         distance = ((u.values - u.values[0]) * of_u).sum()
@@ -403,12 +415,12 @@ def _transports(samples: list[Floats], weights: NDArray, top: float):
     integral[order] = np.cumsum(np.rint(level / whole * lengths * _ONE).astype(int))
     inside = np.diff(integral, prepend=0)
     inside[last[:-1] + 1] = integral[last[:-1] + 1]
-    means = inside * (whole / _ONE) * size
     starts = np.flatnonzero(
         (np.diff(values, prepend=np.nan) != 0) | (number == 1)
     )  # of ties
     ties = _sizes(starts, len(values))
-    means = (np.add.reduceat(means, starts) / ties).repeat(ties)
+    means = np.add.reduceat(inside, starts) * (whole / _ONE) * size[starts]
+    means = (means / ties).repeat(ties)
     gradient = 2 * weight / size * (weights.sum() * values - means)
     value = weights.sum() * (weight / size * values) @ values - level**2 @ lengths
     return max(0.0, float(value)), np.split(gradient, last[:-1] + 1)
