@@ -427,7 +427,7 @@ def test_the_decoder_gets_less_noise(monkeypatch):
 
 @pytest.mark.parametrize("epsilon, on_grid", [(1.0, True), (np.inf, False)])
 def test_private_projections_are_rounded_to_the_grid(monkeypatch, epsilon, on_grid):
-    module = "fairpriv_sklearn._training._penalty"
+    module = "fairpriv_sklearn.neural_network._objective"
     calls = []
 
     def counted(*args):
