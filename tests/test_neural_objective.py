@@ -21,7 +21,6 @@ from fairpriv_sklearn.neural_network import (
 )
 from fairpriv_sklearn.neural_network._objective import (
     CHUNK_ROWS,
-    CHUNK_ROWS,
     MAX_RECORDS,
     FairLoss,
     GradientSensitivity,
