@@ -331,8 +331,8 @@ def summation_error(n_terms: int) -> float:
     r"""Largest error of a computed sum, relative to the sum of absolute values.
 
     :math:`\gamma_n = n u / (1 - n u)`, u = 2^-53, if no term goes through more than n
-    additions, in whatever order, fused or not (N. Higham, "Accuracy and Stability of Numerical Algorithms", SIAM, 2002,
-    section 4.2).
+    additions, in whatever order, fused or not (N. Higham,
+    "Accuracy and Stability of Numerical Algorithms", SIAM, 2002, section 4.2).
     """
     error = (n_terms + SHARE_ROUNDINGS) * 2.0**-53
     return error / (1 - error)
