@@ -585,25 +585,15 @@ def make_map(path, files):
     print(f"{len(plugin.seconds)} tests, {sum(plugin.seconds.values()):.0f} s")
 
 
-def lines_before(name, sources):
-    """Yield where each line of a module stood when a map was made, and in which."""
+def lines_before(name, before):
+    """Yield where each line of a module stood when a map was made."""
     now = (ROOT / PACKAGE / name).read_text(encoding="utf-8").splitlines()
-    known = [name] if name in sources else [n for n in sources if moved(n, name)]
-    for old in known:
-        before = sources[old].splitlines()
-        matcher = difflib.SequenceMatcher(None, before, now, autojunk=False)
-        for tag, b1, b2, n1, n2 in matcher.get_opcodes():
-            if tag == "replace" and old != name:
-                continue
-            for i in range(n1, n2):
-                same = b2 - b1 == n2 - n1
-                for line in [b1 + i - n1] if same else range(b1, b2):
-                    yield i + 1, old, line + 1
-
-
-def moved(old, name):
-    """Whether a module may have become a folder, which holds another one."""
-    return name.startswith(old.removesuffix(".py") + "/")
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), now, autojunk=False)
+    for _, b1, b2, n1, n2 in matcher.get_opcodes():
+        for i in range(n1, n2):
+            same = b2 - b1 == n2 - n1
+            for line in [b1 + i - n1] if same else range(b1, b2):
+                yield i + 1, line + 1
 
 
 class TestMap:
@@ -617,8 +607,9 @@ class TestMap:
             self.seconds += known["seconds"]
             for name in ALL:
                 there = self.lines.setdefault(name, defaultdict(set))
-                for line, old, before in lines_before(name, known["sources"]):
-                    tests = known["lines"][old].get(str(before), ())
+                source = known["sources"].get(name, "")
+                for line, before in lines_before(name, source):
+                    tests = known["lines"].get(name, {}).get(str(before), ())
                     there[line].update(first + i for i in tests)
         self.files = [test.partition("::")[0] for test in self.tests]
         # Files that have gone since are left out.
