@@ -635,7 +635,8 @@ class TestMap:
     def rounds(self, name, line, collected, importing=False):
         """Own tests that reach the line, or are new since the map; then all others."""
         own = self.own(name)
-        whole = importing or not self.lines[name]
+        reached = set().union(*self.lines[name].values())
+        whole = importing or not any(self.files[t] in own for t in reached)
         reach = self.order if whole else self.reaching(name, line)
         first = [t for t in reach if self.files[t] in own]
         # Values that a cache keeps are computed under another test's name.
