@@ -736,6 +736,7 @@ _PROOFS = {
         "accounting/_privacy_loss.py | n_points = min(max(_MIN_POINTS, 300 * math.sqrt(n_steps)), _MAX_POINTS) | 300 -> 301",
         "accounting/_privacy_loss.py | _MAX_ATOMS = 10_000 | 10000 -> 10001",
         "accounting/_loss_grid.py | _LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0 | 22 -> 23",
+        "accounting/_privacy_loss.py | _MIN_POINTS, _MAX_POINTS = 1 << 14, 1 << 20 | 20 -> 21",
     ],
     "the curve ends two points earlier, and what lies beyond fails: an upper bound": [
         "accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1",
@@ -766,6 +767,13 @@ _PROOFS = {
         "accounting/_gaussian.py | low = math.log(guess) - 1e-9 | 1e-09 -> 2e-09",
         "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 * epsilon / (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail -> 2.0 * epsilon * (math.sqrt(tail ** 2 + 2.0 * epsilon) + tail",
         "accounting/_gaussian.py | math.exp(log_delta + _LOG_SQRT_2PI), | log_delta + _LOG_SQRT_2PI -> log_delta - _LOG_SQRT_2PI",
+        "accounting/_composition.py | for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)): | 16.0 -> 32.0",
+        "accounting/_composition.py | for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)): | 0.25 -> 0.5",
+        "accounting/_composition.py | for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)): | 0.0001 -> 0.0002",
+        "accounting/_composition.py | for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)): | 0.001 -> 0.002",
+        "accounting/_gaussian.py | while excess(high) < 0.0: | excess(high) < 0.0 -> excess(high) <= 0.0",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 -> 4.0",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | tail ** 2 -> tail * 2",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
@@ -799,6 +807,7 @@ _PROOFS = {
     "how much more than asked is tried: what holds for more holds for less, and the last share is none": [
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 512 -> 1 * 512",
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 512 -> 513",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 8 -> 9",
     ],
     "how many kinds are kept apart: merged ones are taken for the dearer": [
         "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17",
@@ -813,6 +822,40 @@ _PROOFS = {
     ],
     "the sum over all levels is 1 on both sides: no gap": [
         "generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1",
+    ],
+    "how many records are read at once: sums of a table are exact integers, whatever its blocks": [
+        "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 * BLOCK_ROWS -> 16 / BLOCK_ROWS",
+        "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
+        "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
+    ],
+    "no table has more than 2**32 records, whose places 32 bits hold": [
+        "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | len(mask) < 1 << 32 -> len(mask) <= 1 << 32",
+        "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | 1 -> 2",
+        "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | 32 -> 33",
+    ],
+    "the order of events says nothing": [
+        "_wall/_plan.py | others.insert(0, GaussianEvent(math.sqrt(math.fsum(squares)), draws)) | 0 -> 1",
+    ],
+    "divided by infinity the scale is 0 as well": [
+        "mechanisms.py | if self.mu == math.inf: | self.mu == math.inf -> self.mu != math.inf | 2",
+    ],
+    "each round gives a bound; one more": [
+        "accounting/_composition.py | for _ in range(5): | 5 -> 6",
+    ],
+    "any roughness above 1 asks for the coarse atoms": [
+        "accounting/_composition.py | total = replace(total, roughness=2.0) | 2.0 -> 4.0",
+    ],
+    "whether the first look is a rough one: it only says yes where the whole composition does": [
+        "accounting/_composition.py | if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA: | 1 -> 2",
+    ],
+    "no step asks for points": [
+        "generative/_sliced.py | n_points=1, | 1 -> 2",
+    ],
+    "more is taken to fail than the transform can lose": [
+        "accounting/_loss_grid.py | _FFT_NOISE, _SPLIT_NOISE = 1e-11, 1e-14 | 1e-14 -> 2e-14",
+    ],
+    "is read below 1 only": [
+        "accounting/_privacy_loss.py | small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q) | 1.0 -> 2.0",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

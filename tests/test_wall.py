@@ -204,6 +204,13 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
             opened.release(Counts(), wrong)
 
 
+def test_nothing_released_costs_nothing():
+    planned = wall([]).planned
+    assert (planned.epsilon, planned.delta, planned.events) == (0.0, 0.0, ())
+    some = wall([Release("counts", "gaussian", 0.5, 3)], delta=1e-6).planned
+    assert some.delta == 1e-6 and some.epsilon > 0.0
+
+
 def test_coins_of_a_row_do_not_know_how_many_rows_follow():
     key = b"k" * 32
     drawn = keyed_draws(key, 200_000, 0.3)
