@@ -8,15 +8,17 @@
 
 `map` runs tests once and notes which of them reach which line of the modules that carry
 a promise, and how long they take. `run` collects the tests once; for each mutant it
-forks, exchanges the code of the one function that is changed (what runs at import is
-imported changed, in a process of its own), and runs the tests that reach the line:
-first those of the module's own test files, the quickest first, then all others. What is
-in the file of results is not run again.
+forks, exchanges the code of the one function that is changed, or the constant wherever
+it was imported (what else runs at import is imported changed, in a process of its own),
+and runs the tests that reach the line: first those that are cheap by design, then those
+of the module's own test files, the quickest first, then all others. What is in the file
+of results is not run again. A test that takes much longer than usual is left.
 
 A mutant is "killed" by a failing assertion or the wall's own refusal, and "refused" if
 only the library itself raises one of its sentences. One that dies of anything else (an
-import, a shape, a type) only, is a "crash"; one that runs into the time limit is
-"slow". Stamps of proofs, which see every change of a query, do not count.
+import, a shape, a type) only, is a "crash": it is changed otherwise at the same place,
+and "instead" if that is killed. One without an end in the time limit is "slow". Stamps
+of proofs, which see every change of a query, do not count.
 """
 
 import argparse
