@@ -104,7 +104,7 @@ QUERIES = {
     "model_selection/_task.py": "scoring search validation",
     "neural_network/_base.py": "budgets neural_network neural_objective",
     "neural_network/_objective.py": "neural_objective",
-    "neural_network/_queries.py": "neural_objective neural_network",
+    "neural_network/_queries.py": "few_records neural_objective neural_network",
     "postprocessing/_decisions.py": "budgets dp2dp blind",
     "postprocessing/_number_repair.py": "budgets postprocessing barycenter",
     "postprocessing/_phases.py": "postprocessing dp2dp blind",

@@ -1,5 +1,7 @@
 """Tables too small for features: all of the budget tells a constant."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from _audit import pure_audit
@@ -25,6 +27,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
+from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
 
@@ -235,3 +238,13 @@ def test_audit_of_the_constant(case, wrong, monkeypatch):
         sides.append(ratios)
     bound = pure_audit(*sides)
     assert (bound <= 0.99) == (wrong == 1.0) and bound > 0.2
+
+
+@pytest.mark.parametrize("query_of", [TargetTotals, TargetSums])
+def test_totals_of_the_largest_table_are_whole_numbers(query_of):
+    for are_counts in (True, False):
+        query = query_of(3, lambda block: block.x, are_counts)
+        block = SimpleNamespace(x=np.eye(3)[:1], n_rows=1)
+        sums = query.of_block(block, None)
+        assert sums.dtype == np.int64 and sums[0] > 0 and not sums[1:].any()
+        assert int(sums[0]) * query.max_rows <= 2**62

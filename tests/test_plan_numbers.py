@@ -403,23 +403,23 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
 
 
 @pytest.mark.parametrize("reach_size", [0.0, 0.2])
-@pytest.mark.parametrize("n_groups", [2, 7])
-def test_plans_of_decisions_without_the_group(n_groups, reach_size):
+@pytest.mark.parametrize(("n_groups", "n_classes"), [(2, 2), (7, 2), (2, 3)])
+def test_plans_of_decisions_without_the_group(n_groups, n_classes, reach_size):
     asked = {"epsilon": 2.0, "delta": 1e-6, "max_iter": 16, "reach_size": reach_size}
     model = DP2DPClassifier(None, group_estimator=None, blind=True, **asked)
-    lines, delta = repair(model, n_groups)._plan()
+    lines, delta = repair(model, n_groups, n_classes)._plan()
     sizes = {
         # 32 bins a group, or as many as there are ordered pairs of groups
         "recalibration": n_groups * {2: 32, 7: 42}[n_groups],
-        "certificate": 2 * n_groups * 4,
-        "reach": 8 * n_groups * 4,
+        "certificate": 2 * n_groups * n_classes**2,
+        "reach": 8 * n_groups * n_classes**2,
     }
-    steps = 16 * 2 * n_groups
+    steps = 16 * n_classes * n_groups
     if not reach_size:
         del sizes["reach"]
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=steps + sum(sizes.values()))
     expected = {
-        "soft_counts": (0.75 * (1 - reach_size), 2 * n_groups, 16),
+        "soft_counts": (0.75 * (1 - reach_size), n_classes * n_groups, 16),
         "recalibration": (0.1, sizes["recalibration"], 1),
         "certificate": (0.15, sizes["certificate"], 1),
         "reach": (0.75 * reach_size, sizes.get("reach"), 1),
