@@ -39,8 +39,10 @@ MERGED_SIZE = 4.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
 # What the steps tell of the rule that they found has this many times the variance of
-# its noise: they count soft decisions, near its offsets. Chosen on simulated tables.
+# its noise, as they count near its offsets, and an error of this part of the smoothing,
+# as they count soft decisions. Chosen on simulated tables.
 STEPS_DOUBT = 2.0
+SOFT_ERROR = 0.2
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
 UNPAID = (
@@ -316,13 +318,16 @@ def compared(rates: list | None, n_classes: int) -> list[tuple[int, int]]:
     return [(0, k) for k in range(n_classes)] if n_classes > 2 else [(0, 1)]
 
 
-def told_by_steps(sums: np.ndarray, noise_scale: float, rates: list | None) -> tuple:
+def told_by_steps(
+    sums: np.ndarray, noise_scale: float, rates: list | None, smoothing: float
+) -> tuple:
     """What the steps told about the rule that they found: `told` of `measure`."""
     found, variances = parity.average_rates(sums, noise_scale)
     pairs = compared(rates, found.shape[-1])
+    soft = (SOFT_ERROR * min(smoothing, 1.0)) ** 2
     return (
         np.array([found[y, :, k] for y, k in pairs]),
-        STEPS_DOUBT * np.array([variances[y, :, k] for y, k in pairs]),
+        np.array([STEPS_DOUBT * variances[y, :, k] + soft for y, k in pairs]),
     )
 
 

@@ -262,7 +262,7 @@ class DecisionRepair(MetaRepair):
         tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
         rates = None if shape[0] == 1 else self._rates()
         scale = wall.scale(query)
-        told = blind.told_by_steps(np.array(steps), step_scale, rates)
+        told = blind.told_by_steps(np.array(steps), step_scale, rates, self.smoothing)
         repaired = blind.measure(tables[0], rates, scale, told=told)
         plain = blind.measure(tables[1], rates, scale)
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
