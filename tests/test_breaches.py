@@ -328,17 +328,22 @@ def test_cheap_mistakes_cost_nothing(make):
         assert ledger.spends() == []
 
 
+# The last two hold words that make a sentence of scikit-learn a public one.
 @pytest.mark.parametrize("column", ["X", "y"])
-def test_a_text_cell_costs_nothing_and_is_not_quoted(column):
+@pytest.mark.parametrize(
+    "secret",
+    [SECRET, f"contains NaN {SECRET}", f"inconsistent numbers of samples {SECRET}"],
+)
+def test_a_text_cell_costs_nothing_and_is_not_quoted(column, secret):
     """A16, A25."""
     ledger = PrivacyLedger(1e6, 0.5)
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (60, 2)), rng.uniform(-1, 1, 60)
     X, y = X.astype(object), y.astype(object)
     if column == "X":
-        X[3, 1], y = SECRET, y.astype(float)
+        X[3, 1], y = secret, y.astype(float)
     else:
-        y[3], X = SECRET, X.astype(float)
+        y[3], X = secret, X.astype(float)
     public = {"bounds": (-1, 1), "ledger": ledger}
     models = [
         DPLinearRegression(target_bounds=(-1, 1), **public),
@@ -359,7 +364,7 @@ def test_a_text_cell_costs_nothing_and_is_not_quoted(column):
             model.fit(X) if "Generator" in type(model).__name__ else model.fit(X, y)
         error = caught.value
         while error is not None:
-            assert SECRET not in str(error)
+            assert secret not in str(error)
             error = error.__cause__ or error.__context__
     assert ledger.spends() == []
 

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
+from fairpriv_sklearn._shared.purity import spreads
 from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.accounting import GaussianEvent, calibrate_gaussian
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
@@ -721,3 +722,22 @@ def test_large_groups_never_stand_back():
             gaps.append(gap(model.predict(fresh, sensitive_features=groups)))
         removed.append(before - np.mean(gaps))
     assert removed[0] >= 0.8 * removed[1] > 0
+
+
+def test_parameters_set_after_the_fit_change_no_answer():
+    """Whether a rule is randomised is a fact of the fit: purity hangs on it."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(size=(400, 1)), np.arange(400) % 2
+    base = FrozenEstimator(GaussianNB().fit(X, X[:, 0] > 0.5))
+    for constraint, other in (
+        ("equalized_odds", "demographic_parity"),
+        ("demographic_parity", "equalized_odds"),
+    ):
+        model = DP2DPClassifier(
+            base, constraint=constraint, base_guarantee="public",
+            classes=[False, True], groups=[0, 1],
+        ).fit(X, X[:, 0] > 0.6, sensitive_features=groups)  # fmt: skip
+        before, randomised = model.predict(X, sensitive_features=groups), spreads(model)
+        model.set_params(constraint=other, n_bins=7)
+        assert spreads(model) == randomised
+        assert_array_equal(model.predict(X, sensitive_features=groups), before)

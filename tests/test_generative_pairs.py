@@ -872,3 +872,30 @@ def test_memory_stays_within_three_tables(kind):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * 120_000 * 10 * 8
+
+
+@pytest.mark.parametrize("declared", ["categories", "bins"])
+def test_forty_thousand_levels(declared, quick_fits):
+    """More than two bytes can count: levels wrapped around, where a record had one."""
+    rng = np.random.default_rng(0)
+    codes = np.array([f"v{i}" for i in range(40_000)])
+    if declared == "categories":
+        X = pd.DataFrame({"a": rng.choice(codes[35_000:], 100), "b": rng.random(100)})
+        params = {"categories": {"a": codes.tolist()}}
+    else:
+        X = pd.DataFrame({"a": rng.uniform(0.9, 1.0, 100), "b": rng.random(100)})
+        params = {"bins": {"a": np.linspace(0, 1, 40_001).tolist()}}
+    generator = DPSinkhornGenerator(method="pairs", epsilon=np.inf, **params).fit(X)
+    drawn = generator.sample(20)["a"]
+    assert drawn.isin(X["a"]).all() if declared == "categories" else drawn.min() > 0.85
+
+
+def test_ends_of_ranges():
+    X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=100)})
+    whole = {"a": {"kind": "number", "range": [-1e300, 1e300], "integer": True}}
+    generator = DPSinkhornGenerator(method="pairs", codebook=whole).fit(X)
+    assert np.isfinite(generator.sample(20)["a"]).all()
+    with pytest.raises(ValueError, match="at most 1e300"):
+        Column("number", range=(1e308, 1.7e308))
+    with pytest.raises(TypeError, match="given must be a dict"):
+        generator.sample(3, given=["a"])

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
+from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
@@ -144,6 +145,33 @@ def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
     assert_array_equal(one.transform(plain)[keep], other.transform(changed)[keep])
     assert one.privacy_ == other.privacy_
     assert one.codebook_ == other.codebook_
+
+
+@pytest.mark.parametrize("cell", ["a word", None, 4.5])
+@pytest.mark.parametrize("codebook", [None, {"a": {"kind": "category"}}])
+def test_infinite_numbers_have_one_key_however_they_are_held(cell, codebook):
+    """A column of floats said 1.8e308 and one of objects inf: all rows moved."""
+    plain = pd.DataFrame({"a": [np.inf] * 50 + [-np.inf] * 50, "b": np.arange(100.0)})
+    changed = plain.assign(a=[*plain["a"][:-1], cell])
+    with recording() as first:
+        DPTableEncoder(codebook=codebook).fit(plain)
+    with recording(replay=first) as other:
+        DPTableEncoder(codebook=codebook).fit(changed)
+    for one, two in zip(first.crossings, other.crossings, strict=True):
+        assert np.linalg.norm(one.exact - two.exact) <= one.sensitivity * (1 + 1e-9)
+
+
+def test_half_characters_are_replaced():
+    torn = pd.DataFrame({"a": pd.Series(["b\udcff"] * 300, dtype=object)})
+    encoder = DPTableEncoder(epsilon=5.0).fit(torn)
+    assert encoder.codebook_["a"].categories == ("b?",)
+
+
+def test_two_columns_of_one_name_are_refused():
+    twins = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
+    for model in (DPTableEncoder(), DPSinkhornGenerator()):
+        with pytest.raises(ValueError, match="same name"):
+            model.fit(twins)
 
 
 # -- ranks and basis -------------------------------------------------------------------

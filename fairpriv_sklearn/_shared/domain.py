@@ -94,7 +94,12 @@ def finite_sparse(X):
 def quotes_no_cell(error: Exception) -> bool:
     """Whether an error is our own, or about shapes, types and names only."""
     known = isinstance(error, NotFittedError) or _is_ours(error)
-    return known or bool(_PUBLIC.search(str(error)))
+    return known or bool(_PUBLIC.search(_unquoted(str(error))))
+
+
+def _unquoted(text: str) -> str:
+    """What a sentence says before its first quotation, which may be of a cell."""
+    return re.split("['\"]", text, maxsplit=1)[0]
 
 
 def _is_ours(error: Exception) -> bool:
@@ -106,15 +111,15 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _sentence(error: Exception, name: str) -> str:
-    text = str(error)
+    text, said = str(error), _unquoted(str(error))
     for start, shortened in _SHORTENED.items():
         if text.startswith(start):
             return f"{name}: {shortened}"
-    if "inconsistent numbers of samples" in text:
+    if "inconsistent numbers of samples" in said:
         return f"X, y and sensitive features need a row for each record: {text}"
-    if _NAMELESS.search(text) and not re.search(rf"\b{name}\b", text):
+    if _NAMELESS.search(said) and not re.search(rf"\b{name}\b", text):
         return f"{name}: {text}"
-    if _PUBLIC.search(text):
+    if _PUBLIC.search(said):
         return text
     return (
         f"{name} has a cell that cannot be read as a number: argument must be a string "

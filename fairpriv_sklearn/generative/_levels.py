@@ -216,6 +216,11 @@ class LevelColumn:
         """Number of levels: cells or categories, then "other", then missing."""
         return max(1, self.n_cells + self.has_other + self.declared.missing)
 
+    @property
+    def level_type(self) -> type:
+        """Integers that hold a level."""
+        return np.int16 if self.n_levels < 1 << 15 else np.int32
+
     def encode(self, cells: Cells) -> np.ndarray:
         """Level of every cell, a function of the cell alone."""
         cells = without_missing_values(cells, self.declared.missing_values)
@@ -225,13 +230,13 @@ class LevelColumn:
             levels = cell_of(numbers, self.edges)
             # without a level for missing cells they count for the first
             absent = missing if self.declared.missing else 0
-            return np.where(np.isnan(numbers), absent, levels).astype(np.int16)
+            return np.where(np.isnan(numbers), absent, levels).astype(self.level_type)
         keys, inverse = cells.keys()
         index = {key: level for level, key in enumerate(self.keys)}
         # what there is no level for counts for the last
         other = self.n_cells if self.has_other else missing
         levels = [missing if k is None else index.get(k, other) for k in keys]
-        return np.array(levels or [0], dtype=np.int16)[inverse]
+        return np.array(levels or [0], dtype=self.level_type)[inverse]
 
     def decode(self, levels, public) -> np.ndarray:
         """Draw a value of every level."""
@@ -287,7 +292,7 @@ class LevelColumn:
             return None
         if self.declared.kind == "date":
             return "date"
-        if not self.is_whole:
+        if not self.is_whole or np.abs(self.edges).max() >= 1 << 62:
             return None
         gaps = present[self.n_cells :].any()
         return "nullable int" if gaps else "int"

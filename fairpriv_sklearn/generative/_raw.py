@@ -308,8 +308,9 @@ def _tasks(columns):
 
 
 def encode_rows(rows: Rows, columns, size=ROWS_TOGETHER) -> np.ndarray:
-    """Levels of all cells, (n, A) int16, block by block."""
-    levels, start = np.empty((rows.n_rows, len(columns)), dtype=np.int16), 0
+    """Levels of all cells, (n, A) in two bytes if they fit, block by block."""
+    kind = np.result_type(*(column.level_type for column in columns))
+    levels, start = np.empty((rows.n_rows, len(columns)), dtype=kind), 0
     for block in rows.only("cells").blocks(size):
         part = levels[start : start + block.n_rows]
         for a, column in enumerate(columns):

@@ -487,7 +487,7 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _read_raw(self, X, y, sensitive_features) -> dict:
         """The private cells and codes of a table; sets public facts."""
-        with domain("X"):
+        with domain("X", own_words=True):
             table = read_table(self, X, reset=True)
             X = as_table(X)
         codes, facts = self._encode_labels(y, len(table))
@@ -532,6 +532,8 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _sample_raw(self, n_samples, y, given, public):
         pairs, label = self._pairs, self._label
+        if not isinstance(given, Mapping | None):
+            raise TypeError("given must be a dict from names of columns to values.")
         given = dict(given or {})
         if label is not None and label.name in given:
             raise ValueError(f"pass the values of {label.name!r} as y.")

@@ -50,6 +50,8 @@ class DecisionRepair(MetaRepair):
         return "gradient" if self.constraint == "demographic_parity" else "histogram"
 
     def _is_randomised(self) -> bool:
+        if hasattr(self, "rule_") or hasattr(self, "offsets_"):
+            return hasattr(self, "rule_")  # whatever the parameters are by now
         by_labels = self.constraint != "demographic_parity"
         return by_labels and self._resolved_method() == "histogram"
 
@@ -80,6 +82,8 @@ class DecisionRepair(MetaRepair):
         return n_conditions, n_groups, parity.n_score_bins(n_classes, self._n_bins())
 
     def _n_bins(self) -> int:
+        if hasattr(self, "rule_"):
+            return self._rule_bins
         if self.n_bins != "auto":
             return self.n_bins
         # Each cell of few rows spreads the same noise over its bins: fewer are safer.
@@ -330,7 +334,8 @@ class DecisionRepair(MetaRepair):
             ordered=n_classes == 2,
             pooled=pooled,
         )
-        defaults = parity.bin_classes(n_classes, self._n_bins())
+        self._rule_bins = self._n_bins()
+        defaults = parity.bin_classes(n_classes, self._rule_bins)
         self._group_weights = weights.sum(axis=1)
         self._set_pooled(pooled.any(axis=0))
         if pooled.all():  # nothing to repair: the wrapped classifier's own decision

@@ -105,10 +105,9 @@ class NumberRepair(Repair):
         return estimators
 
     def _spreads(self) -> bool:
-        if self.blind:
-            return False
         # Not fitted yet: "auto" may turn out either way.
-        outputs = getattr(self, "output_", [self.output])
+        planned = ["continuous" if self.blind else self.output]
+        outputs = getattr(self, "output_", planned)
         return any(output in ("auto", "randomized") for output in outputs)
 
     def _public_bounds(self, values: np.ndarray):

@@ -34,6 +34,7 @@ _ABSENT = {"", "nan", "<na>", "nat"}
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
+_TORN = re.compile("[\ud800-\udfff]")
 _DAY = 86_400.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,7 +85,9 @@ class Cells:
         """Distinct keys of the cells, None for a missing one, and each cell's."""
         if self._texts is None:
             kinds = self.kinds.astype(np.float64)
-            pairs = np.column_stack([kinds, np.nan_to_num(self.values, nan=0.0) + 0.0])
+            # Infinite stays infinite: the key must not tell how the column is held.
+            values = np.where(self.kinds == MISSING, 0.0, self.values) + 0.0
+            pairs = np.column_stack([kinds, values])
             pairs, inverse = np.unique(pairs, axis=0, return_inverse=True)
             keys = [_key(int(kind), value, None) for kind, value in pairs.tolist()]
             return keys, inverse.reshape(-1)
@@ -154,6 +157,8 @@ def _read(value) -> tuple[int, float, str | None]:
 
 
 def _read_text(text: str) -> tuple[int, float, str | None]:
+    # Half a character, as a file read with "surrogateescape" has it, is no text.
+    text = text.encode("utf-8", "replace").decode() if _TORN.search(text) else text
     text = unicodedata.normalize("NFC", text).strip()
     if _NUMBER.fullmatch(text):
         return _number(float(text))

@@ -455,8 +455,8 @@ def _number_range(value) -> tuple:
         low, high = map(float, value)
     except OverflowError:
         low = high = math.inf
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
-        raise ValueError("the ends of range must be finite.")
+    if not (abs(low) <= 1e300 and abs(high) <= 1e300):
+        raise ValueError("the ends of range must be finite, and at most 1e300.")
     if not low < high:
         raise ValueError(
             f"range must be [low, high] with low < high, got [{low:g}, {high:g}]."

@@ -365,6 +365,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 f"X: Expected 2D array, got {len(shape)}D array instead. Reshape your "
                 "data to rows and columns, or pass a data frame."
             )
+        names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+        if len(set(names)) < len(names):
+            raise ValueError("X: two columns have the same name; rename one of them.")
         validate_data(self, X=X, reset=reset, skip_check_array=True)
         for length, what in zip(shape, ("sample", "feature"), strict=True):
             if length < 1:
