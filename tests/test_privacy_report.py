@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from fairpriv_sklearn._shared.markdown import markdown_line
 from fairpriv_sklearn.accounting import (
     PureEvent,
 )
@@ -351,3 +353,21 @@ def test_guarantee_of_a_pipeline_is_that_of_its_report():
     assert guarantee_of(pipeline) == privacy_report(pipeline).guarantee
     covered = make_pipeline(Nothing(), PrivateModel()).fit(X)
     assert guarantee_of(covered).epsilon == covered[-1].privacy_.epsilon
+
+
+MARKUP = ["<img src=x>", "[a](http://x)", "![a](http://x)", "a\\", "b\\| 0 |", "c\nd"]
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_names_are_no_markup(text):
+    """Column names and labels are those of a file: in reports they are text."""
+    said = PrivacyGuarantee(1.0, 0.0, "replace_one", "counts").qualified(
+        assumptions=[text], conditional_on=[text]
+    )
+    report = PrivacyReport("Model", said, ())
+    for shown in (said.to_markdown(), report.to_markdown(), markdown_line(text)):
+        assert "<img" not in shown and "](http" not in shown
+    (row,) = (line for line in said.to_markdown().splitlines() if "assumed" in line)
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 3
+    card = report.to_card({"name": text}).to_markdown()
+    assert "<img" not in card and "](http" not in card

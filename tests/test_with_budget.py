@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn import audit
@@ -360,3 +363,18 @@ def test_replay_of_the_whole_pipeline(relation):
     report = audit.replay(model, pairs[: len(CELLS)], random_state=5)
     assert not report.findings, str(report)
     assert 0.1 < report.ratios["sex becomes new"] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda inner: BaggingRegressor(inner, n_estimators=3, bootstrap=False),
+        OneVsRestClassifier,
+        lambda inner: make_pipeline(MultiOutputRegressor(inner)),
+    ],
+)
+def test_what_fits_copies_is_refused(make):
+    """The budget was given to each copy: 1.71 instead of 1."""
+    inner = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
+    with pytest.raises(ValueError, match="several times"):
+        with_budget(make(inner), 1.0)

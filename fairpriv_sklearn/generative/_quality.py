@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fairpriv_sklearn._shared.markdown import markdown_line
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.generative._pairs import Counts, Distances, sample_pairs
 
@@ -177,8 +178,8 @@ def quality_text(quality: TableQuality, guarantee) -> str:
     if quality.one_way.high > 0.2:
         lines += ["", TOO_SMALL]
     for name, figures in quality.by_group.items():
-        lines += ["", f"One-way tables by {name}:", ""]
-        lines += [f"- {value}: {figure}" for value, figure in figures.items()]
+        lines += ["", f"One-way tables by {markdown_line(name)}:", ""]
+        lines += [f"- {markdown_line(v)}: {figure}" for v, figure in figures.items()]
     lines += ["", "Distances are total variation, 0 to 1, of a sample as large as the"]
     lines += ["table; intervals cover the noise added for privacy.", ""]
     lines += ["## Privacy", "", guarantee.to_markdown().strip(), "", "## Reading", ""]

@@ -19,6 +19,7 @@ from fairpriv_sklearn._shared.arguments import (
     having,
     word,
 )
+from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter
@@ -27,7 +28,6 @@ from ._facts import READ
 from ._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
-    markdown_table,
     own_events,
     round_up,
 )
@@ -179,6 +179,7 @@ class DeploymentCard:
         str
         """
         sections = [f"# Privacy card: {self._name}", self._verdict()]
+        sections = [markdown_line(text) for text in sections]
         for title, lines in self._sections():
             rows = [(line.item, line.answer, line.status) for line in lines]
             sections.append(f"## {title}")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.markdown import markdown_table
 from fairpriv_sklearn.accounting import checked_events, event_from_dict
 
 from ..accounting import (
@@ -663,20 +664,6 @@ def round_up(value: float, digits: int = 4) -> str:
     # An excess of 1e-9 is rounding error: 1.0000000001 should read 1, not 1.001.
     up = Context(prec=digits, rounding=ROUND_CEILING)
     return f"{float(up.create_decimal(Decimal(value * (1 - 1e-9)))):.{digits}g}"
-
-
-def markdown_table(header: list[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table whose cells cannot break it."""
-
-    def safe(cell) -> str:
-        text = escape(str(cell), quote=False).replace("|", "\\|")
-        return "".join(c if c.isprintable() else " " for c in text)
-
-    def line(cells):
-        return f"| {' | '.join(map(safe, cells))} |"
-
-    rule = "|" + " --- |" * len(header)
-    return "\n".join([line(header), rule, *map(line, rows)]) + "\n"
 
 
 def _is_real(value) -> bool:

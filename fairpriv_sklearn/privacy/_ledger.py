@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.markdown import markdown_table
 
 from ..accounting import PrivacyEvent, PureEvent
 from ._composition import Composition
@@ -15,7 +16,6 @@ from ._guarantee import (
     PrivacyGuarantee,
     check_delta,
     check_epsilon,
-    markdown_table,
     own_events,
     round_up,
 )

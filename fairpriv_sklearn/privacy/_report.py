@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from fairpriv_sklearn._shared.arguments import (
     fits,
 )
+from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 
 from ..accounting import compose_epsilon
-from ._guarantee import PrivacyGuarantee, markdown_table, round_up
+from ._guarantee import PrivacyGuarantee, round_up
 from ._steps import StepPrivacy, composed, places, total_of, walk
 
 
@@ -78,11 +79,15 @@ class PrivacyReport:
             [step.name or "-", step.estimator, step.status, *_prices(step)]
             for step in self.steps
         ]
-        fixes = [f"- **{step.title}**: {step.fix}" for step in self.steps if step.fix]
+        fixes = [
+            f"- **{markdown_line(step.title)}**: {step.fix}"
+            for step in self.steps
+            if step.fix
+        ]
         to_do = ["### To cover the whole", "\n".join(fixes)] if fixes else []
         sections = [
             f"## Privacy of {self.estimator}",
-            str(self.guarantee),
+            markdown_line(self.guarantee),
             *self._covered_phase(),
             markdown_table(header, rows).rstrip(),
             *to_do,

@@ -37,6 +37,18 @@ _ENCODER_SHARE = 0.1
 # Of one that has nothing to learn unless the table has columns that nobody named.
 _SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
+# What fits one step several times: how often may depend on the data.
+_COPIES = {
+    "BaggingClassifier",
+    "BaggingRegressor",
+    "ClassifierChain",
+    "MultiOutputClassifier",
+    "MultiOutputRegressor",
+    "OneVsOneClassifier",
+    "OneVsRestClassifier",
+    "OutputCodeClassifier",
+    "RegressorChain",
+}
 
 
 def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
@@ -65,7 +77,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     ----------
     estimator : estimator
         A pipeline or anything nested. Frozen parts stay as they are; what they cost
-        counts.
+        counts. What fits one step several times, such as bagging or one against the
+        rest, is refused.
     epsilon : float
         Total budget. Range: (0, inf).
     delta : float, default=1e-5
@@ -158,6 +171,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
         raise ValueError(
             f"{type(estimator).__name__} has no private step with an epsilon."
         )
+    _refuse_copies(estimator, steps)
     unknown = [path for path in shares or {} if path not in steps]
     if unknown:
         raise ValueError(
@@ -238,6 +252,17 @@ def private_steps(estimator) -> dict:
             path != one.removesuffix("__") and path.startswith(one) for one in closed
         )
     }
+
+
+def _refuse_copies(estimator, steps) -> None:
+    owners = [("", estimator), *estimator.get_params(deep=True).items()]
+    for path, owner in owners:
+        name = type(owner).__name__
+        if name in _COPIES and any(_inside(step, path) for step in steps):
+            raise ValueError(
+                f"{name} fits its estimator several times, and each fit costs: give "
+                "one of them its part of the budget, and add up by privacy_report."
+            )
 
 
 def has_budget(estimator) -> bool:
