@@ -9,6 +9,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -41,6 +42,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -502,3 +504,24 @@ def test_a_linear_model_of_no_one_is_not_private():
     model = DP2DPClassifier(LogisticRegression(), classes=[0, 1], groups=[0, 1])
     model.fit(TABLE, ODD, sensitive_features=ODD)
     assert model.privacy_.epsilon == math.inf and model.privacy_.uncovered
+
+
+def test_what_this_library_says_inside_a_wrapped_model_is_heard():
+    """Of its own arguments and lists; what may quote a row is still not shown."""
+    X = pd.DataFrame({"a": np.linspace(0, 1, 60), "sex": ["f", "m"] * 30})
+    inner = make_pipeline(
+        DPTableEncoder(codebook={"a": [0, 1], "sex": ["f", "m"]}),
+        DPOutputPerturbationLogisticRegression(classes=[0, 1]),
+    )
+    repair = DP2DPClassifier(
+        inner, classes=[0, 1], groups=["f", "m"], sensitive_features="sex"
+    )
+    with pytest.raises(ValueError, match="codebook names more") as caught:
+        repair.fit(X, np.arange(60) % 2)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    text = np.full((60, 1), SECRET, dtype=object)
+    private = DPOutputPerturbationLogisticRegression(bounds=(0, 1), classes=[0, 1])
+    repair.set_params(estimator=private, sensitive_features=None)
+    with pytest.raises(ValueError) as caught:
+        repair.fit(text, np.arange(60) % 2, sensitive_features=["f", "m"] * 30)
+    assert SECRET not in str(caught.value)

@@ -49,7 +49,7 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
         try:
             yield
         except (TypeError, ValueError) as error:
-            if own_words and _is_ours(error):
+            if own_words and is_ours(error):
                 raise
             raise scrubbed(error, _sentence(error, name)) from None
 
@@ -93,7 +93,7 @@ def finite_sparse(X):
 
 def quotes_no_cell(error: Exception) -> bool:
     """Whether an error is our own, or about shapes, types and names only."""
-    known = isinstance(error, NotFittedError) or _is_ours(error)
+    known = isinstance(error, NotFittedError) or is_ours(error)
     return known or bool(_PUBLIC.search(_unquoted(str(error))))
 
 
@@ -102,7 +102,8 @@ def _unquoted(text: str) -> str:
     return re.split("['\"]", text, maxsplit=1)[0]
 
 
-def _is_ours(error: Exception) -> bool:
+def is_ours(error: BaseException) -> bool:
+    """Whether a line of this library raised it, in words that quote no cell."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

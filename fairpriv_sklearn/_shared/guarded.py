@@ -9,7 +9,7 @@ from types import MethodType
 
 import numpy as np
 
-from fairpriv_sklearn._shared.domain import quotes_no_cell
+from fairpriv_sklearn._shared.domain import is_ours, quotes_no_cell
 
 _show = threading.local()
 _REFUSED = (
@@ -81,6 +81,9 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
 def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
     """Call a wrapped estimator: no warning, exception, cause or context leaves.
 
+    What this library itself says of its arguments and lists, which quotes no cell, is
+    repeated in the one sentence that does.
+
     Parameters
     ----------
     call : callable
@@ -101,9 +104,11 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
         try:
             return call(*args, **kwargs)
         except BaseException as error:
-            kind = type(error)
+            kind, said = type(error), _REFUSED
+            if isinstance(error, TypeError | ValueError) and is_ours(error):
+                said = f"The wrapped estimator refused its rows or arguments: {error}"
     # Out of the handler: what is raised here has no context.
     if issubclass(kind, KeyboardInterrupt):
         raise KeyboardInterrupt
     numeric = issubclass(kind, NUMERIC_ERRORS)
-    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(_REFUSED)
+    raise (WrappedNumbersError if numeric else WrappedEstimatorError)(said)
