@@ -749,6 +749,7 @@ _PROOFS = {
     ],
     "a part that is 0 or 1 is left out of the rest, and written anew two lines below": [
         "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2",
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1.0 -> 2.0",
     ],
     "one zero more at the end, which no rank reads": [
         "generative/_sliced_gradient.py | codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks | 1 -> 2",
@@ -774,9 +775,12 @@ _PROOFS = {
         "accounting/_gaussian.py | while excess(high) < 0.0: | excess(high) < 0.0 -> excess(high) <= 0.0",
         "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 -> 4.0",
         "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | tail ** 2 -> tail * 2",
+        "model_selection/_plan.py | while excess(low) > 0.0: | excess(low) > 0.0 -> excess(low) >= 0.0",
+        "model_selection/_plan.py | while excess(low) > 0.0: | 0.0 -> 1.0",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
+        "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 -> 2",
     ],
     "2**-46 still covers a hundred roundings of 2**-53": [
         "mechanisms.py | _THRESHOLD_ERROR = 2.0**-45 | 45 -> 46",
@@ -856,6 +860,21 @@ _PROOFS = {
     ],
     "is read below 1 only": [
         "accounting/_privacy_loss.py | small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q) | 1.0 -> 2.0",
+    ],
+    "a variance does not depend on the centre": [
+        "linear_model/_queries.py | middles = (middles[inside] - center) / width | middles[inside] - center -> middles[inside] + center",
+    ],
+    "projected counts add up to all records: the last bin is always reached": [
+        "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1",
+        "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1 | 2",
+    ],
+    "another unit, of the sums and of their sensitivity alike; the largest total stays a whole number": [
+        "_training/_constant.py | _GRID = 1 << 20 | 20 -> 21",
+        "_training/_constant.py | _GRID = 1 << 20 | 1 -> 2",
+        "neural_network/_queries.py | _GRID = 2.0**20 | 20 -> 21",
+    ],
+    "the tolerance stays within the 1e-8 that are taken off the root": [
+        "model_selection/_plan.py | fit_epsilon = math.exp(brentq(excess, low, high, xtol=1e-9) - 1e-8) | 1e-09 -> 2e-09",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

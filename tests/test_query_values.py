@@ -176,3 +176,12 @@ def test_class_sums_of_a_block():
     assert_allclose(
         got[:, 1:] / unit, [[0, 1, 0, 0], [0] * 4, [1, 0, 1, 0]], atol=2**-15
     )
+
+
+def test_an_ordered_column_of_one_level_says_nothing():
+    plan = table_plan(n_classes=1, block_sizes=(1, 3), ordered=(True, False))
+    levels, codes = np.array([[0, 0], [0, 2], [0, 2]]), np.zeros(3, dtype=np.int64)
+    parts = np.concatenate([np.ones((1, 3, 1)), np.full((1, 3, 3), 1 / 3)], axis=2)
+    rows, state = Rows(3, levels=levels, codes=codes), (parts, np.zeros((1, 3)), 0.3)
+    steps = _tables.TransportTables(plan).of_rows(rows, state)
+    assert_allclose(steps, np.outer(np.ones(3) / 3, [3, 1, 0, 2])[None], atol=1e-3)
