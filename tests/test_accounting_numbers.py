@@ -20,6 +20,7 @@ from fairpriv_sklearn.accounting import (
     _gaussian,
     _loss_grid,
     _privacy_loss,
+    calibrate_gaussian,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -767,3 +768,16 @@ def test_a_delta_is_at_most_one():
     assert _composition._ideal_delta(_Composition(mu=40.0), 0.0) == 1.0
     sampled = _Composition(sampled=((FIXED, 0.9, 0.05, 9),))
     assert 1 - 1e-6 < _composition._ideal_delta(sampled, 0.0) <= 1.0
+
+
+def test_a_budget_that_only_covers_the_draws_leaves_hardly_any():
+    epsilon = 1e-6
+    for _ in range(60):  # a fixed point: all of epsilon is twice the sampler's error
+        log_delta1, _ = _gaussian._sampler_log_delta1(epsilon, 1e-5)
+        epsilon = 2.0 * _gaussian._sampler_error(log_delta1, 10**6)
+    ideal, log_delta = _gaussian.without_sampler_error(epsilon, 1e-5, 10**6)
+    assert ideal == 0.0
+    found = calibrate_gaussian(epsilon, 1e-5, n_draws=10**6)
+    assert found == pytest.approx(
+        math.exp(log_delta) * math.sqrt(2 * math.pi), rel=1e-6
+    )

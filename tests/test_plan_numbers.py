@@ -169,7 +169,9 @@ def test_plan_of_what_is_learnt_about_columns():
     assert _raw.FractionalCounts(()).n_coordinates == 1
 
 
-@pytest.mark.parametrize("k, directions", [(1, 1), (3, 24), (30, 200)])
+@pytest.mark.parametrize(
+    "k, directions", [(1, 1), (3, 24), (10, 80), (11, 88), (30, 200)]
+)
 @pytest.mark.parametrize("epsilon, share", [(9.9, 0.3), (10.0, 0.4)])
 def test_plan_of_the_sliced_generator(k, directions, epsilon, share):
     class Space:
