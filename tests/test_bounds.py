@@ -415,6 +415,14 @@ def pair_counts(relation):
     return pair(relation, _pairs.Counts(*TABLES), level_columns(), changed)
 
 
+def pair_products(relation):
+    """Half of the columns change, to the opposite feature."""
+    features = (_pairs.UNIT * np.array([[1], [-1]]),) * 4
+    query = _pairs.Products(features, (np.arange(2),) * 4)
+    columns = {"levels": np.zeros((3, 4), dtype=np.int16), "codes": np.zeros(3, int)}
+    return pair(relation, query, columns, {"levels": [0, 0, 1, 1]})
+
+
 def distances(relation):
     """What the first has the reference has not, and the other way round."""
     query = _pairs.Distances(*TABLES, parts=tuple(((t, None),) for t in range(3)))
@@ -490,6 +498,7 @@ WORST = {
     _tables.OneWayTables: one_way_tables,
     _tables.TransportTables: transport_tables,
     _pairs.Counts: pair_counts,
+    _pairs.Products: pair_products,
     _pairs.Distances: distances,
     _sliced_gradient.SlicedGradient: sliced_gradient,
     _network_training.PointGradient: point_gradient,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import itertools
 import math
 import traceback
 import tracemalloc
@@ -438,9 +439,15 @@ def noisy_targets(rng, deviation, n=20_000):
         {p: t + deviation * rng.normal(size=t.shape) for p, t in two.items()},
         deviation,
         [np.zeros(m) for m in sizes],
+        [np.eye(m) for m in sizes],
     )
     exact = _points.targets_of(
-        one, [np.zeros(t.shape) for t in one], two, 0.0, [np.zeros(m) for m in sizes]
+        one,
+        [np.zeros(t.shape) for t in one],
+        two,
+        0.0,
+        [np.zeros(m) for m in sizes],
+        [np.eye(m) for m in sizes],
     )
     return targets, exact
 
@@ -452,7 +459,14 @@ def test_gradient_of_the_fit_against_finite_differences():
     margins = np.log(targets.classes.sum(axis=0) + 1e-3)
     D = len(margins)
     logits = [rng.normal(size=s) for s in ((3, D), (2, D), (3,), (2,))]
-    tables = targets.precision, targets.pairs, targets.class_precision, targets.classes
+    features = rng.normal(size=(D, D)) * (targets.precision == 0)  # block by block
+    tables = (
+        features,
+        targets.precision,
+        targets.pairs,
+        targets.class_precision,
+        targets.classes,
+    )
 
     def loss():
         w, p, _ = _points._distributions(logits, margins, starts, widths)
@@ -460,7 +474,8 @@ def test_gradient_of_the_fit_against_finite_differences():
         np.testing.assert_allclose(np.add.reduceat(p, starts, axis=2), 1)
         two = np.einsum("ck,cki,ckj->ij", w, p, p)
         one = np.einsum("ck,cki->ci", w, p)
-        gaps = targets.precision * (two - targets.pairs) ** 2
+        seen = features.T @ two @ features
+        gaps = targets.precision * (seen - targets.pairs) ** 2
         return (
             gaps.sum() / 2
             + (targets.class_precision * (one - targets.classes) ** 2).sum()
@@ -553,14 +568,10 @@ def test_margins_are_least_squares():
     assert 0.7 * stated.mean() < np.std(cells, axis=0).mean() < 1.1 * stated.mean()
 
 
-@pytest.mark.parametrize("exact", ["levels", "class", "pairs"])
-def test_every_release_says_how_many_records_a_level_has(exact, quick_fits):
-    """Where one of the three is exact and the others are noise, counts are exact."""
-    names = {
-        "levels": _pairs.LEVELS,
-        "class": _pairs.CLASS_TABLES,
-        "pairs": _pairs.PAIR_TABLES,
-    }
+@pytest.mark.parametrize("exact", ["levels", "class"])
+def test_every_table_says_how_many_records_a_level_has(exact, quick_fits):
+    """Where one of the two is exact and the other is noise, counts are exact."""
+    names = {"levels": _pairs.LEVELS, "class": _pairs.CLASS_TABLES}
 
     class Wall:
         noise, rng = noise_source(0), np.random.default_rng(0)
@@ -585,9 +596,29 @@ def test_every_release_says_how_many_records_a_level_has(exact, quick_fits):
 
 def test_bins_follow_the_noise():
     plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
-    assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == 24
-    found = [plan.bins_of(20_000, noise) for noise in (1.0, 100.0, 200.0, 1e9)]
-    assert found == [24, 14, 10, 4]
+    assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == (24, np.inf)
+    found = [plan.bins_of(20_000, noise) for noise in (50.0, 800.0, 1800.0, 1e9)]
+    assert found == [(24, 15.0), (15, 3.75), (10, 3.0), (4, 3.0)]
+
+
+def test_features_of_bins():
+    """Bins of a category are as far apart as can be, neighbours share features."""
+    unit = _pairs.UNIT
+    apart = _pairs.features_of(np.zeros(5), np.ones(5), 3.0)
+    products = apart @ apart.T / unit**2
+    np.testing.assert_allclose(products, np.eye(5) * 1.25 - 0.25, atol=4e-3)
+    near = np.r_[np.ones(9), 0, 0]
+    smooth = _pairs.features_of(near, np.r_[np.ones(10), 3, 3], 6.0)
+    assert smooth.shape == (12, 2 + 5)  # of 16 records 10 lie on the line
+    products = smooth @ smooth.T / unit**2
+    assert (np.diff(products[0, :5]) < 0).all() and products[0, 1] > 0.5
+    assert products[:10, 10:].mean() < 0 and products[10, 11] < 0.3
+    lengths = (smooth**2).sum(axis=1)
+    assert lengths.max() <= unit**2 and lengths.min() > 0.99 * unit**2
+    assert _pairs.features_of(near, np.ones(12), np.inf).shape == (12, 12)
+    np.testing.assert_array_equal(
+        np.abs(_pairs.features_of(np.zeros(1), np.zeros(1), 3.0)), [[unit - 1]]
+    )
 
 
 def small_pairs(rng, C=2, K=3, A=4, m=3):
@@ -738,6 +769,70 @@ def test_sensitivity_of_tables_and_distances(query, relation):
         values = [query.of_rows(as_rows(*D), state) for D in (first, second)]
         largest = max(largest, np.linalg.norm(values[0] - values[1]))
     assert 0.95 * bound < largest <= bound * (1 + 1e-12)
+
+
+def products(sizes, n_smooth=3.0):
+    """Features of columns: categories, and numbers of seven bins or more."""
+    features = tuple(
+        _pairs.features_of(np.r_[np.ones(m - 1), 0] * (m > 6), np.ones(m), n_smooth)
+        for m in sizes
+    )
+    return _pairs.Products(features, tuple(np.arange(m) for m in sizes))
+
+
+@pytest.mark.parametrize(
+    "sizes, reached", [((2, 2, 2, 2), 0.99), ((2, 2), 0.99), ((3, 9, 2, 7), 0.9)]
+)
+def test_sensitivity_of_products_of_features(sizes, reached):
+    """Against every two records there are, on the code that a fit runs."""
+    query = products(sizes)
+    records = np.array(list(np.ndindex(sizes)), dtype=np.int16)
+    rng = np.random.default_rng(0)
+    few = records[rng.permutation(len(records))[:100]]
+    one = lambda record: query.of_rows(  # noqa: E731
+        as_rows(record[None], np.zeros(1, dtype=int)), None
+    )
+    values = np.array([one(record) for record in few])
+    rows = [f[few[:, a]] / _pairs.UNIT for a, f in enumerate(query.features)]
+    np.testing.assert_array_equal(
+        values,
+        np.concatenate(
+            [
+                np.einsum("ni,nj->nij", rows[a], rows[b]).reshape(len(few), -1)
+                for a in range(len(sizes))
+                for b in range(a + 1, len(sizes))
+            ],
+            axis=1,
+        ),
+    )
+    changes = np.linalg.norm(values[:, None] - values, axis=2)
+    bound = query.sensitivity("replace_one")
+    assert reached * bound < changes.max() <= bound
+    bound = query.sensitivity("add_remove")
+    assert 0.99 * bound < np.linalg.norm(values, axis=1).max() <= bound
+    assert values.shape[1] == query.n_coordinates
+    # sums over records, and the tables they are split into
+    total = query.of_rows(as_rows(few, np.zeros(len(few), dtype=int)), None)
+    np.testing.assert_array_equal(total, values.sum(axis=0))
+    split = query.split(total)
+    np.testing.assert_array_equal(
+        np.concatenate([*map(np.ravel, split.values())]), total
+    )
+    assert list(split)[:2] == [(0, 1), (0, 2)][: len(split)]
+
+
+def test_least_products_against_all_corners():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        least = -(rng.random(rng.integers(2, 9)) ** rng.integers(1, 4))
+        corners = np.array(list(itertools.product(*((x, 1.0) for x in least))))
+        sums = corners.sum(axis=1) ** 2 - (corners**2).sum(axis=1)
+        found = _pairs._least_products(list(least))
+        assert sums.min() - 2.5 < found <= sums.min() + 1e-12
+    # equal columns: exactly
+    assert _pairs._least_products([-0.5] * 6) == min(
+        (s - 0.5 * (6 - s)) ** 2 - s - 0.25 * (6 - s) for s in range(7)
+    )
 
 
 def as_rows(levels, codes):

@@ -1,15 +1,16 @@
 r"""Noisy tables of all pairs of columns, and the distribution of records behind them.
 
 Released are the counts of the levels of every column, tables of class and column, and
-tables of every pair of columns; points are fitted to them
-(:mod:`fairpriv_sklearn.generative._points`), from which records are drawn.
+tables of every pair of columns, seen through features that are smooth along a number;
+points are fitted to them (:mod:`fairpriv_sklearn.generative._points`), from which
+records are drawn.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from math import ceil, prod, sqrt
+from math import ceil, inf, prod, sqrt
 
 import numpy as np
 
@@ -29,6 +30,12 @@ LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.3, 0.2, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
+# Bins, and features, of a number for the bins that noise alone would leave.
+BINS, FEATURES = 3.0, 0.75
+# Features are integers over this, and no longer than this.
+UNIT = 1 << 10
+# Rounds in which rows of features are moved around their mean.
+CENTRINGS = 20
 # Part of the records from which a level is an atom.
 LARGE = 1 / 16
 # Noise that a block of levels must stand out of, and that two must differ by, in
@@ -86,10 +93,16 @@ class PairsPlan:
         """Largest number of bins of a number, nearly."""
         return int(np.clip(ALL_BINS // self.n_columns, 4, MOST_BINS))
 
-    def bins_of(self, n, noise) -> int:
-        """Number of bins of a number: as many records as noise in a cell of two."""
+    def bins_of(self, n, noise) -> tuple[int, float]:
+        """Number of bins of a number, and of its features.
+
+        In proportion to bins that leave as many records as noise in a cell of two.
+        """
         most = self.most_bins
-        return int(np.clip(sqrt(n / noise), 4, most)) if noise else most
+        if not noise:
+            return most, inf
+        few = sqrt(n / noise)
+        return int(np.clip(BINS * few, 4, most)), FEATURES * max(few, 4.0)
 
     @property
     def most_categories(self) -> int:
@@ -214,6 +227,124 @@ class Distances(Counts):
         return np.array(means)
 
 
+@dataclass(frozen=True, eq=False)
+class Products(Query):
+    """Sums over the records of products of features of two columns, for every pair.
+
+    Parameters
+    ----------
+    features : tuple of ndarray of shape (m, q)
+        Integers of every bin of a column, over `UNIT`; rows are no longer than 1.
+    bins : tuple of ndarray
+        Bin of every level of each column.
+    """
+
+    features: tuple
+    bins: tuple
+
+    name = PAIR_TABLES
+    theorem = "user_guide/synthetic_tables:feature-products"
+    block_rows = Counts.block_rows
+
+    def __post_init__(self):
+        if max((f**2).sum(axis=1).max() for f in self.features) > UNIT**2:
+            raise ValueError(
+                "features are longer than 1; the sensitivity counts on it."
+            )
+
+    @property
+    def tables(self) -> Counts:
+        """Tables of all pairs of columns, of which the products are sums."""
+        twos = tuple(itertools.combinations(range(len(self.features)), 2))
+        return Counts(twos, tuple(map(len, self.features)), 1, self.bins)
+
+    @property
+    def shapes(self) -> list[tuple]:
+        """Shape of the products of every pair."""
+        widths = [f.shape[1] for f in self.features]
+        return list(itertools.combinations(widths, 2))
+
+    @property
+    def n_coordinates(self) -> int:
+        return sum(map(prod, self.shapes))
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Rows of length 1, the least inner product of two of them in every column."""
+        A = len(self.features)
+        if rows_changed(neighboring) == 1:
+            return sqrt(A * (A - 1) / 2)
+        least = [min((f @ f.T).min() / UNIT**2, 0.0) for f in self.features]
+        return sqrt(A * (A - 1) - _least_products(least))
+
+    def of_block(self, block, state):
+        """Exact counts of the tables."""
+        return self.tables.of_block(block, state)
+
+    def value(self, total, state):
+        """Products of integers, exact; divided by a power of two."""
+        tables = self.tables
+        pairs = zip(tables.tables, tables.split(total), strict=True)
+        products = [
+            self.features[a].T @ table[0] @ self.features[b] for (a, b), table in pairs
+        ]
+        return np.concatenate([p.ravel() for p in products]) / UNIT**2
+
+    def split(self, values) -> dict:
+        """Return the products of every pair."""
+        parts = np.split(values, np.cumsum(list(map(prod, self.shapes)))[:-1])
+        parts = [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)]
+        return dict(zip(self.tables.tables, parts, strict=True))
+
+
+def _least_products(least) -> float:
+    """No sum of products of two of the c_a is smaller if each is in [least_a, 1]."""
+    sizes = np.sort(np.abs(least))
+    A = len(sizes)
+    at_one = A - np.arange(A + 1)  # the others are at their least
+    smallest = np.concatenate([[0.0], np.cumsum(sizes)])
+    largest, squares = (
+        np.concatenate([[0.0], np.cumsum(sizes[::-1] ** power)]) for power in (1, 2)
+    )
+    nearest = np.clip(at_one, smallest, largest)  # of their sum to minus the rest
+    return ((at_one - nearest) ** 2 - at_one - squares).min()
+
+
+def features_of(near, margin, few) -> np.ndarray:
+    """Integer features of bins, over `UNIT`: rows of length 1, apart from each other.
+
+    Neighbours on a line have about `few` smooth features together, the leading ones of
+    a Gaussian kernel; any other bin has its own.
+
+    Parameters
+    ----------
+    near : ndarray of shape (m,)
+        Whether a bin and the next are neighbours.
+    margin : ndarray of shape (m,)
+        Counts.
+    few : float
+    """
+    m = len(margin)
+    chain = np.flatnonzero((near > 0) | np.r_[False, near[:-1] > 0])
+    counts = margin[chain]
+    n_smooth = max(2.0, few * sqrt(counts.sum() / max(margin.sum(), 1e-300)))
+    rows = np.eye(m)
+    if n_smooth < len(chain):
+        places = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1e-300)
+        gaps = (places[:, None] - places) * round(n_smooth)
+        values, vectors = np.linalg.eigh(np.exp(-(gaps**2) / 2))
+        values, vectors = (x[..., -round(n_smooth) :] for x in (values, vectors))
+        alone = np.setdiff1d(np.arange(m), chain)
+        rows = np.zeros((m, len(alone) + round(n_smooth)))
+        rows[alone, np.arange(len(alone))] = 1
+        rows[chain, len(alone) :] = vectors * np.sqrt(np.maximum(values, 0))
+    for _ in range(CENTRINGS if m > 1 else 0):
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        rows = rows - rows.mean(axis=0)
+    lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    # towards zero: no row becomes longer
+    return np.trunc(rows / lengths * (UNIT - 1e-6)).astype(np.int64)
+
+
 # --- fit ------------------------------------------------------------------------------
 
 
@@ -289,7 +420,7 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     ]
     query = Counts(twos, (1,) * A, 1)
     noise = wall.scale(query, name=PAIR_TABLES) if twos else 0.0
-    most = plan.bins_of(n, noise)
+    most, few = plan.bins_of(n, noise)
     bins = tuple(
         _bins(counts, column, plan, most)
         for counts, column in zip(levels, columns, strict=True)
@@ -307,14 +438,19 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         deviation = wall.scale(query, name=CLASS_TABLES)
         for table, of_column in zip(by_class, seen, strict=True):
             of_column.append((table.sum(axis=0), C * deviation**2))
+    smooth = [
+        _neighbours(b, np.bincount(b, counts), column)
+        for b, counts, column in zip(bins, levels, columns, strict=True)
+    ]
+    features = tuple(
+        features_of(near, np.bincount(b, counts), few)
+        for near, b, counts in zip(smooth, bins, levels, strict=True)
+    )
     pairs = {}
     if twos:
-        query = Counts(twos, sizes, 1, bins)
-        noisy = query.split(wall.release(query, rows, name=PAIR_TABLES))
-        pairs = {pair: table[0] for pair, table in zip(twos, noisy, strict=True)}
-        for (a, b), table in pairs.items():
-            seen[a].append((table.sum(axis=1), noise**2 * sizes[b]))
-            seen[b].append((table.sum(axis=0), noise**2 * sizes[a]))
+        query = Products(features, bins)
+        pairs = query.split(wall.release(query, rows, name=PAIR_TABLES))
+        noise = wall.scale(query, name=PAIR_TABLES)
     margins, variances = zip(
         *(
             _margin(of_column, np.bincount(b, counts) > 0, n)
@@ -332,11 +468,8 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         for table, margin in zip(by_class, margins, strict=True)
     ]
     deviations = [_deviation(variance, C, deviation) for variance in variances]
-    smooth = [
-        _neighbours(b, margin, column)
-        for b, margin, column in zip(bins, margins, columns, strict=True)
-    ]
-    targets = targets_of(tables, deviations, pairs, noise, smooth)
+    features = [f / UNIT for f in features]
+    targets = targets_of(tables, deviations, pairs, noise, smooth, features)
     weights, points = fit_points(targets, wall.noise.public())
     weights, points = rake(weights, points, targets)
     weights = weights * (counts / weights.sum(axis=1))[:, None]

@@ -9,10 +9,11 @@ A record of class y is drawn by drawing a point, and then every column by itself
 The points carry what the columns have to do with each other; the class tilts them, so
 that the log odds of the class are a sum over the columns, as in an additive model, and
 in every class the distribution is again one of points. The logits are those whose
-tables of class and column and of all pairs of columns are nearest to the noisy ones, in
-the norm of their noise, with a Gaussian prior that keeps points near the margins and
-neighbouring bins alike (relaxed projection [1]_ [2]_ with soft records). The tables of
-class and column are then raked, as far as they were off by more than their noise.
+tables of class and column, and products of features of all pairs of columns, are
+nearest to the noisy ones, in the norm of their noise, with a Gaussian prior that keeps
+points near the margins and neighbouring bins alike (relaxed projection [1]_ [2]_ with
+soft records). The tables of class and column are then raked, as far as they were off by
+more than their noise.
 
 References
 ----------
@@ -29,9 +30,10 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import block_diag
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
-ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 3, 450
+ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 4, 450
 # A point of a fit has records for this many deviations of the noise of a cell, and
 # this many, or more, and a step this many.
 NOISE_PER_POINT = 2.0
@@ -40,7 +42,7 @@ ROWS_PER_POINT, ROWS_PER_STEP, FEWEST_STEPS = 60, 5, 50
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
 # Prior deviations of the logits of a point from the margin's, in the mean over the bins
 # of a column, and of their change from one bin to the next; the same of class effects.
-PRIORS = ((1.0, 1.5), (0.5, 0.6))
+PRIORS = ((1.0, 1.0), (0.5, 0.6))
 # No table is taken to be more exact than this part of the records.
 EXACT = 1e-4
 RAKING_ROUNDS = 20
@@ -56,11 +58,14 @@ class Targets:
         Number of records.
     starts : ndarray of shape (A + 1,)
         Where the bins of the columns begin.
-    pairs, precision : ndarray of shape (D, D)
-        Symmetric; the precision is zero where nothing was released.
+    pairs, precision : ndarray of shape (Q, Q)
+        Products of features of two columns. Symmetric; the precision is zero where
+        nothing was released.
     classes, class_precision : ndarray of shape (C, D)
     smooth : ndarray of shape (D - 1,)
         Whether a bin and the next are neighbours.
+    features : ndarray of shape (D, Q)
+        Of the bins of each column, block by block.
     """
 
     n: float
@@ -70,9 +75,10 @@ class Targets:
     classes: np.ndarray
     class_precision: np.ndarray
     smooth: np.ndarray
+    features: np.ndarray
 
 
-def targets_of(tables, deviations, pairs, pair_deviation, smooth) -> Targets:
+def targets_of(tables, deviations, pairs, pair_deviation, smooth, features) -> Targets:
     """Lay all tables side by side.
 
     Parameters
@@ -81,16 +87,18 @@ def targets_of(tables, deviations, pairs, pair_deviation, smooth) -> Targets:
         Counts of class and bin.
     deviations : list of ndarray of shape (C, m_a)
         Of their noise.
-    pairs : dict of (int, int) to ndarray of shape (m_a, m_b)
-        Noisy counts.
+    pairs : dict of (int, int) to ndarray of shape (q_a, q_b)
+        Noisy sums of products of features.
     pair_deviation : float
     smooth : list of ndarray of shape (m_a,)
         Whether a bin and the next are neighbours.
+    features : list of ndarray of shape (m_a, q_a)
     """
     n = tables[0].sum()
     starts = np.concatenate([[0], np.cumsum([t.shape[1] for t in tables])])
-    blocks = [slice(s, e) for s, e in itertools.pairwise(starts)]
-    shares, precision = np.zeros((2, starts[-1], starts[-1]))
+    ends = np.cumsum([f.shape[1] for f in features])
+    blocks = [slice(e - f.shape[1], e) for e, f in zip(ends, features, strict=True)]
+    shares, precision = np.zeros((2, ends[-1], ends[-1]))
     for (a, b), table in pairs.items():
         shares[blocks[a], blocks[b]] = table / n
         precision[blocks[a], blocks[b]] = max(pair_deviation / n, EXACT) ** -2
@@ -102,6 +110,7 @@ def targets_of(tables, deviations, pairs, pair_deviation, smooth) -> Targets:
         np.concatenate(tables, axis=1) / n,
         np.maximum(np.concatenate(deviations, axis=1) / n, EXACT) ** -2.0,
         np.concatenate(smooth)[:-1],
+        block_diag(*features),
     )
 
 
@@ -120,9 +129,10 @@ def _fit(targets, public):
     K = int(np.clip(K, 8, MOST_POINTS))
     starts, widths = targets.starts[:-1], np.diff(targets.starts)
     unit = max(targets.precision.max(), targets.class_precision.max())
-    pairs, classes, precision, class_precision, smooth = (
+    features, pairs, classes, precision, class_precision, smooth = (
         x.astype(np.float32)
         for x in (
+            targets.features,
             targets.pairs,
             targets.classes,
             targets.precision / unit,
@@ -142,7 +152,7 @@ def _fit(targets, public):
     expected = by_class * classes.sum(axis=0) + noise
     logits[1] += np.log((classes + noise) / expected) / 2
     first, second = ([np.zeros_like(x) for x in logits] for _ in range(2))
-    tables = precision, pairs, class_precision, classes
+    tables = features, precision, pairs, class_precision, classes
     n_steps = int(np.clip(targets.n / ROWS_PER_STEP, FEWEST_STEPS, N_STEPS))
     for t in range(1, n_steps + 1):
         gradient = [K * g for g in _gradient(logits, margins, starts, tables)]
@@ -165,12 +175,13 @@ def _fit(targets, public):
 
 def _gradient(logits, margins, starts, targets) -> list:
     """Gradient of the squared distances of all tables, each by its precision."""
-    precision, pairs, class_precision, classes = targets
+    features, precision, pairs, class_precision, classes = targets
     widths = np.diff(starts, append=len(margins))
     w, p, base = _distributions(logits, margins, starts, widths)
     flat = p.reshape(-1, len(margins))
-    off = precision * ((flat * w.reshape(-1, 1)).T @ flat - pairs)
-    slope = (flat @ off).reshape(p.shape)  # (C, K, D)
+    seen = flat @ features
+    off = precision * ((seen * w.reshape(-1, 1)).T @ seen - pairs)
+    slope = (seen @ off @ features.T).reshape(p.shape)  # (C, K, D)
     gain = (slope * p).sum(axis=2)
     off = class_precision * (np.einsum("ck,ckd->cd", w, p) - classes)
     slope = 2 * (slope + off[:, None])
