@@ -513,6 +513,32 @@ def test_a_line_cut_off_by_death_is_forgotten_and_damage_is_not(tmp_path):
         assert path.read_bytes() == damaged
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[2].pop("value"),
+        lambda lines: lines[2].update(value="no digits"),
+        lambda lines: lines[2].update(dtype="O"),
+        lambda lines: lines[2].update(shape=[1, 7]),
+        lambda lines: lines[2].update(shape=None),
+        lambda lines: lines[2].update(entry=[]),
+        lambda lines: lines[0].pop("digest"),
+        lambda lines: lines[0].update(rows=None),
+        lambda lines: lines.__setitem__(2, [1]),
+    ],
+)
+def test_a_damaged_journal_says_so(tmp_path, damage):
+    X, y = table(300)
+    path = tmp_path / "journal"
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=(-1, 1)).fit(X, y)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    damage(lines)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(ValueError, match="damaged"), resume(path):
+        Fails(bounds=(-1, 1)).fit(X, y)
+
+
 def test_a_fit_that_parts_its_rows_is_not_resumed(tmp_path):
     line = Release("slope", "gaussian", 0.5, 3)
     ledger = PrivacyLedger(10.0, 1e-4)

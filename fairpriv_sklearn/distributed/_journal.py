@@ -13,6 +13,26 @@ import numpy as np
 from fairpriv_sklearn._wall import current_journal
 from fairpriv_sklearn.distributed._stream import ChangedDataError, fingerprint
 
+_DAMAGED = "This file is not a journal, or is damaged."
+# Entries, and which of their fields are text.
+_TEXTS = {
+    "start": ("name", "digest"),
+    "paid": (),
+    "released": ("name", "dtype", "value"),
+    "public": ("name", "dtype", "value"),
+    "end": (),
+}
+
+
+def _is_entry(entry) -> bool:
+    texts = _TEXTS.get(str(entry.get("entry"))) if isinstance(entry, dict) else None
+    return (
+        texts is not None
+        and all(isinstance(entry.get(name), str) for name in texts)
+        and isinstance(entry.get("rows", ""), str)
+        and ("value" not in texts or isinstance(entry.get("shape"), list))
+    )
+
 
 class Journal:
     """What one fit has released so far, on the disk before it is used.
@@ -70,7 +90,9 @@ class Journal:
                 "This journal belongs to a fit of another estimator, other parameters "
                 "or another plan; take another path."
             )
-        elif not hmac.compare_digest(start.get("rows", ""), self._keyed(self._key())):
+        elif not hmac.compare_digest(
+            start.get("rows", "").encode(), self._keyed(self._key()).encode()
+        ):
             raise ChangedDataError
         if self._next("paid") is None:
             # The name tells, if the driver died in between, whether the ledger knows.
@@ -83,8 +105,11 @@ class Journal:
         if line is not None:
             if line["name"] != name:
                 raise ValueError("This journal belongs to another fit.")
-            values = np.frombuffer(bytes.fromhex(line["value"]), dtype=line["dtype"])
-            return values.reshape(line["shape"]).copy()
+            try:
+                kept = np.frombuffer(bytes.fromhex(line["value"]), dtype=line["dtype"])
+                return kept.reshape(line["shape"]).copy()
+            except (TypeError, ValueError):
+                raise ValueError(_DAMAGED) from None
         values = np.asarray(draw())
         self._write(
             {
@@ -157,9 +182,11 @@ class Journal:
                 entry = json.loads(line)
             except ValueError:
                 entry = None
+            if entry is not None and not _is_entry(entry):
+                raise ValueError(_DAMAGED)
             if not line.endswith(b"\n") or entry is None:
                 if end + len(line) < len(content):
-                    raise ValueError("This file is not a journal, or is damaged.")
+                    raise ValueError(_DAMAGED)
                 break
             lines.append(entry)
             end += len(line)
