@@ -283,7 +283,7 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             {
                 "name": r.name,
                 "error": r.error,
-                "gap": r.gap,
+                "gap": None if math.isnan(r.gap) else r.gap,
                 "figures": NOT_PRIVATE,
                 "epsilon": "inf" if math.isinf(r.epsilon) else r.epsilon,
                 "epsilon_is_conditional": _conditional(r),

@@ -45,7 +45,9 @@ class Result:
     @classmethod
     def measured(cls, name, measures, y, y_pred, labels) -> Result:
         told = np.isin(labels.astype(str), told_apart(labels))
-        gap = measures.gap(y[told], y_pred[told], sensitive_features=labels[told])
+        gap = math.nan  # of one group nothing can be told
+        if len(set(labels[told].tolist())) > 1:
+            gap = measures.gap(y[told], y_pred[told], sensitive_features=labels[told])
         n_predicted = len(set(np.asarray(y_pred).tolist()))
         return cls(name, float(measures.error(y, y_pred)), gap, n_predicted)
 

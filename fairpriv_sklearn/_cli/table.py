@@ -279,14 +279,18 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
     listed = _listed_groups(args, parsed)
     if listed is not None:
         labels = _labels(args.sensitive, parsed)
+        found = sorted(set(listed) & set(labels[rows].tolist()))
+        if len(found) < 2:
+            raise InputError(
+                f"Of the listed groups {', '.join(listed)} the file holds "
+                f"{found[0] if found else 'none'}"
+                f"{' only' if found else ''}; check how they are written."
+            )
         leave_out(
             np.array([label not in set(listed) for label in labels]),
             f"outside the listed groups {', '.join(listed)}",
             "the number of rows in the listed groups",
         )
-        if not rows.any():
-            name = " and ".join(args.sensitive)
-            raise InputError(f"No row of {name!r} is in --groups {' '.join(listed)}.")
     if args.missing == "drop":
         gaps = np.any([p.gaps for p in used.values()], axis=0)
         before = int(rows.sum())
