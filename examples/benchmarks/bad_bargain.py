@@ -3,9 +3,10 @@
 The encoder with a model, under one budget (epsilon, 1e-5), against the best of four
 private constants with the whole budget: Gaussian or Laplace noise on the counts of the
 classes, or on the sum of the targets, and for shares two ways to keep them positive.
-The loss of a constant is the mean over 200 draws of its noise on each split. Where the
-model itself answers a constant (fewer records than `min_records`), its loss is the mean
-over ten fits a split: with one, luck of the noise alone would decide.
+The loss of a constant is the mean over 1,000 draws of its noise on each split. Where
+the model itself answers a constant, with fewer records than `min_records`, its loss is
+the mean over 50 fits a split, to the targets alone (the encoder learns nothing then,
+and features play no part): with one, luck of the noise alone would decide.
 
 Simulated settings are drawn by `setting(seed)`: 250 to 6,000 rows, 1 to 60 columns or
 more columns than rows, numbers and categories, declared or not; signals from none to
@@ -16,17 +17,21 @@ excess over the splits is at most .01 in error, .02 in log loss relative to the 
 (that of a share of 2 % at least), or .02 in R2 (of a standard deviation of an eighth
 of the public range at least).
 
-Run with ``OMP_NUM_THREADS=1 python examples/benchmarks/bad_bargain.py simulated
-[settings] [splits] [first seed] [1 for all lines]`` or ``... tables [splits]
-[set ...]``; FAIRPRIV_SKLEARN_DATA names a folder with the data. Constants of the models
-were chosen on settings from seed 10,000 on; those reported start at 0.
+Run with ``OMP_NUM_THREADS=1 python examples/benchmarks/bad_bargain.py simulated FILE
+[settings] [splits] [first seed]`` or ``... tables [splits] [set ...]``;
+FAIRPRIV_SKLEARN_DATA names a folder with the data. FILE keeps the losses of every
+setting and split: a run that is stopped goes on where it was, first with a few splits
+of all settings. ``... report FILE`` prints what it holds. Constants of the models were
+chosen on settings from seed 1,000 on; those reported start at 0.
 """
 
+import json
 import platform
 import sys
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -47,7 +52,8 @@ from fairpriv_sklearn.privacy import with_budget
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 DELTA = 1e-5
 LIMITS = {"error": 0.01, "log loss": 0.02, "R2": 0.02}
-N_TEST, N_NOISES, N_FITS = 1000, 200, 10
+N_TEST, N_NOISES, N_FITS = 1000, 1000, 50
+BLOCKS = 0, 4, 10, 20  # splits of all settings before more of any
 
 
 # --- simulated settings ---------------------------------------------------------------
@@ -123,7 +129,7 @@ class Population:
         self.n_classes = int(rng.integers(3, 6))
         self.tilt = rng.normal(size=self.n_classes)
         # Known of the population, not of a table: thresholds and ranges.
-        score = self._draw(40_000)[1]
+        score = self._draw(20_000)[1]
         self.center, self.spread = score.mean(), score.std() or 1.0
         self.width = float(rng.choice([1.0, 1.0, 1.0, 3.0]))
         share = {"balanced": 0.5, "share .3": 0.3, "share .1": 0.1, "share .02": 0.02}
@@ -148,7 +154,8 @@ class Population:
     def _has_many(self):
         return self.chosen.target == "classes"
 
-    def table(self, n_rows):
+    def table(self, n_rows, rng):
+        self.rng = rng
         frame, score, group = self._draw(n_rows)
         return frame, self._target(self._latent(score, self.rng)), group
 
@@ -281,7 +288,8 @@ def mean_excess(ours, constants, units):
     return found
 
 
-def simulated_excess(chosen, n_splits):
+def simulated_losses(chosen, splits):
+    """Losses of the model and of the constants on some splits."""
     population = Population(chosen)
     book = population.codebook()
     classes = getattr(population, "classes", None)
@@ -291,56 +299,88 @@ def simulated_excess(chosen, n_splits):
         DPTableEncoder(book), final(chosen.kind, weight, classes, bounds)
     )
     model = with_budget(model, chosen.epsilon, DELTA)
-    rng = np.random.default_rng([16, chosen.seed])
-    ours, constants = [], []
-    for split in range(n_splits):
-        if split % 2 == 0:
-            train, y, group = population.table(chosen.n_rows)
-            frame, target, _ = population.table(N_TEST)
-        if bounds:
-            target = np.clip(target, *bounds)
-        fair = {f"{model.steps[-1][0]}__sensitive_features": group} if weight else {}
-        is_constant = len(y) < (model[-1].min_records or 0)
+    encoder, last = model
+    is_constant = chosen.n_rows < (last.min_records or 0)
+    drawn = None
+    for split in splits:
+        if drawn != split // 2:  # every second split draws new rows
+            drawn = split // 2
+            rng = np.random.default_rng([15, chosen.seed, drawn])
+            train, y, group = population.table(chosen.n_rows, rng)
+            frame, target, _ = population.table(N_TEST, rng)
+            if bounds:
+                target = np.clip(target, *bounds)
+        rng = np.random.default_rng([16, chosen.seed, split])
+        fair = {"sensitive_features": group} if weight else {}
+        Z, test = np.zeros((len(y), 1)), np.zeros((len(target), 1))
+        if not is_constant:
+            encoder.set_params(random_state=int(rng.integers(2**31)))
+            Z = encoder.fit(train).transform(train)
+            test = encoder.transform(frame)
         found = []
         for _ in range(N_FITS if is_constant else 1):
-            model.set_params(**{
-                f"{name}__random_state": int(rng.integers(2**31))
-                for name, _ in model.steps
-            })  # fmt: skip
-            model.fit(train, y, **fair)
-            found.append(model_losses(model, frame, target, classes))
-        ours.append({k: np.mean([one[k] for one in found]) for k in found[0]})
-        constants.append(
-            constant_losses(y, target, chosen.epsilon, classes, bounds, rng)
-        )
-    units = {"R2": population.variance} if bounds else {
-        "error": 1.0, "log loss": population.entropy,
-    }  # fmt: skip
-    return mean_excess(ours, constants, units)
+            last.set_params(random_state=int(rng.integers(2**31))).fit(Z, y, **fair)
+            found.append(model_losses(last, test, target, classes))
+        ours = {k: float(np.mean([one[k] for one in found])) for k in found[0]}
+        constants = constant_losses(y, target, chosen.epsilon, classes, bounds, rng)
+        units = {"error": 1.0, "log loss": population.entropy} if classes else {
+            "R2": population.variance,
+        }  # fmt: skip
+        yield {
+            "seed": chosen.seed, "split": split, "ours": ours, "than": constants,
+            "units": {k: float(v) for k, v in units.items()},
+        }  # fmt: skip
 
 
-def report(label, excess, quiet=False):
-    """Print an excess above its limit; return the largest in units of the limits."""
+def report(label, excess):
+    """Print an excess; return the largest in units of the limits."""
     worst = [max(v[i] / LIMITS[k] for k, v in excess.items()) for i in (0, 1)]
     cells = "  ".join(f"{k} {v[0]:+.4f} ({v[1]:+.4f})" for k, v in excess.items())
-    if not quiet or worst[0] > 1:
-        print(f"{label}  {cells}{'  ABOVE' if worst[0] > 1 else ''}", flush=True)
+    print(f"{label}  {cells}{'  ABOVE' if worst[0] > 1 else ''}", flush=True)
     return worst
 
 
-def simulated(n_settings=200, n_splits=20, first=0, quiet=True):
-    worst = []
-    for seed in range(first, first + n_settings):
-        chosen = setting(seed)
-        worst.append(report(str(chosen), simulated_excess(chosen, n_splits), quiet))
+def simulated(path, n_settings=200, n_splits=20, first=0):
+    path = Path(path)
+    lines = path.read_text().splitlines() if path.exists() else []
+    done = {(one["seed"], one["split"]) for one in map(json.loads, lines)}
+    start = time.process_time()
+    for block in range(len(BLOCKS) - 1):
+        wanted = range(BLOCKS[block], min(BLOCKS[block + 1], n_splits))
+        for seed in range(first, first + n_settings):
+            splits = [one for one in wanted if (seed, one) not in done]
+            if not splits:
+                continue
+            found = list(simulated_losses(setting(seed), splits))
+            found[-1]["seconds"] = time.process_time() - start
+            start = time.process_time()
+            with path.open("a") as file:
+                file.writelines(json.dumps(one) + "\n" for one in found)
+    printed(path)
+
+
+def printed(path):
+    losses, worst, seconds = {}, [], 0.0
+    for line in Path(path).read_text().splitlines():
+        one = json.loads(line)
+        losses.setdefault(one["seed"], []).append(one)
+        seconds += one.get("seconds", 0.0)
+    print("excess over the best of all constants (of the Gaussian ones)")
+    for seed in sorted(losses):
+        found = [[one[k] for one in losses[seed]] for k in ("ours", "than")]
+        excess = mean_excess(*found, losses[seed][0]["units"])
+        label = f"{setting(seed)}  {len(losses[seed]):2d} splits"
+        worst.append((len(losses[seed]), *report(label, excess)))
     worst = np.array(worst)
-    for name, column in zip(
-        ("all four constants", "Gaussian ones"), worst.T, strict=True
-    ):
-        print(
-            f"{len(column)} settings against {name}: {np.sum(column <= 1)} within the "
-            f"limits, {np.sum(column > 3)} above three times"
-        )
+    for n_splits in sorted(set(worst[:, 0])):
+        for name, k in (("all constants", 1), ("Gaussian ones", 2)):
+            column = worst[worst[:, 0] == n_splits, k]
+            print(
+                f"{len(column)} settings with {n_splits:.0f} splits against {name}: "
+                f"{np.sum(column <= 1)} within the limits, {np.sum(column > 3)} above "
+                "three times"
+            )
+    print(f"{seconds:.0f} CPU seconds for the fits")
 
 
 # --- tables ---------------------------------------------------------------------------
@@ -378,19 +418,17 @@ def tables(n_splits=20, names=("Adult", "Credit", "Law School", "Communities")):
                 report(f"{name:12s} {label:16s} eps {epsilon:<4g}", excess)
 
 
-def main(what="simulated", *numbers):
+def main(what="simulated", *rest):
     warnings.simplefilter("ignore")
     print(f"Python {platform.python_version()}, {platform.processor() or 'CPU'}")
-    print("excess over the best of all constants (of the Gaussian ones)")
-    start = time.process_time()
     if what == "simulated":
-        numbers = list(map(int, numbers))
-        simulated(*numbers[:3], quiet=not numbers[3:])
+        simulated(rest[0], *map(int, rest[1:]))
+    elif what == "report":
+        printed(rest[0])
     else:
-        tables(
-            int(numbers[0]) if numbers else 20, *[numbers[1:]] if numbers[1:] else []
-        )
-    print(f"{time.process_time() - start:.0f} CPU seconds")
+        start = time.process_time()
+        tables(int(rest[0]) if rest else 20, *[rest[1:]] if rest[1:] else [])
+        print(f"{time.process_time() - start:.0f} CPU seconds")
 
 
 if __name__ == "__main__":
