@@ -15,7 +15,7 @@ WIDTH, HEIGHT, BOX = 880, 84, (118, 30)
 FLOOR = "_shared"
 
 
-def floors(below):
+def storeys(below):
     """Rooms by floor: a room stands one above the highest that it imports."""
     level = {}
 
@@ -35,7 +35,7 @@ def floors(below):
 
 def picture(below):
     """The picture as SVG; its description lists all arrows."""
-    places, stack = {}, floors(below)
+    places, stack = {}, storeys(below)
     for n, rooms in enumerate(stack):
         for k, room in enumerate(rooms):
             shift = 0.3 * (n % 2 - 0.5) / len(rooms) if room != FLOOR else 0
