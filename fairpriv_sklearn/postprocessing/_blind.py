@@ -42,7 +42,7 @@ LARGEST_STEP = 10.0
 # its noise, as they count near its offsets, and an error of this part of the smoothing,
 # as they count soft decisions. Chosen on simulated tables.
 STEPS_DOUBT = 2.0
-SOFT_ERROR = 0.2
+SOFT_ERROR = 0.3
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
 UNPAID = (
