@@ -35,7 +35,7 @@ REGIONS = 6
 TOLD = 2.0
 # Where parity costs more than this part of all that the predictions tell, the repair
 # stands back. Chosen on simulated tables.
-WORTH = 0.6
+WORTH = 0.7
 # Parts of a bin that move on their own, and levels of the answer.
 PARTS = 2
 LEVELS = 32
