@@ -412,7 +412,7 @@ def test_a_pipeline():
         FunctionTransformer(np.negative),
         DPLinearRegression(bounds=(-1, 0), target_bounds=(0, 1)),
     )
-    X, y = table(n=400)  # with few rows the model is a constant, whatever X is
+    X, y = table(n=600)  # with few rows the model is a constant, whatever X is
     report = audit_estimator(good, X, y, claim=(1.0, 1e-5), random_state=0)
     assert not report.violated, str(report)
 
@@ -499,7 +499,7 @@ def test_an_audit_that_cannot_fit_is_not_conclusive():
 
 
 def test_replay_of_own_pairs():
-    X, y = table(n=400)  # with few rows only the mean is asked
+    X, y = table(n=600)  # with few rows only the mean is asked
     other = X.copy()
     other[3] = 1 - other[3]
     model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))

@@ -126,7 +126,8 @@ class BoundedLinearMixin(BoundedMixin):
         level = number(0, 1, closed="neither")("level", level)
         if self.coef_covariance_ is None:
             raise ValueError(
-                "No error is known of these coefficients: see coef_covariance_."
+                "There is no interval of any level: the errors of these coefficients "
+                "are not known, see coef_covariance_."
             )
         errors = np.sqrt(np.diagonal(self.coef_covariance_, axis1=-2, axis2=-1))
         width = norm.ppf(0.5 + level / 2) * errors
