@@ -151,8 +151,9 @@ def wasserstein_1d(
         u, v = (_check_sample(*sample) for sample in samples.items())
         if not return_gradient:
             return _transport(np.sort(u), np.sort(v)).distance
-        orders, in_order = zip(_sorted(u), _sorted(v), strict=True)
-        distance, *gradients = _transport(*in_order)
+        (order_u, u), (order_v, v) = _sorted(u), _sorted(v)
+        orders = order_u, order_v
+        distance, *gradients = _transport(u, v)
     if not return_gradient:
         return distance
     given = []
@@ -369,7 +370,7 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     if n_bits <= room:
         of_u, of_v = _surplus(u, v), _surplus(v, u)
     else:
-        of_u, of_v = 0.0, 0.0
+        of_u, of_v = np.zeros(u.sizes.size), np.zeros(v.sizes.size)
         for shift in range(0, n_bits, room):
             a, b = (one.digits(low, shift, room) for one in (u, v))
             of_u += _surplus(a, b) * 2.0**shift
