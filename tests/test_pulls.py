@@ -137,3 +137,17 @@ def test_a_large_weight_is_kept_at_little_loss():
     assert fair_gap < gap / 3
     assert fair_accuracy > accuracy - 0.06
     assert PULL_CURVATURE == 0.15
+
+
+def test_moments_may_be_as_good_as_singular():
+    rng = np.random.default_rng(4)
+    for floor in (1e-9, 1e-11):
+        for _ in range(20):
+            axes = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+            M = (axes * np.r_[np.ones(3), np.full(9, floor)]) @ axes.T
+            M = (M + M.T) / 2
+            pulls = Pulls(M, 0.3, True)
+            pulls.add(rng.normal(size=(12, 1)), rng.normal(size=(12, 8)), axes[:, :1])
+            b, factor = pulls.model()
+            assert np.isfinite(b).all()
+            assert np.linalg.eigvalsh(0.3 * M - factor @ factor.T).min() > -1e-4
