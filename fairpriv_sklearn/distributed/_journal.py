@@ -14,6 +14,7 @@ from fairpriv_sklearn._wall import current_journal
 from fairpriv_sklearn.distributed._stream import ChangedDataError, fingerprint
 
 _DAMAGED = "This file is not a journal, or is damaged."
+_KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)
 # Entries, and which of their fields are text.
 _TEXTS = {
     "start": ("name", "digest"),
@@ -34,6 +35,12 @@ def _is_entry(entry) -> bool:
     )
 
 
+def _append(file: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(file, content) :]
+    os.fsync(file)
+
+
 class Journal:
     """What one fit has released so far, on the disk before it is used.
 
@@ -43,13 +50,13 @@ class Journal:
 
     It also holds a digest of the rows, to notice that they are others after a restart.
     Its key is in a file of its own, which is removed when the fit ends: without it the
-    digest is a random number.
+    digest is a random number. That file grows by a byte for each entry, once the entry
+    is on the disk: a journal with fewer was cut off, and would draw anew what it lost.
     """
 
     def __init__(self, path):
         self._path = os.fspath(path)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._file = os.open(self._path, flags, 0o600)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | _BINARY, 0o600)
         try:
             self._lock()
             self._lines = self._read()
@@ -59,10 +66,17 @@ class Journal:
         self._position = 0
         self._owner: object = None
         self._prints: list = []  # of the rows that the fit has read
+        self._tally: int | None = None  # the file of the key, open
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
         os.close(self._file)
+        self._close_tally()
+
+    def _close_tally(self) -> None:
+        if self._tally is not None:
+            os.close(self._tally)
+            self._tally = None
 
     # -- what the wall calls ---------------------------------------------------------
 
@@ -129,6 +143,7 @@ class Journal:
     def end(self) -> None:
         """Close the account: this journal serves no other fit."""
         self._write({"entry": "end"})
+        self._close_tally()
         with suppress(FileNotFoundError):
             os.unlink(f"{self._path}.key")
 
@@ -140,27 +155,33 @@ class Journal:
         ).hexdigest()
 
     def _new_key(self) -> bytes:
-        key = os.urandom(32)
+        key = os.urandom(_KEY_BYTES)
         # A file of its own: one that is there already may be readable by others.
         with suppress(FileNotFoundError):
             os.unlink(f"{self._path}.key")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        file = os.open(f"{self._path}.key", flags, 0o600)
-        with os.fdopen(file, "wb") as written:
-            written.write(key)
-            written.flush()
-            os.fsync(file)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | _BINARY
+        self._tally = os.open(f"{self._path}.key", flags, 0o600)
+        _append(self._tally, key)
         return key
 
     def _key(self) -> bytes:
+        flags = os.O_RDWR | os.O_APPEND | _BINARY
         try:
-            with open(f"{self._path}.key", "rb") as file:
-                return file.read(32)
+            self._tally = os.open(f"{self._path}.key", flags)
         except FileNotFoundError:
             raise ValueError(
                 "The key beside this journal is missing, so that nobody can tell "
                 "whether the data are still the same: take another path."
             ) from None
+        missed = len(self._lines) - (os.fstat(self._tally).st_size - _KEY_BYTES)
+        if missed < 0:
+            raise ValueError(
+                "The end of this journal was cut off, or an older copy was put in its "
+                "place, and what it held would be drawn again: take another path."
+            )
+        _append(self._tally, b"." * missed)  # death came before it was counted
+        os.lseek(self._tally, 0, os.SEEK_SET)
+        return os.read(self._tally, _KEY_BYTES)
 
     # -- the file ----------------------------------------------------------------------
 
@@ -200,10 +221,8 @@ class Journal:
         return lines
 
     def _write(self, entry: dict) -> None:
-        line = json.dumps(entry).encode() + b"\n"
-        while line:
-            line = line[os.write(self._file, line) :]
-        os.fsync(self._file)
+        _append(self._file, json.dumps(entry).encode() + b"\n")
+        _append(self._tally, b".")
         self._lines.append(entry)
         self._position += 1
 
@@ -235,6 +254,12 @@ def resume(path):
     whether it was on a table they know. Released values of the intermediate steps are
     covered by the guarantee of the fit.
 
+    What a journal has lost would be drawn a second time, for one spend. A journal that
+    was cut off, or replaced by an older copy, is refused: the second file counts the
+    entries. Nothing tells that both files were put back together: whoever can write
+    both can have values drawn again. Keep them where only the curator of the rows
+    writes, and out of backups.
+
     Parameters
     ----------
     path : str or path-like
@@ -244,7 +269,7 @@ def resume(path):
     ------
     ValueError
         If the journal belongs to a fit that ended, to an estimator with other
-        parameters, or if the fit parts its rows at random.
+        parameters, if its end is missing, or if the fit parts its rows at random.
     RuntimeError
         If another process is using the journal, or the rows (in the same batches) are
         not those that the fit began with.

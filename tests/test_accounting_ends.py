@@ -1,0 +1,272 @@
+"""The accounting at the ends of its ranges, and where one way gives over to another."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from _ends import ends_within
+
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    PoissonGaussianEvent,
+    WithoutReplacementGaussianEvent,
+    _composition,
+    _gaussian,
+    _loss_grid,
+    _privacy_loss,
+    calibrate_gaussian,
+    calibrate_poisson,
+    calibrate_without_replacement,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+from fairpriv_sklearn.accounting._loss_grid import _Grid
+from fairpriv_sklearn.accounting._privacy_loss import _Composition
+
+POISSON, FIXED = "poisson_gaussian", "without_replacement_gaussian"
+TINY, INF, NAN = 5e-324, math.inf, math.nan
+
+
+def taken(check, values):
+    """Those of the values that are not refused."""
+    found = []
+    for value in values:
+        try:
+            check(value)
+        except ValueError:
+            continue
+        found.append(value)
+    return found
+
+
+def above(value):
+    return math.nextafter(value, INF)
+
+
+def below(value):
+    return math.nextafter(value, -INF)
+
+
+@pytest.mark.parametrize(
+    ("check", "inside", "outside"),
+    [
+        (_gaussian._check_epsilon, [0.0, INF], [-TINY, NAN]),
+        (_gaussian._check_delta, [0.0, 1.0], [-TINY, above(1.0), NAN]),
+        (
+            lambda epsilon: _gaussian._check_budget(epsilon, 0.5),
+            [0.0, 1e6, INF],
+            [-TINY, above(1e6), NAN],
+        ),
+        (
+            lambda delta: _gaussian._check_budget(1.0, delta),
+            [TINY, below(1.0)],
+            [0.0, 1.0, NAN],
+        ),
+        (_gaussian._check_mu, [0.0, INF], [-TINY, NAN]),
+        (_gaussian._check_draws, [0, 2.0, 10**40], [-1, 0.5, INF, NAN]),
+        (
+            lambda q: _gaussian._check_sampling(q, 1),
+            [1e-15, 1.0],
+            [below(1e-15), above(1.0), NAN],
+        ),
+        (
+            lambda steps: _gaussian._check_sampling(0.5, steps),
+            [1, 2.0, 10**7],
+            [0, 10**7 + 1, 1.5, NAN],
+        ),
+    ],
+)
+def test_arguments_are_taken_up_to_both_ends(check, inside, outside):
+    assert taken(check, inside + outside) == inside
+
+
+def test_a_calibration_takes_the_ends_of_its_ranges():
+    def none(epsilon):
+        return gaussian_mu(epsilon, 0.5)
+
+    assert taken(none, [0.0, 1e6, INF, -TINY]) == [0.0, 1e6, INF]
+    assert none(INF) == INF == calibrate_gaussian(INF, 0.5)
+    for calibrate in (calibrate_poisson, calibrate_without_replacement):
+        full = 2.0 / calibrate_gaussian(1.0, 1e-12, n_draws=3)
+        # Full batches need no grid, so that no delta is too small for one.
+        assert calibrate(1.0, 1e-12, 1.0, 4, n_draws=3) == full
+        assert calibrate(INF, 1e-12, 0.5, 4) == 0.0
+
+        def sampled(delta, calibrate=calibrate):
+            return calibrate(1.0, delta, 0.5, 1)
+
+        assert taken(sampled, [1.01e-10, 1e-10]) == [1.01e-10]
+    assert taken(lambda n: calibrate_gaussian(1e-6, 1e-5, n_draws=n), [0, 10**9]) == [0]
+
+
+# --- one Gaussian ---------------------------------------------------------------------
+
+
+def test_a_mu_beyond_floats_costs_the_bound_and_then_everything():
+    for delta in (0.5, 1e-9):
+        bound = 1e8 * (0.5e8 + math.sqrt(-2.0 * math.log(delta)))
+        assert gaussian_epsilon(above(1e8), delta) == pytest.approx(
+            bound * (1 + 1e-10), rel=1e-14
+        )
+    # Up to there the root is found, which is the mean of the loss at delta near a half.
+    assert gaussian_epsilon(1e8, 0.5) == pytest.approx(0.5e16, rel=1e-9)
+    assert gaussian_epsilon(1e150, 0.5) == pytest.approx(0.5e300, rel=1e-9)
+    assert gaussian_epsilon(above(1e150), 0.5) == INF
+    assert gaussian_epsilon(above(1e150), 1.0) == 0.0 == gaussian_epsilon(1.0, 1.0)
+    assert gaussian_epsilon(1e-9, 0.0) == INF and gaussian_epsilon(0.0, 0.0) == 0.0
+    assert gaussian_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1.0), rel=1e-15)
+    assert gaussian_delta(0.0, TINY) == 0.0 == gaussian_delta(2.0, INF)
+    assert gaussian_delta(INF, 1.0) == 1.0
+
+
+def test_a_small_root_is_found_as_closely_as_a_large_one():
+    for scale in (1e-9, 1.0, 1e9):
+        found = _gaussian._smallest_epsilon(
+            lambda epsilon, scale=scale: -2.0 * epsilon / scale - 1.0,
+            math.exp(-1.5),
+            20.0 * scale,
+        )
+        assert 0.0 <= found - 0.25 * scale < 1e-11 * scale + 1e-10 * 0.25 * scale
+
+
+# --- totals ---------------------------------------------------------------------------
+
+
+def test_the_most_that_is_composed_is_still_composed():
+    single = _composition._single
+    for kind in (PoissonGaussianEvent, WithoutReplacementGaussianEvent):
+        assert single(kind(1.0, 1e-100, 1)).mu == pytest.approx(1e100, rel=1e-15)
+        assert single(kind(1.0, 1 / 1.5e100, 1)).mu == INF
+        assert single(kind(1.0, 1.0, 10**100)).mu == pytest.approx(1e50, rel=1e-15)
+        assert single(kind(1.0, 1.0, 10**101)).mu == INF
+    with pytest.raises(ValueError, match="no composition"):
+        single(object())
+    for total in (_Composition(mu=1.5e100), _Composition(pures=((1.5e100, 1),))):
+        assert _composition._ideal_delta(total, 1e99) == 1.0
+    pure = _Composition(pures=((1.5e100, 1),))
+    assert _composition._ideal_epsilon(pure, 1e-5) == 1.5e100
+    both = replace(pure, sampled=((FIXED, 0.5, 1.0, 1),))
+    assert _composition._ideal_epsilon(both, 1e-5) == INF
+    assert _composition._worst_epsilon(pure, (), 1e-5) == INF
+
+
+def test_a_coarse_look_costs_more_than_the_total():
+    total = _Composition(mu=0.5, pures=((0.3, 4), (0.7, 2)))
+    fine = _privacy_loss._exact_delta(total, 1.0)
+    for roughness in (1.5, 2.0):
+        coarse = _privacy_loss._exact_delta(replace(total, roughness=roughness), 1.0)
+        assert fine * (1 + 1e-6) < coarse < 1.05 * fine
+
+
+def test_one_response_left_out_is_put_on_the_largest_loss():
+    # Of 60 at a tenth each Hoeffding leaves out only that all 60 are negative.
+    epsilon = math.log(9.0)
+    losses, weights = _privacy_loss._randomized_response(epsilon, 60)
+    assert losses.size == 61 and losses[-1] == 60 * epsilon and weights[-1] == 1e-40
+    assert losses[:-1].min() == pytest.approx(-58 * epsilon, rel=1e-14)
+    losses, weights = _privacy_loss._randomized_response(epsilon, 40)
+    assert losses.size == 41 and weights[-1] == pytest.approx(0.1**40, rel=1e-12)
+
+
+@pytest.mark.parametrize("total", [(FIXED, 1e-3, 5.0, 10**6), (POISSON, 1e-12, 0.1, 4)])
+def test_the_step_where_the_largest_loss_is_small_or_rare(total):
+    _, q, z, steps = total
+    spread = min(1 / z, q * math.sqrt(math.expm1(min(z**-2, 50.0))))
+    variance = steps * spread**2
+    reach = variance + 10 * math.sqrt(variance)
+    reach += _privacy_loss._largest_sampled_loss(q, 1 / z)
+    found = _privacy_loss._grid_step(_Composition(sampled=(total,)))
+    points = max(2**14, 300 * math.sqrt(steps))
+    assert found == pytest.approx(2 * reach / points, rel=1e-12)
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("kind", [POISSON, FIXED])
+def test_a_sampled_loss_is_that_of_its_noise(kind, add):
+    q, z, step = 0.2, 2.5, 0.005
+    lowest, masses, lost = _loss_grid._sampled_losses(kind, q, z, step, add)
+    losses = step * (lowest + np.arange(masses.size))
+    remove, backward = _privacy_loss._sampled_curves(q, 1 / z)
+    curve = backward if add and kind == POISSON else remove
+    for epsilon in (0.0, 0.05, 0.1):
+        gains = -np.expm1(np.minimum(0.0, epsilon - losses))
+        exact = float(curve(np.array([epsilon]))[0])
+        assert exact - 1e-12 <= lost + masses @ gains <= exact + 2e-5
+    highest = _privacy_loss._largest_sampled_loss(q, 1 / z)
+    assert masses.size == 2 * math.ceil(highest / step) + 1
+
+
+def test_powers_of_more_than_16384_steps_are_taken_of_long_doubles():
+    grid = _Grid(1e-2, 64, False)
+    noise = 8.0 * float(np.finfo(np.longdouble).eps)
+    for steps, added in ((2**14, 0.0), (2**14 + 1, (2**14 + 1) * noise)):
+        total = _Composition(sampled=((FIXED, 1e-4, 100.0, steps),))
+        _, _, lost = _loss_grid._sampled_losses(FIXED, 1e-4, 100.0, 1e-2, False)
+        _, infinite = grid.losses(total)
+        expected = steps * lost + added + 1e-16
+        assert infinite == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_total_beyond_all_grids_fails():
+    with_much = _Composition(mu=1e60, sampled=((FIXED, 0.5, 1.0, 1),))
+    assert _loss_grid._grid_of(with_much, ()) == (INF, 0, INF)
+    curve = _loss_grid._worst_curve(with_much)
+    assert [curve.delta(e) for e in (-1.0, 0.0, 0.5, 1.0, 1e9)] == [1.0] * 5
+    assert curve.epsilon(0.999) == INF
+
+
+# --- calibration ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [1e-3, 0.3, 0.95, 1.05, 3.0, 1e3])
+@pytest.mark.parametrize("slope", [1.0, 20.0])
+def test_the_search_for_noise_ends_just_inside_the_budget(start, slope, monkeypatch):
+    """On a curve of which the root is known, from any start, in few looks."""
+    delta, q, steps = 1e-5, 0.1, 10**6
+    full = math.sqrt(steps) / calibrate_gaussian(1.0, delta)
+    root, looks = start * q * full, []
+
+    def delta_of(total, epsilon):
+        ((_, rate, noise, n),) = total.sampled
+        assert (rate, n, epsilon) == (q, steps, 1.0)
+        looks.append(total.roughness)
+        # A coarse grid costs a little more.
+        return delta * (root / noise) ** slope * (1 + 1e-3 * (total.roughness - 1))
+
+    monkeypatch.setattr(_composition, "_delta_of", delta_of)
+    with ends_within(2000, _composition):
+        found = _composition._calibrate_sampled(
+            PoissonGaussianEvent, 1.0, delta, q, steps, 0
+        )
+    if root >= full:
+        assert found == full
+        return
+    excess = -slope * math.log(found / root)
+    assert -1e-6 - 1.01e-6 * slope <= excess <= -1e-6 * (1 - 1e-9)
+    coarse = looks.index(1.0)
+    assert set(looks[:coarse]) == {16.0} and set(looks[coarse:]) == {1.0}
+    assert coarse < 60 and len(looks) < 100
+
+
+def test_noise_is_never_less_than_a_twentieth_nor_more_than_of_full_batches(
+    monkeypatch,
+):
+    delta, q, steps = 1e-5, 0.1, 100
+    full = 10.0 / calibrate_gaussian(1.0, delta)
+    for found, constant in ((0.05, delta / 2), (0.05, delta)):
+        monkeypatch.setattr(_composition, "_delta_of", lambda *_, c=constant: c)
+        with ends_within(500, _composition):
+            got = _composition._calibrate_sampled(
+                WithoutReplacementGaussianEvent, 1.0, delta, q, steps, 0
+            )
+        assert got == found < full
+
+
+def test_a_gaussian_of_no_draws_is_free_of_the_sampler():
+    assert _composition._epsilon_of(_Composition(mu=0.5), 1e-5) == gaussian_epsilon(
+        0.5, 1e-5
+    )
+    one = _composition._single(GaussianEvent(0.5, 1))
+    assert _composition._epsilon_of(one, 1e-5) > gaussian_epsilon(0.5, 1e-5)
