@@ -18,7 +18,8 @@ from _model_selection import (
 )
 from common import GROUPS, first_sign
 from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.ensemble import BaggingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -591,3 +592,35 @@ def test_audit_of_the_selection(monkeypatch):
     monkeypatch.setattr(PermuteAndFlip, "release", exact)
     outputs = [chosen(table, monkeypatch, 120, 1.0) for table in (first, second)]
     assert pure_audit(*outputs) > 1.0
+
+
+class _Handed(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A wrapper of somebody's own: nobody knows what its fit costs."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def fit(self, X, y):
+        self.inner_ = clone(self.inner).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X)
+
+
+@pytest.mark.parametrize(
+    "wrap, said",
+    [
+        (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator several"),
+        (lambda m: make_pipeline(StandardScaler(), m), "not covered: .'standardscaler"),
+        (_Handed, "not private as a whole"),
+    ],
+)
+def test_what_is_not_covered_is_refused_before_the_budget_is_taken(wrap, said):
+    X, y = stub_table(200)
+    model = logistic()
+    ledger = PrivacyLedger(10.0, 1e-3)
+    search = DPGridSearchCV(wrap(model), {}, epsilon=5.0, classes=[0, 1], ledger=ledger)
+    with pytest.raises(ValueError, match=said):
+        search.fit(X, y)
+    assert ledger.total().epsilon == 0.0

@@ -1,9 +1,12 @@
-"""Warnings that name the user's line, however deep they are raised."""
+"""Warnings: they name the user's line, and calls on private rows raise none."""
 
 from __future__ import annotations
 
+import re
 import sys
+import threading
 import warnings
+from contextlib import contextmanager
 
 # Code between the user and a warning: this library, and what hands calls on to it.
 BETWEEN = ("fairpriv_sklearn", "sklearn", "joblib")
@@ -19,3 +22,59 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 def _is_between(frame) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN
+
+
+@contextmanager
+def hushed(category: type[Warning] = Warning):
+    """Ignore warnings, also of threads and processes that are started inside.
+
+    `warnings.catch_warnings` puts back the filters that it found, so that of two
+    threads the one that leaves last may restore the other's: what is meant for private
+    rows only would then go on for the whole process, or end too early. Here one filter
+    is shared, and it holds as long as any thread is inside.
+    """
+    if getattr(sys.flags, "context_aware_warnings", False):  # filters of a context
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", category)
+            yield
+        return
+    shared = _HUSHED[category]
+    shared.enter()
+    try:
+        yield
+    finally:
+        shared.leave()
+
+
+class _WhileHushed:
+    """Stands for the pattern of a filter's message: matches while hushed."""
+
+    def __init__(self, category: type[Warning]) -> None:
+        self.filter = ("ignore", self, category, None, 0)
+        self.lock, self.depth = threading.Lock(), 0
+
+    def match(self, text: str) -> bool:
+        return self.depth > 0
+
+    @property
+    def pattern(self) -> str:
+        """Matches everything or nothing: what workers are told of the filter."""
+        return "" if self.depth else "(?!)"
+
+    def __reduce__(self):
+        return re.compile, (self.pattern,)
+
+    def enter(self) -> None:
+        with self.lock:
+            self.depth += 1
+            if not warnings.filters or warnings.filters[0] is not self.filter:
+                warnings.filters.insert(0, self.filter)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.depth -= 1
+            while not self.depth and self.filter in warnings.filters:
+                warnings.filters.remove(self.filter)
+
+
+_HUSHED = {category: _WhileHushed(category) for category in (Warning, RuntimeWarning)}

@@ -8,7 +8,6 @@ summing finite extremes can warn; neither may reach the outside.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +15,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length
+
+from fairpriv_sklearn._shared.callers import hushed
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
 _PUBLIC = re.compile(
@@ -44,8 +45,7 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
     With `own_words` what this package says itself, which quotes no cell, is left as it
     is.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with hushed(RuntimeWarning), np.errstate(all="ignore"):
         try:
             yield
         except (TypeError, ValueError) as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from contextlib import contextmanager
 from types import MethodType
 
 import numpy as np
 
+from fairpriv_sklearn._shared.callers import hushed
 from fairpriv_sklearn._shared.domain import is_ours, quotes_no_cell
 
 _show = threading.local()
@@ -97,8 +97,7 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
     if getattr(_show, "errors", False):
         return call(*args, **kwargs)
     own_words = own_words and getattr(call.__self__, "_guards_what_it_wraps", False)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with hushed(), np.errstate(all="ignore"):
         if own_words:
             return call(*args, **kwargs)
         try:

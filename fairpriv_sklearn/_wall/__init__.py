@@ -61,7 +61,9 @@ from fairpriv_sklearn.privacy import (
     expected_guarantee,
     guarantee_of,
     kept,
+    leaks_refused,
     privacy_report,
+    refuse_copies,
     warn_leak,
 )
 
@@ -106,10 +108,12 @@ __all__ = [
     "guarantee_of",
     "kept",
     "keyed_draws",
+    "leaks_refused",
     "noise_source",
     "privacy_report",
     "read_rows",
     "recording",
+    "refuse_copies",
     "rows_of",
     "warn_leak",
     "without_sampler_error",

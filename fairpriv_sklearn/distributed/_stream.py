@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Iterator
 from inspect import signature
@@ -14,7 +13,13 @@ from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
-from fairpriv_sklearn._wall import PrivacyLeakWarning, Rows, column_length, rows_of
+from fairpriv_sklearn._wall import (
+    PrivacyLeakWarning,
+    Rows,
+    column_length,
+    leaks_refused,
+    rows_of,
+)
 
 
 class Batches:
@@ -248,14 +253,13 @@ def read_batch(read, batch: tuple) -> dict:
     """Read the private columns of one batch; nothing public is read from the data."""
     estimator = getattr(read, "__self__", None)
     before = {name: getattr(estimator, name, None) for name in _SHAPE}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PrivacyLeakWarning)
-        try:
+    try:
+        with leaks_refused():
             columns = read(*batch)
-        except PrivacyLeakWarning as warning:
-            raise ValueError(
-                f"{warning} Batches are not looked through for public facts: give it."
-            ) from None
+    except PrivacyLeakWarning as warning:
+        raise ValueError(
+            f"{warning} Batches are not looked through for public facts: give it."
+        ) from None
     for name, value in before.items():
         now = getattr(estimator, name, None)
         if value is not None and not np.array_equal(value, now):

@@ -36,6 +36,7 @@ from fairpriv_sklearn._wall import (
     budget_of_steps,
     expected_guarantee,
     guarantee_of,
+    refuse_copies,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -261,7 +262,7 @@ def _forget_callbacks(estimator) -> None:
 
 
 def check_candidates(estimator, grid: list[dict]) -> None:
-    """Refuse a candidate that no table could fit: unknown names, values out of range.
+    """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
     ----------
@@ -276,6 +277,9 @@ def check_candidates(estimator, grid: list[dict]) -> None:
             has_some = hasattr(owner, "_parameter_constraints")
             if isinstance(owner, BaseEstimator) and has_some:
                 owner._validate_params()
+        refuse_spreading(pure_clone(chosen), "The estimator of the search")
+        refuse_copies(chosen)
+        _refuse_uncovered(expected_guarantee(chosen))
 
 
 # --- Fitting and predicting -----------------------------------------------------------
@@ -370,13 +374,7 @@ def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     Guarantees are public and do not depend on the data: raising reveals nothing.
     """
     guarantee = guarantee_of(model)
-    if guarantee is None or guarantee.uncovered:
-        uncovered = [] if guarantee is None else list(guarantee.uncovered)
-        raise ValueError(
-            f"The candidates are not private as a whole; not covered: {uncovered}. "
-            "Every step has to be private, or learn nothing from the data (see "
-            "privacy_report), or be declared with base_guarantee."
-        )
+    _refuse_uncovered(guarantee)
     if guarantee.neighboring != neighboring:
         raise ValueError(
             f"The candidates protect against {guarantee.neighboring!r} and the search "
@@ -399,6 +397,16 @@ def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
             "add up in a way the search does not know. Search over one of them."
         )
     return guarantee
+
+
+def _refuse_uncovered(guarantee: PrivacyGuarantee | None) -> None:
+    if guarantee is None or guarantee.uncovered:
+        uncovered = [] if guarantee is None else list(guarantee.uncovered)
+        raise ValueError(
+            f"The candidates are not private as a whole; not covered: {uncovered}. "
+            "Every step has to be private, or learn nothing from the data (see "
+            "privacy_report), or be declared with base_guarantee."
+        )
 
 
 def _gaussian_cost(events) -> tuple[float, int]:

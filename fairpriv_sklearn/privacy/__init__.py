@@ -2,7 +2,13 @@
 
 from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, show_wrapped_errors
 from fairpriv_sklearn.privacy._card import CardLine, DeploymentCard, deployment_card
-from fairpriv_sklearn.privacy._facts import READ, Fact, PrivacyLeakWarning, warn_leak
+from fairpriv_sklearn.privacy._facts import (
+    READ,
+    Fact,
+    PrivacyLeakWarning,
+    leaks_refused,
+    warn_leak,
+)
 from fairpriv_sklearn.privacy._guarantee import PrivacyGuarantee, own_events
 from fairpriv_sklearn.privacy._ledger import (
     BudgetExceededError,
@@ -15,6 +21,7 @@ from fairpriv_sklearn.privacy._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,
     budget_of_steps,
+    refuse_copies,
     with_budget,
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ from fairpriv_sklearn._shared.callers import warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]
+_refused = threading.local()
 
 
 class PrivacyLeakWarning(RuntimeWarning):
@@ -115,10 +118,23 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
     for name, words in (("argument", argument), ("what", what)):
         if not isinstance(words, str) or not words:
             raise ValueError(f"{name} must be a string, got {described(words)}.")
-    warn_caller(
+    message = (
         f"{what[:1].upper()}{what[1:]} was read from the data and is published without "
         "noise, which the privacy guarantee does not cover. "
-        f"Pass `{argument}`, fixed without looking at the data.",
-        PrivacyLeakWarning,
+        f"Pass `{argument}`, fixed without looking at the data."
     )
+    if getattr(_refused, "here", False):
+        raise PrivacyLeakWarning(message)
+    warn_caller(message, PrivacyLeakWarning)
     return Fact(argument, origin=READ)
+
+
+@contextmanager
+def leaks_refused():
+    """Raise what `warn_leak` would warn of, in this thread and whatever the filters."""
+    before = getattr(_refused, "here", False)
+    _refused.here = True
+    try:
+        yield
+    finally:
+        _refused.here = before

@@ -1,0 +1,103 @@
+"""What is silenced for private rows: in every thread, and no longer than meant."""
+
+import pickle
+import threading
+import warnings
+
+import pytest
+from sklearn.utils.parallel import Parallel, delayed
+
+from fairpriv_sklearn._shared.callers import hushed
+from fairpriv_sklearn.privacy import PrivacyLeakWarning, leaks_refused, warn_leak
+
+CONTEXTS = [hushed, leaks_refused]
+
+
+def _interleaved(context, inside=lambda: None):
+    """Two threads: the first enters before and leaves before the second."""
+    steps = [threading.Event() for _ in range(3)]
+
+    def first():
+        with context():
+            steps[0].set()
+            steps[1].wait(10)
+        steps[2].set()
+
+    def second():
+        steps[0].wait(10)
+        with context():
+            steps[1].set()
+            steps[2].wait(10)
+            inside()
+
+    threads = [threading.Thread(target=one) for one in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_filters_are_as_before_after_two_threads(context):
+    before = list(warnings.filters)
+    _interleaved(context)
+    assert warnings.filters == before
+    with pytest.warns(PrivacyLeakWarning):
+        warn_leak("groups", "the list of groups")
+
+
+def test_one_thread_stays_hushed_when_the_other_leaves():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        _interleaved(hushed, lambda: warnings.warn("private", stacklevel=1))
+        assert not heard
+        warnings.warn("public", stacklevel=1)
+    assert [str(one.message) for one in heard] == ["public"]
+
+
+def test_threads_that_are_started_inside_are_hushed():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hushed():
+            with hushed():
+                pass
+            thread = threading.Thread(target=warnings.warn, args=("private",))
+            thread.start()
+            thread.join()
+    assert not heard
+
+
+def test_filters_that_another_thread_put_back_silence_nothing():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hushed():
+            stale = list(warnings.filters)
+        warnings.filters[:] = stale
+        warnings.warn("public", stacklevel=1)
+    assert len(heard) == 1
+
+
+def _warned(_):
+    warnings.warn("private", stacklevel=1)
+
+
+def test_tasks_of_scikit_learn_are_hushed():
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hushed():
+            Parallel(2, backend="threading")(delayed(_warned)(i) for i in range(2))
+    assert not heard
+
+
+def test_workers_are_sent_the_silence_of_now():
+    with hushed():
+        inside, sent = warnings.filters[0][1], pickle.dumps(warnings.filters[0])
+    assert pickle.loads(sent)[1].match("anything")
+    assert not pickle.loads(pickle.dumps(inside)).match("anything")
+
+
+def test_a_refused_leak_is_an_error_whatever_the_filters():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with leaks_refused(), hushed(), pytest.raises(PrivacyLeakWarning):
+            warn_leak("groups", "the list of groups")
