@@ -737,6 +737,12 @@ _PROOFS = {
         "accounting/_privacy_loss.py | _MAX_ATOMS = 10_000 | 10000 -> 10001",
         "accounting/_loss_grid.py | _LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0 | 22 -> 23",
         "accounting/_privacy_loss.py | _MIN_POINTS, _MAX_POINTS = 1 << 14, 1 << 20 | 20 -> 21",
+        "accounting/_privacy_loss.py | _MIN_POINTS, _MAX_POINTS = 1 << 14, 1 << 20 | 1 -> 2 | 2",
+        "accounting/_loss_grid.py | _LARGEST_GRID, _LONGEST_STEP = 1 << 22, 500.0 | 1 -> 2",
+        "accounting/_loss_grid.py | if not step <= _LONGEST_STEP: | step <= _LONGEST_STEP -> step < _LONGEST_STEP",
+        "accounting/_loss_grid.py | while step <= _LONGEST_STEP: | step <= _LONGEST_STEP -> step < _LONGEST_STEP",
+        "accounting/_loss_grid.py | if 4.0 * reach / step <= _LARGEST_GRID: | 4.0 * reach / step <= _LARGEST_GRID -> 4.0 * reach / step < _LARGEST_GRID",
+        "accounting/_loss_grid.py | step *= 2.0 | 2.0 -> 4.0",
     ],
     "the curve ends two points earlier, and what lies beyond fails: an upper bound": [
         "accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1",
@@ -777,6 +783,17 @@ _PROOFS = {
         "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | tail ** 2 -> tail * 2",
         "model_selection/_plan.py | while excess(low) > 0.0: | excess(low) > 0.0 -> excess(low) >= 0.0",
         "model_selection/_plan.py | while excess(low) > 0.0: | 0.0 -> 1.0",
+        "accounting/_gaussian.py | high = low + 0.5 | low + 0.5 -> low - 0.5",
+        "accounting/_gaussian.py | high += 0.5 | 0.5 -> 1.0",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 * epsilon -> 2.0 / epsilon | 2",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2 -> 3",
+        "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 -> 4.0 | 2",
+        "accounting/_composition.py | while excess(high, roughness) > 0.0: | excess(high, roughness) > 0.0 -> excess(high, roughness) >= 0.0",
+        "accounting/_composition.py | while excess(low, roughness) <= 0.0: | excess(low, roughness) <= 0.0 -> excess(low, roughness) < 0.0",
+        "accounting/_composition.py | root = max(math.log(q * full_batch), least) | q * full_batch -> q / full_batch",
+        "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 * step -> 2.0 / step",
+        "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 * step -> 2.0 / step",
+        "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 -> 4.0",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
@@ -804,6 +821,7 @@ _PROOFS = {
     ],
     "the transform reads the first half of its frequencies only": [
         "accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | _GRID_SIZE // 2 -> _GRID_SIZE * 2",
+        "accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | 1 -> 2",
     ],
     "both bounds hold at an error of one": [
         "accounting/_composition.py | if error > 1.0: | error > 1.0 -> error >= 1.0",
@@ -812,17 +830,28 @@ _PROOFS = {
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 512 -> 1 * 512",
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 512 -> 513",
         "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 8 -> 9",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 8 -> 1 * 8",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 / 64 -> 1 * 64",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 -> 2",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 -> 2 | 2",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 64 -> 65",
+        "privacy/_composition.py | _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0) | 1 -> 2 | 3",
     ],
     "how many kinds are kept apart: merged ones are taken for the dearer": [
         "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17",
         "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 16 -> 17 | 2",
+        "privacy/_composition.py | _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16 | 128 -> 129",
     ],
     "from how many sides on they are bounded together instead of gone through: both hold": [
         "privacy/_composition.py | _FEW_SIDES = 64 | 64 -> 65",
         "accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 21 -> 22",
+        "privacy/_composition.py | if math.prod(count + 1 for _, count in total.splits) > _FEW_SIDES: | math.prod((count + 1 for _, count in total.splits)) > _FEW_S -> math.prod((count + 1 for _, count in total.splits)) >= _FEW_",
     ],
     "each order of moments gives a bound; these are tried beside the others": [
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 24 -> 25",
+        "accounting/_loss_grid.py | orders = np.geomspace(min(1.0, first / 4.0), 8.0 * max(1.0, first), 24) | 24 -> 25",
+        "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 0.0001 -> 0.0002",
+        "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 1.0 -> 2.0",
     ],
     "the sum over all levels is 1 on both sides: no gap": [
         "generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1",
@@ -851,6 +880,8 @@ _PROOFS = {
     ],
     "whether the first look is a rough one: it only says yes where the whole composition does": [
         "accounting/_composition.py | if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA: | 1 -> 2",
+        "accounting/_composition.py | _ROUGH_DELTA = 1e-9 | 1e-09 -> 2e-09",
+        "accounting/_composition.py | if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA: | delta > _ROUGH_DELTA -> delta >= _ROUGH_DELTA",
     ],
     "no step asks for points": [
         "generative/_sliced.py | n_points=1, | 1 -> 2",
@@ -878,6 +909,82 @@ _PROOFS = {
     ],
     "no step asks for a regularisation": [
         "generative/_sliced.py | regularization=0.0, | 0.0 -> 1.0",
+    ],
+    "an array of one number: its last is its first, and any other place raises": [
+        "accounting/_gaussian.py | delta = math.exp(gaussian_log_delta(mu, np.array([float(epsilon)]))[0]) | 0 -> 1",
+    ],
+    "both formulas are exact to rounding between -2 and -1": [
+        "accounting/_gaussian.py | left = x < -1.0 | 1.0 -> 2.0",
+    ],
+    "both formulas are exact to 1e-13 between one half and one": [
+        "accounting/_gaussian.py | if mu > 0.5: | mu > 0.5 -> mu >= 0.5",
+        "accounting/_gaussian.py | if mu > 0.5: | 0.5 -> 1.0",
+    ],
+    "the nodes and their weights are symmetric": [
+        "accounting/_gaussian.py | nodes = x[:, None] + 0.5 * mu * (1.0 + _NODES) | 1.0 + _NODES -> 1.0 - _NODES",
+    ],
+    "both formulas are exact to 3e-13 at 12": [
+        "accounting/_gaussian.py | far = t > 12.0 | t > 12.0 -> t >= 12.0",
+    ],
+    "any finite value below the target stands for minus infinity in the search": [
+        "accounting/_gaussian.py | return max(float(log_delta(epsilon)), log_target - 1e3) - log_target | 1000.0 -> 2000.0",
+    ],
+    "how many sides are followed: what is merged pays for all of them, which bounds from above": [
+        "accounting/_composition.py | _MAX_OPTIONS = 128 | 128 -> 129",
+    ],
+    "at exactly 1e100 no privacy at all may be stated as well: a bound from above": [
+        "accounting/_composition.py | if max(_about_largest_loss(everything), everything.mu) > _MOST_EPSILON: | max(_about_largest_loss(everything), everything.mu) > _MOST_ -> max(_about_largest_loss(everything), everything.mu) >= _MOST",
+        "accounting/_composition.py | if largest > _MOST_EPSILON: | largest > _MOST_EPSILON -> largest >= _MOST_EPSILON",
+        "accounting/_composition.py | if max(_about_largest_loss(total), total.mu) > _MOST_EPSILON: | max(_about_largest_loss(total), total.mu) > _MOST_EPSILON -> max(_about_largest_loss(total), total.mu) >= _MOST_EPSILON",
+    ],
+    "at exactly 1e100 the largest loss is stated, a bound from above": [
+        "accounting/_composition.py | if not total.pures or delta == failure or largest > _MOST_EPSILON: | largest > _MOST_EPSILON -> largest >= _MOST_EPSILON",
+    ],
+    "both bounds hold at any error; 1 is the larger one": [
+        "accounting/_composition.py | if error > 1.0: | 1.0 -> 2.0",
+    ],
+    "one tolerance more of noise where the excess is exactly at it": [
+        "accounting/_composition.py | while excess(root) > -tolerance: | excess(root) > -tolerance -> excess(root) >= -tolerance",
+    ],
+    "the root of the sum of squares does not see zeros": [
+        "accounting/_privacy_loss.py | mus = [one.mu for one in several if one.mu > 0.0] | one.mu > 0.0 -> one.mu >= 0.0",
+    ],
+    "where the loss is below epsilon the other maximum is 0 in any case": [
+        "accounting/_privacy_loss.py | deltas = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses))) | 0.0 -> 1.0 | 2",
+        "accounting/_loss_grid.py | values = np.maximum(0.0, -np.expm1(np.minimum(0.0, -losses))) | 0.0 -> 1.0 | 2",
+    ],
+    "both ways bound from above at sixteen kinds": [
+        "accounting/_privacy_loss.py | if len(pures) > _MANY_PURES: | len(pures) > _MANY_PURES -> len(pures) >= _MANY_PURES",
+    ],
+    "there c is 0, and so is c times any delta": [
+        "accounting/_privacy_loss.py | inside = epsilon < -log_not | epsilon < -log_not -> epsilon <= -log_not",
+    ],
+    "both formulas are the same number at 1": [
+        "accounting/_privacy_loss.py | return q * gaussian(np.where(epsilon < 1.0, small, large)) | epsilon < 1.0 -> epsilon <= 1.0",
+    ],
+    "how many sides are gone through one by one: the others are played, which bounds from above": [
+        "accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 1 -> 2",
+        "accounting/_loss_grid.py | few, many = _parted(splits, _MOST_POINTS // self.size) | _MOST_POINTS // self.size -> _MOST_POINTS * self.size",
+    ],
+    "the chord before 0 ends at 0: what is found there is cut at 0": [
+        "accounting/_loss_grid.py | if last + 1 + self.first <= 0: | last + 1 + self.first <= 0 -> last + 1 + self.first < 0",
+    ],
+    "a curve that is 1 everywhere, whatever its places": [
+        "accounting/_loss_grid.py | return _Curve(1.0, 0, np.ones(1)) | 1.0 -> 2.0",
+        "accounting/_loss_grid.py | return _Curve(1.0, 0, np.ones(1)) | 0 -> 1",
+        "accounting/_loss_grid.py | return _Curve(1.0, 0, np.ones(1)) | 1 -> 2",
+    ],
+    "one more value is set to 1, the largest there is": [
+        "accounting/_loss_grid.py | _Grid(step, size, add).play(plain, splits, losses, losses > reach) | losses > reach -> losses >= reach",
+    ],
+    "a mass of 1e-40 at one more place, which fails in any case": [
+        "accounting/_loss_grid.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",
+    ],
+    "the sum is cut at 1 a line later": [
+        "accounting/_loss_grid.py | infinite += min(1.0, steps * lost) | 1.0 -> 2.0",
+    ],
+    "what is lost of a step is at most 1e-20, below the last bit of 1": [
+        "accounting/_loss_grid.py | masses[-lowest] += 1.0 - lost - masses.sum()  # of no loss | 1.0 - lost -> 1.0 + lost",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _ends import ends_within
+from _ends import approx, ends_within
+from scipy.optimize import brentq
 
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
@@ -39,6 +40,21 @@ def taken(check, values):
             continue
         found.append(value)
     return found
+
+
+def answer(function, *arguments):
+    """What a function returns, or the error that it should not raise."""
+    try:
+        return function(*arguments)
+    except (ArithmeticError, ValueError) as error:
+        return error
+
+
+def around_its_root(function, low, high, args=(), **options):
+    """Brent's method, after a look at where it begins."""
+    ends = [function(end, *args) for end in (low, high)]
+    assert min(ends) <= 0.0 <= max(ends), "The root is elsewhere."
+    return brentq(function, low, high, args=args, **options)
 
 
 def above(value):
@@ -107,16 +123,16 @@ def test_a_calibration_takes_the_ends_of_its_ranges():
 def test_a_mu_beyond_floats_costs_the_bound_and_then_everything():
     for delta in (0.5, 1e-9):
         bound = 1e8 * (0.5e8 + math.sqrt(-2.0 * math.log(delta)))
-        assert gaussian_epsilon(above(1e8), delta) == pytest.approx(
+        assert gaussian_epsilon(above(1e8), delta) == approx(
             bound * (1 + 1e-10), rel=1e-14
         )
     # Up to there the root is found, which is the mean of the loss at delta near a half.
-    assert gaussian_epsilon(1e8, 0.5) == pytest.approx(0.5e16, rel=1e-9)
-    assert gaussian_epsilon(1e150, 0.5) == pytest.approx(0.5e300, rel=1e-9)
+    assert gaussian_epsilon(1e8, 0.5) == approx(0.5e16, rel=1e-9)
+    assert gaussian_epsilon(1e150, 0.5) == approx(0.5e300, rel=1e-9)
     assert gaussian_epsilon(above(1e150), 0.5) == INF
     assert gaussian_epsilon(above(1e150), 1.0) == 0.0 == gaussian_epsilon(1.0, 1.0)
     assert gaussian_epsilon(1e-9, 0.0) == INF and gaussian_epsilon(0.0, 0.0) == 0.0
-    assert gaussian_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1.0), rel=1e-15)
+    assert gaussian_delta(0.0, -1.0) == approx(1 - math.exp(-1.0), rel=1e-15)
     assert gaussian_delta(0.0, TINY) == 0.0 == gaussian_delta(2.0, INF)
     assert gaussian_delta(INF, 1.0) == 1.0
 
@@ -131,15 +147,50 @@ def test_a_small_root_is_found_as_closely_as_a_large_one():
         assert 0.0 <= found - 0.25 * scale < 1e-11 * scale + 1e-10 * 0.25 * scale
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("delta", [1e-305, 1e-9, 0.5, 0.999, below(1.0)])
+def test_a_search_for_mu_begins_around_it(epsilon, delta, monkeypatch):
+    monkeypatch.setattr(_gaussian, "brentq", around_its_root)
+    with ends_within(2000, _gaussian):
+        mu = _gaussian._largest_mu(epsilon, math.log(delta))
+    (found,) = _gaussian.gaussian_log_delta(mu, np.array([epsilon]))
+    slack = 1e-10 * (1 - math.log(delta)) * max(1.0, epsilon) + 1e-10
+    assert found == approx(math.log(delta), abs=max(slack, 1e-9))
+    with ends_within(2000, _gaussian):
+        again = _gaussian._smallest_epsilon(
+            lambda e: _gaussian.gaussian_log_delta(mu, np.array([e]))[0],
+            delta,
+            mu * (mu / 2.0 + math.sqrt(-2.0 * math.log(delta))),
+        )
+    assert again == approx(epsilon, abs=1e-8 * max(1.0, epsilon))
+
+
+def test_a_root_beyond_the_upper_end_is_not_looked_for(monkeypatch):
+    monkeypatch.setattr(_gaussian, "brentq", around_its_root)
+
+    def line(epsilon):
+        return -2.0 * epsilon - 1.0
+
+    for delta, upper, expected in (
+        (math.exp(-6.0), 2.0, 2.0),
+        (math.exp(-5.5), 2.0, 2.0),
+        (math.exp(-4.0), 2.0, 1.5),
+        (math.exp(-1.5), 2.0, 0.25),
+        (math.exp(-0.5), 2.0, 0.0),
+    ):
+        found = _gaussian._smallest_epsilon(line, delta, upper)
+        assert found == approx(expected, rel=1e-9, abs=1e-12)
+
+
 # --- totals ---------------------------------------------------------------------------
 
 
 def test_the_most_that_is_composed_is_still_composed():
     single = _composition._single
     for kind in (PoissonGaussianEvent, WithoutReplacementGaussianEvent):
-        assert single(kind(1.0, 1e-100, 1)).mu == pytest.approx(1e100, rel=1e-15)
+        assert single(kind(1.0, 1e-100, 1)).mu == approx(1e100, rel=1e-15)
         assert single(kind(1.0, 1 / 1.5e100, 1)).mu == INF
-        assert single(kind(1.0, 1.0, 10**100)).mu == pytest.approx(1e50, rel=1e-15)
+        assert single(kind(1.0, 1.0, 10**100)).mu == approx(1e50, rel=1e-15)
         assert single(kind(1.0, 1.0, 10**101)).mu == INF
     with pytest.raises(ValueError, match="no composition"):
         single(object())
@@ -150,6 +201,36 @@ def test_the_most_that_is_composed_is_still_composed():
     both = replace(pure, sampled=((FIXED, 0.5, 1.0, 1),))
     assert _composition._ideal_epsilon(both, 1e-5) == INF
     assert _composition._worst_epsilon(pure, (), 1e-5) == INF
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (_composition._epsilon_of, (_Composition(0.8, n_draws=10), 0.0), INF),
+        (_composition._epsilon_of, (_Composition(0.8, n_draws=10), 1.0), 0.0),
+        (_composition._delta_of, (_Composition(1e-9, n_draws=1), 5.0), 0.0),
+        (_composition._delta_of, (_Composition(1e3, n_draws=1), 5.0), 1.0),
+        (_composition._costs_at_most, (_Composition(0.5), 1.0, 0.0), False),
+        (_composition._costs_at_most, (_Composition(), 0.0, 0.5), True),
+        (_Composition.times, (_Composition(failure=1.0), 3), _Composition(failure=1.0)),
+        (_Composition.times, (_Composition(0.5, 3), 0), _Composition()),
+        (_privacy_loss._any_fails, ([1.0, 0.2],), 1.0),
+        (_privacy_loss._any_fails, ([0.2],), 0.2),
+        (_privacy_loss._any_fails, ([],), 0.0),
+    ],
+)
+def test_the_ends_are_answered(function, arguments, expected):
+    assert answer(function, *arguments) == expected
+
+
+def test_of_pure_releases_no_delta_is_too_small():
+    total = _Composition(pures=((0.3, 2), (0.5, 1)))
+    for delta in (1e-300, 1e-9, 1e-3):
+        found = answer(_composition._epsilon_of, total, delta)
+        # Above 0.8 only the largest loss of 1.1 is left, of this probability.
+        top = 1 / (1 + math.exp(-0.3)) ** 2 / (1 + math.exp(-0.5))
+        expected = 1.1 + math.log1p(-delta / top)
+        assert found == approx(expected, rel=1e-9)
 
 
 def test_a_coarse_look_costs_more_than_the_total():
@@ -165,9 +246,9 @@ def test_one_response_left_out_is_put_on_the_largest_loss():
     epsilon = math.log(9.0)
     losses, weights = _privacy_loss._randomized_response(epsilon, 60)
     assert losses.size == 61 and losses[-1] == 60 * epsilon and weights[-1] == 1e-40
-    assert losses[:-1].min() == pytest.approx(-58 * epsilon, rel=1e-14)
+    assert losses[:-1].min() == approx(-58 * epsilon, rel=1e-14)
     losses, weights = _privacy_loss._randomized_response(epsilon, 40)
-    assert losses.size == 41 and weights[-1] == pytest.approx(0.1**40, rel=1e-12)
+    assert losses.size == 41 and weights[-1] == approx(0.1**40, rel=1e-12)
 
 
 @pytest.mark.parametrize("total", [(FIXED, 1e-3, 5.0, 10**6), (POISSON, 1e-12, 0.1, 4)])
@@ -179,7 +260,7 @@ def test_the_step_where_the_largest_loss_is_small_or_rare(total):
     reach += _privacy_loss._largest_sampled_loss(q, 1 / z)
     found = _privacy_loss._grid_step(_Composition(sampled=(total,)))
     points = max(2**14, 300 * math.sqrt(steps))
-    assert found == pytest.approx(2 * reach / points, rel=1e-12)
+    assert found == approx(2 * reach / points, rel=1e-12)
 
 
 @pytest.mark.parametrize("add", [False, True])
@@ -206,7 +287,7 @@ def test_powers_of_more_than_16384_steps_are_taken_of_long_doubles():
         _, _, lost = _loss_grid._sampled_losses(FIXED, 1e-4, 100.0, 1e-2, False)
         _, infinite = grid.losses(total)
         expected = steps * lost + added + 1e-16
-        assert infinite == pytest.approx(expected, rel=1e-6)
+        assert infinite == approx(expected, rel=1e-6)
 
 
 def test_a_total_beyond_all_grids_fails():
@@ -215,13 +296,32 @@ def test_a_total_beyond_all_grids_fails():
     curve = _loss_grid._worst_curve(with_much)
     assert [curve.delta(e) for e in (-1.0, 0.0, 0.5, 1.0, 1e9)] == [1.0] * 5
     assert curve.epsilon(0.999) == INF
+    rare = ((FIXED, 0.5, 1.0, 1),)  # of so few steps: 16,384 points, each below 500
+    for mu, fits in ((1900.0, True), (2300.0, False)):
+        step, _, _ = _loss_grid._grid_of(_Composition(mu=mu, sampled=rare), ())
+        assert (step < INF) == fits == (2 * (mu**2 + 10 * mu) / 2**14 < 500)
+
+
+def test_the_smallest_deltas_are_bounded_by_each_order():
+    """Canonne, Kamath and Steinke (2020), Proposition 12, at every order."""
+    total = _Composition(mu=0.3, pures=((0.2, 3),))
+    for delta in (1e-12, 1e-30):
+        orders, moments = _loss_grid._bounding(total, (), NAN, math.log(delta))
+        several = [
+            moment / (alpha - 1)
+            + math.log((alpha - 1) / alpha)
+            - (math.log(delta) + math.log(alpha)) / (alpha - 1)
+            for alpha, moment in zip(orders + 1, moments, strict=True)
+        ]
+        found = _loss_grid._moments_epsilon(total, (), delta)
+        assert found == approx(min(several), rel=1e-12)
 
 
 # --- calibration ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [1e-3, 0.3, 0.95, 1.05, 3.0, 1e3])
-@pytest.mark.parametrize("slope", [1.0, 20.0])
+@pytest.mark.parametrize("slope", [0.3, 1.0, 20.0])
 def test_the_search_for_noise_ends_just_inside_the_budget(start, slope, monkeypatch):
     """On a curve of which the root is known, from any start, in few looks."""
     delta, q, steps = 1e-5, 0.1, 10**6
@@ -236,6 +336,7 @@ def test_the_search_for_noise_ends_just_inside_the_budget(start, slope, monkeypa
         return delta * (root / noise) ** slope * (1 + 1e-3 * (total.roughness - 1))
 
     monkeypatch.setattr(_composition, "_delta_of", delta_of)
+    monkeypatch.setattr(_composition, "brentq", around_its_root)
     with ends_within(2000, _composition):
         found = _composition._calibrate_sampled(
             PoissonGaussianEvent, 1.0, delta, q, steps, 0

@@ -1,10 +1,11 @@
 """The running composition of a ledger, piece by piece: what is merged is the dearer."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from _ends import ends_within
+from _ends import approx, ends_within
 
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -53,8 +54,53 @@ def test_the_nearest_sampled_runs_are_merged_into_the_dearer(monkeypatch):
     assert _composition._bounded(few) == few
     assert _composition._apart(runs[0], other) == math.inf
     expected = math.log(1.1) + math.log(2.0 / 1.9)
-    assert _composition._apart(*runs[:2]) == pytest.approx(expected, rel=1e-12)
-    assert _composition._apart(*runs[1::-1]) == pytest.approx(expected, rel=1e-12)
+    assert _composition._apart(*runs[:2]) == approx(expected, rel=1e-12)
+    assert _composition._apart(*runs[1::-1]) == approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_merging_adds_the_least_at_every_turn(seed, monkeypatch):
+    """Against all that two neighbours could become, written down and compared."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(_composition, "_MAX_PURES", 3)
+    monkeypatch.setattr(_composition, "_MAX_SAMPLED", 3)
+    counts = [int(n) for n in rng.integers(1, 9, 7)]
+    pures = tuple(zip(np.sort(rng.uniform(0.1, 1.0, 7)).tolist(), counts, strict=True))
+    kinds = sorted([POISSON, "without_replacement_gaussian"] * 4)[: rng.integers(4, 8)]
+    sampled = tuple(
+        sorted((kind, *rng.uniform(0.1, 1.0, 2).tolist(), 2) for kind in kinds)
+    )
+    with ends_within(3000, _composition):
+        found = _composition._bounded(_Composition(pures=pures, sampled=sampled))
+
+    def merged(runs, i, one):
+        return [*runs[:i], one, *runs[i + 2 :]]
+
+    def loss(runs):
+        return sum(epsilon * count for epsilon, count in runs)
+
+    expected = list(pures)
+    while len(expected) > 3:
+        expected = min(
+            (
+                merged(expected, i, (high[0], low[1] + high[1]))
+                for i, (low, high) in enumerate(itertools.pairwise(expected))
+            ),
+            key=loss,
+        )
+    assert found.pures == tuple(expected)
+    runs = list(sampled)
+    while len(runs) > 3:
+        apart = {
+            i: sum(abs(math.log(one[j]) - math.log(other[j])) for j in (1, 2))
+            for i, (one, other) in enumerate(itertools.pairwise(runs))
+            if one[0] == other[0]
+        }
+        i = min(apart, key=apart.get)
+        (kind, *one, n), (_, *other, m) = runs[i], runs[i + 1]
+        both = (kind, max(one[0], other[0]), min(one[1], other[1]), n + m)
+        runs = merged(runs, i, both)
+    assert found.sampled == tuple(sorted(runs))
 
 
 def test_the_dearer_of_two_is_the_larger_of_everything():
@@ -72,13 +118,13 @@ def test_the_dearer_of_two_is_the_larger_of_everything():
     pairs = (one, other), (other, dearer)
     # mu, failure and sum of the pure ones, on the left and on the right
     expected = (0.1 + 0.01 + 0.4) + (0.1 + 0.0 + 0.5)
-    assert _composition._difference(*pairs) == pytest.approx(expected, rel=1e-12)
+    assert _composition._difference(*pairs) == approx(expected, rel=1e-12)
 
 
 def test_the_size_of_a_total_is_about_its_variance():
     total = _Composition(0.3, 5, ((0.1, 3), (0.5, 2)), 0.1, ((POISSON, 0.1, 2.0, 7),))
     expected = 0.09 + 3 * 0.01 + 2 * 0.25 + 7 * 0.05**2
-    assert _composition._size(total) == pytest.approx(expected, rel=1e-12)
+    assert _composition._size(total) == approx(expected, rel=1e-12)
 
 
 def test_a_total_grows_by_its_share_rounded_up():
@@ -87,9 +133,9 @@ def test_a_total_grows_by_its_share_rounded_up():
     total = composed(*events[:4])
     assert total._grown(0) is total
     grown = total._grown(1 / 8)
-    assert grown.plain.mu == pytest.approx(0.3 * math.sqrt(1.125), rel=1e-12)
+    assert grown.plain.mu == approx(0.3 * math.sqrt(1.125), rel=1e-12)
     assert grown.plain.n_draws == 8 and grown.plain.pures == ((0.1, 3),)
-    assert grown.plain.failure == pytest.approx(0.225, rel=1e-12)
+    assert grown.plain.failure == approx(0.225, rel=1e-12)
     assert grown.plain.sampled == ((POISSON, 0.1, 2.0, 11),)
     assert composed(DeclaredEvent(0.0, 0.9))._grown(1 / 2).plain.failure == 1.0
     (left, right) = (_Composition(mu=0.1), _Composition(mu=0.2))
@@ -166,14 +212,12 @@ def test_more_kinds_of_splits_than_are_kept_apart_merge_the_nearest(monkeypatch)
 def test_a_curve_is_read_along_its_chords():
     curve = _Curve(0.5, -2, np.array([0.9, 0.6, 0.3, 0.1, 0.05]))  # from -1 to 1
     at = [-1.0, -0.5, 0.0, 0.5, 1.0, 5.0]
-    assert [curve.delta(e) for e in at] == pytest.approx(
-        [0.9, 0.6, 0.3, 0.1, 0.05, 0.05]
-    )
+    assert [curve.delta(e) for e in at] == approx([0.9, 0.6, 0.3, 0.1, 0.05, 0.05])
     share = math.expm1(0.25) / math.expm1(0.5)  # chords are straight in exp(epsilon)
-    assert curve.delta(0.25) == pytest.approx(0.3 - 0.2 * share, rel=1e-12)
-    assert curve.epsilon(0.1) == pytest.approx(0.5, rel=1e-12)
-    assert curve.epsilon(0.2) == pytest.approx(math.log1p(math.expm1(0.5) / 2))
-    assert curve.epsilon(0.05) == pytest.approx(1.0) and curve.epsilon(0.04) == math.inf
+    assert curve.delta(0.25) == approx(0.3 - 0.2 * share, rel=1e-12)
+    assert curve.epsilon(0.1) == approx(0.5, rel=1e-12)
+    assert curve.epsilon(0.2) == approx(math.log1p(math.expm1(0.5) / 2))
+    assert curve.epsilon(0.05) == approx(1.0) and curve.epsilon(0.04) == math.inf
     assert [curve.epsilon(d) for d in (0.95, 0.7, 0.35, 0.3)] == [0.0] * 4
 
 
@@ -228,6 +272,26 @@ def test_at_delta_zero_every_split_costs_its_dearer_side():
     assert total.fits(4.0, 0.0) and not total.fits(3.999, 0.0)
     gaussian = Composition("replace_one", splits=(((pair[0], _Composition(0.1)), 1),))
     assert gaussian.epsilon_at(0.0) == math.inf
+
+
+def test_more_than_64_sides_are_bounded_at_once(monkeypatch):
+    class AtOnce(Exception):
+        pass
+
+    def at_once(*_):
+        raise AtOnce
+
+    monkeypatch.setattr(_composition, "_worst_epsilon", at_once)
+    monkeypatch.setattr(_composition, "_sides", lambda total: [])
+    for counts, one_by_one in [((63,), True), ((64,), False), ((1,) * 6, True)]:
+        sides = [(_Composition(mu=0.1 * (i + 1)), _Composition()) for i in range(9)]
+        splits = tuple(zip(sides, counts, strict=False))
+        total = Composition("replace_one", splits=splits)
+        if one_by_one:
+            assert _composition._largest_epsilon.__wrapped__(total, 1e-5) == 0.0
+        else:
+            with pytest.raises(AtOnce):
+                _composition._largest_epsilon.__wrapped__(total, 1e-5)
 
 
 @pytest.mark.parametrize("few", [1, 64])

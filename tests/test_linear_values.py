@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _ends import approx
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._design import FeatureScaling
@@ -76,7 +77,7 @@ def test_sensitivities_of_the_linear_queries(neighboring, changed):
         (MeanResidual(geometry, 7.0, 1.75), changed * 1.75 / 7),
     ):
         found = query.sensitivity(neighboring)
-        assert found == pytest.approx(expected * (1 + 1e-5), rel=1e-12)
+        assert found == approx(expected * (1 + 1e-5), rel=1e-12)
 
 
 @BOTH
@@ -98,12 +99,10 @@ def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiple
     pull = 7.0 * norm / 6 * changed / (1 if shared else math.sqrt(3))
     slopes = changed * math.sqrt(3) * norm / 6 / 7
     expected = (loss, pull, slopes)
-    assert query.sensitivities(neighboring) == pytest.approx(expected, rel=1e-12)
+    assert query.sensitivities(neighboring) == approx(expected, rel=1e-12)
     together = math.hypot(*(a * b for a, b in zip(multiples, expected, strict=True)))
     found = query.sensitivity(neighboring)
-    assert together < found and found == pytest.approx(
-        together * (1 + ROUNDING), rel=1e-12
-    )
+    assert together < found and found == approx(together * (1 + ROUNDING), rel=1e-12)
     n_strata = 8 if multiples[2] else 0
     assert query.n_strata == n_strata and query.max_rows == 99
     assert query.n_coordinates == (2 + n_strata) * (D + 1) * 3
@@ -170,10 +169,10 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     middles = np.array([-0.875, -0.625, -0.375, -0.125, 0.125, 0.375, 0.625, 0.875])
     released = counts.astype(float)
     mean = counts @ middles / 10
-    assert query.offset(released, 10, 0.0, 0.1) == pytest.approx(mean - 0.1)
+    assert query.offset(released, 10, 0.0, 0.1) == approx(mean - 0.1)
     doubt = 0.01 * np.linalg.norm(middles) / 10 / 2
-    assert query.offset(released, 10, 0.01, 0.1) == pytest.approx(mean - 0.1 + doubt)
-    assert query.offset(released, 10, 0.01, -1.0) == pytest.approx(mean + 1.0 - doubt)
+    assert query.offset(released, 10, 0.01, 0.1) == approx(mean - 0.1 + doubt)
+    assert query.offset(released, 10, 0.01, -1.0) == approx(mean + 1.0 - doubt)
     assert query.offset(released, 10, 100.0, 0.1) == 0.0
     inside = np.abs(middles - 0.25) <= 0.625  # the four bins from -.375 to .875
     assert inside.sum() == 6
@@ -181,7 +180,7 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     scaled = (middles[inside] - 0.25) / 0.625
     variance = shares @ (scaled - shares @ scaled) ** 2
     found = query.variance(released, 10, 0.25, 0.625)
-    assert found == pytest.approx(variance, rel=1e-9)
+    assert found == approx(variance, rel=1e-9)
     assert query.variance(np.zeros(8), 0, 5.0, 0.1) == 0.0
 
 
@@ -189,22 +188,22 @@ def test_the_range_of_the_target_is_that_of_nearly_all():
     query = TargetCounts(8)
     # Three bins that noise cannot explain hold nine tenths: they and their neighbours.
     released = np.array([1.0, -1.0, 0.0, 30.0, 40.0, 30.0, 0.0, 0.0])
-    assert query.range(released, 100, 5.0) == pytest.approx((0.125, 0.625))
-    assert query.range(released, 100 / 0.9, 5.0) == pytest.approx((0.125, 0.625))
+    assert query.range(released, 100, 5.0) == approx((0.125, 0.625))
+    assert query.range(released, 100 / 0.9, 5.0) == approx((0.125, 0.625))
     ends = np.array([50.0, 0, 0, 0, 0, 0, 0, 50.0])
-    assert query.range(ends, 100, 5.0) == pytest.approx((0.0, 1.0))
+    assert query.range(ends, 100, 5.0) == approx((0.0, 1.0))
     # At three times the noise a bin counts; just below it does not.
-    assert query.range(released, 100, 10.0) == pytest.approx((0.125, 0.625))
+    assert query.range(released, 100, 10.0) == approx((0.125, 0.625))
     lone = np.array([0.0, 0.0, 95.0, 5.0, 0.0, 0.0, 0.0, 0.0])
-    assert query.range(lone, 100, 5 / 3) == pytest.approx((-0.25, 0.5))
-    assert query.range(lone, 100, 1.7) == pytest.approx((-0.375, 0.375))
+    assert query.range(lone, 100, 5 / 3) == approx((-0.25, 0.5))
+    assert query.range(lone, 100, 1.7) == approx((-0.375, 0.375))
     # They hold less than nine tenths: all but one percent of the counts.
     spread = np.array([0.4, 0.5, 10.0, 39.0, 39.0, 10.7, 0.4, 0.0])
-    assert query.range(spread, 100, 12.0) == pytest.approx((0.0, 0.75), abs=0.26)
+    assert query.range(spread, 100, 12.0) == approx((0.0, 0.75), abs=0.26)
     low = np.array([0.8, 30.0, 30.0, 38.4, 0.8, 0.0, 0.0, 0.0])
-    assert query.range(low, 100, 50.0) == pytest.approx((-0.375, 0.625))
+    assert query.range(low, 100, 50.0) == approx((-0.375, 0.625))
     tiny = np.array([0.4, 30.0, 30.0, 39.2, 0.4, 0.0, 0.0, 0.0])
-    assert query.range(tiny, 100, 50.0) == pytest.approx((-0.375, 0.375))
+    assert query.range(tiny, 100, 50.0) == approx((-0.375, 0.375))
 
 
 # --- moments --------------------------------------------------------------------------
@@ -231,8 +230,8 @@ def test_moments_are_the_sums_of_their_vector(counted, emphasis):
     assert_allclose(moments.second, u.T @ u / N, atol=1e-5)
     assert_allclose(moments.features, u.mean(axis=0), atol=1e-5)
     assert_allclose(moments.products, (y[:, None] * u).mean(axis=0), atol=1e-5)
-    assert moments.target == pytest.approx(y.mean(), abs=1e-5)
-    assert moments.n_records == pytest.approx(N)
+    assert moments.target == approx(y.mean(), abs=1e-5)
+    assert moments.n_records == approx(N)
     if counted:  # never fewer than one record
         released[-1] = -3.0
         assert query.unpack(released, None).n_records == 1.0
@@ -243,7 +242,7 @@ def test_the_sensitivity_of_moments_is_that_of_the_worst_pair(emphasis):
     query = MomentRelease(2, 1.0, 1.0, True, emphasis)
     square = 3 + emphasis**2
     removed = math.sqrt(square + 1) * (1 + 1e-5)
-    assert query.sensitivity("add_remove") == pytest.approx(removed, rel=1e-12)
+    assert query.sensitivity("add_remove") == approx(removed, rel=1e-12)
     s, q = np.meshgrid(np.linspace(-1, 1, 2001), np.linspace(-1, 1, 41))
     product = s**2 + (1 + emphasis**2 * q) * s + q
     replaced = math.sqrt(2 * square - 2 * product.min()) * (1 + 1e-5)
@@ -270,4 +269,4 @@ def test_a_minimiser_moves_by_its_gradients(neighboring, changed, n_outputs):
 def test_the_share_of_the_constant_model():
     expected = {1e-12: 0.3, 100.0: 0.3, 200.0: 0.2, 1000.0: 0.04, 1e6: 0.03}
     for signal, share in expected.items():
-        assert constant_share(signal) == pytest.approx(share, rel=1e-12)
+        assert constant_share(signal) == approx(share, rel=1e-12)

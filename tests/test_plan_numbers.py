@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _ends import approx
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 
@@ -125,8 +126,8 @@ def test_sensitivity_of_the_sliced_gradients(n_classes, n_components, relation, 
     expected *= math.sqrt(rows) if n_classes > 1 else 1
     rounding = 4 * math.sqrt(n_components / 6) * 15 * 2.0**-53
     stated = query.sensitivity(relation)
-    assert stated / expected == pytest.approx(1, rel=1e-7)
-    assert (stated - expected) / rounding == pytest.approx(1, rel=1e-3)
+    assert stated / expected == approx(1, rel=1e-7)
+    assert (stated - expected) / rounding == approx(1, rel=1e-3)
     assert query.n_coordinates == n_classes * 6 * n_components
     assert_allclose(query.weights, 1 / n_classes)
 
@@ -165,7 +166,7 @@ def test_plan_of_what_is_learnt_about_columns():
     assert [line.n_coordinates for line in lines[2:]] == [2, 2]
     assert lines[1].n_coordinates == 2 * 2 * _raw.MOST_ROUND
     assert [getattr(line, "delta", 0.0) for line in lines] == [0, 0, 0, 0.01 * 1e-5]
-    assert _raw.learning_share(columns) == pytest.approx(0.26, rel=1e-12)
+    assert _raw.learning_share(columns) == approx(0.26, rel=1e-12)
     assert _raw.FractionalCounts(()).n_coordinates == 1
 
 
@@ -183,14 +184,14 @@ def test_plan_of_the_sliced_generator(k, directions, epsilon, share):
     plan = generator._plan(Space(), 100)
     share = 0.7 if k <= 10 else share
     assert plan.share == share and plan.n_projections == directions
-    assert plan.moments.shares == pytest.approx((0.05, 0.95 - share, 0.0), rel=1e-12)
+    assert plan.moments.shares == approx((0.05, 0.95 - share, 0.0), rel=1e-12)
     assert (plan.moments.mean_clip, plan.moments.clip) == (1.5, 0.7)
     assert plan.half_width == 3.0
     assert {line.name for line in plan.lines(1.0)} == {
         "class means", "second moments", "projections"
     }  # fmt: skip
     shares = [share for share, *_ in numbers(plan.lines(1.0), 1.0).values()]
-    assert sum(shares) == pytest.approx(1.0, rel=1e-9)
+    assert sum(shares) == approx(1.0, rel=1e-9)
 
 
 def test_plan_of_noisy_gradients():
@@ -222,8 +223,8 @@ def test_plan_of_noisy_gradients():
     for (stated, *_), (share, *_) in zip(
         found.values(), expected.values(), strict=True
     ):
-        assert stated == pytest.approx(share, abs=1e-9)
-    assert plan.mu == pytest.approx(mu * math.sqrt(left), rel=1e-9)
+        assert stated == approx(share, abs=1e-9)
+    assert plan.mu == approx(mu * math.sqrt(left), rel=1e-9)
     bare = gradient_plan(shape, n_counts=0, **settings)
     assert not bare.has_constant and plan.has_constant
     assert sum(v[0] for v in numbers(bare.lines, 1.0).values()) < 1.0
@@ -256,7 +257,7 @@ def test_sizes_of_batches():
     sizes = strata.batch_sizes((2, 2))
     assert sizes.min_sizes.tolist() == [[12, 6], [1, 2]]
     assert_allclose(strata.weights(), [0.05, 0.05, 0.0, 0.05])
-    assert sizes.n_records == pytest.approx(20.0, rel=1e-12)
+    assert sizes.n_records == approx(20.0, rel=1e-12)
     few = _Strata.proportional(np.repeat([0, 1], [199, 1]), 2, 20)
     assert few.drawn.tolist() == [20, 1] and few.rate == 1.0
     assert_allclose(few.weights(), [199 / 200 / 20, 1 / 200])
@@ -277,7 +278,7 @@ def test_output_perturbation_pays_for_its_numbers(relation, C, counted, n_classe
     n_outputs = 1 if n_classes == 2 else 3
     assert event.n_draws == 3 * n_outputs + counted
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=event.n_draws)
-    assert event.mu == pytest.approx(mu, rel=1e-9)
+    assert event.mu == approx(mu, rel=1e-9)
     assert model.coef_.shape == (n_outputs, 2)
     if n_classes == 3:  # only differences between classes matter
         assert_allclose(
@@ -302,7 +303,7 @@ def test_shares_of_fits_that_are_repeated(kind):
         assert plan.fit.mu == plan.score_mu
     else:
         assert plan.fit.epsilon == calibrate_repeat("pure", ideal, delta / 2, runs)
-        assert plan.fit.delta == pytest.approx(delta / 2 / runs.mean, rel=1e-12)
+        assert plan.fit.delta == approx(delta / 2 / runs.mean, rel=1e-12)
 
 
 def test_shares_of_fits_that_compose():
@@ -321,8 +322,8 @@ def test_shares_of_fits_that_compose():
         4, 1.0, 1e-5, kind="gaussian", score_fraction=0.2, n_draws=5, n_statistics=3
     )
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=23)
-    assert plan.score_mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
-    assert plan.fit.mu == pytest.approx(mu * math.sqrt(0.2), rel=1e-12)
+    assert plan.score_mu == approx(mu * math.sqrt(0.2), rel=1e-12)
+    assert plan.fit.mu == approx(mu * math.sqrt(0.2), rel=1e-12)
 
 
 SIZES = np.array([[1, 2], [3, 4]])  # min_sizes: 2 labels, 2 groups
@@ -344,19 +345,19 @@ def test_bounds_of_the_networks_number_by_number(relation):
     )  # fmt: skip
     twice = 2 if relation == "replace_one" else 1
     # alpha 4 D L = 1, times 2 / 2 groups, over 2 labels and the sizes 1 and 2.
-    assert bound.loss == pytest.approx(twice * 0.75 * 5 / n, rel=1e-12)
-    assert bound.penalty == pytest.approx(0.75 if twice == 2 else 0.5, rel=1e-12)
+    assert bound.loss == approx(twice * 0.75 * 5 / n, rel=1e-12)
+    assert bound.penalty == approx(0.75 if twice == 2 else 0.5, rel=1e-12)
     most = 10 if twice == 2 else MAX_RECORDS
     unit = (2048 + -(-most // 2048) + 1024) * 2.0**-53
     expected = 2 * unit / (1 - unit) * (0.375 * most + 1.0)
-    assert bound.rounding == pytest.approx(expected, rel=1e-9)
+    assert bound.rounding == approx(expected, rel=1e-9)
     assert summation_error(3) == 1027 * 2.0**-53 / (1 - 1027 * 2.0**-53)
 
 
 def test_a_ratio_of_noises_number_by_number():
     bound = GradientSensitivity(1.0, 3.0, 0.25)
     # share 1/4 of the loss; sqrt(1/4 sqrt(4/64)) = 1/4
-    assert bound.best_ratio(4, 64) == pytest.approx(0.25, rel=1e-12)
+    assert bound.best_ratio(4, 64) == approx(0.25, rel=1e-12)
     assert bound.best_ratio(4000, 1) == 1.0 == bound.best_ratio(4, 0)
     for one in (GradientSensitivity(0.0, 3.0, 0.0), GradientSensitivity(1.0, 0.0, 0.0)):
         assert one.best_ratio(4, 64) == 1.0
@@ -368,7 +369,7 @@ def test_a_ratio_of_noises_number_by_number():
                 loss / ratio
             ) ** 2
             largest = (math.sqrt(square.max()) + 0.25 / ratio) * (1 + 1e-9)
-            assert one.scaled(ratio) == pytest.approx(largest, rel=1e-7)
+            assert one.scaled(ratio) == approx(largest, rel=1e-7)
 
 
 def repair(estimator, n_groups, n_classes=2):
@@ -393,7 +394,7 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
     (line,), delta = model._plan()
     assert (line.name, line.n_coordinates, line.times) == ("soft_counts", size, 9)
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * size)
-    assert line.parameter == pytest.approx(mu / 3, rel=1e-12) and delta == 1e-6
+    assert line.parameter == approx(mu / 3, rel=1e-12) and delta == 1e-6
     if n_classes > 2:
         return
     model = repair(DP2DPClassifier(None, method="histogram", **asked), n_groups)
@@ -446,7 +447,7 @@ def test_plans_of_repaired_numbers():
         assert [(one.name, one.n_coordinates) for one in found] == [
             (name, size) for name, _, size in lines
         ]
-        assert [one.parameter for one in found] == pytest.approx(
+        assert [one.parameter for one in found] == approx(
             [epsilon for _, epsilon, _ in lines]
         )
     silent = DPBarycenterRegressor(None, n_bins=10, epsilon=math.inf)
@@ -462,8 +463,8 @@ def test_plans_of_repaired_numbers():
         )
         found = repair(model, 2)._plan(1)
         first, *rest = [(one.name, one.parameter) for one in found]
-        assert first == ("counts", pytest.approx(2.0 * (1 - reach_size)))
-        assert rest == ([("reach", pytest.approx(0.5))] if reach_size else [])
+        assert first == ("counts", approx(2.0 * (1 - reach_size)))
+        assert rest == ([("reach", approx(0.5))] if reach_size else [])
         shape = model._blind_shape()
         assert shape[0] == 2 and shape[2] == 10
         assert found[0].n_coordinates == math.prod(shape)

@@ -93,12 +93,13 @@ def test_defaults_of_events():
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 1000])
-@pytest.mark.parametrize("delta0", [0.0, 1e-12, 0.003, 1.0])
+@pytest.mark.parametrize("delta0", [0.0, 1e-12, 0.003, 0.5, 1.0])
 def test_a_name_of_one_record_is_shown_as_often_as_is_said(delta0, n_columns):
     with mpmath.workdps(40):
         exact = 1 - (1 - mpmath.mpf(delta0)) ** n_columns
         shown = ThresholdEvent(delta0, n_columns).failure
         assert exact <= shown <= exact * (1 + mpmath.mpf("1.5e-15"))
+    assert shown <= 1.0
 
 
 def test_fields_are_kept_as_plain_immutable_data():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _ends import approx
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -163,9 +164,7 @@ def test_penalties_of_pairs_of_groups(relation, rows):
     # 2 / 2 groups * 4 * slope, over 2 labels and the sizes 1 and 2
     for slope in (0.5, 2.0):
         expected = 4 * slope / 2 * rows
-        assert penalty.sensitivity(slope, relation) == pytest.approx(
-            expected, rel=1e-12
-        )
+        assert penalty.sensitivity(slope, relation) == approx(expected, rel=1e-12)
 
 
 def test_class_sums_of_a_block():
