@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from fairpriv_sklearn._training._counts import Count, StratumCounts, shares
-from fairpriv_sklearn._training._design import UNIT
+from fairpriv_sklearn._training._design import UNIT, from_units
 from fairpriv_sklearn._training._penalty import (
     ROUNDING,
     GroupPenalty,
@@ -31,6 +31,8 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     bounded_slopes,
     link_slopes,
     linked,
+    linked_with_slopes,
+    slopes_and_links,
 )
 from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
@@ -515,20 +517,40 @@ def fair_gradient(n, form, n_outputs=1, n_groups=2, parts=(0.3, 0.7, 0.5), k=Non
 
 
 def test_no_pull_moves_a_record_by_more_than_its_unit():
-    query = fair_gradient(10, "pairs", 1, 2, (0.5, 0.5, 0.5))
-    pull = np.array([[7.0], [-7.0], [0.0]]) * query.n_records
-    half, stratum = np.full((3, 1), 0.5), np.array([0, 1, 1])
-    found = query._coefficients(half, pull, half / 5, stratum)
-    # Half the slope of a loss, half of it in units of at most twice its bound.
-    loss, slope = 0.5 * 0.5 / 10, 0.5 * 0.1 / 10
-    assert_array_equal(found[:, 1], [1.0, -1.0, 0.0])
-    assert_allclose(found[:, 0] * query._units[0], loss, rtol=1e-12)
-    assert_allclose(found[:, 2] * query._units[2], [slope, 0, 0], rtol=1e-12)
-    assert_allclose(found[:, 3] * query._units[3], [0, slope, slope], rtol=1e-12)
-    bounds = np.array([0.5 / 2 / 10, 0.5 / 6 * query.penalty.largest_pull, 0.5 / 60])
-    units = query._units[:3]
-    assert (bounds <= units).all() and (units < 2 * bounds).all()
-    assert (np.frexp(units)[0] == 0.5).all()
+    for multiples, n_strata in (((0.5, 0.5, 0.5), 2), ((0.5, 0.5, 0.0), 0)):
+        query = fair_gradient(10, "pairs", 1, 2, multiples)
+        bound = query.penalty.largest_pull / 6
+        assert bound <= query._unit < 2 * bound
+        assert math.frexp(query._unit)[0] == 0.5
+        pulls = np.array([[7.0], [-7.0], [0.3]]) * query._unit
+        high, low = from_units(query._fine_sums(np.eye(3), pulls)).T
+        assert_array_equal(high[:3] * 2.0**20, [2**20, -(2**20), round(0.3 * 2**20)])
+        assert_array_equal(low[:2], [0, 0])
+        assert high[2] + low[2] * 2.0**-20 == pytest.approx(0.3, abs=2.0**-41)
+        assert high[3] == high[2]  # all of them, for the constant
+        loss, slopes, stratum = np.arange(3), np.arange(4, 7), np.array([0, 1, 1])
+        found = query._side_by_side(loss[:, None], slopes[:, None], stratum)
+        expected = np.zeros((3, 4))
+        expected[:, 0] = loss
+        if n_strata:
+            expected[0, 1], expected[1:, 2] = slopes[0], slopes[1:]
+        assert_array_equal(found, expected)
+
+
+def test_loss_and_sums_are_functions_of_their_record_alone():
+    """To the last bit, and never longer than their bounds."""
+    rng = np.random.default_rng(10)
+    scores = rng.normal(size=(999, 1)) * rng.choice([1e-9, 1.0, 30.0, 900.0], (999, 1))
+    is_class = rng.random((999, 1)) < 0.5
+    together = slopes_and_links(scores, is_class)
+    alone = bounded_slopes(scores, is_class), *linked_with_slopes(scores)
+    for found, expected, bound in zip(together, alone, (0.5, 1, 1 / 6), strict=True):
+        assert_allclose(found, expected, rtol=0, atol=1e-15)
+        assert np.abs(found).max() <= bound * (1 + 1e-15)
+    for part in (slice(5, 6), slice(1, 4), slice(3, 400), slice(None, None, -1)):
+        again = slopes_and_links(scores[part], is_class[part])
+        for one, found in zip(again, together, strict=True):
+            assert_array_equal(one, found[part])
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

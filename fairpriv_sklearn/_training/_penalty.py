@@ -118,7 +118,7 @@ class GroupPenalty:
             outputs = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
         codes = np.empty(outputs.shape, dtype=np.uint32)
         for k, (low, high) in enumerate(self._ranges(outputs.shape[1])):
-            codes[:, k] = grid_codes(outputs[:, k], low, high)
+            codes[:, k] = grid_codes(outputs[:, k], low, high, np.uint32)
         return codes
 
     def pulls(self, codes: NDArray[np.uint32], stratum: Integers) -> Floats:
@@ -126,12 +126,10 @@ class GroupPenalty:
         slopes = np.zeros(codes.shape)
         for k, (low, high) in enumerate(self._ranges(codes.shape[1])):
             into = slopes[:, k]
-            self._compare(codes[:, k], stratum, RESOLUTION // 2, RESOLUTION, into)
-            into *= (high - low) / RESOLUTION
-        if self.directions is not None:
-            slopes = slopes @ self.directions.T
-        slopes /= codes.shape[1]
-        return slopes
+            ends = RESOLUTION // 2, RESOLUTION
+            self._compare(codes[:, k], stratum, *ends, into, with_value=False)
+            into *= (high - low) / RESOLUTION / codes.shape[1]
+        return slopes if self.directions is None else slopes @ self.directions.T
 
     def _ranges(self, n_codes: int) -> list[tuple[float, float]]:
         if self.directions is None:
@@ -161,7 +159,7 @@ class GroupPenalty:
         middle, top = (low + high) / 2, max(abs(low), abs(high))
         if exact:
             if outputs.dtype != np.uint32:
-                outputs = grid_codes(outputs, low, high)
+                outputs = grid_codes(outputs, low, high, np.uint32)
             unit = (high - low) / RESOLUTION
             middle, top = RESOLUTION // 2, RESOLUTION
         value = self._compare(outputs, stratum, middle, top, slopes)
@@ -169,7 +167,7 @@ class GroupPenalty:
         return value * unit**2, slopes
 
     def _compare(
-        self, outputs, stratum: Integers, middle, top, slopes: Floats
+        self, outputs, stratum: Integers, middle, top, slopes: Floats, with_value=True
     ) -> float:
         """Penalty of outputs or codes; fills their `slopes`, which come as zeros."""
         value = 0.0
@@ -182,7 +180,9 @@ class GroupPenalty:
             if self.shape[1] >= MANY_GROUPS:
                 added, pulls = self._transports(samples, strata, middle, top, n_label)
             else:
-                added, pulls = self._by_pairs(samples, strata, middle, n_label)
+                added, pulls = self._by_pairs(
+                    samples, strata, middle, n_label, with_value
+                )
             value += added
             for c, pull in pulls:
                 slopes[rows[c]] = pull
@@ -194,7 +194,7 @@ class GroupPenalty:
             return 2 / (n_labels * n_groups * (n_groups - 1))
         return self._scale * (n_a / n_label) * (n_b / self.n_records)
 
-    def _by_pairs(self, samples, strata, middle: float, n_label: int):
+    def _by_pairs(self, samples, strata, middle: float, n_label: int, with_value: bool):
         """Weighted distances of all pairs of strata; gradients by stratum."""
         sizes = {c: samples[c].size for c in strata}
         # What is compared takes the place of the samples.
@@ -205,12 +205,15 @@ class GroupPenalty:
             if weight == 0:
                 continue
             u, v = filled[a][0], filled[b][0]
-            coded = isinstance(u, SortedCodes)
-            transport = transport_of_codes if coded else _transport
-            distance, *gradients = transport(u, v)
+            if isinstance(u, SortedCodes):
+                found = transport_of_codes(u, v, gradients_only=not with_value)
+            else:
+                found = _transport(u, v)
+            distance, *gradients = found
             value += weight * distance
             for c, gradient in zip((a, b), gradients, strict=True):
-                pulls[c] = pulls.get(c, 0.0) + weight * gradient
+                gradient *= weight
+                pulls[c] = gradient + pulls[c] if c in pulls else gradient
         return value, ((c, filled.pop(c)[1](pull)) for c, pull in pulls.items())
 
     def _filled(self, sample, stratum: int, middle: float):
@@ -250,17 +253,18 @@ class GroupPenalty:
 
 def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[list, dict]:
     """Rows of every stratum by output (or its code), and the outputs in this order."""
-    ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
     is_coded, width = outputs.dtype.kind in "iu", RESOLUTION + 1
     if is_coded and n_strata * width <= MAX_CODES:
         keys = stratum.astype(np.uint64)
         keys *= np.uint64(width)
-        keys += outputs.astype(np.uint64)
+        keys += outputs
         order, in_order = sort_codes(keys)
+        ends = np.searchsorted(in_order, width * np.arange(1, n_strata))
         samples = np.split(in_order, ends)
         for c, sample in enumerate(samples):
             sample -= c * width
     else:
+        ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
         order = np.argsort(outputs)
         order = order[np.argsort(stratum[order], kind="stable")]
         outputs = outputs[order]

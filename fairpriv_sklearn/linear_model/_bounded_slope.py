@@ -54,10 +54,24 @@ def linked_with_slopes(scores: Floats) -> tuple[Floats, Floats]:
 def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
     """What :func:`bounded_slopes` and :func:`linked_with_slopes` say, at one price.
 
-    Probabilities above 1 - 1e-9 are not told as well as there.
+    Values near 0 are not told as well as there.
     """
-    p = expit(scores)
-    return _cut_off(p, is_class), *_linked(np.minimum(p, 1 - p), scores)
+    e = np.abs(scores)
+    np.exp(np.negative(e, out=e), out=e)
+    p = _on_side(e / (1 + e), scores)
+    slopes = 3 * e
+    slopes += 1
+    e += e
+    e /= slopes  # the tail of the link
+    return _cut_off(p, is_class), _on_side(e, scores), np.divide(e, slopes, out=slopes)
+
+
+def _on_side(tail: Floats, scores: Floats) -> Floats:
+    """Probabilities of these tails, on the side of one half that the scores say."""
+    p = 0.5 - tail
+    np.copysign(p, scores, out=p)
+    p += 0.5
+    return p
 
 
 def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:

@@ -89,11 +89,10 @@ class Pulls:
         n_outputs = self._pull.shape[1]
         if not self._slopes.size:
             return -self._pull, np.zeros((len(self._pull), 0))
-        pull = np.empty_like(self._pull)
+        pull, span = np.empty_like(self._pull), _span(self._slopes)
         for k in range(n_outputs):
-            span = _span(self._slopes[:, k::n_outputs])
-            pull[:, k] = span @ (span.T @ self._pull[:, k])
-        span = _span(self._slopes)
+            own = span if n_outputs == 1 else _span(self._slopes[:, k::n_outputs])
+            pull[:, k] = own @ (own.T @ self._pull[:, k])
         inside = np.linalg.inv(span.T @ np.linalg.solve(self._moments, span))
         factor = span @ np.linalg.cholesky(self._curvature * (inside + inside.T) / 2)
         return factor @ (factor.T @ self._at) - pull, factor

@@ -74,13 +74,22 @@ class Geometry:
 
     def scores(self, rows, weights: Floats) -> Floats:
         """Scores of some rows, functions of the row alone; (n_rows, n_outputs)."""
+        return self.scores_by(weights)(dense_block(rows))
+
+    def scores_by(self, weights: Floats):
+        """Function from dense rows to their scores: weights are rounded once."""
         d = self.n_features
         scaled = exact_weights(weights[:d] * self.unit, self.data_norm / self.unit)
-        if self.n_outputs == 1:
-            scores = (dense_block(rows) @ scaled[:, 0])[:, None]
-        else:
-            scores = dense_block(rows) @ scaled
-        return scores + self.constant * weights[-1] if self.constant else scores
+        shift = self.constant * weights[-1] if self.constant else None
+
+        def scores(rows):
+            if self.n_outputs == 1:
+                found = (rows @ scaled[:, 0])[:, None]
+            else:
+                found = rows @ scaled
+            return found if shift is None else found + shift
+
+        return scores
 
     def sums(self, rows, coefficients: Floats) -> Floats:
         """Sums of integer coefficients times rows, in units of the stored rows."""
@@ -206,8 +215,12 @@ class LossGradient(Query):
         n_outputs = self.geometry.n_outputs
         return y[:, None] == (np.arange(n_outputs) if n_outputs > 1 else 1)
 
+    @cached_property
+    def _weighs_classes(self) -> bool:
+        return bool((self.class_weights != 1).any())
+
     def _weighted(self, slopes: Floats, y: Integers, stratum) -> Floats:
-        if (self.class_weights != 1).any():
+        if self._weighs_classes:
             slopes *= self.class_weights[y][:, None]
         if self.stratum_weights is not None:
             slopes *= self.stratum_weights[stratum][:, None]
@@ -216,10 +229,13 @@ class LossGradient(Query):
     def of_block(self, block, state) -> Integers:
         rows = dense_block(block.x)
         scores = self.geometry.scores(rows, state)
-        slopes = self.slopes(scores, block.y, block.stratum)
-        slopes *= 2.0**BITS
+        return self._sums(rows, self.slopes(scores, block.y, block.stratum))
+
+    def _sums(self, rows, coefficients: Floats) -> Integers:
+        """Sums with coefficients rounded to multiples of 2**-20, towards zero."""
+        units = coefficients * 2.0**BITS
         # Scaling by a power of two is exact, and cheaper after the product.
-        sums = self.geometry.sums(rows, np.trunc(slopes, out=slopes))
+        sums = self.geometry.sums(rows, np.trunc(units, out=units))
         return to_units(sums * UNIT)
 
     def value(self, total, state) -> Floats:
@@ -281,23 +297,32 @@ class FairGradient(LossGradient):
         codes = self.penalty.codes(np.empty((0, k)))
         codes = np.empty((n, codes.shape[1]), dtype=codes.dtype)
         stratum = np.empty(n, dtype=none.stratum.dtype)
-        loss, slopes = np.empty((n, k)), np.empty((n, k))
+        slopes, scores = np.empty((n, k)), self.geometry.scores_by(state)
+        alone = self._sums(none.x, np.empty((0, self._n_alone)))
         for part, block in self._blocks(rows):
-            scores = self.geometry.scores(block.x, state)
-            own, outputs, slopes[part] = slopes_and_links(
-                scores, self._is_class(block.y)
+            x = dense_block(block.x)
+            loss, outputs, slopes[part] = slopes_and_links(
+                scores(x), self._is_class(block.y)
             )
-            loss[part] = self._weighted(own, block.y, block.stratum)
+            loss = self._weighted(loss, block.y, block.stratum)
+            own = self._side_by_side(loss, slopes[part], block.stratum)
+            alone = alone + self._sums(x, own)
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes
-        total = self._sums(none.x, np.empty((0, len(self._units))))
-        for part, block in self._blocks(rows):
-            coefficients = self._coefficients(
-                loss[part], pulls[part], slopes[part], stratum[part]
-            )
-            total = total + self._sums(block.x, coefficients)
-        return self.geometry.in_units(from_units(total)) * self._units
+        pulls *= slopes
+        coupled = self._fine_sums(none.x, np.empty((0, k)))
+        for part, block in self._blocks(rows.only("x")):
+            x = dense_block(block.x)
+            coupled = coupled + self._fine_sums(x, pulls[part])
+        alone = self.geometry.in_units(from_units(alone)) / self.n_records
+        # The second digit counts 2**20 times less.
+        coupled = from_units(coupled)
+        coupled = coupled[:, :k] + coupled[:, k:] * UNIT
+        coupled = self.geometry.in_units(coupled) * self._unit
+        of_loss, of_penalty, of_slopes = self.multiples
+        of_strata = alone[:, k : (1 + self.n_strata) * k] * of_slopes
+        return np.hstack([alone[:, :k] * of_loss, coupled * of_penalty, of_strata])
 
     def _blocks(self, rows: Rows):
         start = 0
@@ -330,46 +355,42 @@ class FairGradient(LossGradient):
             (1 - weight) / of_loss, weight / of_penalty * math.sqrt(in_pulls)
         )
 
-    def _coefficients(self, loss, pull, slopes, stratum) -> Floats:
-        """Coefficients of some records in the three parts, in units of `_units`."""
+    def _side_by_side(self, loss: Floats, slopes: Floats, stratum) -> Floats:
+        """Loss, and slopes in the columns of the record's stratum, else zeros."""
         k = self.geometry.n_outputs
-        found = np.zeros((len(loss), len(self._units)), order="F")
-        of_loss, of_penalty, of_slopes = self.multiples
-        found[:, :k] = loss * (of_loss / self.n_records)
-        found[:, k : 2 * k] = pull * slopes * of_penalty
-        slopes = slopes * (of_slopes / self.n_records)
+        found = np.zeros((len(loss), self._n_alone), order="F")
+        found[:, :k] = loss
         for own in range(self.n_strata):
-            at = (2 + own) * k
+            at = (1 + own) * k
             np.multiply(slopes, (stratum == own)[:, None], out=found[:, at : at + k])
-        found /= self._units
-        np.maximum(found, -1.0, out=found)
-        return np.minimum(found, 1.0, out=found)
+        return found
+
+    @property
+    def _n_alone(self) -> int:
+        """Columns of loss and slopes, a multiple of four: products are faster so."""
+        return 4 * math.ceil((1 + self.n_strata) * self.geometry.n_outputs / 4)
 
     @cached_property
-    def _units(self) -> Floats:
-        """Powers of two that no coefficient exceeds, one for each column."""
-        of_loss, of_penalty, of_slopes = self.multiples
-        bounds = [of_loss * SLOPE / self.n_records]
-        bounds += [of_penalty * LINK_SLOPE * self.penalty.largest_pull]
-        bounds += [of_slopes * LINK_SLOPE / self.n_records] * self.n_strata
-        units = np.ldexp(1.0, np.ceil(np.log2(bounds)).astype(int))
-        return np.repeat(units, self.geometry.n_outputs)
+    def _unit(self) -> float:
+        """A power of two that no coefficient of the penalty exceeds."""
+        return 2.0 ** math.ceil(math.log2(LINK_SLOPE * self.penalty.largest_pull))
 
-    def _sums(self, rows, coefficients: Floats) -> Integers:
-        """Sums with coefficients rounded to multiples of 2**-40, in two digits."""
-        k = coefficients.shape[1]
-        both = np.empty((len(coefficients), 2 * k), order="F")
+    def _fine_sums(self, rows, pulls: Floats) -> Integers:
+        """Sums of the penalty's coefficients, to multiples of 2**-40 of their unit.
+
+        In two digits; none is larger than the unit.
+        """
+        k = pulls.shape[1]
+        both = np.empty((len(pulls), 2 * k), order="F")
         first, second = both[:, :k], both[:, k:]
-        np.multiply(coefficients, 2.0**BITS, out=second)
+        np.multiply(pulls, 2.0**BITS / self._unit, out=second)
+        np.maximum(second, -(2.0**BITS), out=second)
+        np.minimum(second, 2.0**BITS, out=second)
         np.rint(second, out=first)
         np.subtract(second, first, out=second)
         second *= 2.0**BITS
         np.rint(second, out=second)
-        sums = to_units(self.geometry.sums(rows, both) * UNIT)
-        high, low = sums[..., :k], sums[..., k:]
-        # The second digit counts 2**20 times less: its halves move one place down.
-        carry = low[0]
-        return np.stack([high[0], high[1] + carry, low[1]])
+        return to_units(self.geometry.sums(rows, both) * UNIT)
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,15 @@ def quantise(outputs: ArrayLike, low: float, high: float) -> Integers:
     return grid_codes(np.asarray(outputs, dtype=np.float64), low, high)
 
 
-def grid_codes(outputs: Floats, low: float, high: float) -> Integers:
+def grid_codes(outputs: Floats, low: float, high: float, dtype=np.int64) -> NDArray:
     """The same, unchecked: for blocks of a table."""
     # fmax and fmin drop NaN, and clip before the shift can overflow.
-    clipped = np.fmin(np.fmax(outputs, low), high)
-    return np.rint((clipped - low) * (RESOLUTION / (high - low))).astype(np.int64)
+    steps = np.empty_like(outputs)
+    np.fmax(outputs, low, out=steps)
+    np.fmin(steps, high, out=steps)
+    steps -= low
+    steps *= RESOLUTION / (high - low)
+    return np.rint(steps, out=steps).astype(dtype)
 
 
 @checked(u=numbers, v=numbers, return_gradient=flag)
@@ -336,9 +340,11 @@ class SortedCodes:
     """
 
     def __init__(self, codes: Integers):
-        changes = np.flatnonzero(codes[1:] != codes[:-1])
-        self.edges = np.concatenate([[0], changes + 1, [codes.size]])
-        self.values, self.sizes = codes[self.edges[:-1]], np.diff(self.edges)
+        is_edge = np.ones(codes.size + 1, dtype=bool)
+        np.not_equal(codes[1:], codes[:-1], out=is_edge[1:-1])
+        self.edges = np.flatnonzero(is_edge)
+        self.values = codes[self.edges[:-1]]
+        self.sizes = self.edges[1:] - self.edges[:-1]
         self.sums = np.zeros(codes.size + 1, dtype=np.int64)
         np.cumsum(codes, out=self.sums[1:])
 
@@ -375,7 +381,7 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
             a, b = (one.digits(low, shift, room) for one in (u, v))
             of_u += _surplus(a, b) * 2.0**shift
             of_v += _surplus(b, a) * 2.0**shift
-    distance = np.nan
+    distance = 0.0
     if not gradients_only:
         # They add up to zero: from where values are counted does not matter.
         distance = ((u.values - u.values[0]) * of_u).sum()
@@ -394,10 +400,16 @@ def _surplus(u: SortedCodes, v: SortedCodes) -> Floats:
     record = ranks // u.n
     ranks -= record * u.n  # of the record that begins there
     integral = v.sums[record]
+    record += 1
+    record[-1] = v.n  # none begins at the end
+    ranks *= v.sums[record] - integral
     integral *= u.n
-    record = record[:-1]
-    integral[:-1] += ranks[:-1] * (v.sums[record + 1] - v.sums[record])
-    return (v.n * u.sizes * u.values - np.diff(integral)).astype(np.float64)
+    integral += ranks
+    found = u.sizes * u.values
+    found *= v.n
+    found -= integral[1:]
+    found += integral[:-1]
+    return found.astype(np.float64)
 
 
 def _transports(samples: list[Floats], weights: NDArray, top: float):
