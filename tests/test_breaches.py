@@ -648,6 +648,25 @@ def test_a_second_fit_forgets_the_first():
     assert kept - set(vars(generator))
 
 
+def test_a_class_of_somebody_else_is_named_in_the_guarantee():
+    """What it keeps beside the releases is not the wall's to know."""
+
+    class Keeps(DPLinearRegression):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.rows_ = X
+            return self
+
+    X, y = np.eye(3) / 2, np.zeros(3)
+    own, other = (
+        cls(bounds=(0, 1), target_bounds=(0, 1)).fit(X, y).privacy_
+        for cls in (DPLinearRegression, Keeps)
+    )
+    assert "another package" not in str(own)
+    assert "Keeps, a class of another package, keeps nothing else" in str(other)
+    assert other.events == own.events
+
+
 def test_an_interrupted_second_fit_shows_no_model():
     """A18, A21: a new epsilon was printed over the old model."""
     X = np.random.default_rng(0).uniform(size=(1500, 20))

@@ -29,6 +29,8 @@ from fairpriv_sklearn._wall import (
     warn_leak,
 )
 
+_PACKAGE = __name__.split(".")[0]
+_NOT_OURS = "{}, a class of another package, keeps nothing else of its rows"
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
 
@@ -55,6 +57,10 @@ def _on_a_draft(fit):
         fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
         del fitted["_draft_of"]
+        if "privacy_" in fitted and type(self).__module__.split(".")[0] != _PACKAGE:
+            fitted["privacy_"] = fitted["privacy_"].qualified(
+                assumptions=(_NOT_OURS.format(type(self).__name__),)
+            )
         self.__dict__ = fitted
         return self
 
