@@ -253,7 +253,10 @@ def _pieces(collection, X):
                 "Found input variables with inconsistent numbers of samples."
             )
         collection = collection.rechunk(tuple(sizes))
-    # Optimised one by one, columns of one Parquet file may get other partitions.
+    # Only the columns that are asked for are read from a Parquet file. Optimised as a
+    # whole, one by one, columns of a file may get other partitions.
+    if hasattr(collection, "simplify"):
+        collection = collection.simplify()
     delayed = collection.to_delayed(optimize_graph=False)
     return list(np.ravel(delayed)) if isinstance(delayed, np.ndarray) else delayed
 
