@@ -1,22 +1,28 @@
 """Fits on a cluster whose workers and driver are killed: the same bits.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py [part ...]
+        [--gib G] [--folder F] [--only NAME ...]
 
 The parts are workers, passes and drivers; all of them by default. Two workers in
 processes of their own with limited memory, encrypted connections if the package
 `cryptography` is there. The expected models are those of arrays in one process.
 
-- passes: Parquet files larger than the memory of a worker: time of one plain `dask`
-  pass over the same columns, of the fit and its number of passes, peak memory of a
-  worker; bitwise the model that one process learns from `Batches` of the files.
+- passes: Parquet files of `G` GiB of numbers, 1 by default: CPU time of driver and
+  workers for one plain `dask` pass over the same columns, for the fit and its number of
+  passes, peak memory of a worker; bitwise the model that one process learns from
+  `Batches` of the files. Files that are in the folder already are taken as they are;
+  `--only` takes the estimators whose names begin so, in this order.
 - workers: a random worker is killed by SIGKILL as soon as both are alive, again and
   again amid fits of every estimator, on small data; `N_WORKER_KILLS` in all.
 - drivers: the driver of a fit under `resume` is killed by SIGKILL each time its journal
   has grown, `N_DRIVER_KILLS` times; counted are spends and values released twice.
 """
 
+import argparse
+import functools
 import importlib.util
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -30,11 +36,12 @@ import warnings
 
 import numpy as np
 
-BLOCK, N_BLOCKS, N_FEATURES = 100_000, 48, 20
+BLOCK, N_FEATURES = 100_000, 20
 N_ROWS, N_PARTS = 3_000, 6  # where workers and drivers are killed
 N_WORKER_KILLS, N_DRIVER_KILLS = 100, 20
 MOST_KILLS_PER_FIT = 8  # a fit whose workers die faster than they start has no end
-MEMORY_LIMIT = "640MiB"
+MEMORY_LIMIT = "1GiB"
+WORDS = ["red", "green", "blue"]
 MODULES = ("fairpriv_sklearn", "distributed", "dask.dataframe", "pandas")
 
 
@@ -68,25 +75,47 @@ def columns_of(task, X, y, group):
     }[task]
 
 
-def write_rows(folder):
-    """A Parquet file for every block."""
+def write_rows(folder, gib):
+    """A Parquet file for every block, until they hold so many numbers."""
     import pandas as pd
 
-    for i in range(N_BLOCKS):
+    size = BLOCK * (N_FEATURES + 4) * 8 / 2**30
+    for i in range(math.ceil(gib / size)):
+        path = os.path.join(folder, f"part.{i:05}.parquet")
+        if os.path.exists(path):
+            continue
         X, y, group = make_rows(i, BLOCK)
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(N_FEATURES)])
-        frame = frame.assign(y=y, group=group)
-        frame.to_parquet(os.path.join(folder, f"part.{i:03}.parquet"))
+        label = (y > 0).astype(np.int64)
+        words = np.array(["red", "green", "blue"])[(3 * group + label) % 3]
+        frame = frame.assign(
+            y=y, group=group, label=label, answer=label[::-1], word=words
+        )
+        frame.to_parquet(f"{path}.new")
+        os.rename(f"{path}.new", path)
 
 
-def columns_of_frame(task, frame):
-    X = frame[[f"x{j}" for j in range(N_FEATURES)]]
-    group = frame["group"]
+def columns_of_frame(task):
+    """Names of the columns of X, y and sensitive features."""
+    X = [f"x{j}" for j in range(N_FEATURES)]
     return {
-        "regression": (X, frame["y"], None),
-        "scores": (frame[["y"]], None, group),
-        "table": (X, None, None),
+        "regression": (X, "y", None),
+        "classification": (X, "label", None),
+        "fair regression": (X, "y", "group"),
+        "fair classification": (X, "label", "group"),
+        "scores": (["y"], None, "group"),
+        "fair table": (X, None, "group"),
+        "mixed": (["word", *X[:2]], "label", None),
+        "rates": ("label", "answer", "group"),
     }[task]
+
+
+def read_columns(task, read):
+    """The columns out of a frame that `read(columns=...)` gives."""
+    names = columns_of_frame(task)
+    flat = [[n] if isinstance(n, str) else n for n in names if n is not None]
+    frame = read(columns=sum(flat, []))
+    return tuple(None if name is None else frame[name] for name in names)
 
 
 def as_batches(task, folder):
@@ -95,15 +124,18 @@ def as_batches(task, folder):
     from fairpriv_sklearn.distributed import Batches
 
     files = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    return Batches(
-        lambda: (columns_of_frame(task, pd.read_parquet(file)) for file in files)
-    )
+
+    def batches():
+        for file in files:
+            yield read_columns(task, functools.partial(pd.read_parquet, file))
+
+    return Batches(batches)
 
 
 def as_dask(task, folder):
     import dask.dataframe as dd
 
-    return columns_of_frame(task, dd.read_parquet(folder))
+    return read_columns(task, functools.partial(dd.read_parquet, folder))
 
 
 # --- estimators -----------------------------------------------------------------------
@@ -377,53 +409,82 @@ def peak_memory(dask_worker):
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def measure_passes(client):
-    with tempfile.TemporaryDirectory() as folder:
-        write_rows(folder)
-        size = BLOCK * N_BLOCKS * (N_FEATURES + 2) * 8 / 2**20
-        print(
-            f"\n{BLOCK * N_BLOCKS} rows, {N_FEATURES + 2} columns, {size:.0f} MiB in "
-            f"{N_BLOCKS} Parquet files",
-            flush=True,
-        )
-        measure_fits(client, folder)
+def cpu_seconds(client):
+    """CPU time of driver and workers so far."""
+    return time.process_time() + sum(client.run(time.process_time).values())
 
 
-def measure_fits(client, folder):
+def few_steps(name, model):
+    """The same with few passes over the rows, and columns by their names."""
+    if model is None:
+        return None
+    few = {"max_iter": 2, "n_points": 1, "categories": {"word": WORDS}}
+    params = model.get_params()
+    own = {key: few.get(key.split("__")[-1]) for key in params}
+    own = {key: value for key, value in own.items() if value and params[key]}
+    if "pairs" in name:
+        own.pop("n_points")
+    solvers = [
+        key for key in params if key.endswith("solver") and params[key] == "auto"
+    ]
+    return model.set_params(**own, **dict.fromkeys(solvers, "moments"))
+
+
+def measure_passes(client, gib, folder, only):
+    os.makedirs(folder, exist_ok=True)
+    write_rows(folder, gib)
+    n_rows = BLOCK * len(os.listdir(folder))
+    size = n_rows * (N_FEATURES + 4) * 8 / 2**30
+    print(
+        f"\n{n_rows} rows, {N_FEATURES + 4} columns of numbers and one of words: "
+        f"{size:.2f} GiB in {n_rows // BLOCK} Parquet files",
+        flush=True,
+    )
+    for start in only or [""]:
+        for name, task, _ in estimators():
+            if name.startswith(start):
+                measure_fits(client, folder, name, task)
+
+
+def measure_fits(client, folder, name, task):
     import dask
-    from sklearn.base import clone
 
     from fairpriv_sklearn.distributed import Batches
 
-    for name, task in (
-        ("DPLinearRegression", "regression"),
-        ("DPBarycenterTransformer", "scores"),
-        ("DPSinkhornGenerator, semidual", "table"),
-    ):
-        models = [m for n, _, m in estimators() if n == name]
-        few = {"regression": {"solver": "moments"}, "scores": {}}  # few passes
-        few = few.get(task, {"classes": None, "n_points": 1})
-        models = [clone(models[0]).set_params(**few) for _ in range(2)]
-        columns = as_dask(task, folder)
-        start = time.perf_counter()
-        dask.compute(*(c.sum() for c in columns if c is not None))
-        one_pass = time.perf_counter() - start
-        start = time.perf_counter()
-        fitted = learnt(fit(models[0], *columns))
-        took, count = time.perf_counter() - start, []
+    models = [
+        few_steps(name, m) for _ in range(2) for n, _, m in estimators() if n == name
+    ]
+    columns = as_dask(task, folder)
 
-        def counted(task=task, count=count):
-            count.append(None)
-            return iter(as_batches(task, folder))
+    def plain():
+        sums = [
+            c.count() if task == "mixed" else c.sum() for c in columns if c is not None
+        ]
+        dask.compute(*sums)
 
-        same = learnt(models[1].fit(Batches(counted))) == fitted
-        peak = max(client.run(peak_memory).values()) / 2**20
-        print(
-            f"{name}: a plain pass {one_pass:.1f} s, {len(count)} passes, fit "
-            f"{took:.1f} s = {took / one_pass / len(count):.2f} a pass; same bits as "
-            f"one process: {same}; peak of a worker so far {peak:.0f} MiB",
-            flush=True,
-        )
+    spent, took = [], []
+    for run in (plain, lambda: fit(models[0], *columns)):
+        before, start = cpu_seconds(client), time.perf_counter()
+        fitted = run()
+        took.append(time.perf_counter() - start)
+        spent.append(cpu_seconds(client) - before)
+    fitted, count = learnt(fitted), []
+
+    def counted():
+        count.append(None)
+        return iter(as_batches(task, folder))
+
+    start = time.process_time()
+    same = learnt(fit(models[1], Batches(counted), None, None)) == fitted
+    alone = time.process_time() - start
+    peak = max(client.run(peak_memory).values()) / 2**20
+    print(
+        f"  {name}: a plain pass {spent[0]:.1f} s of CPU ({took[0]:.1f} s), "
+        f"{len(count)} passes {spent[1]:.1f} s ({took[1]:.1f} s) = "
+        f"{spent[1] / spent[0] / len(count):.2f} a pass; one process {alone:.1f} s, "
+        f"same bits: {same}; peak of a worker so far {peak:.0f} MiB",
+        flush=True,
+    )
 
 
 # --- drivers --------------------------------------------------------------------------
@@ -503,7 +564,7 @@ def cpu_name():
     return platform.processor()
 
 
-def main(parts):
+def main(given):
     import dask
     import sklearn
     from distributed import Client
@@ -516,18 +577,29 @@ def main(parts):
         f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, "
         f"dask {dask.__version__}"
     )
-    if {"passes", "workers"} & set(parts):
+    if {"passes", "workers"} & set(given.parts):
         with cluster() as two, Client(two) as client:
-            if "workers" in parts:
+            if "workers" in given.parts:
                 kill_workers(two)
-            if "passes" in parts:
-                measure_passes(client)
-    if "drivers" in parts:
+            if "passes" in given.parts:
+                with tempfile.TemporaryDirectory() as folder:
+                    folder = given.folder or folder
+                    measure_passes(client, given.gib, folder, given.only)
+    if "drivers" in given.parts:
         kill_drivers()
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=["workers", "passes", "drivers"])
+    parser.add_argument("--gib", type=float, default=1.0)
+    parser.add_argument("--folder")
+    parser.add_argument("--only", nargs="+", default=())
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--driver"]:
         driver(sys.argv[2])
     else:
-        main(sys.argv[1:] or ["workers", "passes", "drivers"])
+        main(arguments())
