@@ -30,3 +30,11 @@ def ends_within(n_lines, module):
         yield
     finally:
         sys.settrace(before)
+
+
+def answer(function, *arguments, **options):
+    """What a function returns, or the error that it should not raise."""
+    try:
+        return function(*arguments, **options)
+    except (ArithmeticError, ValueError) as error:
+        return error

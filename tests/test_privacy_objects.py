@@ -22,6 +22,7 @@ from fairpriv_sklearn.accounting import (
     PureEvent,
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
+    event_from_dict,
 )
 from fairpriv_sklearn.privacy import (
     Fact,
@@ -84,6 +85,20 @@ def taken(make, value):
 def test_events_take_their_ranges(make, inside, outside):
     assert [taken(make, v) for v in inside] == [True] * len(inside)
     assert [taken(make, v) for v in outside] == [False] * len(outside)
+
+
+@pytest.mark.parametrize(
+    ("event", "stored"),
+    [
+        (PureEvent(math.inf), {"kind": "pure", "epsilon": "inf"}),
+        (PureEvent(0.5), {"kind": "pure", "epsilon": 0.5}),
+        (GaussianEvent(0.5, 3), {"kind": "gaussian", "mu": 0.5, "n_draws": 3}),
+    ],
+)
+def test_a_stored_event_has_its_fields_and_no_others(event, stored):
+    assert event.to_dict() == stored
+    assert taken(event_from_dict, stored) and event_from_dict(stored) == event
+    assert not taken(event_from_dict, {**stored, "more": 1.0})
 
 
 def test_defaults_of_events():

@@ -6,7 +6,9 @@ python examples/benchmarks/ledger_stress.py --rounds 100 \\
 A race: sixteen processes want two spends each when only two are left. A kill: four
 processes spend without pause and report each spend once it is acknowledged; all are
 killed with SIGKILL after a random time. Then the file must be sound, hold each
-acknowledged spend, and no more than one spend beyond those per process. Needs `fork`.
+acknowledged spend, and no more than one spend beyond those per process. Apart: a thread
+and a process wait at one ledger, whose file is held, while another is spent from. Needs
+`fork`.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import sqlite3
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -130,6 +133,45 @@ def kill(folder, seconds: float) -> dict:
     }
 
 
+def apart(folder, n_spends: int = 200) -> dict:
+    """Spend from one ledger while a thread and a process wait at another."""
+    held, free = (
+        PrivacyLedger(1000, 1e-5, Path(folder) / f"{name}.ledger")
+        for name in ("held", "free")
+    )
+    gate_out, gate_in = os.pipe()
+
+    def wait(pipe):
+        os.close(gate_in)
+        os.read(gate_out, 1)
+        held.spend(FIT)
+
+    child, pipe = spawn(wait)  # before the file is held: a fork keeps such locks
+    blocker = sqlite3.connect(held.path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    os.close(gate_in)
+    thread = threading.Thread(target=held.spend, args=(FIT,))
+    thread.start()
+    milliseconds = []
+    for _ in range(n_spends):
+        start = time.perf_counter()
+        free.spend(FIT)
+        milliseconds.append(1e3 * (time.perf_counter() - start))
+    waited = thread.is_alive() and os.waitpid(child, os.WNOHANG) == (0, 0)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    thread.join()
+    read_all(pipe)
+    os.waitpid(child, 0)
+    os.close(gate_out)
+    return {
+        "waited": waited,
+        "recorded": (len(held.spends()), len(free.spends())),
+        "median": statistics.median(milliseconds),
+        "longest": max(milliseconds),
+    }
+
+
 def timings(path, n_spends: int = 1000) -> tuple[list[float], float]:
     """Return the milliseconds of each spend, sorted, and the mean on the processor."""
     ledger = PrivacyLedger(50, 1e-5, path)
@@ -206,11 +248,17 @@ def main():
     print(f"  files damaged: {sum(not one['sound'] for one in kills)}")
 
     with tempfile.TemporaryDirectory() as folder:
+        two = apart(folder)
+        print("\n200 spends from a ledger, while others wait at another that is held")
+        print(f"  they waited all the while: {two['waited']}")
+        print(f"  median {two['median']:.3f} ms, longest {two['longest']:.3f} ms")
+        print(f"  recorded then, held and free: {two['recorded']}")
         print_timings(folder)
 
     no_overspend = all(one["accepted"] == 2 and one["recorded"] == 5 for one in races)
     no_loss = total("lost") == total("twice") == 0 and all(k["sound"] for k in kills)
-    sys.exit(0 if no_overspend and no_loss else 1)
+    no_waiting = two["waited"] and two["recorded"] == (2, 200)
+    sys.exit(0 if no_overspend and no_loss and no_waiting else 1)
 
 
 if __name__ == "__main__":
