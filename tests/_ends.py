@@ -38,3 +38,15 @@ def answer(function, *arguments, **options):
         return function(*arguments, **options)
     except (ArithmeticError, ValueError) as error:
         return error
+
+
+def taken(check, values):
+    """Those of the values that are not refused."""
+    found = []
+    for value in values:
+        try:
+            check(value)
+        except ValueError:
+            continue
+        found.append(value)
+    return found

@@ -60,13 +60,13 @@ SECONDS = 20  # of processor time, for each round of tests of one mutant
 # than that, only queries, what they call, and plans and shares are changed.
 WHOLE = {
     "_shared/sensitivity.py": "sensitivity",
-    "_wall/_draws.py": "wall wall_plans",
-    "_wall/_filter.py": "wall wall_plans",
-    "_wall/_plan.py": "wall wall_plans",
-    "_wall/_query.py": "wall wall_plans",
-    "_wall/_recorder.py": "wall wall_plans",
-    "_wall/_rows.py": "wall wall_plans",
-    "mechanisms.py": "mechanisms wall_plans",
+    "_wall/_draws.py": "wall_ends wall wall_plans",
+    "_wall/_filter.py": "wall_ends wall wall_plans",
+    "_wall/_plan.py": "wall_ends wall wall_plans",
+    "_wall/_query.py": "wall_ends wall wall_plans",
+    "_wall/_recorder.py": "wall_ends wall wall_plans",
+    "_wall/_rows.py": "wall_ends wall wall_plans",
+    "mechanisms.py": "wall_ends mechanisms wall_plans",
     "accounting/_events.py": "privacy_objects",
     "accounting/_gaussian.py": "accounting_numbers accounting_ends accounting",
     "accounting/_composition.py": "accounting_numbers accounting_ends accounting "
@@ -141,6 +141,7 @@ CHEAP = tuple(
     f"tests/test_{name}.py"
     for name in (
         "accounting_ends",
+        "wall_ends",
         "accounting_numbers",
         "bounds",
         "plan_numbers",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from _ends import answer, approx, ends_within
+from _ends import answer, approx, ends_within, taken
 from scipy.optimize import brentq
 
 from fairpriv_sklearn.accounting import (
@@ -28,18 +28,6 @@ from fairpriv_sklearn.accounting._privacy_loss import _Composition
 
 POISSON, FIXED = "poisson_gaussian", "without_replacement_gaussian"
 TINY, INF, NAN = 5e-324, math.inf, math.nan
-
-
-def taken(check, values):
-    """Those of the values that are not refused."""
-    found = []
-    for value in values:
-        try:
-            check(value)
-        except ValueError:
-            continue
-        found.append(value)
-    return found
 
 
 def around_its_root(function, low, high, args=(), **options):
