@@ -21,6 +21,7 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -168,6 +169,7 @@ def test_a_class_of_ones_own_is_a_condition():
         (BaggingRegressor(line(), 3, bootstrap=False), TARGET, 3, ()),
         (TransformedTargetRegressor(line(), func=np.sin, inverse_func=np.arcsin),
          TARGET, 1, ()),
+        (FixedThresholdClassifier(classifier(), threshold=0.3), LABELS, 1, ()),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

@@ -25,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -611,7 +612,8 @@ class _Handed(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 @pytest.mark.parametrize(
     "wrap, said",
     [
-        (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator several"),
+        (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator 2 times"),
+        (OneVsRestClassifier, "fits its estimator 3 times"),
         (lambda m: make_pipeline(StandardScaler(), m), "not covered: .'standardscaler"),
         (_Handed, "not private as a whole"),
     ],
@@ -620,7 +622,9 @@ def test_what_is_not_covered_is_refused_before_the_budget_is_taken(wrap, said):
     X, y = stub_table(200)
     model = logistic()
     ledger = PrivacyLedger(10.0, 1e-3)
-    search = DPGridSearchCV(wrap(model), {}, epsilon=5.0, classes=[0, 1], ledger=ledger)
+    search = DPGridSearchCV(
+        wrap(model), {}, epsilon=5.0, classes=[0, 1, 2], ledger=ledger
+    )
     with pytest.raises(ValueError, match=said):
         search.fit(X, y)
     assert ledger.total().epsilon == 0.0

@@ -63,7 +63,6 @@ from fairpriv_sklearn.privacy import (
     kept,
     leaks_refused,
     privacy_report,
-    refuse_copies,
     warn_leak,
 )
 
@@ -113,7 +112,6 @@ __all__ = [
     "privacy_report",
     "read_rows",
     "recording",
-    "refuse_copies",
     "rows_of",
     "warn_leak",
     "without_sampler_error",

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
 from fairpriv_sklearn._door.estimator import DPEstimator
@@ -36,7 +38,6 @@ from fairpriv_sklearn._wall import (
     budget_of_steps,
     expected_guarantee,
     guarantee_of,
-    refuse_copies,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -261,7 +262,7 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
-def check_candidates(estimator, grid: list[dict]) -> None:
+def check_candidates(estimator, grid: list[dict], classes=None) -> None:
     """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
@@ -269,6 +270,8 @@ def check_candidates(estimator, grid: list[dict]) -> None:
     estimator : estimator
     grid : list of dict
         Parameters of each candidate.
+    classes : list, default=None
+        The public list, if there is one.
     """
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
@@ -278,8 +281,29 @@ def check_candidates(estimator, grid: list[dict]) -> None:
             if isinstance(owner, BaseEstimator) and has_some:
                 owner._validate_params()
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
-        refuse_copies(chosen)
-        _refuse_uncovered(expected_guarantee(chosen))
+        _check_members(chosen, classes)
+
+
+def _check_members(chosen, classes: list | None) -> None:
+    """Refuse, before the budget is taken, what no fit could pay for or be covered."""
+    steps, several = private_steps(chosen), False
+    for path, owner in [("", chosen), *chosen.get_params(deep=True).items()]:
+        if not any(step.startswith(f"{path}__" if path else "") for step in steps):
+            continue  # frozen, or without a budget
+        n_fits = 1
+        if isinstance(owner, BaggingClassifier | BaggingRegressor):
+            n_fits = owner.n_estimators
+        elif isinstance(owner, OneVsRestClassifier):
+            several = True  # or one for two classes: only the fitted model says so
+            n_fits = len(classes) if len(classes or ()) > 2 else 1
+        if n_fits > 1:
+            raise ValueError(
+                f"{type(owner).__name__} fits its estimator {n_fits} times, and each "
+                "fit costs what the search has for one: search over that estimator."
+            )
+    expected = expected_guarantee(chosen)
+    if expected is not None or not several:
+        _refuse_uncovered(expected)
 
 
 # --- Fitting and predicting -----------------------------------------------------------

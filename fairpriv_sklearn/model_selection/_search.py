@@ -127,7 +127,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
         noise = noise_source(self.random_state)
         grid = self._candidates(noise)
-        candidates.check_candidates(self.estimator, grid)
+        candidates.check_candidates(self.estimator, grid, task.public.get("classes"))
         self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         wall = self._open_wall(task, noise)
         wall.reserve()

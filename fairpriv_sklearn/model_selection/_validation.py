@@ -289,7 +289,7 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     noise = noise_source(random_state)
     folds = _folds(cv, task)
-    candidates.check_candidates(estimator, [{}])
+    candidates.check_candidates(estimator, [{}], task.public.get("classes"))
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     wall = PrivacyFilter(

@@ -21,7 +21,6 @@ from fairpriv_sklearn.privacy._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,
     budget_of_steps,
-    refuse_copies,
     with_budget,
 )
 

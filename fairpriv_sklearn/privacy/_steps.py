@@ -348,6 +348,10 @@ _METAS = {
             ("regressor", one.regressor),
         ],
     ),
+    "FixedThresholdClassifier": _Meta(
+        lambda one: [("estimator", one.estimator_)],
+        lambda one: [("estimator", one.estimator)],
+    ),
     "CalibratedClassifierCV": _Meta(
         lambda one: [],
         refusal=lambda one: "Its calibration is fitted without noise: leave it out.",

@@ -171,7 +171,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
         raise ValueError(
             f"{type(estimator).__name__} has no private step with an epsilon."
         )
-    refuse_copies(estimator)
+    _refuse_copies(estimator, steps)
     unknown = [path for path in shares or {} if path not in steps]
     if unknown:
         raise ValueError(
@@ -254,9 +254,7 @@ def private_steps(estimator) -> dict:
     }
 
 
-def refuse_copies(estimator) -> None:
-    """Refuse what fits several copies of a private step, each at its whole cost."""
-    steps = private_steps(estimator)
+def _refuse_copies(estimator, steps) -> None:
     owners = [("", estimator), *estimator.get_params(deep=True).items()]
     for path, owner in owners:
         name = type(owner).__name__
