@@ -583,8 +583,10 @@ MUTANTS = [
     (
         "h36",
         _LINEAR,
-        "        return np.minimum(found, 1.0, out=found)\n",
-        "        return found\n",
+        """        np.maximum(second, -(2.0**BITS), out=second)
+        np.minimum(second, 2.0**BITS, out=second)
+""",
+        "",
         "fair gradient: coefficients are not cut off",
     ),
     (

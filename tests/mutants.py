@@ -852,6 +852,7 @@ def main():
         "--again", default="", help='verdicts that are run again, as in "new slow"'
     )
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each round")
+    parser.add_argument("--plain", action="store_true", help="the rule's change only")
     arguments = parser.parse_args()
     if arguments.what == "map":
         in_copy()
@@ -875,6 +876,9 @@ def main():
     if arguments.sample is not None:
         random.Random(arguments.seed).shuffle(found)
         found = found[: arguments.sample]
+    if arguments.plain:
+        for mutant in found:
+            mutant.instead = []
     paths = [os.path.abspath(path) for path in arguments.map]
     results.path = results.path.absolute()
     in_copy()

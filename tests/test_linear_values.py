@@ -15,6 +15,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import SLOPE, bounded_slopes
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
 from fairpriv_sklearn.linear_model._moments import MomentRelease
+from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
     FairGradient,
     Geometry,
@@ -120,7 +121,7 @@ def test_the_gradient_is_the_sum_of_slopes_times_rows(constant, n_outputs):
     y = rng.integers(0, max(2, n_outputs), N)
     strata = rng.integers(0, 2, N)
     weights = rng.normal(size=(rows.shape[1], n_outputs))
-    class_weights = np.array([0.25, 1.0, 0.5])[: max(2, n_outputs)]
+    class_weights = np.array([0.25, 0.75, 0.5])[: max(2, n_outputs)]
     stratum_weights = np.array([1.0, 0.125])
     given = Rows(N, x=stored, y=y, stratum=strata)
     for of_strata in (None, stratum_weights):
@@ -264,6 +265,27 @@ def test_a_minimiser_moves_by_its_gradients(neighboring, changed, n_outputs):
     expected = 4.0 * (changed * slope + 2 * 0.125)
     found = parameter_sensitivity(1.5, n_outputs, 4.0, 0.125, neighboring)
     assert expected < found <= expected * (1 + 1.5e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_parameters_move_by_gradients_and_what_the_solver_leaves(
+    neighboring, changed, n_outputs
+):
+    """Which is a ten-thousandth of a row, and the rounding, at either of two tables."""
+    scaling, norm, C, n = SimpleNamespace(row_norm=1.5), 1.5, 4.0, 1000
+    query = Parameters(scaling, 5, n_outputs, C, n)
+    k = max(2, n_outputs)
+    weights = math.sqrt(2 * C * n * math.log(k)) + 1
+    # p products and two more roundings, sixteen of each class, a multiple of 2**-40.
+    rounding = (5 + 2) * 2.0**-53 * norm * weights + 2.0**-40 + 16 * k * 2.0**-53
+    rounding *= n * norm * math.sqrt(n_outputs)
+    assert query.rounding == approx(rounding, rel=1e-12)
+    assert query.solved == approx(1e-4 * norm + rounding, rel=1e-12)
+    assert query.max_rows == n and query.n_coordinates == 5 * n_outputs
+    gradient = norm * (1.0 if n_outputs == 1 else math.sqrt(2))
+    expected = C * (changed * gradient + 2 * (1e-4 * norm + 2 * rounding))
+    assert query.sensitivity(neighboring) == approx(expected * (1 + 1e-12), rel=1e-14)
 
 
 def test_the_share_of_the_constant_model():

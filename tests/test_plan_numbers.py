@@ -227,7 +227,13 @@ def test_plan_of_noisy_gradients():
     assert plan.mu == approx(mu * math.sqrt(left), rel=1e-9)
     bare = gradient_plan(shape, n_counts=0, **settings)
     assert not bare.has_constant and plan.has_constant
-    assert sum(v[0] for v in numbers(bare.lines, 1.0).values()) < 1.0
+    # To the last draw: of these alone, and with moments that are not worth it left out.
+    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 9 * bare.has_moments)
+    total = sum(line.times * line.parameter**2 for line in bare.lines)
+    assert total == approx(only**2, rel=1e-10)
+    few = gradient_plan(shape, n_counts=0, **{**settings, "n_assumed": 1.0})
+    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8)
+    assert not few.has_moments and few.mu == approx(only, rel=1e-11)
     assert constant_share(1e9) == 0.03 and constant_share(1.0) == 0.3
     assert constant_share(400.0) == 0.1 and constant_share(0.0) == 0.3
 

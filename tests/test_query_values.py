@@ -10,6 +10,7 @@ from _ends import approx
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fairpriv_sklearn._training._constant import TargetTotals
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.generative import (
@@ -18,6 +19,7 @@ from fairpriv_sklearn.generative import (
     _slices,
     _tables,
 )
+from fairpriv_sklearn.neural_network._queries import TargetSums
 
 N = 57
 
@@ -184,3 +186,16 @@ def test_an_ordered_column_of_one_level_says_nothing():
     rows, state = Rows(3, levels=levels, codes=codes), (parts, np.zeros((1, 3)), 0.3)
     steps = _tables.TransportTables(plan).of_rows(rows, state)
     assert_allclose(steps, np.outer(np.ones(3) / 3, [3, 1, 0, 2])[None], atol=1e-3)
+
+
+@pytest.mark.parametrize("query_of", [TargetSums, TargetTotals])
+def test_targets_are_cut_off_and_counts_are_not_scaled(query_of):
+    y = np.array([[3.0, -0.25], [0.5, -7.0], [np.nan, 1e-9], [-1.0, 1.0]])
+    block = SimpleNamespace(y=y, n_rows=4)
+    query = query_of(2, lambda block: block.y, False)
+    units = query.of_block(block, None) / 2.0**20
+    assert units.tolist() == [1.0 + 0.5 + 0.0 - 1.0, -0.25 - 1.0 + 0.0 + 1.0]
+    counts = SimpleNamespace(y=np.eye(3)[[0, 2, 2, 1]], n_rows=4)
+    query = query_of(3, lambda block: block.y, True)
+    found = query.of_block(counts, None)
+    assert (found / found.sum()).tolist() == [0.25, 0.25, 0.5]

@@ -345,7 +345,6 @@ class DPWassersteinLogisticRegression(
         self.verbose = verbose
 
     _renamed = {"n_directions": "n_projections"}
-    _intercept_share = 1.0
 
     _reads_batches = True
     _can_resume = True
