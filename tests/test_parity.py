@@ -149,7 +149,7 @@ def test_empty_tables_and_groups_count_zero():
 
 
 def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.01):
-    offsets, sizes = parity.fit_offsets(
+    offsets, clearness = parity.fit_offsets(
         soft_sums(p, codes, n_groups, smoothing),
         steered=np.ones((1, p.shape[1]), dtype=bool),
         n_groups=n_groups,
@@ -158,7 +158,7 @@ def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.
         learning_rate=1.0,
         tolerance=tolerance,
     )
-    return offsets[0], sizes[0]
+    return offsets[0], clearness[0]
 
 
 def shifted_population(rng, n_rows, n_classes):
@@ -181,11 +181,11 @@ def rate_gap(p, codes, offsets):
 def test_offsets_meet_the_tolerance_at_the_best_accuracy(n_classes, tolerance):
     p, codes = shifted_population(np.random.default_rng(4), 20_000, n_classes)
     assert rate_gap(p, codes, np.zeros((2, n_classes)))[0] > 0.2
-    offsets, sizes = noiseless(p, codes, tolerance=tolerance)
+    offsets, clearness = noiseless(p, codes, tolerance=tolerance)
     gap, chosen = rate_gap(p, codes, offsets)
     assert tolerance - 0.02 <= gap <= tolerance + 0.02
-    assert_allclose(sizes, np.bincount(codes), rtol=1e-6)
-    assert_allclose(sizes @ offsets, 0, atol=1e-6 * len(p))
+    assert np.isinf(clearness).all()  # nothing is in doubt without noise
+    assert_allclose(np.bincount(codes) @ offsets, 0, atol=1e-6 * len(p))
     # Oracle: the same rates are reached no better by any other offsets. Expected
     # accuracy from the linear program over the empirical table, at the same gap.
     reached = p[np.arange(len(p)), chosen].mean()
@@ -270,12 +270,43 @@ def test_steps_tell_the_rates_of_the_rule_that_they_find(n_classes):
     )
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_clearness_is_the_difference_in_standard_errors(n_classes, share):
+    """Of groups alike it seldom is large, of others what their rates without offsets say."""
+    rng = np.random.default_rng(3)
+    noise, n_rows, told = 10.0, 400, {0.0: [], 2.0: []}
+    for lean, found in told.items():
+        for _ in range(60):
+            codes = (rng.random(n_rows) < share).astype(np.int64)
+            p = rng.dirichlet(np.ones(n_classes), size=n_rows)
+            p[codes == 1, 0] *= 1 + lean
+            p /= p.sum(axis=1, keepdims=True)
+            query = soft_sums(p, codes, 2, 0.02)
+            _, clearness = parity.fit_offsets(
+                lambda nu, query=query: (
+                    query(nu) + rng.normal(scale=noise, size=nu.shape)
+                ),
+                steered=np.ones((1, n_classes), dtype=bool),
+                n_groups=2,
+                noise_scale=noise,
+                max_iter=30,
+                learning_rate=1.0,
+                tolerance=0.0,
+            )
+            found.append(clearness[0])
+    alike, apart = (np.array(found) for found in told.values())
+    assert_allclose(alike[:, 0], alike[:, 1])  # two groups differ from each other
+    assert np.sqrt((alike**2).mean()) < 1.5 and (alike > parity.CLEAR).mean() < 0.05
+    assert apart.mean() > 2.5 * alike.mean()
+
+
 def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     """An empty group must not throw the others off, nor produce NaN."""
     p, codes = shifted_population(np.random.default_rng(6), 3000, 3)
     rng = np.random.default_rng(7)
     query = soft_sums(p, codes, 3, 0.02)
-    offsets, sizes = parity.fit_offsets(
+    offsets, clearness = parity.fit_offsets(
         lambda nu: query(nu) + rng.normal(scale=20, size=nu.shape),
         steered=np.ones((1, 3), dtype=bool),
         n_groups=3,
@@ -284,7 +315,8 @@ def test_noise_moves_offsets_of_an_empty_group_only_a_little():
         learning_rate=1.0,
         tolerance=0.0,
     )
-    assert np.isfinite(offsets).all() and (sizes > 0).all()
+    assert np.isfinite(offsets).all()
+    assert clearness[0, 2] == 0 and (clearness[0, :2] > parity.CLEAR).all()
     assert np.abs(offsets).max() <= 1
     assert rate_gap(p, codes, offsets[0])[0] < 0.1
 

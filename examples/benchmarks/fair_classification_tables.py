@@ -464,6 +464,6 @@ if __name__ == "__main__":
         odds_table()
     if "4" in chosen:
         print("\n4. Raw tables, everything private in one total; error/violation,")
-        print("delta 1e-5. One constant of the repair (TOLD) was chosen on Adult.")
+        print("delta 1e-5.")
         raw_table("Adult", adult, 10)
         raw_table("Credit card", credit, 10)

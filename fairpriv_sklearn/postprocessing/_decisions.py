@@ -20,9 +20,7 @@ from fairpriv_sklearn.postprocessing._queries import (
 )
 from fairpriv_sklearn.postprocessing._repair import MetaRepair, RepairWarning
 
-# A group of fewer calibration rows than this over epsilon is treated as pooled.
-SMALLEST_GROUP = 50
-
+TOGETHER = "as all people together"
 STOOD_BACK = {
     "none": (
         "The blind repair stood back: by its noisy certificate the groups would not "
@@ -143,7 +141,7 @@ class DecisionRepair(MetaRepair):
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
             rows = rows.only("scores", "groups", "cells")
-        offsets, sizes = parity.fit_offsets(
+        offsets, clearness = parity.fit_offsets(
             lambda offsets: wall.release(query, rows, offsets),
             steered=self._steered(),
             n_groups=shape[1],
@@ -153,31 +151,17 @@ class DecisionRepair(MetaRepair):
             tolerance=self.fairness_tolerance,
         )
         self.n_iter_ = self.max_iter
-        small = self._small_groups(sizes.sum(axis=0))
-        offsets[:, small] = 0.0
+        untold = clearness < parity.CLEAR
+        offsets[untold] = 0.0
+        self._set_pooled(untold.any(axis=0), "without a shift")
         self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
 
-    def _small_groups(self, sizes: np.ndarray) -> np.ndarray:
-        """Groups that noise drowns, by noisy sizes: decided for without a shift."""
-        small = sizes < SMALLEST_GROUP / self.epsilon
-        self.pooled_groups_ = self.groups_[small]
-        if small.any():
-            warn_caller(
-                f"Groups too small to be told from noise are decided for without a "
-                f"shift: by their noisy sizes {self.pooled_groups_.tolist()!r} hold "
-                f"fewer than {SMALLEST_GROUP} / epsilon calibration rows.",
-                RepairWarning,
-            )
-        return small
-
-    def _set_pooled(self, pooled: np.ndarray) -> None:
+    def _set_pooled(self, pooled: np.ndarray, how: str) -> None:
         """Note, and say, which groups noise does not let be told from the rest."""
         self.pooled_groups_ = self.groups_[pooled]
         if pooled.any():
             said = untold_message(self.pooled_groups_.tolist())
-            warn_caller(
-                f"{said} They are decided for as all people together.", RepairWarning
-            )
+            warn_caller(f"{said} They are decided for {how}.", RepairWarning)
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:
         """Recalibration, steps and certificate share the squared Gaussian budget."""
@@ -248,7 +232,6 @@ class DecisionRepair(MetaRepair):
             learning_rate=self.learning_rate * faster,
             tolerance=self.fairness_tolerance,
             largest=1 + self.learning_rate * faster / 2,
-            doubted=False,  # a certificate follows
         )
         self.n_iter_ = self.max_iter
 
@@ -315,7 +298,7 @@ class DecisionRepair(MetaRepair):
         tolerance, variance = self.fairness_tolerance, self._noise_variance
         if self.constraint == "demographic_parity":
             pooled = untold_groups(self.counts_[0], variance)
-            self._set_pooled(pooled)
+            self._set_pooled(pooled, TOGETHER)
             pmfs, weights = smooth_estimate(
                 self.counts_[0],
                 n=self._n_public,
@@ -337,7 +320,7 @@ class DecisionRepair(MetaRepair):
         self._rule_bins = self._n_bins()
         defaults = parity.bin_classes(n_classes, self._rule_bins)
         self._group_weights = weights.sum(axis=1)
-        self._set_pooled(pooled.any(axis=0))
+        self._set_pooled(pooled.any(axis=0), TOGETHER)
         if pooled.all():  # nothing to repair: the wrapped classifier's own decision
             self.rule_ = np.tile(np.eye(n_classes)[defaults], (len(self.groups_), 1, 1))
             return

@@ -170,10 +170,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     n_iter_ : int
         Number of releases.
     pooled_groups_ : ndarray
-        "gradient": groups that hold fewer than 50 / epsilon calibration rows by their
-        noisy sizes; they are decided for without a shift, as unknown ones.
-        "histogram": groups that noise does not let be told from the others (in some
-        true class); they are decided for as all people together.
+        Groups that noise does not let be told from the others (in some true class).
+        "gradient": they are decided for without a shift, as unknown ones.
+        "histogram": they are decided for as all people together.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     group_strength_ : float

@@ -26,15 +26,14 @@ MARGIN_RESOLUTION = 1 / 16
 MAX_MARGIN_BINS = 2**16
 # A group takes 1 / (1 + this * noise / size) of the full step.
 NOISE_CAUTION = 4.0
-# Rates of a group that differ by this many standard deviations of the noise left after
-# all steps are not told apart. Chosen on simulated tables.
-DOUBT = 1.5
-# Offsets this many times larger than noise makes them are not doubted, up to twice as
-# many in part. Chosen on Adult and on groups of it drawn at random.
-TOLD = 2.0
-# As `DOUBT` for the chance of who was drawn, in groups of few rows.
-DOUBT_OF_FEW = 1.5
+# A group is steered if it differs from the others by this many standard errors: those
+# of noise and, in groups of few rows, of who was drawn. Chosen on simulated tables.
+CLEAR = 3.0
 FEW = 200
+# A group of so few standard deviations of the noise in its size is drowned by it.
+DROWNED = 5.0
+# How much rates fall as offsets rise, where that tells of the rates without offsets.
+SLOPE = 1.0
 # Counts by region are believed to differ by these parts from those of even regions, of
 # the region's people, and of a calibrated classifier. Chosen on simulated tables.
 DRAWN = (3.0, 1.0, 0.3)
@@ -158,7 +157,6 @@ def fit_offsets(
     learning_rate: float,
     tolerance: float,
     largest: float = 1.0,
-    doubted: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Find offsets under which each class is chosen equally often in every group.
 
@@ -191,45 +189,73 @@ def fit_offsets(
         :math:`\rho`, in [0, 1].
     largest : float, default=1.0
         Largest absolute offset.
-    doubted : bool, default=True
-        Whether differences that noise may make by itself are left alone.
 
     Returns
     -------
     offsets : ndarray of shape (n_conditions, n_groups, n_classes)
         Average of the iterates, step t with weight t.
-    sizes : ndarray of shape (n_conditions, n_groups)
-        Noisy numbers of rows, positive.
+    clearness : ndarray of shape (n_conditions, n_groups)
+        How far a group is from the others without offsets, in standard errors.
     """
     n_conditions, n_classes = steered.shape
     offsets = np.zeros((n_conditions, n_groups, n_classes))
     average = np.zeros_like(offsets)
-    total_sizes = np.zeros((n_conditions, n_groups))
+    total, path = np.zeros_like(offsets), np.zeros_like(offsets)
     for t in range(1, max_iter + 1):
         sums = noisy_sums(offsets)
-        total_sizes += sums.sum(axis=2)
+        total += sums
+        path += offsets
         # The floor is twice the noise of the mean: an empty group stays harmless.
         floor = 1 + 2 * noise_scale * np.sqrt(n_classes / t)
-        sizes = np.maximum(total_sizes / t, floor)
+        sizes = np.maximum(total.sum(axis=2) / t, floor)
         # Centring first: the noise of a row's sum would only disturb the rates.
         deviations = sums - sums.mean(axis=2, keepdims=True)
         rates = np.clip(1 / n_classes + deviations / sizes[:, :, None], 0, 1)
         # A group whose rates are mostly noise takes smaller steps.
         steps = learning_rate / np.sqrt(t) / (1 + NOISE_CAUTION * noise_scale / sizes)
-        # Differences that the noise of all steps together may make are left alone,
-        # unless offsets have moved further than noise moves them.
-        by_noise = np.sqrt(steps) * noise_scale / sizes
-        moved = np.abs(average).max(axis=2) / max(1.0, t * (t - 1) / 2)
-        held = np.clip(2 - moved / np.maximum(TOLD * by_noise, 1e-300), 0, 1)
-        doubts = held * doubt(sizes, noise_scale, max_iter) * doubted
-        penalties = np.maximum(tolerance / 2, doubts)
         for c in range(n_conditions):
             moved = offsets[c] + steps[c, :, None] * rates[c]
-            offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], penalties[c])
+            offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], tolerance / 2)
         offsets = np.clip(offsets, -largest, largest) * steered[:, None, :]
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
         average += t * offsets
-    return average / (max_iter * (max_iter + 1) / 2), sizes
+    clearness = clear_differences(total / t, path / t, sizes, steered, noise_scale, t)
+    return average / (max_iter * (max_iter + 1) / 2), clearness
+
+
+def clear_differences(sums, offsets, sizes, steered, noise_scale, n_steps):
+    """How far groups are from the others without offsets, in standard errors.
+
+    Parameters
+    ----------
+    sums, offsets : ndarray of shape (n_conditions, n_groups, n_classes)
+        Means of what `n_steps` releases told, and of the offsets they were asked at.
+    sizes : ndarray of shape (n_conditions, n_groups)
+    steered : ndarray of shape (n_conditions, n_classes), bool
+    noise_scale : float
+    n_steps : int
+
+    Returns
+    -------
+    clearness : ndarray of shape (n_conditions, n_groups)
+    """
+    if noise_scale == 0:
+        return np.full(sizes.shape, np.inf)
+    deviations = sums - sums.mean(axis=2, keepdims=True)
+    rates = deviations / sizes[:, :, None] + SLOPE * offsets
+    shares = sizes / sizes.sum(axis=1, keepdims=True)
+    apart = rates - np.einsum("cs,csk->ck", shares, rates)[:, None]
+    apart = np.abs(apart * steered[:, None, :]).max(axis=2)
+    part = 1 - 1 / steered.shape[1]
+    variances = noise_scale**2 / n_steps * part / sizes**2
+    variances += np.minimum(1, FEW / sizes) * 0.25 / sizes
+    of_all = (shares**2 * variances).sum(axis=1, keepdims=True)
+    squares = apart**2 / (of_all + (1 - 2 * shares) * variances)
+    # The largest of many differences is larger by chance.
+    squares -= 2 * np.log(max(steered.sum(axis=1).max() / 2, 1))
+    clearness = np.sqrt(np.maximum(squares, 0.0))
+    noise = noise_scale * np.sqrt(steered.shape[1] / n_steps)
+    return np.where(sizes < DROWNED * noise, 0.0, clearness)
 
 
 def average_rates(sums: np.ndarray, noise_scale: float):
@@ -256,17 +282,6 @@ def average_rates(sums: np.ndarray, noise_scale: float):
     rates = np.clip(rates, 0, 1)
     noise = weights @ weights * noise_scale**2 * (1 - 1 / n_classes)
     return rates, np.broadcast_to(noise / sizes**2, rates.shape)
-
-
-def doubt(sizes: np.ndarray, noise_scale: float, max_iter: int) -> np.ndarray:
-    """Half the difference of rates that noise, and few rows, make by themselves.
-
-    It vanishes without noise, and for large groups: a tenth of a percent of 2,000 rows
-    at epsilon 1.
-    """
-    noise = DOUBT * noise_scale / np.sqrt(max_iter) / sizes
-    few = DOUBT_OF_FEW * np.minimum(1, FEW / sizes) * 0.5 / np.sqrt(sizes)
-    return noise + few * (noise_scale > 0)
 
 
 def centred_shrinkage(
