@@ -563,7 +563,7 @@ def by_numbers(**params):
 
 
 SAID = {
-    "pooled": (by_classes, "hold fewer than 50"),
+    "pooled": (by_classes, "decided for without a shift"),
     "untold parity": (partial(by_classes, method="histogram"), "cannot be told"),
     "untold odds": (partial(by_classes, constraint="equalized_odds"), "cannot be told"),
     "untold numbers": (by_numbers, "cannot be told"),

@@ -30,7 +30,11 @@ from fairpriv_sklearn.linear_model import (
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
-from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    RepairWarning,
+)
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import privacy_report, with_budget
 from fairpriv_sklearn.privacy._with_budget import step_events, with_room
@@ -282,6 +286,7 @@ def test_a_raw_table_goes_through_everything_under_one_budget():
     model = with_budget(repair, 1.0, 1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", RepairWarning)  # few rows: it may stand back
         model.fit(X, y)
     guarantee = privacy_report(model).guarantee
     assert 0.999 <= guarantee.epsilon_at(1e-5) <= 1.0

@@ -28,8 +28,10 @@ MAX_MARGIN_BINS = 2**16
 NOISE_CAUTION = 4.0
 # A group is steered if it differs from the others by this many standard errors: those
 # of noise and, in groups of few rows, of who was drawn. Chosen on simulated tables.
-CLEAR = 3.0
+CLEAR = 3.5
 FEW = 200
+# Smaller errors than this, of a difference in rates, do no harm worth standing back.
+HARMLESS = 0.01
 # A group of so few standard deviations of the noise in its size is drowned by it.
 DROWNED = 5.0
 # How much rates fall as offsets rise, where that tells of the rates without offsets.
@@ -195,7 +197,8 @@ def fit_offsets(
     offsets : ndarray of shape (n_conditions, n_groups, n_classes)
         Average of the iterates, step t with weight t.
     clearness : ndarray of shape (n_conditions, n_groups)
-        How far a group is from the others without offsets, in standard errors.
+        How far a group is from the others without offsets, in standard errors; 0 if
+        noise drowns it, infinite if the error is too small to do harm.
     """
     n_conditions, n_classes = steered.shape
     offsets = np.zeros((n_conditions, n_groups, n_classes))
@@ -238,6 +241,7 @@ def clear_differences(sums, offsets, sizes, steered, noise_scale, n_steps):
     Returns
     -------
     clearness : ndarray of shape (n_conditions, n_groups)
+        See `fit_offsets`.
     """
     if noise_scale == 0:
         return np.full(sizes.shape, np.inf)
@@ -250,10 +254,13 @@ def clear_differences(sums, offsets, sizes, steered, noise_scale, n_steps):
     variances = noise_scale**2 / n_steps * part / sizes**2
     variances += np.minimum(1, FEW / sizes) * 0.25 / sizes
     of_all = (shares**2 * variances).sum(axis=1, keepdims=True)
-    squares = apart**2 / (of_all + (1 - 2 * shares) * variances)
+    variances = of_all + (1 - 2 * shares) * variances
+    squares = apart**2 / variances
     # The largest of many differences is larger by chance.
     squares -= 2 * np.log(max(steered.sum(axis=1).max() / 2, 1))
     clearness = np.sqrt(np.maximum(squares, 0.0))
+    # Seen from the others, of which the mean of all is a part.
+    clearness[np.sqrt(variances) <= HARMLESS * (1 - shares)] = np.inf
     noise = noise_scale * np.sqrt(steered.shape[1] / n_steps)
     return np.where(sizes < DROWNED * noise, 0.0, clearness)
 
