@@ -273,7 +273,7 @@ def test_steps_tell_the_rates_of_the_rule_that_they_find(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_clearness_is_the_difference_in_standard_errors(n_classes, share):
-    """Of groups alike it seldom is large, of others what their rates without offsets say."""
+    """Of groups alike it seldom is large, and of others it is."""
     rng = np.random.default_rng(3)
     noise, n_rows, told = 10.0, 400, {0.0: [], 2.0: []}
     for lean, found in told.items():
