@@ -52,7 +52,11 @@ from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     summation_error,
 )
-from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
 
 
 def numbers(lines, mu):
@@ -474,6 +478,10 @@ def test_plans_of_repaired_numbers():
         shape = model._blind_shape()
         assert shape[0] == 2 and shape[2] == 10
         assert found[0].n_coordinates == math.prod(shape)
+    scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
+    assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
+        ("counts", 2.0)
+    ]
 
 
 @pytest.mark.parametrize(

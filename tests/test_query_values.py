@@ -199,3 +199,16 @@ def test_targets_are_cut_off_and_counts_are_not_scaled(query_of):
     query = query_of(3, lambda block: block.y, True)
     found = query.of_block(counts, None)
     assert (found / found.sum()).tolist() == [0.25, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("relation, rows", [("replace_one", 2), ("add_remove", 1)])
+def test_sensitivities_of_the_semidual_queries(relation, rows):
+    """Rows of norm 1 and a one, or matrices of norm 1; with what rounding may add."""
+    plan = semidual_plan()
+    for query, squared, rounding in [
+        (_semidual.MeanRows, 2, 1.0),
+        (_semidual.MomentMatrices, 1, 1 + 2e-6),
+        (_semidual.AssignmentSums, 2, 1 + 2e-6),
+    ]:
+        found = query(plan).sensitivity(relation)
+        assert found == approx(math.sqrt(squared * rows) * rounding, rel=1e-14)
