@@ -799,6 +799,10 @@ _PROOFS = {
         "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 -> 4.0",
         "accounting/_gaussian.py | low = math.log(guess) - 1e-9 | math.log(guess) - 1e-09 -> math.log(guess) + 1e-09",
         "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 -> 4.0",
+        "model_selection/_plan.py | if excess(high) > 0.0: | excess(high) > 0.0 -> excess(high) >= 0.0",
+        "model_selection/_plan.py | low, high = math.log(epsilon / (4.0 * n_fits)), math.log(epsilon) | epsilon / (4.0 * n_fits) -> epsilon * (4.0 * n_fits)",
+        "model_selection/_plan.py | low, high = math.log(epsilon / (4.0 * n_fits)), math.log(epsilon) | 4.0 * n_fits -> 4.0 / n_fits",
+        "model_selection/_plan.py | low, high = math.log(epsilon / (4.0 * n_fits)), math.log(epsilon) | 4.0 -> 8.0",
     ],
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
@@ -866,6 +870,9 @@ _PROOFS = {
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 * BLOCK_ROWS -> 16 / BLOCK_ROWS",
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
         "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
+        "postprocessing/_queries.py | block_rows = 1 << 20 | 1 -> 2",
+        "postprocessing/_queries.py | block_rows = 1 << 20 | 20 -> 21",
+        "preprocessing/_counting.py | block_rows = 64 * BLOCK_ROWS  # a call per column and block | 64 -> 65",
     ],
     "no table has more than 2**32 records, whose places 32 bits hold": [
         "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | len(mask) < 1 << 32 -> len(mask) <= 1 << 32",
@@ -1015,6 +1022,53 @@ _PROOFS = {
     "how many answers are remembered": [
         "privacy/_composition.py | self._fitting = (total, *self._fitting[:7]) | 7 -> 8",
         "privacy/_composition.py | self._refused = (total, *self._refused[:7]) | 7 -> 8",
+    ],
+    "divided by their sum in the next line": [
+        "generative/_network_training.py | weights = 1 / np.bincount(record_labels)[record_labels] | 1 -> 2",
+    ],
+    "a slack twice as wide: the rounded norm stays inside the ball": [
+        "generative/_network_training.py | return gradient * (clip * (1 - 1e-12) / max(norm, clip)) | 1e-12 -> 2e-12",
+    ],
+    "how many sweeps: the gradient is cut to the clip whatever they gave": [
+        "generative/_network_training.py | N_SWEEPS = 20 | 20 -> 21",
+    ],
+    "how many numbers they are does not depend on the number of records": [
+        "linear_model/_gradient_plan.py | n_moments = SecondMoments(geometry, 1.0).n_coordinates | 1.0 -> 2.0",
+    ],
+    "the share is .3 for every signal that small": [
+        "linear_model/_gradient_plan.py | return min(0.3, max(0.03, 40 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
+    ],
+    "q is 1 or -1: times it and divided by it is the same": [
+        "linear_model/_moments.py | s**2 + (1 + self.emphasis**2 * q) * s + q | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
+        "linear_model/_moments.py | for s in (-1.0, min(1.0, max(-1.0, -(1 + self.emphasis**2 * q) / 2)), 1.0) | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
+    ],
+    "how many records a released count is taken for at least: public arithmetic": [
+        "linear_model/_output_perturbation.py | least = max(1.0, wall.scale(Count())) | 1.0 -> 2.0",
+    ],
+    "there is one output or three and more": [
+        "linear_model/_output_perturbation.py | if n_outputs > 1: | 1 -> 2",
+    ],
+    "there is no noise, and nothing is claimed": [
+        "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
+    ],
+    "which of two private plans is taken: both keep the budget": [
+        "model_selection/_plan.py | worth_it = geometric.fit.size > 1.1 * poisson.fit.size | geometric.fit.size > 1.1 * poisson.fit.size -> geometric.fit.size >= 1.1 * poisson.fit.size",
+        "model_selection/_plan.py | worth_it = geometric.fit.size > 1.1 * poisson.fit.size | 1.1 -> 2.2",
+        'model_selection/_plan.py | if method == "auto" and composed.fit.size >= best.fit.size: | composed.fit.size >= best.fit.size -> composed.fit.size > best.fit.size',
+    ],
+    "an epsilon of exactly 0 calibrates to no budget as well": [
+        "model_selection/_plan.py | if ideal_epsilon > 0.0: | ideal_epsilon > 0.0 -> ideal_epsilon >= 0.0",
+    ],
+    "numpy takes any negative size for what is left": [
+        "generative/_slices.py | return counts.reshape(-1, K, B) | 1 -> 2",
+        "generative/_tables.py | return counts.reshape(self.plan.n_classes, -1) | 1 -> 2",
+        "linear_model/_output_perturbation.py | return problem.minimise(self.solved).reshape(self.n_columns, -1) | 1 -> 2",
+    ],
+    "of two levels both codes have the same distances": [
+        "generative/_tables.py | if ordered and distributions.shape[1] > 1: | 1 -> 2",
+    ],
+    "is read where epsilon is infinite only": [
+        'postprocessing/_number_repair.py | Release("distinct", "pure", (share or 1) * self.epsilon, n_columns), | 1 -> 2',
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

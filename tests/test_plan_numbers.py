@@ -8,14 +8,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from _ends import approx
+from _ends import approx, ends_within
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 
 from fairpriv_sklearn._training._penalty import record_changes
 from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
     calibrate_gaussian,
     calibrate_without_replacement,
+    compose_delta,
     gaussian_epsilon,
 )
 from fairpriv_sklearn.accounting._gaussian import without_sampler_error
@@ -33,6 +35,8 @@ from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradien
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.model_selection import _plan
 from fairpriv_sklearn.model_selection._plan import (
     gaussian_share,
     plan_search,
@@ -316,11 +320,35 @@ def test_shares_of_fits_that_are_repeated(kind):
         assert plan.fit.delta == approx(delta / 2 / runs.mean, rel=1e-12)
 
 
+def test_searches_that_can_only_compose_and_those_that_cannot_repeat():
+    asked = {
+        "delta": 1e-5, "kind": "gaussian", "coverage": 0.9, "n_draws": 5,
+        "n_statistics": 3, "permute_and_flip": False,
+    }  # fmt: skip
+    for n, epsilon, method in [(1, 1.0, "compose"), (2, 1.0, "repeat")]:
+        plan = plan_search(n, epsilon, method="repeat", **asked)
+        assert plan.method == method
+    endless = plan_search(20, math.inf, method="repeat", **asked)
+    assert endless.method == "compose"
+    # So many draws that their error takes all of epsilon: nothing is left for a fit.
+    asked["n_draws"] = 10**15
+    runs = distribution_for_coverage(POISSON, 0.9, 0.1)
+    drowned = _plan._repeated(20, 1.0, 1e-5, "gaussian", 10**15, 3, runs)
+    assert (drowned.fit.epsilon, drowned.fit.mu, drowned.score_mu) == (0.0, 0.0, 0.0)
+    assert gaussian_share(1.0, 1e-5, 3).mu == 1.0
+
+
 def test_shares_of_fits_that_compose():
     one = share_of_composition("approximate", 1, 1.0, 1e-5, 5)
     assert (one.epsilon, one.delta) == (1.0, 1e-5)
-    four = share_of_composition("approximate", 4, 1.0, 1e-5, 5)
+    with ends_within(500, _plan):
+        four = share_of_composition("approximate", 4, 1.0, 1e-5, 5)
+        wide = share_of_composition("approximate", 4, 1.0, 0.5, 5)
     assert four.delta == 1e-5 / 16 and 0.25 < four.epsilon < 0.35
+    spent = [DeclaredEvent(wide.epsilon, wide.delta)] * 4
+    assert wide.delta == 0.5 / 16 and 0.499 < compose_delta(spent, 1.0) <= 0.5
+    free = [DeclaredEvent(1.0, wide.delta)] * 4  # a little too much, and noticed
+    assert 0.5 < compose_delta(free, 1.0) < 0.5 * math.e
     pure = share_of_composition("approximate", 4, math.inf, 1e-5, 5)
     assert (pure.epsilon, pure.delta) == (math.inf, 1e-5)
     gaussian = share_of_composition("gaussian", 4, 1.0, 1e-5, 5)
@@ -525,3 +553,15 @@ def test_plan_of_the_networks(
         network, n_counts, constant, n_rows, noise_source(0)
     )
     assert {one.parameter for one in silent.plan} == {math.inf}
+
+
+def test_released_rates_of_numbers():
+    rates = dp_group_rates(
+        None, np.linspace(0.0, 1.0, 40), sensitive_features=np.arange(40) % 2,
+        groups=[0, 1], bounds=(0, 1), epsilon=2.0, random_state=0,
+    )  # fmt: skip
+    assert rates.counts.shape == (2, 10)
+    assert (rates.privacy_.epsilon, rates.privacy_.delta) == (2.0, 0.0)
+    assert np.isnan(rates.ratio) and rates.ratio_interval == (0.0, 1.0)
+    low, high = rates.disparity_interval
+    assert 0.0 <= low < high <= 1.0

@@ -20,6 +20,7 @@ from fairpriv_sklearn.generative import (
     _tables,
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
+from fairpriv_sklearn.postprocessing._queries import SoftCounts
 
 N = 57
 
@@ -212,3 +213,8 @@ def test_sensitivities_of_the_semidual_queries(relation, rows):
     ]:
         found = query(plan).sensitivity(relation)
         assert found == approx(math.sqrt(squared * rows) * rounding, rel=1e-14)
+
+
+def test_the_largest_tables_of_soft_counts_are_added_exactly():
+    query = SoftCounts(1, 2, 2, 0.1)
+    assert query.max_rows * 2**30 <= 2**62  # parts of at most 2**30
