@@ -126,14 +126,12 @@ class MomentRelease(Query):
         if self.counted:
             n_records = max(1.0, released[-1])
         means = released / n_records
-        n_second = d * (d + 1) // 2
         second = np.zeros((d, d))
         upper = np.triu_indices(d)
-        second[upper] = means[:n_second]
+        second[upper], rest = np.split(means, [second[upper].size])
         off_diagonal = ~np.eye(d, dtype=bool)
         second[off_diagonal] /= math.sqrt(2)
         second = second + np.triu(second, 1).T
-        rest = means[n_second:]
         products = rest[d : 2 * d] / self.emphasis
         return Moments(second, rest[:d], products, float(rest[2 * d]), n_records)
 

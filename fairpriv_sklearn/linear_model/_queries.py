@@ -159,9 +159,10 @@ class SecondMoments(Query):
         d, constant = self.geometry.n_features, self.geometry.constant
         k = self.geometry.n_columns
         matrix = np.zeros((k, k))
-        matrix[np.triu_indices(d)] = released[: d * (d + 1) // 2]
+        upper = np.triu_indices(d)
+        matrix[upper], cross = np.split(released, [matrix[upper].size])
         if constant:
-            matrix[:d, d] = released[d * (d + 1) // 2 :]
+            matrix[:d, d] = cross
             matrix[d, d] = constant**2
         diagonal = np.diag(np.diag(matrix))
         off_diagonal = (matrix - diagonal) / math.sqrt(2)
