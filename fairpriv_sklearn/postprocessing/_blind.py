@@ -38,11 +38,12 @@ MOST_MERGED = 24
 MERGED_SIZE = 4.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
-# What the steps tell of the rule that they found has this many times the variance of
-# its noise, as they count near its offsets, and an error of this part of the smoothing,
-# as they count soft decisions. Chosen on simulated tables.
-STEPS_DOUBT = 2.0
-SOFT_ERROR = 0.3
+# What the steps tell of the rule that they found errs by noise and, as they count near
+# its offsets and soft decisions, by this part of the smoothing. Simulated tables.
+SOFT_ERROR = 0.25
+# Estimates of several differences are drawn together by this many times what their
+# errors add to them. Chosen on simulated tables.
+DRAWN_TOGETHER = 2.0
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
 UNPAID = (
@@ -195,7 +196,8 @@ def disparity_interval(
 
     If the same rows have steered the rule until they agree on it, people differ by the
     rows' sampling error. Where zero is not contradicted, the interval then goes from
-    zero to what errors seldom make of the estimate.
+    zero to what errors seldom make of the estimate. The largest of several differences
+    is overestimated by the errors of all: these are drawn together before (`drawn`).
 
     Parameters
     ----------
@@ -212,9 +214,23 @@ def disparity_interval(
     errors = errors * np.sqrt(variances)[..., None]
     low, high = interval_by_errors(rates, errors, confidence)
     if steered and low == 0:
-        largest = np.ptp(rates[..., None] + errors, axis=2).max(axis=1)
+        moved = drawn(rates, variances)[..., None] + errors
+        largest = np.ptp(moved, axis=2).max(axis=1)
         high = min(float(np.quantile(largest, confidence)), 1.0)
     return low, high
+
+
+def drawn(rates: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Differences between groups, smaller by what their errors add to them.
+
+    A single one stays as it is; for more compare James and Stein (1961).
+    """
+    weights = 1 / variances
+    middle = (weights * rates).sum(axis=1) / weights.sum(axis=1)
+    apart = rates - middle[:, None]
+    others = rates.size - len(rates) - 1
+    found = max(float((weights * apart**2).sum()), 1e-12)
+    return max(0.0, 1 - DRAWN_TOGETHER * others / found) * apart
 
 
 def interval_by_errors(rates, errors, confidence) -> tuple[float, float]:
@@ -327,7 +343,7 @@ def told_by_steps(
     soft = (SOFT_ERROR * min(smoothing, 1.0)) ** 2
     return (
         np.array([found[y, :, k] for y, k in pairs]),
-        np.array([STEPS_DOUBT * variances[y, :, k] + soft for y, k in pairs]),
+        np.array([variances[y, :, k] + soft for y, k in pairs]),
     )
 
 
@@ -374,7 +390,9 @@ class Reach:
     error_name: str = "share of wrong decisions"
 
     @classmethod
-    def of(cls, measured, tolerances, strengths, *, scale=1.0, **names) -> Reach:
+    def of(
+        cls, measured, tolerances, strengths, *, reached=None, scale=1.0, **names
+    ) -> Reach:
         """Collect measurements, one per tolerance; errors in units of `scale`."""
         violation = np.array([one.disparity for one in measured])
         return cls(
@@ -383,7 +401,7 @@ class Reach:
             scale * np.array([one.error for one in measured]),
             np.array([one.interval for one in measured]),
             scale * np.array([one.error_interval for one in measured]),
-            violation <= tolerances,
+            violation <= tolerances if reached is None else reached,
             np.array(strengths),
             **names,
         )
@@ -392,22 +410,32 @@ class Reach:
         lines = []
         for i, tolerance in enumerate(self.fairness_tolerances):
             cost = self.error[i] - self.error.min()
+            low, high = self.violation_interval[i]
             met = "is met" if self.reached[i] else "is NOT met"
             lines.append(
                 f"A tolerance of {tolerance:.3g} {met}: groups differ by "
-                f"{self.violation[i]:.3f}, the {self.error_name} is "
-                f"{self.error[i]:.3g}, {cost:.3g} more than with the weakest repair "
-                "here."
+                f"{self.violation[i]:.3f} ({low:.3f} to {high:.3f}), the "
+                f"{self.error_name} is {self.error[i]:.3g}, {cost:.3g} more than with "
+                "the weakest repair here."
             )
         return "\n".join(lines)
 
 
 def reach(measured: list[Measured], tolerances) -> Reach:
-    """Choose for each tolerance the weakest of the measured rules that meets it."""
+    """Choose for each tolerance the weakest of the measured rules that meets it.
+
+    Of many rules the one that is chosen by its own counts looks better than it is: one
+    weaker and one stronger rule judge, on average, all but the first and the last.
+    """
     tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
-    chosen = []
-    for tolerance in tolerances:
-        good = [i for i, one in enumerate(measured) if one.disparity <= tolerance]
-        chosen.append(good[0] if good else len(measured) - 1)
-    strengths = np.array(chosen) / max(len(measured) - 1, 1)
-    return Reach.of([measured[i] for i in chosen], tolerances, strengths)
+    judged = np.array([one.disparity for one in measured])
+    judged[1:-1] = (judged[:-2] + judged[2:]) / 2
+    meets = judged <= tolerances[:, None]
+    chosen = np.where(meets.any(axis=1), meets.argmax(axis=1), len(measured) - 1)
+    strengths = chosen / max(len(measured) - 1, 1)
+    return Reach.of(
+        [measured[i] for i in chosen],
+        tolerances,
+        strengths,
+        reached=meets.any(axis=1),
+    )
