@@ -672,6 +672,42 @@ def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
     assert joined < 0.8 * alone
 
 
+def test_several_differences_are_drawn_together():
+    """Errors alone go, a single difference stays, and clear ones nearly do."""
+    rates, variances = np.array([[0.40, 0.42, 0.43]]), np.full((1, 3), 0.02**2)
+    assert not blind.drawn(rates, variances).any()
+    two = blind.drawn(rates[:, :2], variances[:, :2])
+    assert np.ptp(two) == pytest.approx(0.02)
+    clear = blind.drawn(rates, variances / 100)
+    assert_allclose(clear, (rates - rates.mean()) * (1 - 2 / (350 / 3)))
+    # The largest of many small differences: what the truth is below in 95 %.
+    rng = np.random.default_rng(1)
+    hits = []
+    for _ in range(200):
+        truth = 0.4 + 0.02 * rng.normal(size=(1, 4))  # rows agree, people differ
+        _, high = blind.disparity_interval(
+            0.4 + 0.005 * rng.normal(size=(1, 4)),
+            np.full((1, 4), 0.02**2 + 0.005**2),
+            0.95,
+            steered=True,
+        )
+        hits.append(np.ptp(truth) <= high)
+    assert 0.92 <= np.mean(hits) <= 0.985
+
+
+def test_reach_is_judged_by_the_rules_beside():
+    def one(disparity):
+        return blind.Measured(disparity, (0.0, 1.0), 0.2, (0.1, 0.3), True)
+
+    measured = [one(gap) for gap in (0.4, 0.3, 0.05, 0.25, 0.1)]
+    found = blind.reach(measured, [0.4, 0.28, 0.2, 0.15, 0.05])
+    # Beside them: .4, .225, .275, .075, .1.
+    assert_allclose(found.strengths, [0, 0.25, 0.75, 0.75, 1])
+    assert_allclose(found.violation, [0.4, 0.3, 0.25, 0.25, 0.1])
+    assert found.reached.tolist() == [True, True, True, True, False]
+    assert "0.300 (0.000 to 1.000)" in str(found)
+
+
 def test_reach_reads_counts_that_were_paid_for():
     X, y, group = population(12_000)
     unpaid = model().fit(X, y, sensitive_features=group)
