@@ -662,8 +662,8 @@ MUTANTS = [
     (
         "h52",
         "postprocessing/_number_repair.py",
-        'lines = [Release("counts", "pure", (1 - share) * self.epsilon, n_counts)]',
-        'lines = [Release("counts", "pure", self.epsilon, n_counts)]',
+        'Release("counts", "pure", (1 - share - sizes) * self.epsilon, n_counts),',
+        'Release("counts", "pure", (1 - sizes) * self.epsilon, n_counts),',
         "blind numbers: the table for reach is not paid",
     ),
     (

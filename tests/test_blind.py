@@ -284,7 +284,9 @@ def test_numbers_agree_without_the_group_at_prediction(relation):
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("reach_size, spent", [(0.0, [1.0]), (0.4, [0.6, 0.4])])
+@pytest.mark.parametrize(
+    "reach_size, spent", [(0.0, [0.05, 0.95]), (0.4, [0.03, 0.57, 0.4])]
+)
 def test_numbers_replay_and_budget(relation, reach_size, spent):
     X, y, group = population(300)
     table = X, X[:, 1], group
@@ -327,6 +329,54 @@ def test_masses_of_regions_that_hardly_overlap():
         estimate = blind_numbers.estimate_masses(counts.reshape(masses.shape), 0.0)
         assert estimate.min() > 0 and estimate.sum() == pytest.approx(1.0)
         assert np.abs(estimate - masses).sum() / 2 < most
+
+
+def test_regions_are_where_groups_are_likelier_than_among_all_people():
+    sizes = np.array([-40, 30, 200, 770])
+    centres = blind_numbers.region_centres(sizes, 1.0)
+    # A hundredth of all at least.
+    of_all = np.array([9.6, 30, 200, 770])
+    expected = [of_all / of_all.sum()]
+    for group in range(4):
+        tilted = of_all.copy()
+        tilted[group] *= np.exp(1.5)
+        expected.append(tilted / tilted.sum())
+    assert_allclose(centres, expected)
+    for factor, epsilon, n_regions in ((10, 1.0, 9), (10, 0.9, 5), (9, np.inf, 5)):
+        found = blind_numbers.region_centres(np.full(4, 200.0) * factor, epsilon)
+        assert found.shape == (n_regions, 4)
+        assert n_regions <= blind_numbers.most_regions(4) == 9
+    q = np.random.default_rng(0).dirichlet(centres[0] * 5, size=500)
+    distances = ((np.sqrt(q)[:, None] - np.sqrt(centres)) ** 2).sum(axis=2)
+    regions = blind_numbers.nearest_region(q, centres)
+    assert_array_equal(regions, distances.argmin(axis=1))
+    alone = [blind_numbers.nearest_region(row[None], centres)[0] for row in q]
+    assert_array_equal(regions, alone)
+
+
+def test_levels_agree_where_cells_are_split():
+    """The program splits a cell among far levels; the mean of a cell would not agree.
+
+    Few cells hold everybody, and the groups' shares hardly vary within a region.
+    """
+    masses = np.full((2, 3, 16), 1e-9)
+    masses[0, :, 6:9] = np.outer([3, 4, 3], [3, 5, 2])  # region, bin
+    masses[1, :, 6:9] = np.outer([1, 3, 6], [1, 4, 5])
+    masses /= masses.sum()
+    maps = blind_numbers.solve_levels(masses, 0.0)
+    assert (np.diff(maps.values, axis=1) > 0).all()
+    rng = np.random.default_rng(0)
+    cells = rng.choice(masses.size, size=200_000, p=masses.ravel())
+    group, region, bins = np.unravel_index(cells, masses.shape)
+    before = (bins + rng.random(len(bins))) / 16
+    answers = maps(before, region)
+    gaps = [
+        ks_parity_difference(numbers, numbers, sensitive_features=group)
+        for numbers in (before, answers)
+    ]
+    # At the ends of the levels, and between them.
+    assert gaps[0] > 0.25 and blind_numbers.reached_gap(masses, maps) < 0.01
+    assert gaps[1] < 0.05 and blind_numbers.cost(masses, maps) < 1
 
 
 def test_numbers_in_a_pipeline_with_everything_private():
@@ -735,7 +785,9 @@ def test_numbers_tell_what_parity_costs():
         regressor().fit(X, target, sensitive_features=group).reach([0.1])
     with recording() as seen:
         fitted = regressor(reach_size=0.3).fit(X, target, sensitive_features=group)
-    assert [one.parameter for one in seen.crossings] == pytest.approx([0.7, 0.3])
+    assert [one.parameter for one in seen.crossings] == pytest.approx(
+        [0.035, 0.665, 0.3]
+    )
     assert fitted.privacy_.epsilon == pytest.approx(1.0)
     tolerances = [1.0, 0.2, 0.1]
     curve = fitted.reach(tolerances)

@@ -500,15 +500,16 @@ def test_plans_of_repaired_numbers():
             **asked,
         )
         found = repair(model, 2)._plan(1)
-        first, *rest = [(one.name, one.parameter) for one in found]
-        assert first == ("counts", approx(2.0 * (1 - reach_size)))
+        sizes, first, *rest = [(one.name, one.parameter) for one in found]
+        assert sizes == ("sizes", approx(0.1 * (1 - reach_size)))
+        assert first == ("counts", approx(1.9 * (1 - reach_size)))
         assert rest == ([("reach", approx(0.5))] if reach_size else [])
-        shape = model._blind_shape()
-        assert shape[0] == 2 and shape[2] == 10
-        assert found[0].n_coordinates == math.prod(shape)
+        # At most five regions.
+        assert [one.n_coordinates for one in found[:2]] == [2, 2 * 5 * 10]
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
     assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
-        ("counts", 2.0)
+        ("sizes", approx(0.1)),
+        ("counts", approx(1.9)),
     ]
 
 

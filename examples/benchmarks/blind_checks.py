@@ -37,8 +37,8 @@ from fairpriv_sklearn.metrics import (
 )
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, DPBarycenterRegressor
 from fairpriv_sklearn.postprocessing._blind import measure
-from fairpriv_sklearn.postprocessing._blind_numbers import REGIONS
-from fairpriv_sklearn.postprocessing._parity import score_bins, shifted_scores
+from fairpriv_sklearn.postprocessing._blind_numbers import nearest_region
+from fairpriv_sklearn.postprocessing._parity import shifted_scores
 
 SHARE = 0.4
 
@@ -328,7 +328,7 @@ def number_coverage(tolerance, shares, n_rows, epsilon, n_fits):
             "numbers", world, n_rows, epsilon, seed, fairness_tolerance=tolerance
         )
         reach = fitted.reach([tolerance])
-        answers = 10 * fitted._levels[0](unit, score_bins(told, REGIONS)) - 5
+        answers = 10 * fitted._levels[0](unit, nearest_region(told, fitted._centres)) - 5
         cells.append(
             (
                 within(reach.violation_interval[0], largest_distance(answers, codes)),

@@ -1,12 +1,12 @@
 r"""Repair of predicted numbers without the group at prediction.
 
-One noisy table of counts, true group by region of the estimated group shares by bin of
-the prediction, tells what the rule needs: how the groups' predictions are distributed,
-and which group a prediction belongs to in which region. The most accurate rule of
-prediction and region whose answers have the same distribution in all groups, up to a
-tolerance in Kolmogorov-Smirnov distance, is then a linear program over levels (compare
-V. Divol and S. Gaucher 2024 for the rule without noise). Between the levels the answer
-is interpolated.
+Noisy sizes of the groups tell which estimated shares are alike, and place the regions.
+One noisy table of counts, true group by region by bin of the prediction, then tells
+what the rule needs: how the groups' predictions are distributed, and which group a
+prediction belongs to in which region. The most accurate rule of prediction and region
+whose answers have the same distribution in all groups, up to a tolerance in
+Kolmogorov-Smirnov distance, is a linear program over levels (compare V. Divol and S.
+Gaucher 2024 for the rule without noise). Between the levels the answer is interpolated.
 """
 
 from __future__ import annotations
@@ -25,20 +25,30 @@ from fairpriv_sklearn.postprocessing._blind import (
 )
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 
-# Bins of the prediction, and regions of two groups' shares; chosen on simulated tables
-# of 600 to 20,000 rows.
+# Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
+# which a region's group is more likely than among all people, those where the smallest
+# group has at least `MANY / min(epsilon, 1)` people, and least share that a group is
+# given; chosen on simulated tables of 2,000 to 30,000 rows.
 BINS = 16
-REGIONS = 6
+SIZES_SHARE = 0.05
+TILTS = (1.5,)
+FINE_TILTS = (1.0, 2.5)
+MANY = 2000
+LEAST_SHARE = 0.01
 # In small tables (`_histogram.LARGE`) groups differ if their gap is above this many
 # standard errors of the smallest one's distribution function, few rows included. Chosen
 # on simulated tables of groups that do not differ.
 TOLD = 2.0
-# Where parity costs more than this part of all that the predictions tell, the repair
-# stands back. Chosen on simulated tables.
+# Where parity costs more than this part of all that the predictions tell, or leaves
+# more than this part of the gap beyond the tolerance, the repair stands back. Chosen on
+# simulated tables.
 WORTH = 0.7
-# Parts of a bin that move on their own, and levels of the answer.
-PARTS = 2
+LEFT = 0.5
+# Levels of the answer, points between which a map is linear, and mass that is spread
+# evenly, so that different predictions stay apart.
 LEVELS = 32
+POINTS = 512
+UNIFORM_MASS = 1e-6
 # A measurement: bins of the prediction, parts of a bin, quantiles and confidence.
 MEASURED_BINS = 32
 WITHIN = 4
@@ -67,6 +77,39 @@ class LevelMaps:
         return mapped
 
 
+def region_centres(sizes: np.ndarray, epsilon: float) -> np.ndarray:
+    """Shares that stand for the regions: all people's, and some tilted to each group.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_groups,)
+        Noisy.
+    epsilon : float
+
+    Returns
+    -------
+    centres : ndarray of shape (n_regions, n_groups)
+    """
+    fine = sizes.min() * min(epsilon, 1.0) >= MANY
+    shares = np.maximum(sizes, LEAST_SHARE * max(sizes.sum(), 1.0))
+    towards = [tilt * np.eye(len(sizes)) for tilt in (FINE_TILTS if fine else TILTS)]
+    centres = shares * np.exp(np.vstack([np.zeros(len(sizes)), *towards]))
+    return centres / centres.sum(axis=1, keepdims=True)
+
+
+def most_regions(n_groups: int) -> int:
+    """The most regions that `region_centres` makes; public."""
+    return 1 + len(FINE_TILTS) * n_groups
+
+
+def nearest_region(shares: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Region whose centre is nearest in Hellinger distance, each row on its own."""
+    alike = np.zeros((len(shares), len(centres)))
+    for of_group, centre in zip(np.sqrt(shares).T, np.sqrt(centres).T, strict=True):
+        alike += of_group[:, None] * centre
+    return alike.argmax(axis=1)
+
+
 def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     """Estimate the masses of the cells from noisy counts.
 
@@ -79,16 +122,13 @@ def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     -------
     masses : ndarray of the same shape
         Positive, summing to one. Within a region a group is a smooth share of the
-        region's predictions (`_histogram.smooth_estimate`), drawn half way to an even
-        one: a region is where the groups' shares hardly vary, and a linear program
-        makes the most of every error.
+        region's predictions (`_histogram.smooth_estimate`).
     """
     masses = np.empty(counts.shape)
     for region, of_region in enumerate(counts.swapaxes(0, 1)):
         pmfs, weights = smooth_estimate(
             of_region, n=None, noise_variance=max(noise_variance, 1.0)
         )
-        pmfs = (pmfs + weights @ pmfs) / 2
         masses[:, region] = max(of_region.sum(), 1.0) * weights[:, None] * pmfs
     return masses / masses.sum()
 
@@ -97,6 +137,19 @@ def largest_gap(masses: np.ndarray) -> float:
     """Kolmogorov-Smirnov distance between the groups' predictions as they are."""
     of_group = masses.sum(axis=1)
     cdfs = of_group.cumsum(axis=1) / of_group.sum(axis=1, keepdims=True)
+    return float(np.ptp(cdfs, axis=0).max())
+
+
+def reached_gap(masses: np.ndarray, maps: LevelMaps) -> float:
+    """The same distance between the groups' answers, at the ends of the levels."""
+    ends = np.linspace(0, 1, masses.shape[2] + 1)
+    levels = np.arange(1, LEVELS) / LEVELS
+    below = np.pad(masses.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
+    cdfs = np.zeros((len(masses), len(levels)))
+    for region, values in enumerate(maps.values):
+        places = np.interp(levels, values, maps.points)
+        cdfs += [np.interp(places, ends, cdf) for cdf in below[:, region]]
+    cdfs /= masses.sum(axis=(1, 2))[:, None]
     return float(np.ptp(cdfs, axis=0).max())
 
 
@@ -122,16 +175,13 @@ def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
     over cells c of region and prediction f, and levels g.
     """
     n_groups, n_regions, n_bins = masses.shape
-    fine = np.repeat(masses, PARTS, axis=2) / PARTS
-    n_points = n_bins * PARTS
-    points = (np.arange(n_points) + 0.5) / n_points
+    points = np.linspace(0, 1, POINTS + 1)
     if tolerance >= 1:
-        ends = np.concatenate([[0.0], points, [1.0]])
-        return LevelMaps(ends, np.tile(ends, (n_regions, 1)))
+        return LevelMaps(points, np.tile(points, (n_regions, 1)))
     levels = (np.arange(LEVELS) + 0.5) / LEVELS
-    cells = fine.reshape(n_groups, -1)
+    cells = masses.reshape(n_groups, -1)
     mass = cells.sum(axis=0)
-    place = np.tile(points, n_regions)
+    place = np.tile((np.arange(n_bins) + 0.5) / n_bins, n_regions)
     shares = cells / cells.sum(axis=1, keepdims=True)
     n_cells, n_rates = len(mass), n_groups * LEVELS
     n_moves = n_cells * LEVELS
@@ -162,12 +212,24 @@ def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
         method="highs",
     )
     moves = np.maximum(solution.x[:n_moves].reshape(n_cells, LEVELS), 0)
-    means = (moves @ levels / moves.sum(axis=1)).reshape(n_regions, n_points)
-    # Rounding of the solver apart they rise already, by the optimality of transport
-    # within a region; a hair of slope keeps different predictions apart.
-    means = np.maximum.accumulate(means, axis=1)
-    means = (1 - 1e-3) * means + 1e-3 * points
-    return LevelMaps(points, means)
+    moves *= (mass / moves.sum(axis=1))[:, None]
+    # Within a region the least change is the increasing one: a prediction goes to the
+    # level at which as many of the region are below.
+    before = moves.sum(axis=1).reshape(n_regions, n_bins)
+    after = moves.reshape(n_regions, n_bins, LEVELS).sum(axis=1)
+    values = []
+    for source, target in zip(_below(before), _below(after), strict=True):
+        reached = np.interp(points, np.linspace(0, 1, n_bins + 1), source)
+        values.append(np.interp(reached, target, np.linspace(0, 1, LEVELS + 1)))
+    return LevelMaps(points, np.array(values))
+
+
+def _below(masses: np.ndarray) -> np.ndarray:
+    """Increasing distribution functions at the ends of equal cells, one a row."""
+    masses = masses / np.maximum(masses.sum(axis=1, keepdims=True), 1e-300)
+    masses = (1 - UNIFORM_MASS) * masses + UNIFORM_MASS / masses.shape[1]
+    below = np.pad(masses.cumsum(axis=1), ((0, 0), (1, 0)))
+    return below / below[:, -1:]
 
 
 def measure(

@@ -22,7 +22,6 @@ from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, warn_leak
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
-from fairpriv_sklearn.postprocessing._parity import n_score_bins, score_bins
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import (
     CellCounts,
@@ -39,6 +38,7 @@ BINS_WITHOUT_N = 36
 # of sensitivity one, so little is enough.
 ATOMS_SHARE = 0.05
 
+COUNTS_THEOREM = "user_guide/fair_regression:score_counts"
 LARGEST_BOUND = 1e150
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
@@ -131,11 +131,17 @@ class NumberRepair(Repair):
     def _plan(self, n_columns: int) -> list[Release]:
         """What the calibration releases: a function of public numbers only."""
         if self.blind:
-            n_counts = n_columns * int(np.prod(self._blind_shape()))
+            n_groups = len(self.groups_)
+            shape = self._blind_shape(blind.most_regions(n_groups))
+            n_counts = n_columns * int(np.prod(shape))
             share = getattr(self, "reach_size", 0.0)
-            lines = [Release("counts", "pure", (1 - share) * self.epsilon, n_counts)]
+            sizes = (1 - share) * blind.SIZES_SHARE
+            lines = [
+                Release("sizes", "pure", sizes * self.epsilon, n_groups),
+                Release("counts", "pure", (1 - share - sizes) * self.epsilon, n_counts),
+            ]
             if share > 0:
-                n_counts = int(np.prod(self._measured_shape()))
+                n_counts = int(np.prod(shape[:2])) * blind.MEASURED_BINS
                 lines.append(Release("reach", "pure", share * self.epsilon, n_counts))
             return lines
         most = MOST_BINS if self.n_bins == "auto" else self.n_bins
@@ -339,17 +345,17 @@ class NumberRepair(Repair):
                 "leave it at 'auto'."
             )
 
-    def _blind_shape(self) -> tuple[int, int, int]:
-        n_groups = len(self.groups_)
+    def _blind_shape(self, n_regions: int) -> tuple[int, int, int]:
         n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
-        return n_groups, n_score_bins(n_groups, blind.REGIONS), n_bins
-
-    def _measured_shape(self) -> tuple[int, int, int]:
-        return *self._blind_shape()[:2], blind.MEASURED_BINS
+        return len(self.groups_), n_regions, n_bins
 
     def _release_blind(self, wall, rows, bounds) -> None:
         """Count by true group, region of the estimated shares and bin; then solve."""
         block = rows.whole()
+        query = CellCounts((len(self.groups_),), name="sizes", theorem=COUNTS_THEOREM)
+        sizes = wall.release(query, rows.with_columns(cells=block.codes))
+        self._centres = blind.region_centres(sizes, self.epsilon)
+        shape = self._blind_shape(len(self._centres))
         regions = self._regions(block.X, private=True)
 
         def counted(name, shape):
@@ -362,17 +368,19 @@ class NumberRepair(Repair):
             query = CellCounts(
                 shape,
                 name=name,
-                theorem="user_guide/fair_regression:score_counts",
+                theorem=COUNTS_THEOREM,
                 n_tables=len(bounds),
             )
             counts = wall.release(query, rows.with_columns(cells=cells))
             variance = float(wall.mechanism_of(query).variance)
             return counts.reshape(len(bounds), *shape), variance
 
-        self.counts_, self._noise_variance = counted("counts", self._blind_shape())
+        self.counts_, self._noise_variance = counted("counts", shape)
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
-            self._measured = counted("reach", self._measured_shape())
+            self._measured = counted(
+                "reach", (*shape[:2], blind.MEASURED_BINS)
+            )
         public_n = self.neighboring == "replace_one"
         self._n_public = max(rows.n_rows, 1) if public_n else None
         self.bounds_, self.n_bins_ = bounds, self.counts_.shape[-1]
@@ -404,10 +412,13 @@ class NumberRepair(Repair):
         doubt = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
         if doubt and (self._n_public or sizes.sum()) <= histogram.LARGE:
             doubt = blind.TOLD * np.hypot(doubt, 0.5 / np.sqrt(smallest))
-        if blind.largest_gap(masses) <= doubt:
+        gap = blind.largest_gap(masses)
+        if gap <= doubt:
             return masses, blind.solve_levels(masses, 1.0), DROWNED
         levels = blind.solve_levels(masses, tolerance)
-        if blind.cost(masses, levels) > blind.WORTH:
+        left = blind.reached_gap(masses, levels) - tolerance
+        useless = left > blind.LEFT * max(gap - tolerance, 0.0)
+        if useless or blind.cost(masses, levels) > blind.WORTH:
             return masses, blind.solve_levels(masses, 1.0), WORTHLESS
         return masses, levels, None
 
@@ -433,7 +444,8 @@ class NumberRepair(Repair):
 
     def _regions(self, X, *, private) -> np.ndarray:
         """Region of the estimated group shares in which each row lies."""
-        return score_bins(self._group_shares(X, private=private), blind.REGIONS)
+        shares = self._group_shares(X, private=private)
+        return blind.nearest_region(shares, self._centres)
 
     def _repair_blind(self, scores, X) -> np.ndarray:
         """Send every score to its target by the region of its row."""
