@@ -328,7 +328,9 @@ def number_coverage(tolerance, shares, n_rows, epsilon, n_fits):
             "numbers", world, n_rows, epsilon, seed, fairness_tolerance=tolerance
         )
         reach = fitted.reach([tolerance])
-        answers = 10 * fitted._levels[0](unit, nearest_region(told, fitted._centres)) - 5
+        answers = (
+            10 * fitted._levels[0](unit, nearest_region(told, fitted._centres)) - 5
+        )
         cells.append(
             (
                 within(reach.violation_interval[0], largest_distance(answers, codes)),

@@ -378,9 +378,7 @@ class NumberRepair(Repair):
         self.counts_, self._noise_variance = counted("counts", shape)
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
-            self._measured = counted(
-                "reach", (*shape[:2], blind.MEASURED_BINS)
-            )
+            self._measured = counted("reach", (*shape[:2], blind.MEASURED_BINS))
         public_n = self.neighboring == "replace_one"
         self._n_public = max(rows.n_rows, 1) if public_n else None
         self.bounds_, self.n_bins_ = bounds, self.counts_.shape[-1]
