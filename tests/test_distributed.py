@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -28,8 +29,13 @@ from fairpriv_sklearn._wall import (
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
 from fairpriv_sklearn.distributed._stream import StreamRows
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
+)
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
+from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
 GRID = 2.0**20
@@ -690,9 +696,17 @@ def test_estimators_that_cannot_be_resumed_say_so_before_they_spend(tmp_path):
     base = DPWassersteinLogisticRegression(
         fairness_weight=0, bounds=(0, 1), classes=[0, 1]
     )
-    model = DP2DPClassifier(base, classes=[0, 1], groups=[0, 1], ledger=ledger)
-    with pytest.raises(ValueError, match="cannot be resumed"), resume(tmp_path / "j"):
-        model.fit(X, groups, sensitive_features=groups)
+    given = {"classes": [0, 1], "ledger": ledger}
+    repair = DP2DPClassifier(base, groups=[0, 1], **given)
+    search = DPGridSearchCV(base, {"C": [0.1, 1.0]}, **given)
+    for fit in (
+        lambda: repair.fit(X, groups, sensitive_features=groups),
+        lambda: search.fit(X, groups),
+        lambda: dp_cross_validate(base, X, groups, **given),
+    ):
+        with pytest.raises(ValueError, match="cannot be resumed"):
+            with resume(tmp_path / "j"):
+                fit()
     assert ledger.spends() == []
 
 
@@ -725,3 +739,88 @@ def test_public_directions_are_the_same_after_a_restart(tmp_path):
     assert [one["entry"] for one in entries[0]].count("public") == 1
     assert entries[1][: len(entries[0])] == entries[0]
     assert len(entries[1]) > len(entries[0])
+
+
+MIXED = {"method": "semidual", "categories": {0: list("abc")}}
+GENERATORS = {
+    "semidual": (DPSinkhornGenerator, {"n_points": 2, "max_iter": 3}),
+    "table": (DPSinkhornGenerator, {"n_points": 2, "max_iter": 3, **MIXED}),
+    "pairs": (DPSinkhornGenerator, {"method": "pairs"}),
+    "network": (DPSinkhornGenerator, {"method": "network", "max_iter": 4}),
+    "histogram": (DPSlicedWassersteinGenerator, {"n_flow_steps": 2}),
+    "gradient": (DPSlicedWassersteinGenerator, {"method": "gradient", "max_iter": 4}),
+}
+
+
+def numbers_of(value):
+    """All fitted numbers of a generator."""
+    if isinstance(value, np.ndarray | float | int):
+        return [np.asarray(value).tolist()]
+    inside = getattr(value, "__dict__", value if isinstance(value, dict) else {})
+    names = inside if isinstance(inside, dict) else ()
+    kept = [inside[n] for n in names if n not in ("random_state", "_sampling_seed")]
+    kept += value if isinstance(value, list | tuple) else []
+    return [n for one in kept for n in numbers_of(one)]
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generator_goes_on_after_its_death(tmp_path, name):
+    """With a seed to the bits of a fit without deaths; else by what is recorded."""
+    kind, params = GENERATORS[name]
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(400, 3)), np.arange(400) % 2
+    if name == "table":
+        X = np.column_stack(
+            [np.array(list("abc"))[np.arange(400) % 3], X.astype(object)]
+        )
+    public = {"bounds": (0, 1)} if name != "pairs" else {}
+    ledger = PrivacyLedger(100.0, 1e-2)
+
+    def fit(seed=None, dies_at=None):
+        releases, release = [], PrivacyFilter.release
+        model = kind(
+            epsilon=3.0, classes=[0, 1], ledger=ledger, random_state=seed,
+            **public, **params,
+        )  # fmt: skip
+
+        def mortal(wall, *args, **kwargs):
+            if len(releases) == dies_at:
+                raise KeyboardInterrupt
+            releases.append(None)
+            return release(wall, *args, **kwargs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PrivacyFilter, "release", mortal)
+            if dies_at == "end":
+                patch.setattr(PrivacyFilter, "guarantee", raises_interrupt)
+            model.fit(X, y)
+        return model, len(releases)
+
+    def dies(path, *args):
+        with pytest.raises(KeyboardInterrupt), resume(path):
+            fit(*args)
+
+    whole, n_releases = fit(0)
+    for dies_at in (0, n_releases // 2, n_releases - 1):
+        dies(tmp_path / "seeded", 0, dies_at)
+    with resume(tmp_path / "seeded"):
+        again, _ = fit(0)
+    assert len(ledger.spends()) == 2
+    assert numbers_of(again.__dict__) == numbers_of(whole.__dict__)
+    assert_array_equal(again.sample(9)[0], whole.sample(9)[0])
+
+    # Released values come from the journal, directions and starting points as well.
+    dies(tmp_path / "one", None, n_releases - 1)
+    dies(tmp_path / "one", None, "end")
+    for end in ("", ".key"):
+        shutil.copy(f"{tmp_path / 'one'}{end}", f"{tmp_path / 'two'}{end}")
+    found = []
+    for path in (tmp_path / "one", tmp_path / "two"):
+        with resume(path):
+            found.append(numbers_of(fit()[0].__dict__))
+    assert found[0] == found[1] != numbers_of(whole.__dict__)
+    assert len(ledger.spends()) == 3
+
+
+def raises_interrupt(*args):
+    raise KeyboardInterrupt

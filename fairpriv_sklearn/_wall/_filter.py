@@ -32,13 +32,15 @@ from fairpriv_sklearn.mechanisms import (
     GaussianMechanism,
     NoiseSource,
     PermuteAndFlip,
+    PublicDraws,
+    noise_source,
 )
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 NOT_RESUMED = (
     "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "
-    "networks, DPTableEncoder and DPBarycenterTransformer can be; what parts its rows "
-    "at random or wraps an estimator cannot."
+    "networks, the generators, DPTableEncoder and DPBarycenterTransformer can be; what "
+    "parts its rows at random or wraps an estimator cannot."
 )
 
 
@@ -204,6 +206,14 @@ class PrivacyFilter:
             return draw()
         drawn = draw() if journal.holds() else None
         return journal.value("public", "", draw if drawn is None else lambda: drawn)
+
+    def public_draws(self) -> PublicDraws:
+        """A stream of random numbers that are public, the same in a resumed fit."""
+        public = self.noise.public()
+        if current_journal.get() is None or not public.is_secure:
+            return public
+        words = self.public(lambda: public.uint64(2))
+        return noise_source(int(words[0]) << 64 | int(words[1])).public()
 
     def release_keyed(self, query: KeyedQuery, rows: Rows, *, name=None):
         """Release counts, and those of unlisted keys that pass a threshold.

@@ -47,6 +47,8 @@ SCALE = Interval(Real, 1e-6, 1e6, closed="both")
 class BaseGenerator(DPEstimator):
     """Density-like estimators: `fit(X, y=None)`, `sample(n_samples, y=None)`."""
 
+    _can_resume = True
+
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,

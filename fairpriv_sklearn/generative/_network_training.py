@@ -198,7 +198,7 @@ def train_network(
     public `basis` of orthonormal columns, the part of the gradient inside its span is
     clipped and released, with noise inside the span only.
     """
-    public, query = wall.noise.public(), PointGradient(plan, basis)
+    public, query = wall.public_draws(), PointGradient(plan, basis)
     network = plan.make_network().initialize(public.standard_normal)
     network.biases[-1][:] = plan.output_bias
     average, difference = network.theta.copy(), np.empty_like(network.theta)

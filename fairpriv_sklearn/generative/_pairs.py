@@ -470,7 +470,7 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     deviations = [_deviation(variance, C, deviation) for variance in variances]
     features = [f / UNIT for f in features]
     targets = targets_of(tables, deviations, pairs, noise, smooth, features)
-    weights, points = fit_points(targets, wall.noise.public())
+    weights, points = fit_points(targets, wall.public_draws())
     weights, points = rake(weights, points, targets)
     weights = weights * (counts / weights.sum(axis=1))[:, None]
     points = np.split(points, targets.starts[1:-1], axis=2)

@@ -321,7 +321,7 @@ def fit_points(rows, means, counts, covariances, plan, wall):
     added up, which averages the noise.
     """
     spectra = [np.linalg.eigh(S) for S in covariances]
-    points = _draw_centres(spectra, plan, wall.noise.public())
+    points = _draw_centres(spectra, plan, wall.public_draws())
     potentials = np.zeros((plan.n_classes, plan.n_points))
     variances = np.trace(covariances, axis1=1, axis2=2)
     target = counts[:, None] / plan.n_points

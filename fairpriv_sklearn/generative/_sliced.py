@@ -270,7 +270,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             facts,
         )
         self.directions_ = draw_directions(
-            space.n_components, plan.n_projections, wall.noise.public()
+            space.n_components, plan.n_projections, wall.public_draws()
         )
         with np.errstate(all="ignore"):
             if self.method == "gradient":

@@ -210,7 +210,7 @@ def train_on_projections(
     `rows` has the coordinates ``z`` (N, k) of the records and their ``codes`` (N,).
     """
     C, n, k = plan.n_classes, plan.batch_size, plan.moments.n_components
-    public = wall.noise.public()
+    public = wall.public_draws()
     counts, means = release_means(rows, plan.moments, wall)
     min_sizes = np.clip(np.rint(counts), 1, MAX_RECORDS).astype(np.int64)
     query = SlicedGradient(plan, directions, means, min_sizes)

@@ -211,7 +211,7 @@ def fit_tables(rows: Rows, plan: TablePlan, wall: PrivacyFilter) -> TableMixture
     if plan.n_records is not None:
         counts = np.maximum(1.0, counts * (plan.n_records / counts.sum()))
     tables = np.maximum(_project_blocks(sums / counts[:, None], plan), 1e-9)
-    distributions = _first_distributions(tables, plan, wall.noise.public())
+    distributions = _first_distributions(tables, plan, wall.public_draws())
     potentials = np.zeros((plan.n_classes, plan.n_points))
     target = counts[:, None] / plan.n_points
     regularization = plan.regularization * len(plan.block_sizes)

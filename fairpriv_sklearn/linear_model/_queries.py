@@ -299,7 +299,7 @@ class FairGradient(LossGradient):
         codes = np.empty((n, codes.shape[1]), dtype=codes.dtype)
         stratum = np.empty(n, dtype=none.stratum.dtype)
         slopes, scores = np.empty((n, k)), self.geometry.scores_by(state)
-        alone = self._sums(none.x, np.empty((0, self._n_alone)))
+        totals = np.zeros((2, self.geometry.n_columns, self._n_alone), dtype=np.int64)
         for part, block in self._blocks(rows):
             x = dense_block(block.x)
             loss, outputs, slopes[part] = slopes_and_links(
@@ -307,19 +307,19 @@ class FairGradient(LossGradient):
             )
             loss = self._weighted(loss, block.y, block.stratum)
             own = self._side_by_side(loss, slopes[part], block.stratum)
-            alone = alone + self._sums(x, own)
+            totals += self._sums(x, own)
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes
         pulls *= slopes
-        coupled = self._fine_sums(none.x, np.empty((0, k)))
+        fine = np.zeros((2, self.geometry.n_columns, 2 * k), dtype=np.int64)
         for part, block in self._blocks(rows.only("x")):
             x = dense_block(block.x)
-            coupled = coupled + self._fine_sums(x, pulls[part])
-        alone = self.geometry.in_units(from_units(alone)) / self.n_records
+            fine += self._fine_sums(x, pulls[part])
+        alone = self.geometry.in_units(from_units(totals)) / self.n_records
+        digits = from_units(fine)
         # The second digit counts 2**20 times less.
-        coupled = from_units(coupled)
-        coupled = coupled[:, :k] + coupled[:, k:] * UNIT
+        coupled = digits[:, :k] + digits[:, k:] * UNIT
         coupled = self.geometry.in_units(coupled) * self._unit
         of_loss, of_penalty, of_slopes = self.multiples
         of_strata = alone[:, k : (1 + self.n_strata) * k] * of_slopes

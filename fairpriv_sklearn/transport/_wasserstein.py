@@ -381,7 +381,7 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
             a, b = (one.digits(low, shift, room) for one in (u, v))
             of_u += _surplus(a, b) * 2.0**shift
             of_v += _surplus(b, a) * 2.0**shift
-    distance = 0.0
+    distance = np.nan
     if not gradients_only:
         # They add up to zero: from where values are counted does not matter.
         distance = ((u.values - u.values[0]) * of_u).sum()
