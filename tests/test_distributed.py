@@ -178,6 +178,30 @@ def test_dask_frames_give_the_model_of_the_frame():
     np.testing.assert_allclose(lazy.compute(), expected.predict(frame), rtol=1e-12)
 
 
+def test_columns_of_one_frame_are_read_together():
+    dask = pytest.importorskip("dask")
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = table(600)
+    whole = pd.DataFrame(X).add_prefix("x").assign(y=y)
+    names, reads = [f"x{i}" for i in range(X.shape[1])], []
+
+    def read(i):
+        reads.append(i)
+        return whole[200 * i : 200 * (i + 1)]
+
+    one, other = (
+        dd.from_map(read, range(3), meta=whole[:0], label=label) for label in "ab"
+    )
+    expected, n_reads = descent(random_state=0).fit(whole[names], y), []
+    with dask.config.set(scheduler="synchronous"):
+        for target in (one["y"], other["y"]):
+            reads.clear()
+            model = descent(random_state=0).fit(one[names], target)
+            assert_array_equal(model.coef_, expected.coef_)
+            n_reads.append(len(reads))
+    assert n_reads[1] == 2 * n_reads[0]
+
+
 def test_predict_on_batches_is_lazy():
     X, y = table()
     model = descent().fit(X, y)

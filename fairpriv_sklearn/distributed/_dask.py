@@ -7,7 +7,9 @@ gives the same integers, and its answer is used once. Noise is drawn at the driv
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import lru_cache, wraps
+from typing import Any
 
 import numpy as np
 from sklearn import config_context, get_config
@@ -21,6 +23,8 @@ from fairpriv_sklearn.distributed._stream import (
     fingerprint,
     read_batch,
 )
+
+AT_ONCE = 4  # partitions at the driver, where records are coupled
 
 
 class DaskBatches(Batches):
@@ -40,14 +44,20 @@ class DaskBatches(Batches):
     make_batches = None
 
     def __iter__(self):
-        for part in self.partitions():
-            yield _computed([part])[0]
+        parts = _apart(self.partitions())
+        for first in range(0, len(parts), AT_ONCE):
+            yield from _computed(parts[first : first + AT_ONCE])
 
     def partitions(self) -> list:
         """Delayed (X, y, sensitive_features) of every partition."""
         import dask
 
         X, y, groups = self.collections
+        frame = _one_frame(self.collections)
+        if frame is not None:
+            names = [_names_of(column) for column in self.collections]
+            take = dask.delayed(_taken, pure=False)
+            return [take(self.map_X, names, part) for part in _pieces(frame, None)]
         X = _one_block_wide(X)
         columns = [_pieces(X, None), _pieces(y, X), _pieces(groups, X)]
         n_parts = len(columns[0])
@@ -88,7 +98,7 @@ class DaskRows(StreamRows):
         if not parts:
             raise ValueError("The dask collection has no partition.")
         # The first one tells the driver names and number of columns.
-        self._read_one(_computed([parts[0]])[0])
+        self._read_one(_computed(_apart(parts[:1]))[0])
         measure = dask.delayed(_measure, pure=False)
         reader = _Reader(read)
         answers = _computed([measure(reader, part) for part in parts])
@@ -192,6 +202,35 @@ def _partition_total(reader, query, state, batch, mask):
         return (*marked, rows.total(query, state.value))
 
 
+def _taken(function, names: list, part) -> tuple:
+    columns = (None if name is None else part[name] for name in names)
+    return _bundle(function, *columns)
+
+
+def _names_of(column):
+    """Of a frame's columns, or of a series."""
+    if column is None:
+        return None
+    return list(column.columns) if column.ndim == 2 else column.name
+
+
+def _one_frame(collections) -> Any:
+    """The data frame that all are columns of: its files are then read once; or None."""
+    given = [column for column in collections if column is not None]
+    expressions = [getattr(column, "expr", None) for column in given]
+    if {type(expression).__name__ for expression in expressions} != {"Projection"}:
+        return None
+    names = [_names_of(column) for column in given]
+    wanted = sum((n if isinstance(n, list) else [n] for n in names), [])
+    first = expressions[0].frame
+    is_one = all(expression.frame._name == first._name for expression in expressions)
+    if not is_one or len(set(first.columns)) < len(first.columns):
+        return None
+    # In a package of its own in older versions.
+    home = sys.modules[type(given[0]).__module__]
+    return home.new_collection(first)[list(dict.fromkeys(wanted))]
+
+
 def _marked(print_: tuple) -> tuple:
     return print_, kernels()
 
@@ -220,6 +259,16 @@ def kernels() -> str:
     for values in (*seen, np.log1p(block**2)):
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
+
+
+def _apart(parts: list) -> list:
+    """The same with their own tasks alone: asked for one by one, all go along else."""
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
+    from dask.optimization import cull
+
+    graph = HighLevelGraph.merge(*(part.__dask_graph__() for part in parts)).to_dict()
+    return [Delayed(part.key, cull(graph, [part.key])[0]) for part in parts]
 
 
 def _computed(tasks: list) -> list:
