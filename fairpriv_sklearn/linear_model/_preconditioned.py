@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 from fairpriv_sklearn.linear_model._pulls import Pulls
 
@@ -38,7 +39,7 @@ _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
-_MOST_HIDDEN = 0.25  # share of the variance that noise may hide where errors are told
+_MOST_HIDDEN = 2.0  # share of the variance that noise may hide where errors are told
 
 
 def moments_noise(row_norm: float, mu: float, n_records: float) -> float:
@@ -146,8 +147,8 @@ class Curvature:
         Below it the noise hides what the curvature is.
     typical : float
         What it is there on average; `floor` if that is not known.
-    hidden : float
-        The same by the noisy spectrum below the floor, negative parts as zero.
+    likely : ndarray of shape (n_columns, n_columns)
+        What the matrix is without noise and floor, by :func:`_without_noise`.
     cross : ndarray of shape (n_features, 1) or (n_features, 0)
         Column of the intercept, as it was released.
     factor : float
@@ -159,7 +160,7 @@ class Curvature:
     matrix: Floats
     floor: float
     typical: float
-    hidden: float
+    likely: Floats
     cross: Floats
     factor: float
     unit: float
@@ -191,33 +192,41 @@ class Curvature:
             if constant:
                 diagonal[-1] = constant**2
             hessian = np.diag(diagonal * factor)
-            likely = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
+            typical = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
+            likely = np.diag(np.append(np.full(d, typical), hessian[d:, d:]))
+            cross = hessian[:d, d:]
             return cls(
-                hessian,
-                most * factor,
-                likely,
-                likely,
-                hessian[:d, d:],
-                factor,
-                constant,
+                hessian, most * factor, typical, likely, cross, factor, constant
             )
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
-        below = np.maximum(values[values < floor], 0.0)
-        hidden = float(below.mean()) * factor if below.size else floor * factor
+        likely = (vectors * (_without_noise(values, noise) * factor)) @ vectors.T
         values = np.maximum(values, floor)
         typical = max(np.trace(moments) - constant**2, 0.0) / d
         matrix = (vectors * (values * factor)) @ vectors.T
         cross = moments[:d, d:] * factor
         typical = min(floor, typical) * factor
-        return cls(matrix, floor * factor, typical, hidden, cross, factor, constant)
+        return cls(matrix, floor * factor, typical, likely, cross, factor, constant)
 
     def bent(self, factor: Floats) -> Curvature:
         """The same and F F^T of a penalty."""
         d = len(self.cross)
         cross = self.cross + factor[:d] @ factor[d:].T
         return replace(self, matrix=self.matrix + factor @ factor.T, cross=cross)
+
+
+def _without_noise(values: Floats, noise: float) -> Floats:
+    """Expected quadratic forms of a matrix in the eigenvectors of a noisy one.
+
+    Noise pushes eigenvalues apart; of a symmetric matrix with independent entries it
+    does so by twice what each of the others pushes (the rotationally invariant
+    estimator of J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, 2016).
+    """
+    apart = values[:, None] - values
+    near = noise**2 / 8  # a smoothing that matters between neighbours only
+    pushed = noise**2 * (apart / (apart**2 + near)).sum(axis=1) if noise else 0.0
+    return np.maximum(isotonic_regression(values - pushed), 0.0)
 
 
 def preconditioned_descent(
@@ -452,8 +461,11 @@ def _shrunk_minimum(
     weights = np.concatenate([slopes, intercept])
     if at_scores is None or d > _MOST_TOLD:
         return weights, None
-    part = np.clip(curvature.hidden / curvature.floor, _LEAST_PART, 1.0)
-    part = np.where(hidden, part, 1.0)
+    likely = curvature.likely
+    across = likely[:d, d:]
+    likely = likely[:d, :d] - across @ (across / np.diag(likely)[d:]).T
+    part = np.einsum("ij,ij->j", vectors, likely @ vectors) / values
+    part = np.clip(part, _LEAST_PART, 1.0)
     variances = part * values
     if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
         return weights, None
