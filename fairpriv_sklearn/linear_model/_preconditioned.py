@@ -33,7 +33,8 @@ SQUARE_CURVATURE = 0.8
 _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
 _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
-_LEAST_PART = 0.05  # of its bound that hidden curvature is taken for in a covariance
+_LEAST_PART = 0.05  # of the stand-in, that curvature is taken for in a covariance
+_MOST_PART = 2.0  # the same, where noise made the stand-in too small
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
@@ -333,17 +334,20 @@ class _AverageModel:
         return self._total / self._weights
 
 
-def _carried(ratios: Floats, max_iter: int, average: bool) -> tuple[Floats, Floats]:
+def _carried(
+    ratios: Floats, max_iter: int, average: bool, damping: Floats | float = 1.0
+) -> tuple[Floats, Floats]:
     """What the last b has of fresh noise, and of noise that all steps share.
 
     By their variances in one gradient, where H is 1 / ratio too large: noise that moved
-    the weights comes back in H v - g, but for `ratio` of it.
+    the weights comes back in H v - g, but for `ratio` of it, and `damping` is the part
+    that the ridge during the descent leaves.
     """
     impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
     weights = previous = np.zeros((max_iter, len(ratios)))
     model = _AverageModel(average)
     for t in range(max_iter):
-        ahead = weights + t / (t + 3) * (weights - previous)
+        ahead = damping * (weights + t / (t + 3) * (weights - previous))
         previous = weights
         weights = model.add((1 - ratios) * ahead + impulses[t])
     return np.square(weights).sum(axis=0), np.square(weights.sum(axis=0))
@@ -465,7 +469,7 @@ def _shrunk_minimum(
     across = likely[:d, d:]
     likely = likely[:d, :d] - across @ (across / np.diag(likely)[d:]).T
     part = np.einsum("ij,ij->j", vectors, likely @ vectors) / values
-    part = np.clip(part, _LEAST_PART, 1.0)
+    part = np.clip(part, _LEAST_PART, _MOST_PART)
     variances = part * values
     if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
         return weights, None
@@ -477,8 +481,11 @@ def _shrunk_minimum(
             means + curvature.cross[:, 0] @ slopes / curvature.factor / curvature.unit
         )
     covariance = []
+    damping = values / (values + caution.noise_ridge * noise**2 / steps[0])
     for k, (sampled, true) in enumerate(zip(*at_scores(means, spread), strict=True)):
-        error = variance(part * true / curvature.factor, sampled)[:, 0]
+        ratios = part * true / curvature.factor
+        fresh, shared = _carried(ratios, *steps, damping)
+        error = profiled * fresh + drawn * ratios * shared * sampled
         error = error * divided[best[k]].ravel() / values
         away = vectors @ chosen[:, k] * (1 - faded[k])
         covariance.append((vectors * error) @ vectors.T + np.outer(away, away))
