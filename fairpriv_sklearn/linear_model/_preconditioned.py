@@ -34,13 +34,14 @@ _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
 _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
 _LEAST_PART = 0.05  # of the stand-in, that curvature is taken for in a covariance
+_NODES = (np.arange(8) + 0.5) / 8
 _MOST_PART = 2.0  # the same, where noise made the stand-in too small
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
-_MOST_HIDDEN = 2.0  # share of the variance that noise may hide where errors are told
+_MOST_HIDDEN = 0.45  # share of the variance that noise may hide where errors are told
 
 
 def moments_noise(row_norm: float, mu: float, n_records: float) -> float:
@@ -343,8 +344,8 @@ def _carried(
     the weights comes back in H v - g, but for `ratio` of it, and `damping` is the part
     that the ridge during the descent leaves.
     """
-    impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
-    weights = previous = np.zeros((max_iter, len(ratios)))
+    impulses = np.eye(max_iter).reshape(max_iter, max_iter, *[1] * ratios.ndim)
+    weights = previous = np.zeros((max_iter, *ratios.shape))
     model = _AverageModel(average)
     for t in range(max_iter):
         ahead = damping * (weights + t / (t + 3) * (weights - previous))
@@ -473,7 +474,10 @@ def _shrunk_minimum(
     variances = part * values
     if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
         return weights, None
-    spread = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+    # Of the scores, less what noise alone would make of them.
+    by_noise = variance(part, 0.0 * sampling) * divided[best][..., 0].T ** 2
+    spread = variances @ (chosen**2 - by_noise) / curvature.factor
+    spread = np.maximum(spread, 0.0)
     means = 0.0 * spread
     if curvature.unit:
         means = intercept[0] * curvature.unit
@@ -482,11 +486,21 @@ def _shrunk_minimum(
         )
     covariance = []
     damping = values / (values + caution.noise_ridge * noise**2 / steps[0])
+    # What is hidden varies between zero and the floor: so, with the mean that is known.
+    known = np.where(hidden, np.minimum(part, 1.0), 1.0)
+    power = (1 / known - 1) / 2
+    spreads = _NODES[:, None] ** power * (1 + power)
     for k, (sampled, true) in enumerate(zip(*at_scores(means, spread), strict=True)):
-        ratios = part * true / curvature.factor
+        ratios = spreads * part * true / curvature.factor
         fresh, shared = _carried(ratios, *steps, damping)
         error = profiled * fresh + drawn * ratios * shared * sampled
-        error = error * divided[best[k]].ravel() / values
+        # As errors of scores: directions weigh by their variance.
+        error = (spreads * error).mean(axis=0) * divided[best[k]].ravel() / values
+        # From zero on, few steps and their ridge lose a part of what they look for.
+        lost = (spreads * (1 - ratios * np.sqrt(shared)) ** 2).mean(axis=0)
+        told = chosen[:, k] ** 2 - error
+        told[hidden] = told[hidden].sum() / max(1, hidden.sum())
+        error += lost * np.maximum(told, 0.0)
         away = vectors @ chosen[:, k] * (1 - faded[k])
         covariance.append((vectors * error) @ vectors.T + np.outer(away, away))
     return weights, np.stack(covariance)
