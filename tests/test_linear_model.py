@@ -28,6 +28,7 @@ from fairpriv_sklearn.linear_model import (
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
+from fairpriv_sklearn.linear_model._preconditioned import _without_noise
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
 
@@ -687,3 +688,19 @@ def test_where_no_error_is_known_none_is_given():
             model.coef_interval()
     with pytest.raises(ValueError, match="level"):
         plain(epsilon=3.0).fit(X, y).coef_interval(1.0)
+
+
+@pytest.mark.parametrize("spectrum", [[0.2] * 30, [0.02] * 20 + [0.1] * 9 + [1.0]])
+def test_the_push_of_noise_is_taken_out_of_eigenvalues(spectrum):
+    true, noise = np.diag(spectrum), 0.03
+    rng = np.random.default_rng(0)
+    raw, mended = [], []
+    for _ in range(20):
+        upper = np.triu(rng.normal(size=true.shape) * noise / 2**0.5, 1)
+        seen = true + upper + upper.T + np.diag(rng.normal(size=len(true)) * noise)
+        values, vectors = np.linalg.eigh(seen)
+        forms = np.diag(vectors.T @ true @ vectors)
+        raw.append(np.abs(values - forms).mean())
+        mended.append(np.abs(_without_noise(values, noise) - forms).mean())
+    assert np.mean(mended) < 0.25 * np.mean(raw)
+    assert_allclose(_without_noise(np.sort(spectrum), 0.0), np.sort(spectrum))

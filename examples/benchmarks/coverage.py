@@ -9,7 +9,7 @@ without noise. ("Told apart" counts the curve that was simulated instead, which 
 columns cannot always draw: nothing in the table says what they leave away.) Nominal
 level .95; standard errors over fits.
 
-    OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py [fits] [fits of curves] [kind]
+    OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py [fits] [of curves] [kind]
 """
 
 import platform

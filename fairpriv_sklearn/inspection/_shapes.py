@@ -36,7 +36,8 @@ class AdditiveShapesDisplay:
         over them.
     errors : list of ndarray, default=None
         Standard deviations of the errors of the contributions, by the noise and by
-        who happens to be in the table; see `coef_interval` of the linear models.
+        who happens to be in the table, against what the model would find with these
+        columns in the whole population; see `coef_interval` of the linear models.
 
     Attributes
     ----------

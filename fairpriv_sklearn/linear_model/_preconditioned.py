@@ -34,8 +34,8 @@ _FLOOR = 0.7  # of the spectrum, in units of the spectral norm of the noise
 _LARGEST_FLOOR = 0.5  # in units of the squared norm of a row
 _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to have
 _LEAST_PART = 0.05  # of the stand-in, that curvature is taken for in a covariance
-_NODES = (np.arange(8) + 0.5) / 8
 _MOST_PART = 2.0  # the same, where noise made the stand-in too small
+_NODES = (np.arange(8) + 0.5) / 8  # of what is supposed of hidden curvature
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
@@ -197,9 +197,7 @@ class Curvature:
             typical = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
             likely = np.diag(np.append(np.full(d, typical), hessian[d:, d:]))
             cross = hessian[:d, d:]
-            return cls(
-                hessian, most * factor, typical, likely, cross, factor, constant
-            )
+            return cls(hessian, most * factor, typical, likely, cross, factor, constant)
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
@@ -344,8 +342,8 @@ def _carried(
     the weights comes back in H v - g, but for `ratio` of it, and `damping` is the part
     that the ridge during the descent leaves.
     """
-    impulses = np.eye(max_iter).reshape(max_iter, max_iter, *[1] * ratios.ndim)
-    weights = previous = np.zeros((max_iter, *ratios.shape))
+    impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
+    weights = previous = np.zeros((max_iter, len(ratios)))
     model = _AverageModel(average)
     for t in range(max_iter):
         ahead = damping * (weights + t / (t + 3) * (weights - previous))
@@ -467,8 +465,8 @@ def _shrunk_minimum(
     if at_scores is None or d > _MOST_TOLD:
         return weights, None
     likely = curvature.likely
-    across = likely[:d, d:]
-    likely = likely[:d, :d] - across @ (across / np.diag(likely)[d:]).T
+    across, own = likely[:d, d:], np.maximum(np.diag(likely)[d:], curvature.floor / 99)
+    likely = likely[:d, :d] - across @ (across / own).T
     part = np.einsum("ij,ij->j", vectors, likely @ vectors) / values
     part = np.clip(part, _LEAST_PART, _MOST_PART)
     variances = part * values
@@ -492,7 +490,8 @@ def _shrunk_minimum(
     spreads = _NODES[:, None] ** power * (1 + power)
     for k, (sampled, true) in enumerate(zip(*at_scores(means, spread), strict=True)):
         ratios = spreads * part * true / curvature.factor
-        fresh, shared = _carried(ratios, *steps, damping)
+        carried = [_carried(one, *steps, damping) for one in ratios]
+        fresh, shared = np.stack(carried, axis=1)
         error = profiled * fresh + drawn * ratios * shared * sampled
         # As errors of scores: directions weigh by their variance.
         error = (spreads * error).mean(axis=0) * divided[best[k]].ravel() / values
