@@ -399,7 +399,7 @@ def test_atoms_and_tails():
     at = column.at_round_numbers()
     assert len(at.edges) < 2 * _levels.MOST_ROUND
     cells = TableReader.of(values[:, None]).cells(0)
-    noisy = np.bincount(at.positions(cells), minlength=at.n_cells).astype(float)
+    noisy = at.counts(cells).astype(float)
     found = column.with_atoms(noisy, 20.0, places).edges
     for atom in (35.0, 40.0):
         assert {atom, np.nextafter(atom, np.inf)} <= set(found)

@@ -768,8 +768,8 @@ class NumberColumn:
         cells = without_missing_values(cells, self.missing_values)
         numbers = cells.numbers(self.kind)
         ranks = self.rank_map(numbers)
-        out[:, : self.width] = smooth(ranks, rank_basis(self.width))
-        out[:, : self.width] *= np.float32(scale)
+        table = rank_basis(self.width) * np.float32(scale)
+        out[:, : self.width] = smooth(ranks, table)
         if self.has_flag:
             missing = np.isnan(numbers)
             out[missing, : self.width] = 0.0
