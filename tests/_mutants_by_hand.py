@@ -586,7 +586,9 @@ MUTANTS = [
         """        np.maximum(second, -(2.0**BITS), out=second)
         np.minimum(second, 2.0**BITS, out=second)
 """,
-        "",
+        """        np.maximum(second, -(4.0**BITS), out=second)
+        np.minimum(second, 4.0**BITS, out=second)
+""",
         "fair gradient: coefficients are not cut off",
     ),
     (

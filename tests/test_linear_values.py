@@ -183,6 +183,9 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     found = query.variance(released, 10, 0.25, 0.625)
     assert found == approx(variance, rel=1e-9)
     assert query.variance(np.zeros(8), 0, 5.0, 0.1) == 0.0
+    one = np.zeros(8)  # one record, half in either of two bins half a unit apart
+    one[[4, 6]] = 0.5
+    assert query.variance(one, 1, 0.25, 0.625) == approx((0.25 / 0.625) ** 2)
 
 
 def test_the_range_of_the_target_is_that_of_nearly_all():
@@ -203,6 +206,8 @@ def test_the_range_of_the_target_is_that_of_nearly_all():
     assert query.range(spread, 100, 12.0) == approx((0.0, 0.75), abs=0.26)
     low = np.array([0.8, 30.0, 30.0, 38.4, 0.8, 0.0, 0.0, 0.0])
     assert query.range(low, 100, 50.0) == approx((-0.375, 0.625))
+    assert query.range(100.0 * np.eye(8)[7], 100, 50.0) == approx((0.875, 0.125))
+    assert query.range(100.0 * np.eye(8)[0], 100, 50.0) == approx((-0.875, 0.125))
     tiny = np.array([0.4, 30.0, 30.0, 39.2, 0.4, 0.0, 0.0, 0.0])
     assert query.range(tiny, 100, 50.0) == approx((-0.375, 0.375))
 
