@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,9 +160,9 @@ def _parted(splits: Splits, n_sides: int) -> tuple[list, list]:
     """The kinds with the fewest splits, so that they have few sides; and the others."""
     few: list = []
     many: list = []
-    for split in sorted(splits, key=lambda split: split[1]):
-        n_sides //= split[1] + 1
-        (few if n_sides and split[1] <= _FEW else many).append(split)
+    for kind, count in sorted(splits, key=itemgetter(1)):
+        n_sides //= count + 1
+        (few if n_sides and count <= _FEW else many).append((kind, count))
     return few, many
 
 

@@ -198,9 +198,8 @@ def _rough_atoms(
     lowest, masses = 0, np.ones(1)
     for epsilon, count in pures:
         losses, weights = _randomized_response(epsilon, count)
-        low, part = _on_grid(
-            losses[weights > _NEGLECTED], weights[weights > _NEGLECTED], step
-        )
+        held = weights > _NEGLECTED
+        low, part = _on_grid(losses[held], weights[held], step)
         lowest, masses = lowest + low, np.convolve(masses, part)
     losses = step * (lowest + np.arange(len(masses), dtype=np.float64))
     # What was left out, and rounding errors of the sums, are put on the largest loss.

@@ -259,8 +259,8 @@ def _fewer_splits(counts: dict[Pair, int]) -> tuple[tuple[Pair, int], ...]:
     pairs = list(counts.items())
     while len(pairs) > _MAX_SPLITS:
         i, j = min(
-            ((i, j) for j in range(len(pairs)) for i in range(j)),
-            key=lambda ij: _difference(pairs[ij[0]][0], pairs[ij[1]][0]),
+            itertools.combinations(range(len(pairs)), 2),
+            key=lambda two: _difference(*(pairs[i][0] for i in two)),
         )
         (one, n_one), (other, n_other) = pairs[i], pairs.pop(j)
         dearer = tuple(_dearer(a, b) for a, b in zip(one, other, strict=True))
@@ -289,9 +289,7 @@ def _expanded(pures: tuple) -> list[float]:
 
 
 def _dearer_pures(one: list[float], other: list[float]) -> tuple:
-    length = max(len(one), len(other))
-    padded = (values + [0.0] * (length - len(values)) for values in (one, other))
-    highest = [max(pair) for pair in zip(*padded, strict=True)]
+    highest = list(map(max, itertools.zip_longest(one, other, fillvalue=0.0)))
     return tuple((epsilon, highest.count(epsilon)) for epsilon in sorted(set(highest)))
 
 
