@@ -156,6 +156,7 @@ def test_plans_of_pairs_of_columns():
     }
     assert plan(1, 4, ()) == {levels: (0.3, 80, 1), pairs: (0.7, 2400, 1)}
     assert plan(1, 1, ()) == {levels: (1.0, 20, 1)}
+    assert plan(1, 2, ()) == {levels: (0.3, 40, 1), pairs: (0.7, 400, 1)}
     assert plan(2, 1) == rest | {levels: (0.78, 20, 1), classes: (0.2, 40, 1)}
     wide = _pairs.PairsPlan(1, 100, 500, (), 1.0, None)
     assert (wide.most_bins, wide.most_categories) == (4, 19)
@@ -566,3 +567,8 @@ def test_released_rates_of_numbers():
     assert np.isnan(rates.ratio) and rates.ratio_interval == (0.0, 1.0)
     low, high = rates.disparity_interval
     assert 0.0 <= low < high <= 1.0
+    exact = dp_group_rates(
+        None, np.arange(400) % 2, sensitive_features=np.arange(400) // 200,
+        groups=[0, 1], classes=[0, 1], epsilon=math.inf,
+    )  # fmt: skip
+    assert exact.estimable.all() and (exact.rates == 0.5).all()

@@ -21,6 +21,7 @@ from fairpriv_sklearn.generative import (
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
+from fairpriv_sklearn.preprocessing._counting import ColumnCounts
 
 N = 57
 
@@ -213,6 +214,12 @@ def test_sensitivities_of_the_semidual_queries(relation, rows):
     ]:
         found = query(plan).sensitivity(relation)
         assert found == approx(math.sqrt(squared * rows) * rounding, rel=1e-14)
+
+
+def test_an_empty_question_counts_nothing_once():
+    query = ColumnCounts(())
+    assert (query.n_coordinates, query.n_keyed_columns) == (1, 0)
+    assert query.sensitivity("replace_one") == math.sqrt(2)
 
 
 def test_the_largest_tables_of_soft_counts_are_added_exactly():
