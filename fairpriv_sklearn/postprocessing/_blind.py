@@ -44,6 +44,8 @@ SOFT_ERROR = 0.25
 # Estimates of several differences are drawn together by this many times what their
 # errors add to them. Chosen on simulated tables.
 DRAWN_TOGETHER = 2.0
+# Confidence with which groups have to differ for a repair.
+SURE = 0.99
 # Points at which errors of an interval are drawn, the same for everybody.
 N_POINTS = 1024
 UNPAID = (
@@ -350,8 +352,12 @@ def told_by_steps(
 def stand_back(
     repaired: Measured, plain: Measured, constant_error: float, strength: float
 ) -> str:
-    """Which rule to use: "repaired", "none" or "constant"; noisy numbers only."""
-    helps = repaired.disparity < plain.disparity
+    """Which rule to use: "repaired", "none" or "constant"; noisy numbers only.
+
+    There is something to repair where the counts of the plain rule contradict equality:
+    its interval, here one of much confidence, does not begin at zero.
+    """
+    helps = repaired.disparity < plain.disparity and plain.interval[0] > 0
     if strength == 0 or not repaired.known or not helps:
         return "none"
     # A constant decision is fair as well.

@@ -23,9 +23,9 @@ from fairpriv_sklearn.postprocessing._repair import MetaRepair, RepairWarning
 TOGETHER = "as all people together"
 STOOD_BACK = {
     "none": (
-        "The blind repair stood back: by its noisy certificate the groups would not "
-        "differ less with it than without. A stronger group_estimator, more rows or a "
-        "larger epsilon may help."
+        "The blind repair stood back: by its noisy certificate the groups do not "
+        "clearly differ, or not less with it than without. A stronger "
+        "group_estimator, more rows or a larger epsilon may help."
     ),
     "constant": (
         "The blind repair stood back: by its noisy certificate a constant decision "
@@ -255,8 +255,9 @@ class DecisionRepair(MetaRepair):
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
+        sure = blind.measure(tables[1], rates, scale, blind.SURE)
         self.repair_ = blind.stand_back(
-            repaired, plain, constant_error, self.group_strength_
+            repaired, sure, constant_error, self.group_strength_
         )
         self.parity_interval_ = {
             "repaired": repaired.interval,
