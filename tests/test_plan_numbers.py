@@ -506,7 +506,8 @@ def test_plans_of_repaired_numbers():
         assert first == ("counts", approx(1.9 * (1 - reach_size)))
         assert rest == ([("reach", approx(0.5))] if reach_size else [])
         # At most five regions.
-        assert [one.n_coordinates for one in found[:2]] == [2, 2 * 5 * 10]
+        sizes = [2, 2 * 5 * 10, 2 * 5 * 32][: len(found)]
+        assert [one.n_coordinates for one in found] == sizes
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
     assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
         ("sizes", approx(0.1)),

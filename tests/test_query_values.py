@@ -11,6 +11,8 @@ from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._constant import TargetTotals
+from fairpriv_sklearn._training._counts import Sizes
+from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.generative import (
@@ -19,7 +21,12 @@ from fairpriv_sklearn.generative import (
     _slices,
     _tables,
 )
-from fairpriv_sklearn.neural_network._queries import TargetSums
+from fairpriv_sklearn.neural_network._objective import RealOutputs
+from fairpriv_sklearn.neural_network._queries import (
+    NetworkGradient,
+    TargetSums,
+    TrainingState,
+)
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts
 
@@ -225,3 +232,29 @@ def test_an_empty_question_counts_nothing_once():
 def test_the_largest_tables_of_soft_counts_are_added_exactly():
     query = SoftCounts(1, 2, 2, 0.1)
     assert query.max_rows * 2**30 <= 2**62  # parts of at most 2**30
+
+
+def test_parameters_above_are_told_in_their_unit_and_strata_by_label_and_group():
+    rng, n = np.random.default_rng(0), 40
+    network = Network((2, 1))
+    size = network.theta.size
+    rows = Rows(
+        n,
+        x=rng.normal(size=(n, 2)),
+        y=rng.normal(size=(n, 1)),
+        stratum=np.arange(n) % 4,
+    )
+
+    def query(ratio):
+        return NetworkGradient(
+            RealOutputs(1), lambda block: block.y, None, ratio, 1, size - 1,
+            Sizes(float(n), np.full((2, 2), 5)), 0.0, 1.0, 0.5, True,
+        )  # fmt: skip
+
+    state = TrainingState(network, None)
+    plain, told = (query(ratio).of_rows(rows, state) for ratio in (1.0, 4.0))
+    assert plain.all()
+    assert_allclose(told, plain / np.repeat([1.0, 4.0], [1, size - 1]), rtol=1e-12)
+    penalty = replace(query(1.0), fairness_weight=0.5)._penalty(rows)
+    assert_array_equal(penalty.groups, np.arange(n) % 2)
+    assert_array_equal(penalty.strata, np.arange(n) % 4 // 2)
