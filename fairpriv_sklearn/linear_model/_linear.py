@@ -154,7 +154,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     coef_covariance_ : ndarray of shape (n_features, n_features) or None
         Of the errors of `coef_`, see `coef_interval`. None where they are not known:
         with the moments as solver, for constant models, with more than 1,000 columns,
-        and where noise hides nearly half of the features' variance.
+        and where noise hides .4 of the features' variance.
     intercept_ : float
     bounds_ : ndarray of shape (2, n_features) or None
     data_norm_ : float

@@ -41,7 +41,7 @@ _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
-_MOST_HIDDEN = 0.45  # share of the variance that noise may hide where errors are told
+_MOST_HIDDEN = 0.4  # share of the variance that noise may hide where errors are told
 
 
 def moments_noise(row_norm: float, mu: float, n_records: float) -> float:

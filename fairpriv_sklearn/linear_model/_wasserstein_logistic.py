@@ -218,7 +218,7 @@ class DPWassersteinLogisticRegression(
     coef_covariance_ : ndarray of shape (n_outputs, n_features, n_features) or None
         Of the errors of `coef_`, see `coef_interval`. None where they are not known:
         with a penalty, batches or weights of classes, for constant models, with more
-        than 1,000 columns, and where noise hides nearly half of the features' variance.
+        than 1,000 columns, and where noise hides .4 of the features' variance.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     groups_ : ndarray of shape (n_groups,)
