@@ -5,7 +5,7 @@ are drawn by the link of the model's own loss, targets are linear with normal no
 Coefficients of public bounds; curves of the table encoder with public ranges, centred,
 at the points that the display draws. What a curve is in the whole population is taken
 from the encoder's own columns on 20,000 further rows: least squares of the scores
-without noise. ("Told apart" counts the curve that was simulated instead, which few
+without noise. ("Against what was simulated": the curve itself, which few
 columns cannot always draw: nothing in the table says what they leave away.) Nominal
 level .95; standard errors over fits. What is supposed of hidden curvature
 (`_preconditioned.py`) was chosen on the first 60 to 300 of these seeds.
@@ -159,7 +159,7 @@ def main(n_fits=1000, n_curves=300, *kinds):
             found = [bands(kind, n, epsilon, seed) for seed in range(n_curves)]
             found = [one for one in found if one is not None]
             report(f"{n} rows, 5 curves, epsilon {epsilon}", [o[0] for o in found])
-            report("    told apart", [one[1] for one in found])
+            report("    against what was simulated", [one[1] for one in found])
 
 
 if __name__ == "__main__":
