@@ -142,12 +142,12 @@ def measures(kind, y_pred, y, group):
     return gap, np.mean((y_pred - y) ** 2)
 
 
-def bad_models(n_runs):
+def bad_models(n_runs, kinds):
     fresh, truth, groups = population(40_000, 99)
     print(f"\n1. Bad group models: 5,000 calibration rows, epsilon 1, {n_runs} runs")
     print(f"{'':10}{'model':>12}{'gap: none':>11}{'repaired':>10}{'excess':>9}", end="")
     print(f"{'error: none':>13}{'repaired':>10}{'constant':>10}{'stood back':>12}")
-    for kind in ("classes", "numbers"):
+    for kind in kinds:
         y = truth if kind == "classes" else Number().predict(fresh) + 0.5 * truth
         spread = min(np.mean(y), 1 - np.mean(y)) if kind == "classes" else np.var(y)
         for name in (*MODELS, "epsilon .1"):
@@ -380,7 +380,7 @@ def main():
     )
     warnings.simplefilter("ignore")
     if arguments.runs:
-        bad_models(arguments.runs)
+        bad_models(arguments.runs, arguments.kinds)
     if arguments.fits and "classes" in arguments.kinds:
         coverage_of_classes(arguments.fits)
     if arguments.fits and "numbers" in arguments.kinds:
