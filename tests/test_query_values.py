@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from _ends import approx
+from _ends import approx, taken
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -16,6 +16,7 @@ from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.generative import (
+    _pairs,
     _semidual,
     _sliced_gradient,
     _slices,
@@ -258,3 +259,14 @@ def test_parameters_above_are_told_in_their_unit_and_strata_by_label_and_group()
     penalty = replace(query(1.0), fairness_weight=0.5)._penalty(rows)
     assert_array_equal(penalty.groups, np.arange(n) % 2)
     assert_array_equal(penalty.strata, np.arange(n) % 4 // 2)
+
+
+def test_products_of_features_are_of_rows_no_longer_than_one():
+    def products(length):
+        return _pairs.Products((np.array([[length, 0]]), np.array([[length, 0]])), 8)
+
+    assert taken(products, [1024, 1025]) == [1024]
+    # Two columns of one bin each: the same product for all, and inner products of one.
+    assert products(1024).sensitivity("add_remove") == 1.0
+    assert products(1024).sensitivity("replace_one") == math.sqrt(2)
+    assert _pairs._least_products([0.0, 0.0]) == 0.0
