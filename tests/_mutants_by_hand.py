@@ -1093,14 +1093,20 @@ _PROOFS = {
     "public arithmetic on released counts: an interval of exactly half the range": [
         "metrics/_private.py | estimable = (high - low).max(axis=-1) <= _TOO_WIDE | (high - low).max(axis=-1) <= _TOO_WIDE -> (high - low).max(axis=-1) < _TOO_WIDE",
     ],
-    "in which bucket of the tape a key is counted: of two tables the tapes differ as much": [
-        "_wall/_filter.py | buckets[zlib.crc32(text) % _KEY_BUCKETS] += keyed[key] | zlib.crc32(text) % _KEY_BUCKETS -> zlib.crc32(text) * _KEY_BUCKETS",
-    ],
-    "as integers of 64 bits they are the same places": [
-        "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | 1 << 32 -> 1 >> 32",
-    ],
     "weights of 1 are then multiplied by as well": [
         "linear_model/_queries.py | return bool((self.class_weights != 1).any()) | 1 -> 2",
+    ],
+    "the third word is not read": [
+        "_wall/_filter.py | words = self.public(lambda: public.uint64(2)) | 2 -> 3",
+    ],
+    "a seed of public draws: nothing counts on its bits": [
+        "_wall/_filter.py | return noise_source(int(words[0]) << 64 | int(words[1])).public() | int(words[0]) << 64 -> int(words[0]) >> 64",
+        "_wall/_filter.py | return noise_source(int(words[0]) << 64 | int(words[1])).public() | 64 -> 65",
+        "_wall/_filter.py | return noise_source(int(words[0]) << 64 | int(words[1])).public() | 1 -> 2",
+        "_wall/_filter.py | return noise_source(int(words[0]) << 64 | int(words[1])).public() | 0 -> 1",
+    ],
+    "with none at its least the largest sum is 0, and wins": [
+        "generative/_pairs.py | smallest = np.concatenate([[0.0], np.cumsum(sizes)]) | 0.0 -> 1.0",
     ],
 }
 EQUIVALENT = {mutant: proof for proof, found in _PROOFS.items() for mutant in found}
