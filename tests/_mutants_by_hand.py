@@ -877,6 +877,8 @@ _PROOFS = {
         "postprocessing/_queries.py | block_rows = 1 << 20 | 1 -> 2",
         "postprocessing/_queries.py | block_rows = 1 << 20 | 20 -> 21",
         "preprocessing/_counting.py | block_rows = 64 * BLOCK_ROWS  # a call per column and block | 64 -> 65",
+        "generative/_pairs.py | block_rows = 1 << 15 | 1 -> 2",
+        "generative/_pairs.py | block_rows = 1 << 15 | 15 -> 16",
     ],
     "no table has more than 2**32 records, whose places 32 bits hold": [
         "_wall/_rows.py | places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None) | len(mask) < 1 << 32 -> len(mask) <= 1 << 32",
