@@ -412,6 +412,91 @@ def test_atoms_and_tails():
     assert {0.3, 0.35, 2.0} <= set(_levels.round_numbers(np.array([0.1, 0.5, 1, 3.0])))
 
 
+def test_levels_and_places_are_least_squares():
+    """Against a solver; as exact as is said; nothing is said of what lies beyond."""
+    rng, n_draws = np.random.default_rng(0), 2000
+    column = LevelColumn.of("x", 0, Column("number", missing=True))
+    cells = np.array([0.0, 3.0, 8.0, 10.0, 24.0, 64.0, 70.0])
+    edges, scale, deviation = column.located().edges, 30.0, 50.0
+    inside = (edges[:-1] >= 3.0) & (edges[1:] <= 64.0)
+    n_inside = inside.sum()
+    assert n_inside == 9
+    truth = np.array([700.0, 500, 200, 1400, 900, 300, 0])
+    parts = np.zeros((n_inside, len(truth)))
+    for i, low, high in zip(
+        range(n_inside), edges[:-1][inside], edges[1:][inside], strict=True
+    ):
+        for j in range(1, 5):
+            shared = min(high, cells[j + 1]) - max(low, cells[j])
+            parts[i, j] = max(shared, 0) / (cells[j + 1] - cells[j])
+    found, stated = [], []
+    for _ in range(n_draws):
+        counts = truth + scale * rng.normal(size=len(truth))
+        seen = rng.normal(0, 1e6, size=len(edges) - 1)
+        seen[inside] = parts @ truth + deviation * rng.normal(size=n_inside)
+        placed = dataclasses.replace(column, edges=cells, places=(seen, deviation))
+        both, factor = placed.with_places(counts, scale)
+        found.append(both)
+        stated.append(scale**2 - (factor**2).sum(axis=1))
+    doubt = (_levels.DOUBT * np.maximum(counts, scale)) ** 2
+    noise = deviation**2 * np.eye(n_inside)
+    for part, size in zip(parts.T, doubt, strict=True):
+        noise += size * (np.diag(part) - np.outer(part, part))
+    root = np.linalg.inv(np.linalg.cholesky(noise))
+    design = np.concatenate([np.eye(len(truth)) / scale, root @ parts])
+    target = np.concatenate([counts / scale, root @ seen[inside]])
+    np.testing.assert_allclose(both, np.linalg.lstsq(design, target)[0])
+    covariance = np.linalg.inv(design.T @ design)
+    np.testing.assert_allclose(scale**2 * np.eye(7) - factor @ factor.T, covariance)
+    np.testing.assert_allclose(np.mean(found, axis=0), truth, atol=4.0)
+    spread = np.std(found, axis=0)
+    assert (spread < 1.05 * np.sqrt(np.mean(stated, axis=0))).all()
+    assert (spread[3:5] < 0.97 * scale).all()
+    assert spread[[0, 5, 6]] == pytest.approx(scale, rel=0.1)
+    bins = np.array([0, 0, 1, 1, 1, 2, 3])
+    sums = (bins == np.arange(4)[:, None]) @ factor
+    np.testing.assert_allclose(_pairs._of_bins(factor, bins), np.diag(sums @ sums.T))
+    # a place between whole numbers holds nothing, those it touches are the next
+    whole = dataclasses.replace(
+        column,
+        declared=Column("number", integer=True),
+        edges=np.arange(8.0),
+        places=(1000.0 * (np.ceil(edges[:-1]) < np.ceil(edges[1:])), 1.0),
+    )
+    counts, factor = whole.with_places(np.full(8, 500.0), 40.0)
+    np.testing.assert_allclose(counts[[1, 2, 3, 5]], [1000, 1000, 1000, 500], rtol=0.01)
+    assert counts[[0, 6, 7]].tolist() == [500.0] * 3
+    unplaced = dataclasses.replace(whole, places=None).with_places(counts, 40.0)
+    assert unplaced[0] is counts and not unplaced[1].size
+
+
+def test_wide_cells_fall_from_their_neighbours():
+    """A tail is not even: its density goes on where that of the next cell ends."""
+    column = LevelColumn.of("x", 0, Column("number"))
+    edges = np.array([-1e9, 0.0, 5e-324, 1.0, 2.0, 3.0, 1000.0])
+    column = dataclasses.replace(column, edges=edges)
+    shares = np.array([0.02, 0.3, 0.2, 0.3, 0.1, 0.08])
+    falling = column.with_shares(shares)
+    assert falling.falls[1:5].tolist() == [0.0] * 4
+    noise = noise_source(0)
+    drawn = falling.decode(np.repeat(np.arange(6), 4000), noise).reshape(6, 4000)
+    for values, low, high in zip(drawn, edges[:-1], edges[1:], strict=True):
+        assert low <= values.min() and values.max() <= high
+    # rate: the density of the next cell over the share
+    assert np.mean(drawn[5]) == pytest.approx(3 + 0.08 / 0.1, rel=0.05)
+    assert np.mean(drawn[0]) == pytest.approx(-0.02 / 0.2, rel=0.1)
+    assert np.mean(drawn[4]) == pytest.approx(2.5, abs=0.02)
+    for falls in (-40.0, -0.7, 1e-9, 0.7, 40.0):
+        u = (np.arange(20_000) + 0.5) / 20_000
+        places = _levels._falling(u, np.full(20_000, falls))
+        grid = np.linspace(0, 1, 20_001)
+        density = np.exp(-falls * grid)
+        mean = np.trapezoid(grid * density, grid) / np.trapezoid(density, grid)
+        assert places.mean() == pytest.approx(mean, abs=1e-4)
+    lists = LevelColumn.of("a", 0, Column("category", categories=("x", "y")))
+    assert lists.with_shares(np.ones(4)) is lists
+
+
 def test_round_edges():
     edges = np.array([-7.3, 0.0, 5e-324, 6.7, 10.4, 19.2, 31.0, 1e6])
     rounded = _levels.rounded_edges(edges)

@@ -7,7 +7,7 @@ released grid for a number, a position in a list for a category, "other" or miss
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, log2
+from math import ceil, inf, log2
 
 import numpy as np
 
@@ -39,6 +39,11 @@ RARE = 1 / 8
 # Noise that an atom must stand out of, in standard deviations, and its part of the
 # records at least.
 ATOM, EDGE_ATOM, SMALLEST_ATOM = 3.5, 2.5, 1 / 250
+# Part of the narrower neighbour's width up to which a cell is one of a single number.
+SINGLE = 1 / 8
+TAIL = 8
+# Doubt about how a cell in two places is divided, in parts of its count.
+DOUBT = 0.5
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
 
@@ -60,6 +65,10 @@ class LevelColumn:
         Of a category: the keys by which cells are compared, and what they stand for.
     is_shown : bool, default=True
         Whether samples have the column.
+    places : tuple of ndarray and float, default=None
+        Noisy counts by which a number was located, and the deviation of their noise.
+    falls : ndarray of shape (m,), default=None
+        How much the log density falls along each cell; None: cells are even.
     """
 
     name: str
@@ -69,6 +78,8 @@ class LevelColumn:
     keys: tuple = ()
     values: tuple = ()
     is_shown: bool = True
+    places: tuple | None = None
+    falls: np.ndarray | None = None
 
     @classmethod
     def of(cls, name, position, declared, edges=None) -> LevelColumn:
@@ -145,7 +156,12 @@ class LevelColumn:
             # nobody, as far as the noise lets one see, beyond these
             low, high = edges[occupied[0]], edges[occupied[-1] + 1]
             places = places[(places >= low) & (places <= high)]
-        return replace(self, declared=declared, edges=rounded_edges(places))
+        return replace(
+            self,
+            declared=declared,
+            edges=rounded_edges(places),
+            places=(noisy[: len(edges) - 1], scale),
+        )
 
     def at_round_numbers(self) -> Counted:
         """How its cells are counted at round numbers, between them and beyond."""
@@ -186,6 +202,56 @@ class LevelColumn:
                 far = grid[1:][above] - high
                 found.append(high + _tail(places[above], far, noisy[-1], high - low))
         return replace(self, edges=np.unique(np.concatenate(found)))
+
+    def with_places(self, counts, scale) -> tuple[np.ndarray, np.ndarray]:
+        """Least squares of noisy counts of the levels and of the places.
+
+        A cell that lies in two places counts for each by its length there, with doubt.
+        Returns the counts and F: their covariance is that of `counts` less F F'.
+        """
+        if self.places is None or not self.is_number or self.n_cells < 3:
+            return counts, np.zeros((len(counts), 0))
+        seen, deviation = self.places
+        edges = self.located().edges
+        edges = np.ceil(edges) if self.is_whole else edges
+        # the first and the last cell have whatever lies beyond as well
+        inside = (edges[:-1] >= self.edges[1]) & (edges[1:] <= self.edges[-2])
+        inside &= edges[:-1] < edges[1:]
+        low, high = edges[:-1][inside, None], edges[1:][inside, None]
+        shared = np.minimum(high, self.edges[1:]) - np.maximum(low, self.edges[:-1])
+        parts = np.zeros((len(low), len(counts)))
+        parts[:, : self.n_cells] = np.clip(shared / np.diff(self.edges), 0.0, 1.0)
+        doubt = (DOUBT * np.maximum(counts, scale)) ** 2
+        both = np.diag(deviation**2 + parts @ doubt)
+        both += (parts * (scale**2 - doubt)) @ parts.T
+        gap = seen[inside] - parts @ counts
+        values, vectors = np.linalg.eigh(both)
+        root = vectors / np.sqrt(np.maximum(values, max(deviation, 1e-9) ** 2))
+        whitened = root.T @ np.column_stack([parts, gap])
+        factor = scale**2 * whitened[:, :-1].T
+        return counts + factor @ whitened[:, -1], factor
+
+    def with_shares(self, shares) -> LevelColumn:
+        """The column with a density in each cell that goes on in its neighbours.
+
+        It is exponential; its ends are what the densities of the two cells say, in
+        logarithms, at the edge between their middles. Cells of single numbers are no
+        neighbours.
+        """
+        if not self.is_number:
+            return self
+        widths = np.maximum(np.diff(self.edges), 1e-300)
+        beside = np.minimum(np.r_[inf, widths[:-1]], np.r_[widths[1:], inf])
+        wide = np.flatnonzero(widths > beside * SINGLE)
+        falls = np.zeros(len(widths))
+        w, held = widths[wide], shares[wide]
+        logs = np.log(np.maximum(held, 1e-9 * shares.max()) / w)
+        between = (w[1:] * logs[:-1] + w[:-1] * logs[1:]) / (w[1:] + w[:-1])
+        first, last = (np.r_[logs[:1], between], np.r_[between, logs[-1:]])
+        ends = np.exp(np.clip([first - logs, last - logs], -30, 30))
+        is_tail = w > TAIL * np.minimum(np.r_[inf, w[:-1]], np.r_[w[1:], inf])
+        falls[wide] = np.where(is_tail, ends[0] - ends[1], 0.0)
+        return replace(self, falls=falls)
 
     def hidden(self) -> LevelColumn:
         """The column as one that has a level and no values."""
@@ -252,7 +318,10 @@ class LevelColumn:
         cells = np.minimum(levels, self.n_cells - 1)
         low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
         # the atom at zero has a cell of no width
-        drawn = low + width * public.uniform(len(levels))
+        within = public.uniform(len(levels))
+        if self.falls is not None:
+            within = _falling(within, self.falls[cells])
+        drawn = low + width * within
         drawn = np.floor(drawn) if self.is_whole else drawn
         if self.declared.range is not None:
             drawn = np.clip(drawn, *self.declared.bounds)
@@ -310,6 +379,13 @@ def rounded_edges(edges) -> np.ndarray:
         if edges[i - 1] != 0.0 and edges[i] != 0.0:
             moved[i] = roundest(low, high)
     return moved
+
+
+def _falling(u, falls) -> np.ndarray:
+    """Places in [0, 1] of a density that falls by ``exp(-falls)``, by inversion."""
+    size = np.maximum(np.abs(falls), 1e-6)
+    places = -np.log1p(u * np.expm1(-size)) / size
+    return np.clip(np.where(falls < 0, 1 - places, places), 0.0, 1.0)
 
 
 def _tail(seen, far, count, span) -> np.ndarray:

@@ -26,7 +26,7 @@ PAIR_TABLES = "tables of all pairs"
 DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.3, 0.2, 0.02
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
@@ -414,9 +414,16 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     noisy = [table[0] for table in query.split(wall.release(query, rows, name=LEVELS))]
     scale = wall.scale(query, name=LEVELS)
     n = _total(noisy, scale, plan)
+    noisy, factors = zip(
+        *(
+            column.with_places(counts, scale)
+            for counts, column in zip(noisy, columns, strict=True)
+        ),
+        strict=True,
+    )
     levels = [
-        _clean(counts, n, scale, column)
-        for counts, column in zip(noisy, columns, strict=True)
+        _clean(counts, n, _left(scale, factor), column)
+        for counts, factor, column in zip(noisy, factors, columns, strict=True)
     ]
     query = Counts(twos, (1,) * A, 1)
     noise = wall.scale(query, name=PAIR_TABLES) if twos else 0.0
@@ -428,8 +435,8 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     sizes = tuple(int(b.max()) + 1 for b in bins)
     # all that is released about the bins of a column, with its variance
     seen = [
-        [(np.bincount(b, table), scale**2 * np.bincount(b))]
-        for b, table in zip(bins, noisy, strict=True)
+        [(np.bincount(b, table), scale**2 * np.bincount(b) - _of_bins(factor, b))]
+        for b, table, factor in zip(bins, noisy, factors, strict=True)
     ]
     by_class, deviation = [np.zeros((1, size)) for size in sizes], 0.0
     if C > 1:
@@ -476,6 +483,18 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     points = np.split(points, targets.starts[1:-1], axis=2)
     points = tuple(map(_only_held, points, margins))
     return Pairs(counts, [x / n for x in levels], bins, weights, points)
+
+
+def _left(scale, factor) -> float:
+    """Deviation of a level in the mean, where covariance F F' is taken off."""
+    return sqrt(max(0.0, scale**2 - (factor**2).sum() / len(factor)))
+
+
+def _of_bins(factor, bins) -> np.ndarray:
+    """Diagonal of F F' for sums over the levels of every bin."""
+    sums = np.zeros((bins.max() + 1, factor.shape[1]))
+    np.add.at(sums, bins, factor)
+    return (sums**2).sum(axis=1)
 
 
 def _only_held(table, margin) -> np.ndarray:

@@ -476,6 +476,7 @@ class DPSinkhornGenerator(BaseGenerator):
                 self.quality_ = release_quality(
                     wall, levels, codes, pairs, class_names, groups
                 )
+        columns = [c.with_shares(x) for c, x in zip(columns, pairs.levels, strict=True)]
         self._kind, self._pairs, self._columns, self._label = (
             "pairs",
             pairs,
