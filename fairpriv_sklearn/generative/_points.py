@@ -33,10 +33,10 @@ import numpy as np
 from scipy.linalg import block_diag
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
-ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 4, 450
+ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 6, 450
 # A point of a fit has records for this many deviations of the noise of a cell, and
 # this many, or more, and a step this many.
-NOISE_PER_POINT = 2.0
+NOISE_PER_POINT = 1.2
 ROWS_PER_POINT, ROWS_PER_STEP, FEWEST_STEPS = 60, 5, 50
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5

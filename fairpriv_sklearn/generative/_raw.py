@@ -40,7 +40,7 @@ from fairpriv_sklearn.preprocessing import (
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2.
-PLACE_SHARE, ATOM_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.05, 0.1, 0.01
+PLACE_SHARE, ATOM_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.08, 0.05, 0.1, 0.01
 # Part of delta for categories that nobody listed.
 KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
