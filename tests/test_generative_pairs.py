@@ -456,18 +456,45 @@ def test_levels_and_places_are_least_squares():
     bins = np.array([0, 0, 1, 1, 1, 2, 3])
     sums = (bins == np.arange(4)[:, None]) @ factor
     np.testing.assert_allclose(_pairs._of_bins(factor, bins), np.diag(sums @ sums.T))
-    # a place between whole numbers holds nothing, those it touches are the next
-    whole = dataclasses.replace(
-        column,
-        declared=Column("number", integer=True),
-        edges=np.arange(8.0),
-        places=(1000.0 * (np.ceil(edges[:-1]) < np.ceil(edges[1:])), 1.0),
-    )
-    counts, factor = whole.with_places(np.full(8, 500.0), 40.0)
-    np.testing.assert_allclose(counts[[1, 2, 3, 5]], [1000, 1000, 1000, 500], rtol=0.01)
-    assert counts[[0, 6, 7]].tolist() == [500.0] * 3
+    mean = np.diag(covariance).mean()
+    assert _pairs._left(scale, factor) == pytest.approx(np.sqrt(mean))
+    # places of whole numbers are those of the numbers in them
+    declared = Column("number", range=(0, 40), integer=True)
+    whole = LevelColumn.of("x", 0, declared)
+    numbers = np.repeat(np.arange(41), rng.integers(100, 300, 41))
+    edges = whole.located().edges
+    seen = np.histogram(numbers, edges)[0].astype(float)
+    whole = dataclasses.replace(whole, places=(seen, 1.0))
+    counts, factor = whole.with_places(np.full(whole.n_levels, 150.0), 40.0)
+    at = np.flatnonzero(edges == 22.5)[0]
+    assert edges[at + 1] == 24.0
+    assert counts[23] == pytest.approx(seen[at], rel=0.02)
     unplaced = dataclasses.replace(whole, places=None).with_places(counts, 40.0)
     assert unplaced[0] is counts and not unplaced[1].size
+
+
+def test_a_fit_uses_the_places_of_its_numbers(quick_fits, monkeypatch):
+    """Bins of a number are known better than counts alone say, those of a list not."""
+    variances, margin = [], _pairs._margin
+
+    def spy(seen, held, n):
+        variances.append(seen[0][1])
+        return margin(seen, held, n)
+
+    monkeypatch.setattr(_pairs, "_margin", spy)
+    frame, y = people()
+    frame["cost"] = np.random.default_rng(1).exponential(100, len(frame))
+    fit = DPSinkhornGenerator(
+        epsilon=4.0, codebook={"job": BOOK["job"]}, classes=[0, 1], random_state=0
+    ).fit(frame[["job", "cost", "hours"]], y)
+    of_bin = [
+        v / np.bincount(b) for v, b in zip(variances, fit._pairs.bins, strict=True)
+    ]
+    np.testing.assert_allclose(of_bin[0], of_bin[0][0])
+    for column, found in zip(fit._columns[1:], of_bin[1:], strict=True):
+        assert found.max() < of_bin[0][0] * (1 + 1e-9) and found.min() > 0
+        assert found.mean() < 0.97 * of_bin[0][0]
+        assert column.falls.shape == (column.n_cells,)
 
 
 def test_wide_cells_fall_from_their_neighbours():
