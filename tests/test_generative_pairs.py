@@ -29,8 +29,14 @@ from fairpriv_sklearn.privacy import PrivacyLedger
 RELATIONS = ["replace_one", "add_remove"]
 
 
+@pytest.fixture(autouse=True)
+def two_fits(monkeypatch):
+    """Two starts instead of six: time."""
+    monkeypatch.setattr(_points, "N_FITS", 2)
+
+
 @pytest.fixture
-def quick_fits(monkeypatch):
+def quick_fits(two_fits, monkeypatch):
     """Few steps from one start: what is released does not depend on them."""
     monkeypatch.setattr(_points, "N_STEPS", 5)
     monkeypatch.setattr(_points, "FEWEST_STEPS", 5)

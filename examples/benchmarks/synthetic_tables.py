@@ -21,9 +21,10 @@ and blocks and the share of the levels were chosen on simulated tables and Credi
 Adult at one or two seeds each; other shares, steps and priors by looking at Adult and
 Credit. Shares of places and levels, and how many fits and points there are, were chosen
 on Credit at epsilon 1 among seven settings by the five seeds that are reported: their
-one-way distances went from .0100 to .0115, with standard errors of .0004. Law School and Communities (label: the target above its median) were not used
-for any, but that bins are 1.5 and not 3 times as many as noise alone would leave: with
-3 models were worse on Communities and the same elsewhere.
+one-way distances went from .0100 to .0115, with standard errors of .0004. Law School
+and Communities (label: the target above its median) were not used for any, but that
+bins are 1.5 and not 3 times as many as noise alone would leave: with 3 models were
+worse on Communities and the same elsewhere.
 
 ``--mst`` runs MST (R. McKenna, G. Miklau, D. Sheldon, 2021) as implemented in the
 package dpmm 0.1.9, if that is installed (in an environment of its own: it needs
