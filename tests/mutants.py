@@ -136,7 +136,7 @@ NOT_RUN = """audit audit_breaches card cli codebook common datasets distributed
 PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|composed"
 
 RELEASED = """shares _share_intervals _ratio likely_share card_lines
-    within_bin_error_""".split()
+    within_bin_error_ with_shares""".split()
 CHEAP = tuple(
     f"tests/test_{name}.py"
     for name in (
