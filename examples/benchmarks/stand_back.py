@@ -23,8 +23,9 @@ rows; the factor was chosen on seed 2.
 The rule of classes that looks at a difference beside its noise was chosen on seeds 2 to
 4. It asked for three standard errors at first, for three and a half after a look at
 seed 1, where the same two settings are above the limit; that errors below .01 are no
-reason to stand back was added when the middle one of three large groups was held. That blind classes have to
-differ clearly came after three settings of seed 1 had been above it, one by .050.
+reason to stand back was added when the middle one of three large groups was held.
+That blind classes have to differ clearly came after three settings of seed 1 had been
+above it, one by .050.
 
 Run::
 
