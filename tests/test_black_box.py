@@ -139,5 +139,5 @@ def test_audit_of_counts(reach_size, honest, monkeypatch):
     estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)
     if not honest:
         halve_the_noise(monkeypatch)
-    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
+    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=500))
     assert bound > 0.6 and (bound <= 2.0) == honest

@@ -150,17 +150,17 @@ def test_plans_of_pairs_of_columns():
     rest = {"one": (0.01, 2, 1), "other": (0.01, 3, 1)}
     levels, classes, pairs = _pairs.LEVELS, _pairs.CLASS_TABLES, _pairs.PAIR_TABLES
     assert plan(3, 4) == rest | {
-        levels: (0.3, 80, 1),
+        levels: (0.34, 80, 1),
         classes: (0.2, 3 * 4 * 20, 1),
-        pairs: (0.48, 6 * 400, 1),
+        pairs: (0.44, 6 * 400, 1),
     }
-    assert plan(1, 4, ()) == {levels: (0.3, 80, 1), pairs: (0.7, 2400, 1)}
+    assert plan(1, 4, ()) == {levels: (0.34, 80, 1), pairs: (0.66, 2400, 1)}
     assert plan(1, 1, ()) == {levels: (1.0, 20, 1)}
-    assert plan(1, 2, ()) == {levels: (0.3, 40, 1), pairs: (0.7, 400, 1)}
+    assert plan(1, 2, ()) == {levels: (0.34, 40, 1), pairs: (0.66, 400, 1)}
     assert plan(2, 1) == rest | {levels: (0.78, 20, 1), classes: (0.2, 40, 1)}
     wide = _pairs.PairsPlan(1, 100, 500, (), 1.0, None)
     assert (wide.most_bins, wide.most_categories) == (4, 19)
-    assert numbers(wide.lines(1.0), 1.0)[pairs] == (0.7, 4950 * 21**2, 1)
+    assert numbers(wide.lines(1.0), 1.0)[pairs] == (0.66, 4950 * 21**2, 1)
     few = _pairs.PairsPlan(1, 5, 500, (), 1.0, None)
     assert (few.most_bins, few.most_categories) == (32, 64)
     assert wide.n_draws == 100 * 500 + 4950 * 21**2
@@ -170,12 +170,12 @@ def test_plan_of_what_is_learnt_about_columns():
     columns = _raw.public_columns(["a", "b"], None, None, None, 16)
     lines = _raw.learning_lines(columns, 0.5, 1e-5)
     assert [numbers([line], 0.5)[line.name][0] for line in lines] == [
-        0.1, 0.05, 0.01, 0.1
+        0.08, 0.05, 0.01, 0.1
     ]  # fmt: skip
     assert [line.n_coordinates for line in lines[2:]] == [2, 2]
     assert lines[1].n_coordinates == 2 * 2 * _raw.MOST_ROUND
     assert [getattr(line, "delta", 0.0) for line in lines] == [0, 0, 0, 0.01 * 1e-5]
-    assert _raw.learning_share(columns) == approx(0.26, rel=1e-12)
+    assert _raw.learning_share(columns) == approx(0.24, rel=1e-12)
     assert _raw.FractionalCounts(()).n_coordinates == 1
 
 

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
+from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
@@ -503,6 +505,15 @@ def test_dates_are_numbers_where_declared():
     encoder = DPTableEncoder(codebook, epsilon=5.0, random_state=0).fit(X)
     ranks = encoder.rank_maps_["day"]
     assert_allclose(ranks([18262 + 450.0]), 0.5, atol=0.05)
+
+
+def test_a_table_of_nothing_but_dates_gives_a_constant_model():
+    X = np.array([[f"2020-01-{1 + i % 28:02d}"] for i in range(400)], dtype=object)
+    model = DPLinearRegression(epsilon=9.0, data_norm=1.0, target_bounds=(0, 1))
+    line = make_pipeline(DPTableEncoder(epsilon=9.0), model).fit(X, np.full(400, 0.5))
+    assert list(line[0].get_feature_names_out()) == ["constant"]
+    assert_array_equal(line[0].transform(X), np.zeros((400, 1)))
+    assert_allclose(line.predict(X), 0.5, atol=0.1)
 
 
 def test_missing_cells_get_a_flag_where_they_are_frequent():

@@ -144,6 +144,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     that does not fit the kind of its column counts as missing, which has an indicator
     where it is frequent, and is in the middle otherwise. Columns found to hold dates
     are left out; declare the kind "date" to use them as numbers.
+    Where no column is left, or none is told from noise, the result is one of zeros, on
+    which a model is a constant.
 
     Where noise hides the place of a number, it is taken for the place of all numbers of
     unknown range together. Constants were chosen on simulated columns, Adult and
@@ -495,6 +497,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             start = len(self._feature_names)
             self._feature_names += column.feature_names()
             self.feature_slices_[column.name] = slice(start, len(self._feature_names))
+        if not self._feature_names:  # all drowned in noise: zeros, for a constant model
+            self._feature_names = ["constant"]
         given = Codebook.from_dict(self.codebook or {})
         learnt = {draft.name: draft.described() for draft in drafts}
         kept = {n: c for n, c in given.entries if n not in learnt}
