@@ -13,6 +13,29 @@ import math
 import numpy as np
 from scipy import stats
 
+from fairpriv_sklearn._wall import PrivacyFilter, Release
+from fairpriv_sklearn.mechanisms import noise_source
+
+
+def audit_of_releases(query, tables, state, mu, n_runs):
+    """Bound on mu of what the wall releases of two tables, along their difference."""
+    wall = PrivacyFilter(
+        "audit",
+        [Release(query.name, "gaussian", mu, query.n_coordinates, times=2 * n_runs)],
+        delta=1e-5,
+        neighboring="replace_one",
+        mechanism="m",
+        noise=noise_source(0),
+    )
+    wall.reserve()
+    exact = [query.of_rows(rows, state) for rows in tables]
+    direction = (exact[1] - exact[0]).ravel()
+    outputs = [
+        [wall.release(query, rows, state).ravel() @ direction for _ in range(n_runs)]
+        for rows in tables
+    ]
+    return gaussian_audit(*outputs)
+
 
 def gaussian_audit(outputs0, outputs1, alpha=1e-3):
     """Return a lower bound on mu of a Gaussian release.

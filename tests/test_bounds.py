@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from _audit import gaussian_audit
+from _audit import audit_of_releases
 from _generative import network_plan, semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,7 +21,7 @@ from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
-from fairpriv_sklearn._wall import KeyedQuery, PrivacyFilter, Release, Rows
+from fairpriv_sklearn._wall import KeyedQuery, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
     _pairs,
@@ -44,7 +44,6 @@ from fairpriv_sklearn.linear_model._queries import (
     TargetCounts,
 )
 from fairpriv_sklearn.linear_model._wasserstein_logistic import Optimum
-from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.metrics._private import GroupCounts
 from fairpriv_sklearn.model_selection._scoring import Statistic, bounded_score
 from fairpriv_sklearn.model_selection._task import Scores, Task
@@ -552,25 +551,7 @@ def test_the_page_says_what_is_loose(label, relation):
 def test_releases_of_the_penalty_have_the_claimed_mu(told, noise, caught):
     """Black box: real sums and noise of the wall; a fifth of the noise is found."""
     query, *tables, state = fair_pair("replace_one", SIGNS)
-    exact = [query.of_rows(one, state) for one in tables]
-    line = Release(
-        query.name, "gaussian", told / noise, query.n_coordinates, times=1000
-    )
-    wall = PrivacyFilter(
-        "audit",
-        [line],
-        delta=1e-5,
-        neighboring="replace_one",
-        mechanism="m",
-        noise=noise_source(0),
-    )
-    wall.reserve()
-    direction = (exact[1] - exact[0]).ravel()
-    outputs = [
-        [wall.release(query, one, state).ravel() @ direction for _ in range(500)]
-        for one in tables
-    ]
-    audited = gaussian_audit(*outputs)
+    audited = audit_of_releases(query, tables, state, told / noise, 500)
     assert (audited > told) == caught
     assert audited > 0.5 * 0.503 * told / noise
 

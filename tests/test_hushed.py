@@ -7,6 +7,7 @@ import warnings
 import pytest
 from sklearn.utils.parallel import Parallel, delayed
 
+from fairpriv_sklearn._shared import callers
 from fairpriv_sklearn._shared.callers import hushed
 from fairpriv_sklearn.privacy import PrivacyLeakWarning, leaks_refused, warn_leak
 
@@ -53,6 +54,22 @@ def test_one_thread_stays_hushed_when_the_other_leaves():
         assert not heard
         warnings.warn("public", stacklevel=1)
     assert [str(one.message) for one in heard] == ["public"]
+
+
+@pytest.mark.parametrize("at", ["enter", "leave"])
+def test_an_interrupt_leaves_no_silence_behind(at, monkeypatch):
+    shared = callers._HUSHED[Warning]
+    honest = getattr(shared, at)
+
+    def interrupted(token):
+        honest(token)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shared, at, interrupted)
+    with pytest.raises(KeyboardInterrupt), hushed():
+        pass
+    assert not shared.inside and shared.filter not in warnings.filters
 
 
 def test_threads_that_are_started_inside_are_hushed():

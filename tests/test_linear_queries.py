@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from _audit import gaussian_audit
+from _audit import audit_of_releases
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
@@ -19,7 +19,7 @@ from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     projection_directions,
 )
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
+from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -43,7 +43,6 @@ from fairpriv_sklearn.linear_model._queries import (
     SecondMoments,
     TargetCounts,
 )
-from fairpriv_sklearn.mechanisms import noise_source
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -645,24 +644,9 @@ def test_releases_have_the_claimed_mu(name):
         query, tables[1][1][0] = loss_gradient(n, 2), 1
     else:
         query, tables[1][0][0] = SecondMoments(geometry(2), float(n)), np.eye(2)[1]
-    line = Release(query.name, "gaussian", mu, query.n_coordinates, times=1200)
-    wall = PrivacyFilter(
-        "audit",
-        [line],
-        delta=1e-5,
-        neighboring="replace_one",
-        mechanism="m",
-        noise=noise_source(0),
-    )
-    wall.reserve()
-    state = np.zeros((3, 1))
-    exact = [query.of_rows(rows_of(*table), state) for table in tables]
-    direction = (exact[1] - exact[0]).ravel()
-    outputs = [
-        [wall.release(query, rows, state).ravel() @ direction for _ in range(600)]
-        for rows in (rows_of(*table) for table in tables)
-    ]
-    assert 0.6 * mu < gaussian_audit(*outputs) <= mu
+    both = [rows_of(*table) for table in tables]
+    audited = audit_of_releases(query, both, np.zeros((3, 1)), mu, 600)
+    assert 0.6 * mu < audited <= mu
 
 
 # --------------------------------------------------------------------------- replay

@@ -38,12 +38,26 @@ def hushed(category: type[Warning] = Warning):
             warnings.simplefilter("ignore", category)
             yield
         return
-    shared = _HUSHED[category]
-    shared.enter()
+    shared, token = _HUSHED[category], object()
     try:
+        shared.enter(token)  # an interrupt here must not leave the silence behind
         yield
     finally:
-        shared.leave()
+        shared.leave(token)
+
+
+class ThreadFlag(threading.local):
+    """Off, but in those blocks of a thread that switch it on."""
+
+    is_on = False
+
+    @contextmanager
+    def switched_on(self):
+        before, self.is_on = self.is_on, True
+        try:
+            yield
+        finally:
+            self.is_on = before
 
 
 class _WhileHushed:
@@ -51,29 +65,29 @@ class _WhileHushed:
 
     def __init__(self, category: type[Warning]) -> None:
         self.filter = ("ignore", self, category, None, 0)
-        self.lock, self.depth = threading.Lock(), 0
+        self.lock, self.inside = threading.Lock(), set()
 
     def match(self, text: str) -> bool:
-        return self.depth > 0
+        return bool(self.inside)
 
     @property
     def pattern(self) -> str:
         """Matches everything or nothing: what workers are told of the filter."""
-        return "" if self.depth else "(?!)"
+        return "" if self.inside else "(?!)"
 
     def __reduce__(self):
         return re.compile, (self.pattern,)
 
-    def enter(self) -> None:
+    def enter(self, token: object) -> None:
         with self.lock:
-            self.depth += 1
+            self.inside.add(token)
             if not warnings.filters or warnings.filters[0] is not self.filter:
                 warnings.filters.insert(0, self.filter)
 
-    def leave(self) -> None:
+    def leave(self, token: object) -> None:
         with self.lock:
-            self.depth -= 1
-            while not self.depth and self.filter in warnings.filters:
+            self.inside.discard(token)
+            while not self.inside and self.filter in warnings.filters:
                 warnings.filters.remove(self.filter)
 
 

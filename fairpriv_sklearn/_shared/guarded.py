@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from types import MethodType
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import hushed
+from fairpriv_sklearn._shared.callers import ThreadFlag, hushed
 from fairpriv_sklearn._shared.domain import is_ours, quotes_no_cell
 
-_show = threading.local()
+_shown = ThreadFlag()
 _REFUSED = (
     "The wrapped estimator refused the rows it was given. Its own message may quote "
     "private rows and is not shown; fairpriv_sklearn.privacy.show_wrapped_errors() "
@@ -36,12 +35,8 @@ def show_wrapped_errors():
     >>> with show_wrapped_errors():
     ...     pass  # model.fit(X, y)
     """
-    before = getattr(_show, "errors", False)
-    _show.errors = True
-    try:
+    with _shown.switched_on():
         yield
-    finally:
-        _show.errors = before
 
 
 class WrappedEstimatorError(ValueError):
@@ -73,7 +68,7 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
     try:
         return call(*args, **params)
     except (TypeError, ValueError) as error:
-        if getattr(_show, "errors", False) or quotes_no_cell(error):
+        if _shown.is_on or quotes_no_cell(error):
             raise
     raise WrappedEstimatorError(_REFUSED)
 
@@ -94,7 +89,7 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
         Whether an estimator of this library, which quotes no cell and guards what it
         wraps, may say itself what is wrong.
     """
-    if getattr(_show, "errors", False):
+    if _shown.is_on:
         return call(*args, **kwargs)
     own_words = own_words and getattr(call.__self__, "_guards_what_it_wraps", False)
     with hushed(), np.errstate(all="ignore"):

@@ -199,7 +199,6 @@ def candidate(
     chosen = clone(estimator).set_params(**clone(params, safe=False))
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
-    refuse_spreading(chosen, "The estimator of the search")
     steps = private_steps(chosen)
     budgets = _budgets(chosen, steps, share)
     settings = {}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from fairpriv_sklearn._shared.arguments import described
-from fairpriv_sklearn._shared.callers import warn_caller
+from fairpriv_sklearn._shared.callers import ThreadFlag, warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]
-_refused = threading.local()
+_refused = ThreadFlag()
 
 
 class PrivacyLeakWarning(RuntimeWarning):
@@ -123,18 +121,12 @@ the privacy guarantee does not cover. Pass `groups`, fixed without looking at th
         "noise, which the privacy guarantee does not cover. "
         f"Pass `{argument}`, fixed without looking at the data."
     )
-    if getattr(_refused, "here", False):
+    if _refused.is_on:
         raise PrivacyLeakWarning(message)
     warn_caller(message, PrivacyLeakWarning)
     return Fact(argument, origin=READ)
 
 
-@contextmanager
 def leaks_refused():
     """Raise what `warn_leak` would warn of, in this thread and whatever the filters."""
-    before = getattr(_refused, "here", False)
-    _refused.here = True
-    try:
-        yield
-    finally:
-        _refused.here = before
+    return _refused.switched_on()
