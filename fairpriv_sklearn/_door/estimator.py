@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from fairpriv_sklearn._shared.arguments import usual_underflow
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
@@ -54,7 +55,8 @@ def _on_a_draft(fit):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
-        fit(draft, *args, **kwargs)
+        with usual_underflow():
+            fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
         del fitted["_draft_of"]
         if "privacy_" in fitted and type(self).__module__.split(".")[0] != _PACKAGE:
@@ -90,7 +92,8 @@ def _part_by_part(method):
     @wraps(method)
     def answer(self, *args, **kwargs):
         if not (args and _comes_in_parts(args[0])):
-            return method(self, *args, **kwargs)
+            with usual_underflow():
+                return method(self, *args, **kwargs)
         from fairpriv_sklearn.distributed import answer_in_parts
 
         return answer_in_parts(self, method, *args, **kwargs)

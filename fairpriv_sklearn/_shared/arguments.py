@@ -32,11 +32,20 @@ def checked(**rules: Rule):
             for name, rule in rules.items():
                 if name in bound.arguments:
                     bound.arguments[name] = rule(name, bound.arguments[name])
-            return function(*bound.args, **bound.kwargs)
+            with usual_underflow():
+                return function(*bound.args, **bound.kwargs)
 
         return call
 
     return decorate
+
+
+def usual_underflow() -> np.errstate:
+    """Tiny numbers become zero, as is usual, also where `np.seterr` made them errors.
+
+    An error or a warning would say of private rows, or of one call, what others do not.
+    """
+    return np.errstate(under="ignore")
 
 
 def renamed(**names: str):
