@@ -207,14 +207,11 @@ class NoiseSource:
         """
         chosen = self.integers(0, n, k)
         while True:
-            ordered = np.sort(chosen)
-            if not (ordered[1:] == ordered[:-1]).any():
+            if np.diff(np.sort(chosen)).all():
                 return chosen
-            order = np.argsort(chosen, kind="stable")
-            ordered = chosen[order]
-            repeated = order[1:][ordered[1:] == ordered[:-1]]
-            more = self.integers(0, n, repeated.size)
-            chosen = np.concatenate([np.delete(chosen, repeated), more])
+            _, first = np.unique(chosen, return_index=True)
+            more = self.integers(0, n, k - len(first))
+            chosen = np.concatenate([chosen[np.sort(first)], more])
 
     def key(self, n_bytes: int = 32) -> bytes:
         """Draw a secret key.
@@ -295,13 +292,11 @@ def noise_source(random_state=None) -> NoiseSource:
     if random_state is None:
         return NoiseSource(_system_words, is_secure=True)
     if isinstance(random_state, Integral):
-        seed: int | NDArray[np.uint32] = int(random_state)
+        seed = int(random_state)
         if random_state < 0:
             raise ValueError(f"random_state must not be negative, got {random_state}.")
-    elif isinstance(random_state, np.random.RandomState):
-        seed = random_state.randint(1 << 32, size=4, dtype=np.uint32)
-    elif isinstance(random_state, np.random.Generator):
-        seed = random_state.integers(1 << 32, size=4, dtype=np.uint32)
+    elif isinstance(random_state, np.random.RandomState | np.random.Generator):
+        seed = int.from_bytes(random_state.bytes(16), "little")
     else:
         raise ValueError(
             "random_state must be None, an int, a numpy RandomState or a numpy "

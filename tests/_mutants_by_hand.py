@@ -114,8 +114,8 @@ MUTANTS = [
     (
         "m12",
         _PENALTY,
-        "pull = 2 / self.shape[1] * 4 * slope",
-        "pull = 2 / self.shape[1] * 2 * slope",
+        "pull = 2 / n_groups * 4 * slope",
+        "pull = 2 / n_groups * 2 * slope",
         "penalty: sensitivity halved",
     ),
     (

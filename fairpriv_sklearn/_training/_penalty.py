@@ -102,7 +102,8 @@ class GroupPenalty:
         """
         if self.form == "barycenter":
             return self._scale * slope / self.n_records * self._moved(neighboring)
-        pull = 2 / self.shape[1] * 4 * slope
+        _, n_groups = self.shape
+        pull = 2 / n_groups * 4 * slope
         return float(sum(record_changes(0.0, pull, self.min_sizes, neighboring)))
 
     def _moved(self, neighboring: str) -> float:

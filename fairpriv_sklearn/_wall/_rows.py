@@ -79,7 +79,7 @@ class Rows:
 
     def seen(self, mask: NDArray) -> Rows:
         """The rows where the mask is True: read where they are, without a copy."""
-        places = np.flatnonzero(mask).astype(np.uint32 if len(mask) < 1 << 32 else None)
+        places = np.flatnonzero(mask).astype(np.min_scalar_type(len(mask)))
         columns = {
             name: None if column is None else _Seen(column, places)
             for name, column in self._columns.items()

@@ -115,7 +115,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if mu > _LARGE_MU:  # floats do not tell delta there, and the bound is as good
         return upper * (1.0 + _COMPOSITION_MARGIN)
     return _smallest_epsilon(
-        lambda epsilon: gaussian_log_delta(mu, np.array([epsilon]))[0], delta, upper
+        lambda epsilon: gaussian_log_delta(mu, np.array([epsilon])).item(), delta, upper
     )
 
 

@@ -85,7 +85,7 @@ class _Curve:
             return math.inf
         if last + 1 + self.first <= 0:
             return 0.0
-        low, high = self.deltas[last : last + 2]
+        low, high = self.deltas[last], self.deltas[last + 1]
         share = float((low - delta) / (low - high))
         inside = math.log1p(share * math.expm1(self.step))
         return max(0.0, self.step * (self.first + last) + inside)
@@ -180,7 +180,8 @@ class _Grid:
         few, many = _parted(splits, _MOST_POINTS // self.size)
         # From the last decision to the first: the largest block is the last.
         decisions = [(n, sides) for sides, count in many for n in _blocks(count)]
-        for n, sides in sorted(decisions, key=lambda decision: -decision[0]):
+        for i in np.argsort([-n for n, _ in decisions], kind="stable"):
+            n, sides = decisions[i]
             values = self.worst(values, (self.losses(side.times(n)) for side in sides))
             values[beyond] = 1.0
         return self.worst(values, self.all_sides(plain, few))

@@ -78,7 +78,7 @@ def _sum(compositions: Iterable[_Composition]) -> _Composition:
     several = tuple(compositions)
     mus = [one.mu for one in several if one.mu > 0.0]
     return _Composition(
-        mus[0] if len(mus) == 1 else math.hypot(*mus),
+        math.hypot(*mus),
         sum(one.n_draws for one in several),
         _counted(pure for one in several for pure in one.pures),
         _any_fails([one.failure for one in several if one.failure > 0.0]),

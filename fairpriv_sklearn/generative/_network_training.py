@@ -104,7 +104,7 @@ def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan, own
     if len(records):
         # All classes weigh the same, as among the points: otherwise the points of a
         # class that is rare in the batch would be pulled to records of the others.
-        weights = 1 / np.bincount(record_labels)[record_labels]
+        weights = np.reciprocal(np.bincount(record_labels)[record_labels], dtype=float)
         weights /= weights.sum()
         coupling = _transport(
             points[:n], labels[:n], records, record_labels, plan, weights
@@ -172,7 +172,7 @@ class PointGradient(Query):
 
     @property
     def n_coordinates(self) -> int:
-        m = self.plan.n_features if self.basis is None else self.basis.shape[1]
+        m = self.plan.n_features if self.basis is None else len(self.basis.T)
         return self.plan.batch_size * m
 
     def sensitivity(self, neighboring: str) -> float:

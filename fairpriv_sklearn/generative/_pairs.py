@@ -14,6 +14,7 @@ from math import ceil, inf, prod, sqrt
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arrays import pieces
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
@@ -33,7 +34,7 @@ ALL_BINS, ALL_CATEGORIES = 480, 1920
 # Bins, and features, of a number for the bins that noise alone would leave.
 BINS, FEATURES = 1.5, 0.75
 # Features are integers over this, and no longer than this.
-UNIT = 1 << 10
+UNIT = 1024
 # Rounds in which rows of features are moved around their mean.
 CENTRINGS = 20
 # Part of the records from which a level is an atom.
@@ -178,9 +179,7 @@ class Counts(Query):
 
     def split(self, values) -> list[np.ndarray]:
         """Return the tables, each in its shape."""
-        sizes = [prod(shape) for shape in self.shapes]
-        parts = np.split(values, np.cumsum(sizes)[:-1])
-        return [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)]
+        return pieces(values, *self.shapes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +246,7 @@ class Products(Query):
     block_rows = Counts.block_rows
 
     def __post_init__(self):
-        if max((f**2).sum(axis=1).max() for f in self.features) > UNIT**2:
+        if max(row @ row for f in self.features for row in f) > UNIT**2:
             raise ValueError(
                 "features are longer than 1; the sensitivity counts on it."
             )
@@ -255,14 +254,15 @@ class Products(Query):
     @property
     def tables(self) -> Counts:
         """Tables of all pairs of columns, of which the products are sums."""
-        twos = tuple(itertools.combinations(range(len(self.features)), 2))
+        A = len(self.features)
+        twos = tuple((a, b) for a in range(A) for b in range(a + 1, A))
         return Counts(twos, tuple(map(len, self.features)), 1, self.bins)
 
     @property
     def shapes(self) -> list[tuple]:
         """Shape of the products of every pair."""
-        widths = [f.shape[1] for f in self.features]
-        return list(itertools.combinations(widths, 2))
+        widths = [len(f.T) for f in self.features]
+        return [(widths[a], widths[b]) for a, b in self.tables.tables]
 
     @property
     def n_coordinates(self) -> int:
@@ -285,26 +285,24 @@ class Products(Query):
         tables = self.tables
         pairs = zip(tables.tables, tables.split(total), strict=True)
         products = [
-            self.features[a].T @ table[0] @ self.features[b] for (a, b), table in pairs
+            self.features[a].T @ table @ self.features[b] for (a, b), (table,) in pairs
         ]
         return np.concatenate([p.ravel() for p in products]) / UNIT**2
 
     def split(self, values) -> dict:
         """Return the products of every pair."""
-        parts = np.split(values, np.cumsum(list(map(prod, self.shapes)))[:-1])
-        parts = [p.reshape(s) for p, s in zip(parts, self.shapes, strict=True)]
+        parts = pieces(values, *self.shapes)
         return dict(zip(self.tables.tables, parts, strict=True))
 
 
 def _least_products(least) -> float:
     """No sum of products of two of the c_a is smaller if each is in [least_a, 1]."""
     sizes = np.sort(np.abs(least))
-    A = len(sizes)
-    at_one = A - np.arange(A + 1)  # the others are at their least
-    smallest = np.concatenate([[0.0], np.cumsum(sizes)])
-    largest, squares = (
-        np.concatenate([[0.0], np.cumsum(sizes[::-1] ** power)]) for power in (1, 2)
+    smallest, largest, squares = (
+        np.append(0.0, np.cumsum(summed))
+        for summed in (sizes, np.flip(sizes), np.flip(sizes) ** 2)
     )
+    at_one = len(sizes) - np.arange(len(smallest))  # the others are at their least
     nearest = np.clip(at_one, smallest, largest)  # of their sum to minus the rest
     return ((at_one - nearest) ** 2 - at_one - squares).min()
 

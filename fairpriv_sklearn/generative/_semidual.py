@@ -311,7 +311,7 @@ def assignment_sums(coded, points, potentials, regularization, clip):
     V = coded * (clip / UNIT)
     scores = 2 * row_scores(V, points.T) + (potentials - np.square(points).sum(axis=1))
     P = encode_probabilities(row_softmax(scores / regularization))
-    return np.column_stack([P.sum(axis=0) * UNIT, P.T @ coded])
+    return P.T @ np.column_stack([np.full(len(coded), UNIT), coded])
 
 
 def fit_points(rows, means, counts, covariances, plan, wall):

@@ -178,15 +178,15 @@ def slot_means(V, directions, n_slots: int, floor: int) -> np.ndarray:
     """
     n = max(len(V), floor)
     # in units of 1 / (n n_slots), of which a record owns n_slots and a slot n
-    record, part = np.divmod(np.arange(n_slots + 1) * n, n_slots)
-    means = np.empty((n_slots, directions.shape[1]))
-    for k, direction in enumerate(directions.T):
-        codes = np.zeros(n + 1, dtype=np.int64)  # the last entry only ends the ranks
+    record, part = np.divmod(np.arange(n_slots) * n, n_slots)
+    sums = []
+    for direction in directions.T:
+        codes = np.zeros(n, dtype=np.int64)
         codes[: len(V)] = np.rint(row_scores(V, direction) * RESOLUTION)
-        codes[:n].sort()
-        below = np.append(0, np.cumsum(codes[:n])) * n_slots
-        means[:, k] = np.diff(below[record] + part * codes[record]) / (n * RESOLUTION)
-    return means
+        codes.sort()
+        below = (np.cumsum(codes) - codes)[record] * n_slots + part * codes[record]
+        sums.append(np.diff(below, append=codes.sum() * n_slots))
+    return np.column_stack(sums) / (n * RESOLUTION)
 
 
 def private_gradient(points, quantiles, directions, weights) -> np.ndarray:
@@ -198,7 +198,7 @@ def private_gradient(points, quantiles, directions, weights) -> np.ndarray:
     order = np.argsort(points @ directions, axis=1)
     matched = np.empty_like(quantiles)
     np.put_along_axis(matched, order, quantiles, axis=1)
-    n, K = quantiles.shape[1:]
+    _, n, K = quantiles.shape
     return (2 / (n * K) * weights)[:, None, None] * (matched @ directions.T)
 
 

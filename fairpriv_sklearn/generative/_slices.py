@@ -13,6 +13,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtr
 
+from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import Query, Release
@@ -116,9 +117,8 @@ class SliceCounts(Query):
         standard = row_scores(V, directions) / scales[block.codes]
         bins = (standard + half_width) * (B / (2 * half_width))
         bins = np.clip(np.nan_to_num(bins), 0, B - 1).astype(np.int64)
-        cells = (block.codes[:, None] * K + np.arange(K)) * B + bins
-        counts = np.bincount(cells.ravel(), minlength=self.n_coordinates)
-        return counts.reshape(-1, K, B)
+        shape = (self.plan.moments.n_classes, K, B)
+        return count_cells(shape, block.codes[:, None], np.arange(K), bins)
 
 
 def shrink_distributions(

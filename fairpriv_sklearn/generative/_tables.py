@@ -20,6 +20,7 @@ from math import sqrt
 import numpy as np
 from scipy import sparse
 
+from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
@@ -154,10 +155,9 @@ class OneWayTables(LevelQuery):
 
     def of_block(self, block, state):
         """Exact counts."""
-        cells = self.plan.starts + block.levels.astype(np.int64)
-        cells += block.codes[:, None] * self.plan.n_levels
-        counts = np.bincount(cells.ravel(), minlength=self.n_coordinates)
-        return counts.reshape(self.plan.n_classes, -1)
+        shape = (self.plan.n_classes, self.plan.n_levels)
+        levels = self.plan.starts + block.levels.astype(np.int64)
+        return count_cells(shape, block.codes[:, None], levels)
 
 
 @dataclass(frozen=True)
@@ -233,19 +233,13 @@ def fit_tables(rows: Rows, plan: TablePlan, wall: PrivacyFilter) -> TableMixture
 def one_hot(levels: np.ndarray, plan: TablePlan) -> sparse.csr_array:
     """Indicator matrix (n, M) of the levels, one entry per block and record."""
     n, n_blocks = levels.shape
-    return sparse.csr_array(
-        (
-            np.ones(levels.size),
-            (levels + plan.starts).ravel(),
-            np.arange(0, levels.size + 1, n_blocks),
-        ),
-        shape=(n, plan.n_levels),
-    )
+    places = np.repeat(np.arange(n), n_blocks), (levels + plan.starts).ravel()
+    return sparse.csr_array((np.ones(levels.size), places), shape=(n, plan.n_levels))
 
 
 def level_sums(levels, distributions, potentials, regularization, plan):
     """Sum of ``P_i e_l^T`` over the records of one class, (J, M), in code units."""
-    scores = np.tile(potentials, (len(levels), 1))
+    scores = np.full((len(levels), len(potentials)), potentials)
     for b, block in enumerate(plan.blocks):
         scores += _gains(distributions[:, block], plan.ordered[b])[levels[:, b]]
     P = encode_probabilities(row_softmax(scores / regularization))
@@ -254,12 +248,12 @@ def level_sums(levels, distributions, potentials, regularization, plan):
 
 def _gains(distributions, ordered):
     """Minus the cost of every level at every point, up to a constant per level."""
-    if ordered and distributions.shape[1] > 1:
-        size = distributions.shape[1]
+    _, size = distributions.shape
+    if ordered and size > 1:
         scale = sqrt(2 / (size - 1))
         encode = scale * np.tril(np.ones((size, size)))[: size - 1]
     else:
-        encode = np.eye(distributions.shape[1])
+        encode = np.eye(size)
     points = distributions @ encode.T  # (J, r)
     return 2 * encode.T @ points.T - np.square(points).sum(axis=1)  # (levels, J)
 

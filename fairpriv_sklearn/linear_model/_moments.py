@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import pieces
 from fairpriv_sklearn._training._design import (
     block_rows,
     dense_block,
@@ -105,20 +106,19 @@ class MomentRelease(Query):
     def value(self, total, state) -> Floats:
         """The vector v, from the exact sums."""
         d = self.n_features
-        sums = from_units(total)
-        second, cross = sums[: d * d].reshape(d, d), sums[d * d : -2].reshape(2, d)
+        shapes = (d, d), (d,), (d,), (), ()
+        second, features, products, targets, n = pieces(from_units(total), *shapes)
         # Rows are stored in units of a power of two.
         unit = self.unit / self.data_norm
-        upper = np.triu_indices(d)
-        weights = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-        features, products = cross * unit
+        row, column = np.triu_indices(d)
+        weights = np.where(row == column, 1.0, math.sqrt(2))
         parts = [
-            second[upper] * weights * unit**2,
-            features,
-            products * self.emphasis,
-            sums[-2:-1],
+            second[row, column] * weights * unit**2,
+            features * unit,
+            products * unit * self.emphasis,
+            [targets],
         ]
-        return np.concatenate([*parts, sums[-1:]] if self.counted else parts)
+        return np.concatenate([*parts, [n]] if self.counted else parts)
 
     def unpack(self, released: Floats, n_records: float | None) -> Moments:
         """Means out of the released sums; `n_records` if that is public."""
@@ -127,13 +127,14 @@ class MomentRelease(Query):
             n_records = max(1.0, released[-1])
         means = released / n_records
         second = np.zeros((d, d))
-        upper = np.triu_indices(d)
-        second[upper], rest = np.split(means, [second[upper].size])
+        row, column = np.triu_indices(d)
+        shapes = row.shape, (d,), (d,), ()
+        second[row, column], features, products, square = pieces(means, *shapes)
         off_diagonal = ~np.eye(d, dtype=bool)
         second[off_diagonal] /= math.sqrt(2)
         second = second + np.triu(second, 1).T
-        products = rest[d : 2 * d] / self.emphasis
-        return Moments(second, rest[:d], products, float(rest[2 * d]), n_records)
+        products /= self.emphasis
+        return Moments(second, features, products, float(square), n_records)
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,8 @@ class DPOutputPerturbationLogisticRegression(
         noise = noise_source(self.random_state)
         n_classes = len(self.classes_)
         n_outputs = 1 if n_classes == 2 else n_classes
-        n_columns = X.shape[1] + self.fit_intercept
+        n_records, n_features = X.shape
+        n_columns = n_features + self.fit_intercept
 
         counted = self.C is None and self.neighboring == "add_remove"
         n_draws = n_columns * n_outputs + counted
@@ -224,11 +225,10 @@ class DPOutputPerturbationLogisticRegression(
         )
         wall.reserve()
 
-        rows = Rows(X.shape[0], x=X, y=labels)
-        n_records = rows.n_rows
+        rows = Rows(n_records, x=X, y=labels)
         if counted:
             least = max(1.0, wall.scale(Count()))
-            n_records = max(least, float(wall.release(Count(), rows)[0]))
+            n_records = max(least, wall.release(Count(), rows).item())
         self.C_ = self.C or default_C(n_records, scaling.row_norm, mu)
         most = rows.n_rows if self.neighboring == "replace_one" else MOST_RECORDS
         query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
@@ -354,9 +354,7 @@ class Parameters(Query):
 
     def of_rows(self, rows: Rows, state):
         table = rows.whole()
-        if self.n_outputs == 1:
-            targets = table.y.astype(np.float64)
-        else:
-            targets = np.eye(self.n_outputs)[table.y]
+        k, y = self.n_outputs, table.y
+        targets = (y if k == 1 else y[:, None] == np.arange(k)).astype(np.float64)
         problem = RegularisedLogistic(self.scaling.design(table.x), targets, self.C)
         return problem.minimise(self.solved).reshape(self.n_columns, -1)

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import pieces
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
@@ -128,7 +129,8 @@ class SecondMoments(Query):
     @property
     def n_coordinates(self) -> int:
         d = self.geometry.n_features
-        return d * (d + 1) // 2 + d * (self.geometry.constant > 0)
+        square = d * (d + 1) // 2
+        return square + d if self.geometry.constant else square
 
     def sensitivity(self, neighboring: str) -> float:
         r"""Return R^2 for one record, and :math:`\sqrt2 R^2` for two."""
@@ -146,12 +148,13 @@ class SecondMoments(Query):
     def value(self, total, state) -> Floats:
         d, geometry = self.geometry.n_features, self.geometry
         sums = from_units(total) / self.n_records
-        upper = np.triu_indices(d)
-        square = sums[: d * d].reshape(d, d)[upper] * geometry.unit**2
-        square *= np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+        square, cross = pieces(sums, (d, d), (d,))
+        row, column = np.triu_indices(d)
+        square = square[row, column] * geometry.unit**2
+        square *= np.where(row == column, 1.0, math.sqrt(2))
         if not geometry.constant:
             return square
-        cross = math.sqrt(2) * geometry.constant * geometry.unit * sums[d * d :]
+        cross = math.sqrt(2) * geometry.constant * geometry.unit * cross
         return np.concatenate([square, cross])
 
     def matrix(self, released: Floats) -> Floats:

@@ -336,10 +336,10 @@ def dp_group_rates(
     intervals = np.stack([low, high], axis=-1)
     estimable = (high - low).max(axis=-1) <= _TOO_WIDE
     if binned:
-        disparity = _distribution_gap(counts, mechanism.variance, alpha)
+        gap, gap_interval = _distribution_gap(counts, mechanism.variance, alpha)
         ratio, ratio_interval = np.nan, (0.0, 1.0)
     else:
-        disparity = _disparity(counts, mechanism.variance, alpha)
+        gap, gap_interval = _disparity(counts, mechanism.variance, alpha)
         ratio, ratio_interval = _ratio(counts, mechanism.variance, alpha, estimable)
     return GroupRates(
         groups=groups,
@@ -348,8 +348,8 @@ def dp_group_rates(
         counts=counts,
         rates=rates,
         rate_intervals=intervals,
-        disparity=disparity[0],
-        disparity_interval=disparity[1],
+        disparity=gap,
+        disparity_interval=gap_interval,
         confidence_level=confidence_level,
         privacy_=wall.guarantee(),
         estimable=estimable,

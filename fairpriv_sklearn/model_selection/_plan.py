@@ -138,7 +138,7 @@ def plan_search(
     ]
     poisson, geometric = plans
     # The geometric distribution needs several times as many runs for the same coverage.
-    worth_it = geometric.fit.size > 1.1 * poisson.fit.size
+    worth_it = geometric.fit.size > poisson.fit.size * 1.1
     best = geometric if worth_it else poisson
     if method == "auto" and composed.fit.size >= best.fit.size:
         return composed

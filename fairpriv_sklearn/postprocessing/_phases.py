@@ -284,13 +284,13 @@ class Phases:
         self.wall.reserve()
         if not self.fitted_here:
             return self.wall, rows
-        calibrate, rest = self.wall.split(
+        calibrate, (wall, others) = self.wall.split(
             rows, self.meta.calibration_size, name="calibration"
         )
-        branches = [rest]
+        branches = [(wall, others)]
         if len(self.fitted_here) == 2:
             share = self.meta.group_size / (1 - self.meta.calibration_size)
-            branches = rest[0].split(rest[1], 1 - share, name="models")
+            branches = wall.split(others, 1 - share, name="models")
         for model, (wall, part) in zip(self.fitted_here, branches, strict=True):
             model.learn(wall, part)
         return calibrate

@@ -7,10 +7,12 @@ records, and changes by at most one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_changed
 from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
@@ -57,9 +59,8 @@ def count_scores(scores, codes, n_groups, bounds, n_bins) -> np.ndarray:
     replace-one, exactly, as the counts are integers and the bin of a score does not
     depend on other rows.
     """
-    cells = codes * n_bins + histogram.bin_scores(scores, bounds, n_bins)
-    counts = np.bincount(cells, minlength=n_groups * n_bins)
-    return counts.reshape(n_groups, n_bins).astype(np.int64)
+    bins = histogram.bin_scores(scores, bounds, n_bins)
+    return count_cells((n_groups, n_bins), codes, bins)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class MarginCounts(Query):
     n_groups: int
     smoothing: float
 
-    block_rows = 1 << 20
+    block_rows = 1_048_576
 
     @property
     def n_coordinates(self) -> int:
@@ -115,11 +116,10 @@ class MarginCounts(Query):
 
     def of_block(self, block, state):
         margins = parity.margin_grid(self.smoothing)
-        n_places = self.n_groups * len(margins)
-        counts = np.bincount(block.places, minlength=n_places)
-        counts = counts.reshape(self.n_groups, len(margins))
-        parts = parity.margin_parts(margins, state[0], self.smoothing)
-        return (counts[:, :, None] * parts).sum(axis=1)
+        shape, (offsets,) = (self.n_groups, len(margins)), state
+        counts = np.bincount(block.places, minlength=math.prod(shape)).reshape(shape)
+        parts = parity.margin_parts(margins, offsets, self.smoothing)
+        return np.einsum("gm,gmc->gc", counts, parts)
 
     def value(self, total, state):
         return total[None] * parity.SUM_GRID
@@ -161,9 +161,8 @@ class SoftCounts(Query):
         shifted = parity.shifted_scores(block.scores, block.groups, state)
         parts = parity.softmax_parts(shifted, self.smoothing)
         # Integers below 2**53 in all: double precision adds them exactly.
-        return np.stack(
-            [np.bincount(block.cells, part, minlength=n_cells) for part in parts],
-            axis=1,
+        return np.column_stack(
+            [np.bincount(block.cells, part, minlength=n_cells) for part in parts]
         ).astype(np.int64)
 
     def value(self, total, state):

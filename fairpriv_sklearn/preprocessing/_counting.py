@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
@@ -77,7 +76,7 @@ class ColumnCounts(KeyedQuery):
     name = "columns"
     theorem = "privacy/tables:tables-counts"
     norm = "l2"
-    block_rows = 64 * BLOCK_ROWS  # a call per column and block
+    block_rows = 16_384  # a call per column and block
 
     @property
     def n_coordinates(self) -> int:
@@ -95,13 +94,8 @@ class ColumnCounts(KeyedQuery):
 
     def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
         """Listed counts of one block."""
-        counts = np.zeros(self.n_coordinates, dtype=np.int64)
-        start = 0
-        for column in self.columns:
-            stop = start + column.n_cells
-            counts[start:stop] = column.counts(block.cells.cells(column.position))
-            start = stop
-        return counts
+        counts = [c.counts(block.cells.cells(c.position)) for c in self.columns]
+        return np.concatenate(counts or [np.zeros(self.n_coordinates, dtype=np.int64)])
 
     def keys_of_block(self, block: SimpleNamespace) -> dict:
         """Counts of categories by position of the column and key."""

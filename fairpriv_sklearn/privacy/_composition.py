@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
 
+import numpy as np
+
 from fairpriv_sklearn.accounting import (
     MaximumEvent,
     _Composition,
@@ -69,7 +71,8 @@ class Composition:
                 total = total.plus(Composition(neighboring, splits=((pair, 1),)))
             else:
                 plain.append(event)
-        return total.plus(Composition(neighboring, _options(tuple(plain))[0]))
+        (option,) = _options(tuple(plain))
+        return total.plus(Composition(neighboring, option))
 
     def plus(self, other: Composition) -> Composition:
         """Return both together."""
@@ -240,11 +243,10 @@ def _bounded(total: _Composition) -> _Composition:
         i = added.index(min(added))
         pures[i : i + 2] = [(pures[i + 1][0], pures[i][1] + pures[i + 1][1])]
     while len(sampled) > _MAX_SAMPLED:
-        i = min(
-            range(len(sampled) - 1), key=lambda i: _apart(sampled[i], sampled[i + 1])
-        )
-        (kind, q, z, steps), (_, q2, z2, steps2) = sampled[i : i + 2]
-        sampled[i : i + 2] = [(kind, max(q, q2), min(z, z2), steps + steps2)]
+        one, other = min(itertools.pairwise(sampled), key=lambda two: _apart(*two))
+        (kind, q, z, steps), (_, q2, z2, steps2) = one, other
+        sampled[sampled.index(one)] = (kind, max(q, q2), min(z, z2), steps + steps2)
+        sampled.remove(other)
     return replace(total, pures=tuple(pures), sampled=tuple(sorted(sampled)))
 
 
@@ -258,9 +260,10 @@ def _apart(one: tuple, other: tuple) -> float:
 def _fewer_splits(counts: dict[Pair, int]) -> tuple[tuple[Pair, int], ...]:
     pairs = list(counts.items())
     while len(pairs) > _MAX_SPLITS:
+        kinds = [pair for pair, _ in pairs]
         i, j = min(
-            itertools.combinations(range(len(pairs)), 2),
-            key=lambda two: _difference(*(pairs[i][0] for i in two)),
+            zip(*np.triu_indices(len(pairs), 1), strict=True),
+            key=lambda two: _difference(*(kinds[i] for i in two)),
         )
         (one, n_one), (other, n_other) = pairs[i], pairs.pop(j)
         dearer = tuple(_dearer(a, b) for a, b in zip(one, other, strict=True))
