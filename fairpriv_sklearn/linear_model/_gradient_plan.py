@@ -107,27 +107,6 @@ def constant_share(signal: float) -> float:
     return min(0.3, max(0.03, 40 / max(signal, 1e-9)))
 
 
-def asked_again(wall, rows: Rows, query, lines, state=None) -> tuple[Floats, float]:
-    """Mean of a query that takes the place of all that some lines pay for.
-
-    Where features would only bring noise, their part of the budget is not lost.
-
-    Returns
-    -------
-    mean : ndarray
-        Weighted by precision.
-    noise : float
-        Standard deviation of its noise.
-    """
-    total, precision = 0.0, 0.0
-    for line in lines:
-        weight = wall.scale(query, name=line.name) ** -2
-        for _ in range(line.times):
-            total = total + weight * wall.release(query, rows, state, name=line.name)
-            precision += weight
-    return total / precision, precision**-0.5
-
-
 def noisy_curvature(
     wall: PrivacyFilter,
     rows: Rows,

@@ -29,7 +29,7 @@ from fairpriv_sklearn._training._constant import (
     constant_plan,
     released_constant,
 )
-from fairpriv_sklearn._training._counts import Count
+from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -42,7 +42,6 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
-    asked_again,
     gradient_plan,
     noisy_curvature,
 )

@@ -402,7 +402,7 @@ def _shrunk_minimum(
     ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
-    hidden = values <= 1.1 * curvature.floor
+    hidden = values - ridge.max(initial=0.0) <= 1.1 * curvature.floor
     likely = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
     likely = np.where(hidden, likely, 1.0)
     signal = vectors.T @ (b[:d] - ratio @ b[d:])

@@ -36,8 +36,10 @@ from fairpriv_sklearn._training._counts import (
     SIZES_PUBLIC,
     Sizes,
     StratumCounts,
+    asked_again,
     public_sizes,
     shares,
+    telling_records,
 )
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._penalty import (
@@ -67,7 +69,6 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
-    asked_again,
     gradient_plan,
     noisy_curvature,
 )
@@ -100,7 +101,7 @@ _LABELS = "label counts"
 # Expected records of a class, times the Gaussian-DP parameter, for features to tell.
 LEAST_SIGNAL = 8.0
 # Below this number of records times the parameter they hardly ever do.
-SIGNAL_OF_FEATURES = 90.0
+SIGNAL_OF_FEATURES = 125.0
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
@@ -691,16 +692,13 @@ class DPWassersteinLogisticRegression(
         query = StratumCounts(len(self.classes_), "y")
         lines = [line for line in plan.lines if line.name == _LABELS]
         noisy, noise = asked_again(wall, rows, query, lines)
-        found = shares(noisy, n_records, noise)
-        signal = np.minimum(found, 1 - found).max() * n_records
+        signal = telling_records(noisy, n_records, noise)
         is_known = signal < max(LEAST_SIGNAL / plan.mu, 3 * noise)
         if is_known:
             lines = [line for line in plan.lines if line.name in plan.of_features]
-            more, more_noise = asked_again(wall, rows, query, lines)
-            weight = 1 / (1 + (noise / more_noise) ** 2)
-            noise = weight**0.5 * noise
-            found = shares(weight * noisy + (1 - weight) * more, n_records, noise)
-        weighted = self._weighted(found)
+            told = noisy, noise
+            noisy, noise = asked_again(wall, rows, query, lines, told=told)
+        weighted = self._weighted(shares(noisy, n_records, noise))
         squares, curvature = at_constant(weighted)
         scores = scores_of(weighted)
         spread = noise / n_records * math.sqrt(0.5) / link_slopes(scores)

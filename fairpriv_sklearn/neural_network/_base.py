@@ -19,7 +19,12 @@ from fairpriv_sklearn._training._constant import (
     constant_plan,
     released_constant,
 )
-from fairpriv_sklearn._training._counts import count_query, public_sizes
+from fairpriv_sklearn._training._counts import (
+    asked_again,
+    count_query,
+    public_sizes,
+    telling_records,
+)
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
@@ -50,6 +55,8 @@ USUAL_GRADIENT = 0.5
 # the range of the targets, or .005 in the share of a class, within these limits.
 CONSTANT_SHARE = 0.1, 0.7
 CONSTANT_NOISE = {"targets": 0.03, "shares": 0.005}
+# Expected records of a class, times the parameter, for features to tell something.
+LEAST_SIGNAL = 12.0
 # Below this number of records times the parameter networks hardly ever beat a constant.
 SIGNAL_OF_FEATURES = 150.0
 
@@ -190,9 +197,19 @@ class FairNetworkMixin(NoisyGradientsMixin):
         sizes = public_sizes(
             wall, rows, shape, n_counts=n_counts, min_group_size=self.min_group_size
         )
+        n_records = max(sizes.n_records, 1)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
-        start_from(network, head.constant(sums, max(sizes.n_records, 1), scale))
-        self._descend(wall, rows, network, head, targets, sizes)
+        (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
+        least = max(LEAST_SIGNAL / line.parameter / self.max_iter**0.5, 3 * scale)
+        is_known = (
+            constant.are_counts and telling_records(sums, n_records, scale) < least
+        )
+        if is_known:
+            told = sums, scale
+            sums, scale = asked_again(wall, rows, constant, [line], told=told)
+        start_from(network, head.constant(sums, n_records, scale))
+        if not is_known:
+            self._descend(wall, rows, network, head, targets, sizes)
         self._publish_fit(network, self.max_iter, wall)
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
