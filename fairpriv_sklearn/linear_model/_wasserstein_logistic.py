@@ -101,7 +101,7 @@ _LABELS = "label counts"
 # Expected records of a class, times the Gaussian-DP parameter, for features to tell.
 LEAST_SIGNAL = 8.0
 # Below this number of records times the parameter they hardly ever do.
-SIGNAL_OF_FEATURES = 125.0
+SIGNAL_OF_FEATURES = 90.0
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
