@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from fairpriv_sklearn._door.groups import (
     as_label_array,
     blind_X,
+    as_fast_labels,
     encode_against,
     fit_groups,
     label_list,
@@ -302,3 +303,42 @@ def test_tables_of_no_shape_raise(table, match):
 def test_one_label_per_row():
     with pytest.raises(ValueError, match="inconsistent"):
         fit_groups(Model(groups=[0, 1]), X, [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "listed"),
+    [
+        (np.array([0, 1, 2, -1]), [1, 0]),
+        (np.array([0, 1, 300], dtype=np.int16), [300, True, 0]),
+        (np.array([255, 1], dtype=np.uint8), [255, -1]),
+        (np.array([True, False]), [1, 0]),
+        (np.array([2**53 + 1, 2**53]), [2**53, 2**53 + 1]),
+        (np.array([2**53 + 1, 2]), [2.0**53, 2.0]),
+        (np.array([1, 2]), ["1", 2]),
+        (np.array([1, 2]), [2**80, 2]),
+        (np.array([0.0, -0.0, 1.0, 0.5]), [0, 1, 0.5]),
+        (np.array([np.nan, np.inf, 1.0]), [1.0, 2.0]),
+        (np.array([2.0**53, 1.0]), [2**53 + 1, 1]),
+        (np.array([2.0**53, 1.0]), [10**400, 1]),
+        (np.array([0.1, 0.5], dtype=np.float32), [0.1, 0.5]),
+        (np.array(["a", "b", "", "a "]), ["b", "a"]),
+        (np.array(["a", "b"]), ["a\0", "b"]),
+        (np.array(["1", "b"]), [1, "b"]),
+        (np.array(["a", 1, None, np.nan, 1.0, True], dtype=object), ["a", True]),
+        (np.arange(40) % 25, list(range(5, 25))),
+        (np.array([1, 2]), [(1, 2), 1]),
+    ],
+)
+def test_arrays_are_encoded_as_their_lists(labels, listed):
+    codes = encode_against(as_fast_labels(labels, listed), listed)
+    assert codes.tolist() == encode_against(labels.tolist(), listed).tolist()
+
+
+def test_common_labels_are_encoded_without_a_loop():
+    for labels, listed in (
+        (np.array([0, 1]), [0, 1]),
+        (np.array([0.0, 1.0]), [0, 1]),
+        (np.array(["f", "m"]), ["m", "f"]),
+        (np.array([True, False]), [False, True]),
+    ):
+        assert as_fast_labels(labels, listed) is labels

@@ -211,6 +211,24 @@ def encode_against(labels: list | np.ndarray, groups: list) -> np.ndarray:
     return np.array([index.get(label, POOLED) for label in labels], dtype=np.int64)
 
 
+def as_fast_labels(labels: list | np.ndarray, listed: list) -> list | np.ndarray:
+    """Labels for `encode_against`: an array only where its `==` is that of Python."""
+    if isinstance(labels, list):
+        return labels
+    kind, is_alike = labels.dtype.kind, len(listed) <= _FEW_LABELS
+    if kind == "U":  # NumPy leaves out zeros at the end of a text
+        is_alike &= all(isinstance(k, str) and k[-1:] != "\0" for k in listed)
+    elif kind in "biu":
+        is_alike &= all(isinstance(label, int) for label in listed)
+    else:
+        is_alike &= labels.dtype == np.float64
+        is_alike &= all(isinstance(k, int | float) and abs(k) < 2**53 for k in listed)
+    return labels if is_alike else labels.tolist()
+
+
+_FEW_LABELS = 16  # with more a dictionary is faster
+
+
 def as_label_array(groups: list) -> np.ndarray:
     """One-dimensional array of labels, also when they are tuples."""
     if any(isinstance(group, tuple) for group in groups) or (
@@ -287,15 +305,15 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
                 "sensitive_features was given twice, in the constructor and in the "
                 "call; give it in one of the two places."
             )
-        labels = _label_values(sensitive_features)
+        labels = label_values(sensitive_features)
     elif callable(named):
-        labels = _label_values(_labels_by(named, X))
+        labels = label_values(_labels_by(named, X))
     elif named is not None:
         positions = sensitive_positions(estimator, estimator.n_features_in_)
         if sparse.issparse(X):
-            labels = _label_values(X[:, positions].toarray())
+            labels = label_values(X[:, positions].toarray())
         else:
-            labels = _label_values(safe_indexing(X, positions, axis=1))
+            labels = label_values(safe_indexing(X, positions, axis=1))
     else:
         raise ValueError(
             f"{type(estimator).__name__} needs the sensitive features: pass them in "
@@ -348,7 +366,7 @@ def as_table(estimator, X):
     return X
 
 
-def _label_values(sensitive_features) -> list | np.ndarray:
+def label_values(sensitive_features) -> list | np.ndarray:
     """As `label_list`, but one column of plain values stays an array: it is faster."""
     dtype = getattr(sensitive_features, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biufU":
