@@ -256,8 +256,7 @@ def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[list, dic
     """Rows of every stratum by output (or its code), and the outputs in this order."""
     is_coded, width = outputs.dtype.kind in "iu", RESOLUTION + 1
     if is_coded and n_strata * width <= MAX_CODES:
-        keys = stratum.astype(np.uint64)
-        keys *= np.uint64(width)
+        keys = np.multiply(stratum, width, dtype=np.uint64, casting="unsafe")
         keys += outputs
         order, in_order = sort_codes(keys)
         ends = np.searchsorted(in_order, width * np.arange(1, n_strata))

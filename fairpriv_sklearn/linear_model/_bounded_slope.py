@@ -35,9 +35,10 @@ def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
 
 
 def _cut_off(p: Floats, is_class: NDArray) -> Floats:
-    slopes = p - is_class
-    np.maximum(slopes, -SLOPE, out=slopes)
-    return np.minimum(slopes, SLOPE, out=slopes)
+    """Slopes, in the place of the probabilities."""
+    np.subtract(p, is_class, out=p)
+    np.maximum(p, -SLOPE, out=p)
+    return np.minimum(p, SLOPE, out=p)
 
 
 def linked(scores: Floats) -> Floats:
@@ -58,20 +59,22 @@ def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
     """
     e = np.abs(scores)
     np.exp(np.negative(e, out=e), out=e)
-    p = _on_side(e / (1 + e), scores)
+    p = 1 + e
+    p = _on_side(np.divide(e, p, out=p), scores)
     slopes = 3 * e
     slopes += 1
     e += e
     e /= slopes  # the tail of the link
-    return _cut_off(p, is_class), _on_side(e, scores), np.divide(e, slopes, out=slopes)
+    np.divide(e, slopes, out=slopes)
+    return _cut_off(p, is_class), _on_side(e, scores), slopes
 
 
 def _on_side(tail: Floats, scores: Floats) -> Floats:
-    """Probabilities of these tails, on the side of one half that the scores say."""
-    p = 0.5 - tail
-    np.copysign(p, scores, out=p)
-    p += 0.5
-    return p
+    """Probabilities on the side of one half that the scores say, in the tails' place."""
+    np.subtract(0.5, tail, out=tail)
+    np.copysign(tail, scores, out=tail)
+    tail += 0.5
+    return tail
 
 
 def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ has one bounded slope for each output (one for two classes, else one per class).
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from fairpriv_sklearn._training._design import (
     dense_block,
     exact_weights,
     from_units,
+    row_blocks,
     to_units,
 )
 from fairpriv_sklearn._training._penalty import ROUNDING, WassersteinPenalty
@@ -39,6 +41,8 @@ Integers = NDArray[np.int64]
 
 # Of sums over at most 2**32 records, closed by three roundings, both tables together.
 CLOSING = 1e-5
+
+_AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls
 
 
 @dataclass(frozen=True)
@@ -238,9 +242,15 @@ class LossGradient(Query):
     def _sums(self, rows, coefficients: Floats) -> Integers:
         """Sums with coefficients rounded to multiples of 2**-20, towards zero."""
         units = coefficients * 2.0**BITS
-        # Scaling by a power of two is exact, and cheaper after the product.
-        sums = self.geometry.sums(rows, np.trunc(units, out=units))
-        return to_units(sums * UNIT)
+        return self._exact_sums(rows, np.trunc(units, out=units))
+
+    def _exact_sums(self, rows, integers: Floats) -> Integers:
+        """Sums of whole coefficients, by so many rows that products are exact."""
+        sums = (
+            to_units(self.geometry.sums(rows[part], integers[part]) * UNIT)
+            for part in row_blocks(len(integers), self.geometry.n_features)
+        )
+        return functools.reduce(np.add, sums)
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
@@ -310,7 +320,7 @@ class FairGradient(LossGradient):
             )
             loss = self._weighted(loss, block.y, block.stratum)
             own = self._side_by_side(loss, slopes[part], block.stratum)
-            totals += self._sums(x, own)
+            totals += self._exact_sums(x, own)
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes
@@ -330,7 +340,7 @@ class FairGradient(LossGradient):
 
     def _blocks(self, rows: Rows):
         start = 0
-        for block in rows.blocks(self.block_rows):
+        for block in rows.blocks(_AT_ONCE * self.block_rows):
             yield slice(start, start + block.n_rows), block
             start += block.n_rows
 
@@ -360,13 +370,19 @@ class FairGradient(LossGradient):
         )
 
     def _side_by_side(self, loss: Floats, slopes: Floats, stratum) -> Floats:
-        """Loss, and slopes in the columns of the record's stratum, else zeros."""
+        """Loss, and slopes in the columns of the record's stratum, else zeros.
+
+        In whole units of 2**-20, towards zero.
+        """
         k = self.geometry.n_outputs
-        found = np.zeros((len(loss), self._n_alone), order="F")
-        found[:, :k] = loss
+        found = np.empty((len(loss), self._n_alone), order="F")
+        np.trunc(np.multiply(loss, 2.0**BITS, out=loss), out=found[:, :k])
+        found[:, (1 + self.n_strata) * k :] = 0.0
+        units = slopes * 2.0**BITS
+        np.trunc(units, out=units)
         for own in range(self.n_strata):
             at = (1 + own) * k
-            np.multiply(slopes, (stratum == own)[:, None], out=found[:, at : at + k])
+            np.multiply(units, (stratum == own)[:, None], out=found[:, at : at + k])
         return found
 
     @property
@@ -394,7 +410,7 @@ class FairGradient(LossGradient):
         np.subtract(second, first, out=second)
         second *= 2.0**BITS
         np.rint(second, out=second)
-        return to_units(self.geometry.sums(rows, both) * UNIT)
+        return self._exact_sums(rows, both)
 
 
 @dataclass(frozen=True)

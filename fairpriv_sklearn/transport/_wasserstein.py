@@ -243,8 +243,7 @@ def sort_codes(codes: NDArray) -> tuple[Integers, Integers]:
 
     A sort of numbers that hold their places is several times as fast as an argsort.
     """
-    packed = codes.astype(np.uint64)
-    packed <<= np.uint64(32)
+    packed = np.left_shift(codes, 32, dtype=np.uint64, casting="unsafe")
     packed |= np.arange(len(packed), dtype=np.uint32)
     packed.sort()
     in_order = packed >> np.uint64(32)
