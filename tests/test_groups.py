@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from fairpriv_sklearn._door.groups import (
+    as_fast_labels,
     as_label_array,
     blind_X,
-    as_fast_labels,
     encode_against,
     fit_groups,
     label_list,

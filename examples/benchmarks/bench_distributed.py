@@ -9,9 +9,10 @@ processes of their own with limited memory, encrypted connections if the package
 
 - passes: Parquet files of `G` GiB of numbers, 1 by default: CPU time of driver and
   workers for one plain `dask` pass over the same columns, for the fit and its number of
-  passes, both after a first one over eight files, and peak memory of a worker; bitwise the model that one process learns from
-  `Batches` of the files. Files that are in the folder already are taken as they are;
-  `--only` takes the estimators whose names begin so, in this order.
+  passes, both after a first one over eight files, and peak memory of a worker; bitwise
+  the model that one process learns from `Batches` of the files. Files that are in the
+  folder already are taken as they are; `--only` takes the estimators whose names begin
+  so, in this order.
 - workers: a random worker is killed by SIGKILL as soon as both are alive, again and
   again amid fits of every estimator, on small data; `N_WORKER_KILLS` in all.
 - drivers: the driver of a fit under `resume` is killed by SIGKILL each time its journal

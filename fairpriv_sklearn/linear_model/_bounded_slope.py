@@ -70,7 +70,7 @@ def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
 
 
 def _on_side(tail: Floats, scores: Floats) -> Floats:
-    """Probabilities on the side of one half that the scores say, in the tails' place."""
+    """Probabilities on the side of one half that the scores say, instead of tails."""
     np.subtract(0.5, tail, out=tail)
     np.copysign(tail, scores, out=tail)
     tail += 0.5

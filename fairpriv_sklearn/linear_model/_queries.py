@@ -176,6 +176,12 @@ class SecondMoments(Query):
         return diagonal + off_diagonal + off_diagonal.T
 
 
+def _whole(coefficients: Floats) -> Floats:
+    """Coefficients in whole units of 2**-20, towards zero."""
+    units = coefficients * 2.0**BITS
+    return np.trunc(units, out=units)
+
+
 @dataclass(frozen=True)
 class LossGradient(Query):
     """Gradient of the weighted mean of the bounded-slope losses.
@@ -241,8 +247,7 @@ class LossGradient(Query):
 
     def _sums(self, rows, coefficients: Floats) -> Integers:
         """Sums with coefficients rounded to multiples of 2**-20, towards zero."""
-        units = coefficients * 2.0**BITS
-        return self._exact_sums(rows, np.trunc(units, out=units))
+        return self._exact_sums(rows, _whole(coefficients))
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
@@ -319,7 +324,8 @@ class FairGradient(LossGradient):
                 scores(x), self._is_class(block.y)
             )
             loss = self._weighted(loss, block.y, block.stratum)
-            own = self._side_by_side(loss, slopes[part], block.stratum)
+            own = _whole(loss), _whole(slopes[part])
+            own = self._side_by_side(*own, block.stratum)
             totals += self._exact_sums(x, own)
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
@@ -370,19 +376,13 @@ class FairGradient(LossGradient):
         )
 
     def _side_by_side(self, loss: Floats, slopes: Floats, stratum) -> Floats:
-        """Loss, and slopes in the columns of the record's stratum, else zeros.
-
-        In whole units of 2**-20, towards zero.
-        """
+        """Loss, and slopes in the columns of the record's stratum, else zeros."""
         k = self.geometry.n_outputs
         found = np.empty((len(loss), self._n_alone), order="F")
-        np.trunc(np.multiply(loss, 2.0**BITS, out=loss), out=found[:, :k])
-        found[:, (1 + self.n_strata) * k :] = 0.0
-        units = slopes * 2.0**BITS
-        np.trunc(units, out=units)
+        found[:, :k], found[:, (1 + self.n_strata) * k :] = loss, 0.0
         for own in range(self.n_strata):
             at = (1 + own) * k
-            np.multiply(units, (stratum == own)[:, None], out=found[:, at : at + k])
+            np.multiply(slopes, (stratum == own)[:, None], out=found[:, at : at + k])
         return found
 
     @property
