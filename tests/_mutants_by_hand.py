@@ -527,7 +527,7 @@ MUTANTS = [
     (
         "h28",
         _LOSS,
-        "        mus[0] if len(mus) == 1 else math.hypot(*mus),\n",
+        "        math.hypot(*mus),\n",
         "        max(mus, default=0.0),\n",
         "Gaussians compose to the largest",
     ),

@@ -510,11 +510,13 @@ NO_CLAIM = {Optimum}
 
 def ratio(query, first, second, state, relation):
     """Change of the exact value over the sensitivity."""
-    norm = 1 if query.norm == "l1" else 2
+    norm, bound = 1 if query.norm == "l1" else 2, query.sensitivity(relation)
+    assert bound > 0
     if isinstance(query, KeyedQuery):
         counts, keyed = zip(query.counts(first), query.counts(second), strict=True)
         keys = keyed[0].keys() | keyed[1].keys()
         gaps = [keyed[0][key] - keyed[1][key] for key in keys]
+        assert counts[0].shape == (query.n_coordinates,)
         change = np.r_[counts[0] - counts[1], gaps]
     else:
         states = state if isinstance(query, NetworkGradient) else [state, state]
@@ -522,8 +524,9 @@ def ratio(query, first, second, state, relation):
             one if isinstance(one, np.ndarray) else query.of_rows(one, s)
             for one, s in zip((first, second), states, strict=True)
         ]
+        assert np.size(values[0]) == query.n_coordinates
         change = np.ravel(values[0] - values[1]).astype(float)
-    return np.linalg.norm(change, norm) / query.sensitivity(relation)
+    return np.linalg.norm(change, norm) / bound
 
 
 # A configuration in which no pair reaches the bound: the label of its proof, what is

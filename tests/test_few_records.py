@@ -1,5 +1,6 @@
 """Tables too small for features: all of the budget tells a constant."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -147,6 +148,9 @@ def test_before_the_fit_the_larger_cost_counts():
 
 def test_one_count_tells_two_classes():
     query = TargetTotals(2, lambda block: block.x, are_counts=True)
+    three = replace(query, n_outputs=3)
+    assert (query.n_coordinates, three.n_coordinates) == (1, 3)
+    assert replace(query, are_counts=False).n_coordinates == 2
     first = Rows(3, x=np.eye(2)[[0, 1, 1]])
     second = Rows(3, x=np.eye(2)[[1, 1, 1]])
     assert query.of_rows(first, None) == [2] and query.of_rows(second, None) == [3]

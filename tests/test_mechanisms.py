@@ -244,6 +244,21 @@ def test_a_repeated_index_is_drawn_anew():
     assert noise.choice(10, 3).tolist() == [3, 7, 0]
 
 
+def test_repeated_indices_are_drawn_anew_from_all():
+    cell = 2**64 // 3
+    noise = scripted_source([cell + 1, cell + 1, 2 * cell + 2, 1])
+    assert noise._distinct(3, 3).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("kind", [np.random.RandomState, np.random.default_rng])
+def test_generators_of_numpy_seed_with_128_bits(kind):
+    drawn = kind(5)
+    draw = getattr(drawn, "randint", None) or drawn.integers
+    words = draw(1 << 32, size=4, dtype=np.uint32)
+    expected = np.random.PCG64DXSM(words).random_raw(3)
+    np.testing.assert_array_equal(noise_source(kind(5)).uint64(3), expected)
+
+
 def test_nothing_is_chosen_of_nobody():
     assert noise_source(0).choice(0, 0).shape == (0,)
 

@@ -13,6 +13,7 @@ from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 
 from fairpriv_sklearn._training._penalty import record_changes
+from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     calibrate_gaussian,
@@ -27,6 +28,7 @@ from fairpriv_sklearn.generative import (
     _raw,
     _sliced_gradient,
 )
+from fairpriv_sklearn.generative._slices import SlicedPlan
 from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
@@ -61,6 +63,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.postprocessing._phases import Phases
 
 
 def numbers(lines, mu):
@@ -191,6 +194,9 @@ def test_plan_of_the_sliced_generator(k, directions, epsilon, share):
     generator.classes_ = np.arange(2)
     generator._clip_norms = lambda space: (1.5, 0.7)
     plan = generator._plan(Space(), 100)
+    assert isinstance(plan, SlicedPlan)
+    seven = generator.set_params(n_projections=7)._plan(Space(), 100)
+    assert isinstance(seven, SlicedPlan) and seven.n_projections == 7
     share = 0.7 if k <= 10 else share
     assert plan.share == share and plan.n_projections == directions
     assert plan.moments.shares == approx((0.05, 0.95 - share, 0.0), rel=1e-12)
@@ -278,19 +284,34 @@ def test_sizes_of_batches():
     assert_allclose(few.weights(), [199 / 200 / 20, 1 / 200])
 
 
+def interrupted(walls):
+    def reserve(wall):
+        walls.append(wall)
+        raise InterruptedError
+
+    return reserve
+
+
 @pytest.mark.parametrize(
     "relation, C, counted",
     [("replace_one", None, 0), ("add_remove", None, 1), ("add_remove", 0.1, 0)],
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_output_perturbation_pays_for_its_numbers(relation, C, counted, n_classes):
+def test_output_perturbation_pays_for_its_numbers(
+    relation, C, counted, n_classes, monkeypatch
+):
     X, y = np.linspace(-1, 1, 80).reshape(40, 2), np.arange(40) % n_classes
     model = DPOutputPerturbationLogisticRegression(
         epsilon=1.0, delta=1e-5, C=C, neighboring=relation, data_norm=1.0,
         bounds=(-1, 1), classes=range(n_classes), random_state=0,
-    ).fit(X, y)  # fmt: skip
-    (event,) = model.privacy_.events
-    n_outputs = 1 if n_classes == 2 else 3
+    )  # fmt: skip
+    n_outputs, plans = 1 if n_classes == 2 else 3, []
+    with monkeypatch.context() as patch, pytest.raises(InterruptedError):
+        patch.setattr(PrivacyFilter, "reserve", interrupted(plans))
+        model.fit(X, y)
+    *_, line = plans[0].plan
+    assert (line.name, line.n_coordinates) == ("parameters", 3 * n_outputs)
+    (event,) = model.fit(X, y).privacy_.events
     assert event.n_draws == 3 * n_outputs + counted
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=event.n_draws)
     assert event.mu == approx(mu, rel=1e-9)
@@ -303,6 +324,9 @@ def test_output_perturbation_pays_for_its_numbers(relation, C, counted, n_classe
 
 @pytest.mark.parametrize("kind", ["gaussian", "approximate"])
 def test_shares_of_fits_that_are_repeated(kind):
+    runs = distribution_for_coverage(POISSON, 0.9, 0.1)
+    inner = _plan._repeated(20, 1.0, 1e-5, kind, 5, 3, runs)
+    assert inner.score_mu > 0 and inner.fit.epsilon > 0
     plan = plan_search(
         n_candidates=20, epsilon=1.0, delta=1e-5, kind=kind, method="repeat",
         coverage=0.9, n_draws=5, n_statistics=3, permute_and_flip=False,
@@ -442,6 +466,27 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
     assert (line.name, line.kind) == ("cells", "pure")
     assert line.n_coordinates == n_groups * bins
     assert line.parameter == 2.0 and delta == 0.0
+
+
+def test_parts_of_the_random_splits():
+    told = []
+
+    class Wall:
+        def reserve(self):
+            told.append("reserve")
+
+        def split(self, rows, p, *, name):
+            told.append((name, p))
+            return [(self, f"{rows} of {name}"), (self, f"{rows} but {name}")]
+
+    learns = SimpleNamespace(learn=lambda wall, rows: told.append(rows))
+    phases = object.__new__(Phases)
+    phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15)
+    phases.wall, phases.fitted_here = Wall(), [learns, learns]
+    assert phases.begin("rows") == (phases.wall, "rows of calibration")
+    models = ["rows but calibration of models", "rows but calibration but models"]
+    splits = [("calibration", 0.25), ("models", approx(0.8, rel=1e-12))]
+    assert told == ["reserve", *splits, *models]
 
 
 @pytest.mark.parametrize("reach_size", [0.0, 0.2])

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._shared.purity import spreads
 from fairpriv_sklearn._shared.sensitivity import counts_l1
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.datasets import make_biased_regression
 from fairpriv_sklearn.linear_model import DPLinearRegression
@@ -30,6 +31,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
     RepairWarning,
+    _phases,
 )
 from fairpriv_sklearn.postprocessing._queries import count_scores
 from fairpriv_sklearn.privacy import (
@@ -365,6 +367,19 @@ def test_an_owned_randomised_base_scores_each_record_on_its_own(relation):
     assert not clone(outer).set_params(output="randomized").__fairpriv_row_pure__
     thawed = pickle.loads(pickle.dumps(outer.estimator_))
     assert thawed.__fairpriv_row_pure__
+
+
+def test_the_wrapped_model_is_told_to_share_draws_before_it_is_looked_at(monkeypatch):
+    told, rows = [], Rows(2, X=np.zeros((2, 1)), y=np.arange(2.0))
+    inner = make_pipeline(
+        DPBarycenterTransformer(output="randomized"), LinearRegression()
+    )
+    model = _phases.Model("estimator", inner, None, "y", DummyRegressor())
+    monkeypatch.setattr(_phases, "fit_wrapped", lambda *_: None)
+    monkeypatch.setattr(_phases, "refuse_spreading", lambda m: told.append(spreads(m)))
+    monkeypatch.setattr(_phases.Model, "lines", lambda self: ())
+    model.learn(None, rows)
+    assert spreads(inner) and told == [False]
 
 
 def test_deterministic_repair_is_the_mean_of_the_random_one():

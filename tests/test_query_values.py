@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from _ends import approx, taken
-from _generative import semidual_plan, sliced_plan, table_plan
+from _generative import network_plan, semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._constant import TargetTotals
@@ -16,6 +16,7 @@ from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.generative import (
+    _network_training,
     _pairs,
     _semidual,
     _sliced_gradient,
@@ -261,7 +262,37 @@ def test_parameters_above_are_told_in_their_unit_and_strata_by_label_and_group()
     assert_array_equal(penalty.strata, np.arange(n) % 4 // 2)
 
 
+def test_assignments_of_as_many_records_and_points_as_columns():
+    coded, points = np.diag([8192.0, 16384.0]), np.array([[0.5, 0.25], [-1.0, 0.125]])
+    cost = ((coded / 2**15 - points[:, None]) ** 2).sum(axis=2)
+    P = softmax((np.array([0.1, -0.1]) - cost.T) / 0.5)
+    got = _semidual.assignment_sums(coded, points, np.array([0.1, -0.1]), 0.5, 1.0)
+    assert_allclose(got[:, 0], P.sum(axis=0) * 2**30, rtol=1e-4)
+    assert_allclose(got[:, 1:], P.T @ coded * 2**15, rtol=1e-4)
+
+
+def test_how_many_numbers_are_released():
+    plan = network_plan(n_features=3, batch_size=5)
+    assert _network_training.PointGradient(plan, None).n_coordinates == 15
+    assert _network_training.PointGradient(plan, np.eye(3)[:, :2]).n_coordinates == 10
+    counts = _pairs.Counts(((0, 1), (1,)), (3, 4), 1)
+    block = Rows(
+        3, levels=np.array([[0, 0], [2, 3], [2, 3]]), codes=np.array([0, 1, 1])
+    )
+    assert counts.n_coordinates == 16
+    pairs, single = counts.split(counts.of_rows(block, None))  # of no class
+    assert_array_equal(single, [[1, 0, 0, 2]])
+    assert pairs[0, 0, 0] == 1 and pairs[0, 2, 3] == 2 and pairs.sum() == 3
+    features = tuple(np.ones((size, width), dtype=int) for size, width in [(2, 1)] * 4)
+    products = _pairs.Products(features, None)
+    ordered = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+    assert products.tables.tables == ordered and products.n_coordinates == 6
+
+
 def test_products_of_features_are_of_rows_no_longer_than_one():
+    # Sums of products of two are divided by its square without rounding.
+    assert math.frexp(_pairs.UNIT)[0] == 0.5
+
     def products(length):
         return _pairs.Products((np.array([[length, 0]]), np.array([[length, 0]])), 8)
 

@@ -30,6 +30,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._shared.purity import spreads
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -518,6 +519,13 @@ def test_a_search_refuses_answers_that_depend_on_other_rows():
     search.set_params(param_grid={"dpwassersteinlogisticregression__C": [0.1, 1.0]})
     with pytest.raises(ValueError, match="spreads identical rows"):
         search.fit(X, y, sensitive_features=group)
+
+
+def test_answers_of_candidates_are_of_their_own_rows():
+    model = DPBarycenterTransformer(bounds=(-9, 9), groups=[0, 1], output="randomized")
+    share = share_of_composition("gaussian", 3, 1.0, 1e-5, 1)
+    chosen = candidates.candidate(model, {}, share, noise_source(0), {})
+    assert spreads(model) and not spreads(chosen)
 
 
 def test_a_capped_ledger_under_a_plain_search():
