@@ -299,12 +299,8 @@ def changes(node, kind):
     if kind == "number":
         value = node.value
         if type(value) is int:
-            several = [
-                value + 1,
-                value - 1,
-                2 * value + 3,
-                *([-value] if value else []),
-            ]
+            several = [value + 1, value - 1, 2 * value + 3]
+            several += [-value] if value else []
         else:
             several = [value * 2, value / 2, value + 1.0] if value else [1.0, 0.5, -1.0]
         yield from map(repr, several)

@@ -618,3 +618,13 @@ def test_released_rates_of_numbers():
         groups=[0, 1], classes=[0, 1], epsilon=math.inf,
     )  # fmt: skip
     assert exact.estimable.all() and (exact.rates == 0.5).all()
+    few = dp_group_rates(
+        None, np.arange(404) % 2, sensitive_features=np.arange(404) // 400,
+        groups=[0, 1], classes=[0, 1], epsilon=1.0, random_state=0,
+    )  # fmt: skip
+    assert few.estimable.tolist() == [True, False]
+    with pytest.raises(ValueError, match="equalized_odds' needs classes"):
+        dp_group_rates(
+            [0.5], [0.5], sensitive_features=[0], groups=[0, 1], bounds=(0, 1),
+            epsilon=1.0, constraint="equalized_odds",
+        )  # fmt: skip

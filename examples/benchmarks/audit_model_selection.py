@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from _audit import gaussian_audit, pure_audit  # noqa: E402
 
 from fairpriv_sklearn._door.estimator import DPEstimator  # noqa: E402
+from fairpriv_sklearn._wall import PrivacyFilter  # noqa: E402
 from fairpriv_sklearn.accounting import (  # noqa: E402
     GaussianEvent,
     PureEvent,
@@ -36,16 +37,15 @@ from fairpriv_sklearn.accounting import (  # noqa: E402
 )
 from fairpriv_sklearn.mechanisms import (  # noqa: E402
     GaussianMechanism,
-    NoiseSource,
+    PermuteAndFlip,
     noise_source,
 )
 from fairpriv_sklearn.model_selection import (  # noqa: E402
     DPGridSearchCV,
-    _scoring,
-    _search,
     dp_cross_validate,
 )
 from fairpriv_sklearn.model_selection._repeat import RunDistribution  # noqa: E402
+from fairpriv_sklearn.model_selection._scoring import Reading  # noqa: E402
 from fairpriv_sklearn.privacy import PrivacyGuarantee  # noqa: E402
 
 DELTA = 1e-5
@@ -119,16 +119,8 @@ def patched(owner, name, value):
 
 def sent_to(holdout):
     """Fix the draws; the analysis holds for every outcome of them."""
-    return patched(NoiseSource, "bernoulli", _coins(np.asarray(holdout)))
-
-
-def _coins(holdout):
-    honest = NoiseSource.bernoulli
-
-    def bernoulli(self, size, p):
-        return holdout if size == len(holdout) else honest(self, size, p)
-
-    return bernoulli
+    drawn = np.asarray(holdout)
+    return patched(PrivacyFilter, "random_split", lambda self, n_rows, p: drawn)
 
 
 def selection(n_runs, epsilon, exact=False):
@@ -138,13 +130,13 @@ def selection(n_runs, epsilon, exact=False):
     search = DPGridSearchCV(
         Fixed(), {"column": [1, 2]}, epsilon=epsilon, method="compose"
     )
-    take_best = _search.permute_and_flip
+    take_best = PermuteAndFlip.release
     if exact:
 
-        def take_best(utilities, **_):
+        def take_best(self, utilities, noise):
             return int(np.argmax(utilities))
 
-    with sent_to([True, False]), patched(_search, "permute_and_flip", take_best):
+    with sent_to([True, False]), patched(PermuteAndFlip, "release", take_best):
         return [
             [search.fit(X, y).best_params_["column"] for _ in range(n_runs)]
             for X in tables
@@ -154,10 +146,10 @@ def selection(n_runs, epsilon, exact=False):
 def repeat(estimator, n_runs, epsilon, tell_runs=False):
     """Value of the winner of repeat and select, fitted on the changed record."""
     n_scored, told = 60, []
-    draw = RunDistribution.draw
+    quantile = RunDistribution.quantile
 
-    def overheard(self, noise):
-        told.append(draw(self, noise))
+    def overheard(self, u):
+        told.append(quantile(self, u))
         return told[-1]
 
     ladder = np.linspace(-3, 9, n_scored)
@@ -167,7 +159,7 @@ def repeat(estimator, n_runs, epsilon, tell_runs=False):
     )
     outputs = []
     holdout = np.arange(n_scored + 1) > 0
-    with sent_to(holdout), patched(RunDistribution, "draw", overheard):
+    with sent_to(holdout), patched(RunDistribution, "quantile", overheard):
         for bit in (0.0, 1.0):
             X = np.column_stack([np.zeros(n_scored + 1), y, np.append(0, ladder)])
             X[0, 0] = bit
@@ -189,11 +181,11 @@ def cross_validation(n_runs, epsilon, fraction, exact=False):
         "return_estimator": True,
     }
     score_mu = math.sqrt(fraction) * calibrate_gaussian(epsilon, DELTA, n_draws=20_001)
-    mechanism = _scoring.Statistic.mechanism
-    if exact:
+    release = honest = GaussianMechanism.release
+    if exact:  # a score is a vector, what a fit releases here is a number
 
-        def mechanism(statistic, mu):
-            return _NoNoise()
+        def release(self, value, noise):
+            return value if np.ndim(value) else honest(self, value, noise)
 
     # A score is clipped to its range on the way out, which only hides its noise: the
     # attacker is given what was released before.
@@ -207,8 +199,8 @@ def cross_validation(n_runs, epsilon, fraction, exact=False):
         numbers = np.empty(n_runs)
         for i in range(n_runs):
             with (
-                patched(_scoring.Reading, "score", unclipped),
-                patched(_scoring.Statistic, "mechanism", mechanism),
+                patched(Reading, "score", unclipped),
+                patched(GaussianMechanism, "release", release),
             ):
                 result = dp_cross_validate(Fixed(), X, y, **given)
             sound = result.scores["accuracy"].scores[0]
@@ -217,13 +209,6 @@ def cross_validation(n_runs, epsilon, fraction, exact=False):
             numbers[i] = sound if exact else fits - score_mu**2 * sound
         outputs.append(numbers)
     return outputs
-
-
-class _NoNoise:
-    scale = 0.0
-
-    def release(self, value, noise):
-        return value
 
 
 def line(what, claim, bound, wrong, start):
