@@ -218,8 +218,9 @@ def promises(tree):
     waiting, found, alone = [], [], []
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            bases = " ".join(map(ast.unparse, node.bases))
-            if re.search(r"Query|Release|Moments", f"{bases} {node.name}"):
+            bases = list(map(ast.unparse, node.bases))
+            derived = any(tops.get(base) in waiting for base in bases)
+            if derived or re.search("Query|Release|Moments", f"{bases} {node.name}"):
                 waiting.append(node)
                 continue
             inner = node.body
