@@ -90,7 +90,9 @@ def in_population(encoder, rng):
     """Coefficients of the encoder's columns, by least squares without noise."""
     X, scores = table(N_POPULATION, rng)
     Z = np.asarray(encoder.transform(X))
-    return np.linalg.lstsq(Z - Z.mean(axis=0), scores - scores.mean(), rcond=1e-4)[0]
+    Z -= Z.mean(axis=0)
+    moments = np.linalg.pinv(Z.T @ Z, rcond=1e-8, hermitian=True)
+    return moments @ (Z.T @ (scores - scores.mean()))
 
 
 def bands(kind, n, epsilon, seed):

@@ -33,6 +33,8 @@ _AIM = 1.0 - 1e-6
 # repairs and encoders, and of generators; inputs and outputs of a network, at most.
 _FEW_DRAWS, _MANY_DRAWS = 10**5, 10**8
 _INPUTS, _OUTPUTS = 1 << 14, 1 << 10
+# How many more draws cover what is gained where one of several steps makes fewer.
+_ROOM = 2.25
 _ENCODER_SHARE = 0.1
 # Of one that has nothing to learn unless the table has columns that nobody named.
 _SPARE_SHARE = 0.0002
@@ -64,7 +66,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
 
     A function of public arguments: nothing is fitted. The composition of the fitted
     steps is at most the budget, and at least .999 of it if every step spends what it
-    may, from an epsilon of .1 on (of 1 with networks: with less, what the error of
+    may, from an epsilon of .1 on (of .5 with networks: with less, what the error of
     their many draws may cost at most weighs more; generators .997 at 1). A step that is
     changed afterwards costs what it was changed to, and :func:`privacy_report` says so.
 
@@ -302,13 +304,26 @@ class _Leaf:
     delta: float = 0.0
     n_draws: int = _FEW_DRAWS
     or_pure: bool = False
+    delta_share: float = 1.0
 
     def epsilon(self, mu: float) -> float:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
         if self.kind == "pure":
             return mu
-        delta = self.delta * (1.0 - KEY_SHARE if self.kind == "encoder" else 1.0)
-        return compose_epsilon((GaussianEvent(mu, self.n_draws),), delta)
+        return compose_epsilon((GaussianEvent(mu, self.n_draws),), self._own_delta)
+
+    @property
+    def _own_delta(self) -> float:
+        return self.delta * (1.0 - KEY_SHARE if self.kind == "encoder" else 1.0)
+
+    def _bought(self, mu: float) -> float:
+        """What a fit makes of this parameter's epsilon: more, of next to nothing."""
+        epsilon = self.epsilon(mu)
+        try:
+            draws = {"n_draws": self.n_draws}
+            return max(mu, calibrate_gaussian(epsilon, self._own_delta, **draws))
+        except ValueError:
+            return mu  # the fit refuses it
 
     def events(self, mu: float) -> tuple[PrivacyEvent, ...]:
         """What the accounting composes."""
@@ -316,7 +331,7 @@ class _Leaf:
             return (PureEvent(mu),)
         if self.kind == "declared":
             return (DeclaredEvent(self.epsilon(mu), self.delta),)
-        gaussian = GaussianEvent(mu, self.n_draws)
+        gaussian = GaussianEvent(self._bought(mu), self.n_draws)
         if self.kind == "encoder":
             return (gaussian, ThresholdEvent(self.delta * KEY_SHARE))
         if self.or_pure:
@@ -365,17 +380,19 @@ def with_room(events) -> tuple[PrivacyEvent, ...]:
     r"""Events of one of several steps, such that fewer draws cost no more together.
 
     A step i with :math:`n_i` draws instead of :math:`N_i` has a larger parameter; that
-    adds at most :math:`w_i (E(N_i) - E(n_i))` to the total, where E is the error of the
-    draws, at most proportional to the root of their number, and :math:`\sum w_i^2 = 1`.
-    With the draws themselves this is at most :math:`\sum_i w_i E(N_i) + E(\sum_i N_i)
-    \le 2 E(\sum_i N_i) \le E(4 \sum_i N_i)`.
+    adds about :math:`w_i (E(N_i) - E(n_i))` to the total, where E is the error of the
+    draws, nearly proportional to the root of their number, and :math:`\sum w_i^2 = 1`.
+    With the draws themselves, :math:`\sum_i w_i (E(N_i) - E(n_i)) + E(\sum_i n_i)`, this
+    is convex in the roots of :math:`n_i`, so largest where some steps, S, make all their
+    draws and the others none: at most :math:`E(\sum_S N_i) + E(\sum_{i \notin S} N_i) \le
+    E(2 \sum_i N_i)`. A little more covers what is not quite proportional.
     """
     changed = []
     for event in events:
         if isinstance(event, MaximumEvent):
             event = MaximumEvent(with_room(event.left), with_room(event.right))
         elif getattr(event, "n_draws", 0):
-            event = replace(event, n_draws=4 * event.n_draws)
+            event = replace(event, n_draws=math.ceil(_ROOM * event.n_draws))
         changed.append(event)
     return tuple(changed)
 
@@ -438,7 +455,8 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
         raise ValueError("shares must not all be 0.")
     nodes = []
     for path in level:
-        own = weight * math.sqrt(max(given[path] / sum_of_all, 1e-12))
+        share = max(given[path] / sum_of_all, 1e-12)
+        own = weight * math.sqrt(share)
         step = steps[path]
         base = getattr(step, "base_guarantee", None)
         declared = own_events(base) if isinstance(base, PrivacyGuarantee) else None
@@ -451,6 +469,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
                     own,
                     n_draws=_n_draws(step),
                     or_pure=_or_pure(step),
+                    delta_share=min(1.0, share / _ENCODER_SHARE),
                 ),
                 () if is_search(step) else _tree(steps, shares, path, own),
                 None if frozen else declared,
@@ -465,12 +484,17 @@ def _encoder_share(step) -> float:
 
 
 def _with_deltas(tree, delta: float) -> dict[str, _Leaf]:
-    """The steps by place, with deltas that add up to the total."""
+    """The steps by place, with deltas that add up to the total.
+
+    A step of a small share gets little: with much, its noise would be that of an
+    epsilon of next to nothing, and less than its share allows.
+    """
     counted = [node for node in tree if _has_delta(node)]
+    shares = math.fsum(node.leaf.delta_share for node in counted)
     leaves = {}
     for node in tree:
-        own = delta / len(counted) if node in counted else 0.0
         leaf = node.leaf
+        own = delta * leaf.delta_share / shares if node in counted else 0.0
         at = 0.0 if leaf.kind == "pure" else own
         leaves[leaf.path] = replace(leaf, delta=at)
         leaves |= _with_deltas(node.inner, own)
