@@ -382,9 +382,9 @@ def with_room(events) -> tuple[PrivacyEvent, ...]:
     A step i with :math:`n_i` draws instead of :math:`N_i` has a larger parameter; that
     adds about :math:`w_i (E(N_i) - E(n_i))` to the total, where E is the error of the
     draws, nearly proportional to the root of their number, and :math:`\sum w_i^2 = 1`.
-    With the draws themselves, :math:`\sum_i w_i (E(N_i) - E(n_i)) + E(\sum_i n_i)`, this
-    is convex in the roots of :math:`n_i`, so largest where some steps, S, make all their
-    draws and the others none: at most :math:`E(\sum_S N_i) + E(\sum_{i \notin S} N_i) \le
+    With that of the draws themselves, :math:`E(\sum_i n_i)`, this is convex in the
+    roots of :math:`n_i`, so largest where some steps, S, make all their draws and the
+    others none: at most :math:`E(\sum_S N_i) + E(\sum_{i \notin S} N_i) \le
     E(2 \sum_i N_i)`. A little more covers what is not quite proportional.
     """
     changed = []
