@@ -872,6 +872,8 @@ _PROOFS = {
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
         "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
         "postprocessing/_queries.py | block_rows = 1_048_576 | 1048576 -> 1048577",
+        "linear_model/_queries.py | _AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls | 4 -> 5",
+        "linear_model/_queries.py | for block in rows.blocks(_AT_ONCE * self.block_rows): | _AT_ONCE * self.block_rows -> _AT_ONCE / self.block_rows",
         "preprocessing/_counting.py | block_rows = 16_384  # a call per column and block | 16384 -> 16385",
         "generative/_pairs.py | block_rows = 1 << 15 | 1 -> 2",
         "generative/_pairs.py | block_rows = 1 << 15 | 15 -> 16",
@@ -1046,6 +1048,14 @@ _PROOFS = {
     ],
     "there is no noise, and nothing is claimed": [
         "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
+    ],
+    "a block that is read for the types and sizes of its columns only": [
+        "linear_model/_queries.py | n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0)) | 0 -> 1",
+        "linear_model/_queries.py | n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0)) | 0 -> 1 | 2",
+        "linear_model/_queries.py | codes = self.penalty.codes(np.empty((0, k))) | 0 -> 1",
+    ],
+    "columns from the last n - 1 strata on are set to zero: at least those that fill up to a multiple of four, and the strata are written after": [
+        "linear_model/_queries.py | found[:, :k], found[:, (1 + self.n_strata) * k :] = loss, 0.0 | 1 + self.n_strata -> 1 - self.n_strata",
     ],
     "which of two private plans is taken: both keep the budget": [
         "model_selection/_plan.py | worth_it = geometric.fit.size > poisson.fit.size * 1.1 | geometric.fit.size > poisson.fit.size * 1.1 -> geometric.fit.size >= poisson.fit.size * 1.1",

@@ -1,6 +1,7 @@
 """What the linear models' queries compute and claim, against loops in plain numbers."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,13 @@ from _ends import approx
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._design import FeatureScaling
-from fairpriv_sklearn._training._penalty import ROUNDING
+from fairpriv_sklearn._training._penalty import ROUNDING, GroupPenalty
 from fairpriv_sklearn._wall import Rows
-from fairpriv_sklearn.linear_model._bounded_slope import SLOPE, bounded_slopes
+from fairpriv_sklearn.linear_model._bounded_slope import (
+    SLOPE,
+    bounded_slopes,
+    slopes_and_links,
+)
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
 from fairpriv_sklearn.linear_model._moments import MomentRelease
@@ -112,6 +117,42 @@ def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiple
     assert_allclose(of_loss, released[:, :3] / multiples[0])
     assert_allclose(of_penalty, released[:, 3:6] / multiples[1])
     assert_allclose(of_slopes, released[:, 6:] / (multiples[2] or 1.0))
+    assert (query._n_alone, query._n_fine) == (28 if multiples[2] else 4, 6)
+
+
+@pytest.mark.parametrize("n_groups, columns", [(2, 4), (3, 4), (4, 8)])
+def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
+    rng, stored, rows, geometry = table(0.5)
+    y, strata = rng.integers(0, 2, N), rng.integers(0, n_groups, N)
+    sizes = np.ones((1, n_groups), dtype=np.int64)
+    penalty = GroupPenalty((1, n_groups), "barycenter", sizes, float(N))
+    multiples = (0.5, 2.0, 0.25)
+    query = FairGradient(geometry, float(N), np.ones(2), None, multiples, penalty)
+    assert (query._n_alone, query._n_fine) == (columns, 2)
+    weights = rng.normal(size=(rows.shape[1], 1))
+    losses, outputs, slopes = slopes_and_links(rows @ weights, y[:, None] == 1)
+    of_strata = slopes * (strata[:, None] == np.arange(n_groups))
+    pulls = penalty.pulls(penalty.codes(outputs), strata) * slopes
+    released = query.of_rows(Rows(N, x=stored, y=y, stratum=strata), weights)
+    loss, pull, told = query.parts(released)
+    assert_allclose(loss, rows.T @ losses / N, atol=2e-6)
+    assert_allclose(told, rows.T @ of_strata / N, atol=2e-6)
+    # The digits of the penalty go to 2**-40 of its unit.
+    assert_allclose(pull, rows.T @ pulls, rtol=0, atol=1e-11)
+    bare = replace(query, multiples=(1.0, 1.0, 0.0))
+    assert [part.shape[1] for part in bare.parts(released[:, :2])] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("told, in_pulls", [(0.0, 1.0), (0.25, 0.5), (0.5, 1.0)])
+def test_noise_of_loss_and_penalty_together(told, in_pulls):
+    *_, geometry = table(0.75)
+    strata = 2 if told == 0.25 else 5
+    penalty = SimpleNamespace(shape=(1, strata))
+    bare = FairGradient(geometry, 7.0, np.ones(2), penalty=penalty)
+    assert bare.multiples == (1.0, 1.0, 0.0) and bare.n_coordinates == 2 * (D + 1)
+    query = FairGradient(geometry, 7.0, np.ones(2), None, (0.5, 3.0, told), penalty)
+    expected = math.hypot(0.75 / 0.5, 0.25 / 3 * math.sqrt(in_pulls))
+    assert D + 1 == 4 and query.relative_noise(0.25) == approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.5])

@@ -54,10 +54,11 @@ DELTA = 1e-5
 class Fixed(ClassifierMixin, DPEstimator):
     """Predicts a column of X; its fit releases a noisy sum of column 0."""
 
+    neighboring, random_state = "replace_one", None
+
     def __init__(self, epsilon=1.0, delta=DELTA, column=1, ledger=None):
         self.epsilon, self.delta = epsilon, delta
         self.column, self.ledger = column, ledger
-        self.random_state, self.neighboring = None, "replace_one"
 
     def fit(self, X, y):
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=1)

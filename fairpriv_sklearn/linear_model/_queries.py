@@ -314,10 +314,11 @@ class FairGradient(LossGradient):
         # Two passes: the features are not held, and may be larger than the memory.
         n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0))
         codes = self.penalty.codes(np.empty((0, k)))
-        codes = np.empty((n, codes.shape[1]), dtype=codes.dtype)
+        _, n_codes = codes.shape
+        codes = np.empty((n, n_codes), dtype=codes.dtype)
         stratum = np.empty(n, dtype=none.stratum.dtype)
         slopes, scores = np.empty((n, k)), self.geometry.scores_by(state)
-        totals = np.zeros((2, self.geometry.n_columns, self._n_alone), dtype=np.int64)
+        totals = to_units(np.zeros((self.geometry.n_columns, self._n_alone)))
         for part, block in self._blocks(rows):
             x = dense_block(block.x)
             loss, outputs, slopes[part] = slopes_and_links(
@@ -331,7 +332,7 @@ class FairGradient(LossGradient):
         pulls = self.penalty.pulls(codes, stratum)
         del codes
         pulls *= slopes
-        fine = np.zeros((2, self.geometry.n_columns, 2 * k), dtype=np.int64)
+        fine = to_units(np.zeros((self.geometry.n_columns, self._n_fine)))
         for part, block in self._blocks(rows.only("x")):
             x = dense_block(block.x)
             fine += self._fine_sums(x, pulls[part])
@@ -345,10 +346,10 @@ class FairGradient(LossGradient):
         return np.hstack([alone[:, :k] * of_loss, coupled * of_penalty, of_strata])
 
     def _blocks(self, rows: Rows):
-        start = 0
+        rest = range(rows.n_rows)
         for block in rows.blocks(_AT_ONCE * self.block_rows):
-            yield slice(start, start + block.n_rows), block
-            start += block.n_rows
+            part, rest = rest[: block.n_rows], rest[block.n_rows :]
+            yield slice(part.start, part.stop), block
 
     def parts(self, released: Floats) -> tuple[Floats, Floats, Floats]:
         """Gradients of loss and penalty, and slopes (n_columns, n_strata * n_outputs).
@@ -357,11 +358,8 @@ class FairGradient(LossGradient):
         """
         k = self.geometry.n_outputs
         of_loss, of_penalty, of_slopes = self.multiples
-        return (
-            released[:, :k] / of_loss,
-            released[:, k : 2 * k] / of_penalty,
-            released[:, 2 * k :] / (of_slopes or 1.0),
-        )
+        loss, released = released[:, :k] / of_loss, released[:, k:]
+        return loss, released[:, :k] / of_penalty, released[:, k:] / of_slopes
 
     def relative_noise(self, weight: float) -> float:
         """Noise of a gradient of both in one column, relative to what is released.
@@ -390,6 +388,11 @@ class FairGradient(LossGradient):
         """Columns of loss and slopes, a multiple of four: products are faster so."""
         return 4 * math.ceil((1 + self.n_strata) * self.geometry.n_outputs / 4)
 
+    @property
+    def _n_fine(self) -> int:
+        """Columns of the penalty: two digits."""
+        return 2 * self.geometry.n_outputs
+
     @cached_property
     def _unit(self) -> float:
         """A power of two that no coefficient of the penalty exceeds."""
@@ -400,8 +403,8 @@ class FairGradient(LossGradient):
 
         In two digits; none is larger than the unit.
         """
-        k = pulls.shape[1]
-        both = np.empty((len(pulls), 2 * k), order="F")
+        n, k = pulls.shape
+        both = np.empty((n, self._n_fine), order="F")
         first, second = both[:, :k], both[:, k:]
         np.multiply(pulls, 2.0**BITS / self._unit, out=second)
         np.maximum(second, -(2.0**BITS), out=second)
