@@ -9,8 +9,12 @@ fresh people, by 4,000 quantiles of each group's distribution.
 The second table has 2,000 calibration rows per group at epsilon 1: what part of the
 gap that the noiseless repair removes does the private one remove?
 
-A setting that comes out worse by more than .01 is run again on other people
-(`--again`): one of few runs may do so by chance.
+The mean of a few runs may be above .01 by chance: one fit in eight makes a gap of .3,
+or none does. So the runs of a setting are doubled, up to 128, as long as their mean and
+two of its standard errors are above .01; the first runs stay in. A setting fails if the
+mean is above .01 then. This rule was fixed before it was run. A mistake of one fit in
+twenty may hide in a setting whose first eight runs are good: the last column counts the
+fits, of all, that made a gap larger by more than .1.
 
 The constants were chosen on the settings of seed 2. After a look at the numbers of seed
 1 one was made stricter (`HARM`, from .01 to .002), groups smaller than their noise were
@@ -29,7 +33,7 @@ above it, one by .050.
 
 Run::
 
-    python examples/benchmarks/stand_back.py [--seed 1] [--runs 8] [--again 100]
+    python examples/benchmarks/stand_back.py [--seed 1] [--runs 8] [--most 128]
 """
 
 import argparse
@@ -56,6 +60,8 @@ from fairpriv_sklearn.postprocessing import (
 )
 
 BOUNDS = (-4, 5)
+# By how much a gap may grow, in the mean of runs.
+LIMIT = 0.01
 # The additive recurrence of the plastic number fills the square evenly.
 GOLDEN = (1 / 1.324717957244746, 1 / 1.324717957244746**2)
 
@@ -215,43 +221,57 @@ def gaps_of(setting, i, runs, only):
 
 def excess_of(cells):
     """Mean growth of the gap, and its standard error."""
-    worse = cells[..., 1] - cells[..., 0]
-    return worse.mean(axis=-1), worse.std(axis=-1, ddof=1) / worse.shape[-1] ** 0.5
+    worse = cells[:, 1] - cells[:, 0]
+    return worse.mean(), worse.std(ddof=1) / len(worse) ** 0.5
 
 
-def small_tables(seed, n_settings, n_runs, only=None, n_again=0):
-    """Every setting, and those above the limit once more with other people."""
+def judged(setting, i, name, cells, most):
+    """Runs of one setting, doubled while they do not say that it is below the limit."""
+    while len(cells) < most:
+        mean, error = excess_of(cells)
+        if mean + 2 * error <= LIMIT:
+            break
+        runs = range(len(cells), min(2 * len(cells), most))
+        cells = np.concatenate([cells, gaps_of(setting, i, runs, [name])[name]])
+    return cells
+
+
+def small_tables(seed, n_settings, n_runs, only=None, most=128):
+    """Every setting, with more runs where few of them do not tell."""
     all_settings = settings(seed, n_settings)
     found = [gaps_of(s, i, range(n_runs), only) for i, s in enumerate(all_settings)]
     print(
-        f"\n1. {n_settings} settings (seed {seed}), {n_runs} runs each: gap of fresh "
-        "people"
+        f"\n1. {n_settings} settings (seed {seed}), {n_runs} to {most} runs each: "
+        "gap of fresh people"
     )
     print(
-        f"{'repair':16}{'before':>8}{'after':>8}{'warned':>8}{'worse by > .01':>16}"
-        f"{'> .01 + 2 s.e.':>16}{'largest excess':>16}{'s.e.':>8}"
+        f"{'repair':16}{'before':>8}{'after':>8}{'warned':>8}{'doubled':>9}"
+        f"{'worse by > .01':>16}{'largest mean':>14}{'s.e.':>8}{'> .1 in a fit':>15}"
     )
     for name in found[0]:
-        cells = np.array([of[name] for of in found])
-        means = cells.mean(axis=(0, 1))
-        excess, error = excess_of(cells)
-        worst = excess.argmax()
+        first = np.array([of[name] for of in found])
+        means = first.mean(axis=(0, 1))
+        cells = [
+            judged(setting, i, name, of, most)
+            for i, (setting, of) in enumerate(zip(all_settings, first, strict=True))
+        ]
+        excess, error = np.transpose([excess_of(of) for of in cells])
+        worst, grown = excess.argmax(), np.concatenate(cells)
+        grown = grown[:, 1] - grown[:, 0] > 0.1
+        doubled = [i for i, of in enumerate(cells) if len(of) > n_runs]
         print(
             f"{name:16}{means[0]:>8.3f}{means[1]:>8.3f}{means[2]:>8.2f}"
-            f"{(excess > 0.01).sum():>16}{(excess > 0.01 + 2 * error).sum():>16}"
-            f"{excess[worst]:>16.3f}{error[worst]:>8.3f}",
+            f"{len(doubled):>9}{(excess > LIMIT).sum():>16}{excess[worst]:>14.3f}"
+            f"{error[worst]:>8.3f}{grown.sum():>6} of {len(grown):<6}",
             flush=True,
         )
-        for i in np.flatnonzero(excess > 0.01) if n_again else ():
-            setting, runs = all_settings[i], range(n_runs, n_runs + n_again)
-            again = gaps_of(setting, 10_000 + i, runs, [name])[name]
-            means, (more, of_more) = again.mean(axis=0), excess_of(again)
+        for i in doubled:
+            setting, (few, of_few) = all_settings[i], excess_of(first[i])
             print(
                 f"    n={setting.n_rows} eps={setting.epsilon:.2f} groups="
-                f"{setting.n_groups} smallest={setting.shares[-1]:.3f}: "
-                f"{excess[i]:.3f} ({error[i]:.3f}); {n_again} fresh runs {more:.3f} "
-                f"({of_more:.3f}), before {means[0]:.3f} after {means[1]:.3f} warned "
-                f"{means[2]:.2f}",
+                f"{setting.n_groups} smallest={setting.shares[-1]:.3f}: {n_runs} runs "
+                f"{few:.3f} ({of_few:.3f}), {len(cells[i])} runs {excess[i]:.3f} "
+                f"({error[i]:.3f}); before {cells[i][:, 0].mean():.3f}",
                 flush=True,
             )
 
@@ -290,7 +310,7 @@ def main():
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--settings", type=int, default=200)
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--again", type=int, default=100)
+    parser.add_argument("--most", type=int, default=128)
     arguments = parser.parse_args()
     print("python " + " ".join(sys.argv))
     print(
@@ -299,7 +319,7 @@ def main():
         f"{platform.python_version()}, {platform.machine()}"
     )
     only, runs = arguments.only, arguments.runs
-    small_tables(arguments.seed, arguments.settings, runs, only, arguments.again)
+    small_tables(arguments.seed, arguments.settings, runs, only, arguments.most)
     large_tables(arguments.seed, runs, only)
 
 
