@@ -17,7 +17,8 @@ from test_blind import model, regressor
 from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
-from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
+from fairpriv_sklearn.postprocessing import DPBarycenterRegressor, _blind_numbers
+from fairpriv_sklearn.postprocessing._queries import CellCounts
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 
 
@@ -139,5 +140,22 @@ def test_audit_of_counts(reach_size, honest, monkeypatch):
     estimator = regressor(epsilon=2.0, n_bins=3, reach_size=reach_size)
     if not honest:
         halve_the_noise(monkeypatch)
+    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=500))
+    assert bound > 0.6 and (bound <= 2.0) == honest
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_audit_of_sizes(honest, monkeypatch):
+    """Nearly all of the budget is theirs; a record that changes sides counts twice."""
+    monkeypatch.setattr(DPBarycenterRegressor, "_solve_blind", lambda self: None)
+    monkeypatch.setattr(_blind_numbers, "SIZES_SHARE", 0.9)
+    sensitivity = CellCounts.sensitivity
+
+    def forgetful(self, neighboring):
+        return sensitivity(self, neighboring) // (1 + (self.name == "sizes"))
+
+    if not honest:
+        monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
+    estimator = regressor(epsilon=2.0, n_bins=3)
     bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=500))
     assert bound > 0.6 and (bound <= 2.0) == honest

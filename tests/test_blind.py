@@ -583,6 +583,41 @@ def test_standing_back_is_announced():
     assert fitted.repair_ == "none" and not fitted.offsets_.any()
 
 
+@pytest.mark.parametrize("accepted, used", [(455, "none"), (460, "repaired")])
+def test_groups_must_differ_at_99_percent(accepted, used):
+    """Of a thousand, beside 400 of the others: 2.49 and 2.72 standard errors."""
+    group = np.repeat([0, 1], 1000)
+    places = np.tile(np.arange(1000) + 0.5, 2) / 1000
+    margin = places - np.where(group == 0, 0.6, 1 - accepted / 1000)
+    fitted = model(epsilon=np.inf).set_params(
+        estimator=frozen(lambda X: two(0.5 + 0.4 * X[:, 1]))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        X = np.column_stack([2.0 * group - 1, margin])
+        fitted.fit(X, (margin > 0).astype(int), sensitive_features=group)
+    assert fitted.group_strength_ > 0.9
+    assert fitted.repair_ == used
+
+
+def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
+    X, _, group = population(8000)
+    fitted = regressor().fit(X, predicted(X), sensitive_features=group)
+    counts = fitted.counts_[0]
+    masses = blind_numbers.estimate_masses(counts, fitted._noise_variance)
+    beyond = blind_numbers.largest_gap(masses) - 0.1
+    for left, cost, repaired in (
+        (0.49, 0.69, True),
+        (0.51, 0, False),
+        (0, 0.71, False),
+    ):
+        reached = 0.1 + left * beyond
+        monkeypatch.setattr(blind_numbers, "reached_gap", lambda *_, at=reached: at)
+        monkeypatch.setattr(blind_numbers, "cost", lambda *_, at=cost: at)
+        *_, why = fitted._blind_levels(counts, 0.1)
+        assert (why is None) == repaired
+
+
 # --- warnings -------------------------------------------------------------------------
 
 
@@ -722,6 +757,14 @@ def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
     assert joined < 0.8 * alone
 
 
+def test_what_the_steps_tell_errs_by_a_fifth_of_the_smoothing():
+    sums = np.tile([[60.0, 40.0], [30.0, 70.0]], (3, 1, 1, 1))
+    for smoothing, error in ((0.02, 0.004), (5.0, 0.2)):
+        rates, variances = blind.told_by_steps(sums, 0.0, None, smoothing)
+        assert_allclose(rates, [[0.4, 0.7]])
+        assert_allclose(variances, np.full((1, 2), error**2))
+
+
 def test_several_differences_are_drawn_together():
     """Errors alone go, a single difference stays, and clear ones nearly do."""
     rates, variances = np.array([[0.40, 0.42, 0.43]]), np.full((1, 3), 0.02**2)
@@ -729,7 +772,7 @@ def test_several_differences_are_drawn_together():
     two = blind.drawn(rates[:, :2], variances[:, :2])
     assert np.ptp(two) == pytest.approx(0.02)
     clear = blind.drawn(rates, variances / 100)
-    assert_allclose(clear, (rates - rates.mean()) * (1 - 2 / (350 / 3)))
+    assert_allclose(clear, (rates - rates.mean()) * (1 - 3 / (350 / 3)))
     # The largest of many small differences: what the truth is below in 95 %.
     rng = np.random.default_rng(1)
     hits = []
@@ -855,8 +898,20 @@ def test_what_to_expect_before_spending():
     assert all(0 < one.violation < 0.2 for one in expected)
     noisy = expected_error(model(epsilon=0.05), group_strength=0.9, **sizes)
     assert noisy.violation > expected[0].violation
-    with pytest.raises(ValueError, match="blind=False"):
-        expected_error(regressor(), **sizes)
+    scores = DPBarycenterTransformer(bounds=(0, 1), blind=True, group_size=0.5)
+    halves = {"group_sizes": [12_000, 8000], "n_repeats": 3}
+    for numbers, given in ((regressor(), sizes), (scores, halves)):
+        expected = [
+            expected_error(numbers, group_strength=strength, **given)
+            for strength in (0.9, 0.3)
+        ]
+        assert 0.005 < expected[0].violation_without_noise < expected[0].violation
+        assert expected[0].violation < expected[1].violation < 0.15
+        assert 0 < expected[0].error < expected[0].worst_error < 0.05
+    noisy = numbers.set_params(epsilon=0.1)
+    noisy = expected_error(noisy, group_strength=0.9, **halves)
+    assert noisy.error > 2 * expected[0].error
+    assert noisy.noise_scale == pytest.approx(2 * 2**0.5 / 0.095, rel=0.01)
 
 
 # --- prediction in blocks -------------------------------------------------------------

@@ -112,8 +112,8 @@ def expected_error(
         Distance between the classes in the made-up scores of a classifier, in standard
         deviations. Range: (0, inf).
     group_strength : float, default=0.5
-        Of a blind classifier: what its model is assumed to tell about the groups, as
-        `group_strength_` says it after a fit. Range: (0, 1).
+        Of a blind repair: what its model is assumed to tell about the groups, as a
+        blind classifier's `group_strength_` says it after a fit. Range: (0, 1).
     random_state : int, RandomState instance or None, default=0
         Of the made-up people and their noise.
 
@@ -152,15 +152,9 @@ def expected_error(
     if len(group_sizes) < 2:
         raise ValueError("group_sizes must list at least two sizes.")
     rehearse = _rehearsal(estimator)
+    rehearse = partial(rehearse, group_strength=group_strength)
     if isinstance(estimator, DP2DPClassifier):
-        rehearse = partial(
-            rehearse, model_strength=model_strength, group_strength=group_strength
-        )
-    elif estimator.blind:
-        raise ValueError(
-            "expected_error rehearses blind classifiers; of a blind repair of numbers "
-            "it knows only the aware one: pass it with blind=False."
-        )
+        rehearse = partial(rehearse, model_strength=model_strength)
     public = noise_source(random_state).public()
     sizes = _calibration_sizes(estimator, group_sizes)
     if not sum(sizes):
@@ -182,60 +176,80 @@ def _rehearsal(estimator):
 
 def _calibration_sizes(estimator, sizes: list[int]) -> list[int]:
     """Group sizes in the phase that adds the noise."""
-    wrapped = getattr(estimator, "estimator", None)
-    if wrapped is None or isinstance(wrapped, FrozenEstimator):
+    models = [estimator.estimator] if hasattr(estimator, "estimator") else []
+    models += [estimator.group_estimator] if estimator.blind else []
+    if all(isinstance(model, FrozenEstimator) for model in models):
         return sizes
     return [round(size * estimator.calibration_size) for size in sizes]
 
 
-def _rehearse_barycenter(estimator, sizes, public: PublicDraws):
-    names = DPBarycenterTransformer().get_params()
-    given = {k: v for k, v in estimator.get_params(deep=False).items() if k in names}
+def _rehearse_barycenter(estimator, sizes, public: PublicDraws, *, group_strength):
     named = getattr(estimator, estimator._bounds_name)
     # One column is rehearsed, the first.
     bounds = (0.0, 1.0) if named is None else tuple(np.ravel(end)[0] for end in named)
-    given |= _settings(sizes, public) | {"bounds": bounds}
-    scores, codes = _bell_shaped(sizes, bounds, public)
-    everyone, everyones = _bell_shaped([_POPULATION] * len(sizes), bounds, public)
-    noisy = DPBarycenterTransformer(**given)
-    noisy.fit(scores[:, None], sensitive_features=codes)
+    made_up = _settings(sizes, public)
+    shares, kind = None, partial(DPBarycenterTransformer, bounds=bounds)
+    if estimator.blind:
+        shares = partial(_told_shares, sizes, _separation(group_strength), public)
+        guess = FrozenEstimator(_Given(len(sizes), first=1).fit(None))
+        kind = partial(
+            DPBarycenterRegressor,
+            FrozenEstimator(_Given().fit(None)),
+            base_guarantee="public",
+            target_bounds=bounds,
+        )
+        made_up |= {"group_estimator": guess, "group_guarantee": "public"}
+    noisy = kind()
+    # Nobody fits a model here.
+    left_out = {"estimator", "calibration_size", "group_size", *kind.keywords}
+    names = set(noisy.get_params(deep=False)) - left_out
+    given = estimator.get_params(deep=False) | made_up
+    noisy.set_params(**{k: v for k, v in given.items() if k in names})
+    X, codes = _bell_shaped(sizes, bounds, public, shares)
+    everyone, groups = _bell_shaped([_POPULATION] * len(sizes), bounds, public, shares)
+    noisy.fit(X, X[:, 0], sensitive_features=codes)
     # Default bins and estimate depend on epsilon: compare with the same ones.
     exact = clone(noisy).set_params(epsilon=np.inf, n_bins=noisy.n_bins_)
     if exact.estimation == "auto":
         exact.set_params(estimation="smooth")
-    exact.fit(scores[:, None], sensitive_features=codes)
+    exact.fit(X, X[:, 0], sensitive_features=codes)
     violations = []
     for repair in (noisy, exact):
-        repaired = repair.transform(everyone[:, None], sensitive_features=everyones)
+        if repair.blind:
+            repaired = repair.predict(everyone)
+        else:
+            repaired = repair.transform(everyone, sensitive_features=groups).ravel()
         violations.append(
-            ks_parity_difference(
-                everyone, repaired.ravel(), sensitive_features=everyones
-            )
+            ks_parity_difference(repaired, repaired, sensitive_features=groups)
         )
-    errors = _ks_errors(noisy, scores, codes)
+    errors = _ks_errors(noisy, X[:, 0], codes)
     scale = noisy._noise_variance**0.5
     return *violations, np.mean(errors), np.max(errors), scale
 
 
 def _ks_errors(repair, scores, codes) -> list[float]:
     """KS distance of the estimated group distributions to the table's own."""
-    transport, n_bins = repair.transports_[0], repair.n_bins_
+    n_bins, estimated = repair.n_bins_, repair._estimated_cdf()
     bins = bin_scores(scores, tuple(repair.bounds_[0]), n_bins)
-    edges = transport.grid.size // n_bins * np.arange(1, n_bins + 1) - 1
     errors = []
     for group in np.unique(codes):
         counts = np.bincount(bins[codes == group], minlength=n_bins)
         cdf = np.cumsum(counts) / counts.sum()
-        errors.append(np.abs(transport.source_cdf[group, edges] - cdf).max())
+        errors.append(np.abs(estimated[group] - cdf).max())
     return errors
 
 
-def _bell_shaped(sizes, bounds, public):
-    """Scores with means from 0.4 to 0.6 of the range, one mean per group."""
+def _bell_shaped(sizes, bounds, public, shares=None):
+    """Scores with means from 0.4 to 0.6 of the range, one mean per group.
+
+    The first column of a table; `shares` of the codes are the others.
+    """
     codes = np.repeat(np.arange(len(sizes)), sizes)
     a = np.linspace(4.0, 6.0, len(sizes))[codes]
     low, high = map(float, bounds)
-    return low + (high - low) * beta.ppf(public.uniform(len(codes)), a, 10 - a), codes
+    scores = low + (high - low) * beta.ppf(public.uniform(len(codes)), a, 10 - a)
+    others = [] if shares is None else [shares(codes)]
+    return np.hstack([scores[:, None], *others]), codes
 
 
 def _rehearse_classifier(
@@ -317,15 +331,20 @@ def _mixture(sizes, n_classes: int, public: PublicDraws, *, model, group):
     x[np.arange(len(codes)), y] += model
     p = softmax(model * x + np.log(distribution[codes]), axis=1)
     if group:
-        z = norm.ppf(public.uniform((len(codes), len(sizes))))
-        z[np.arange(len(codes)), codes] += group
-        shares = np.maximum(sizes, 1) / np.sum(sizes)
-        p = np.hstack([p, softmax(group * z + np.log(shares), axis=1)])
+        p = np.hstack([p, _told_shares(sizes, group, public, codes)])
     return p, y, codes
 
 
+def _told_shares(sizes, separation, public: PublicDraws, codes):
+    """True shares of the groups given one Gaussian coordinate for each."""
+    z = norm.ppf(public.uniform((len(codes), len(sizes))))
+    z[np.arange(len(codes)), codes] += separation
+    shares = np.maximum(sizes, 1) / np.sum(sizes)
+    return softmax(separation * z + np.log(shares), axis=1)
+
+
 class _Given(ClassifierMixin, BaseEstimator):
-    """Takes its rows as class probabilities."""
+    """Takes its rows as class probabilities, or their first column as scores."""
 
     def __init__(self, n_classes=2, first=0):
         self.n_classes = n_classes
@@ -337,6 +356,9 @@ class _Given(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X):
         return np.asarray(X)[:, self.first : self.first + self.n_classes]
+
+    def predict(self, X):
+        return np.asarray(X)[:, 0]
 
 
 def _settings(sizes, public: PublicDraws) -> dict:

@@ -40,10 +40,10 @@ MERGED_SIZE = 4.0
 LARGEST_STEP = 10.0
 # What the steps tell of the rule that they found errs by noise and, as they count near
 # its offsets and soft decisions, by this part of the smoothing. Simulated tables.
-SOFT_ERROR = 0.25
+SOFT_ERROR = 0.2
 # Estimates of several differences are drawn together by this many times what their
 # errors add to them. Chosen on simulated tables.
-DRAWN_TOGETHER = 2.0
+DRAWN_TOGETHER = 3.0
 # Confidence with which groups have to differ for a repair.
 SURE = 0.99
 # Points at which errors of an interval are drawn, the same for everybody.

@@ -276,6 +276,16 @@ class NumberRepair(Repair):
             grid, pmfs, weights, float(tolerance), solver=self.solver
         )
 
+    def _estimated_cdf(self) -> np.ndarray:
+        """The groups' distribution functions of the first column at the bins' ends."""
+        if self.blind:
+            masses = blind.estimate_masses(self.counts_[0], self._noise_variance)
+            masses = masses.sum(axis=1)
+            return masses.cumsum(axis=1) / masses.sum(axis=1, keepdims=True)
+        transport = self.transports_[0]
+        per_bin = transport.grid.size // self.n_bins_
+        return transport.source_cdf[:, per_bin - 1 :: per_bin]
+
     @property
     def within_bin_error_(self) -> np.ndarray:
         """Largest gap beyond the tolerance that positions within bins can make.
