@@ -157,5 +157,5 @@ def test_audit_of_sizes(honest, monkeypatch):
     if not honest:
         monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
     estimator = regressor(epsilon=2.0, n_bins=3)
-    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=500))
+    bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
     assert bound > 0.6 and (bound <= 2.0) == honest
