@@ -215,8 +215,18 @@ def _names_of(column):
 
 
 def _one_frame(collections) -> Any:
-    """The data frame that all are columns of: its files are then read once; or None."""
+    """The data frame that all are columns of: its files are then read once; or None.
+
+    Also None where another version of dask has other names inside.
+    """
     given = [column for column in collections if column is not None]
+    try:
+        return _frame_of(given)
+    except (AttributeError, TypeError):
+        return None
+
+
+def _frame_of(given: list) -> Any:
     expressions = [getattr(column, "expr", None) for column in given]
     if {type(expression).__name__ for expression in expressions} != {"Projection"}:
         return None
