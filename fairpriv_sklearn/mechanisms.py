@@ -207,11 +207,14 @@ class NoiseSource:
         """
         chosen = self.integers(0, n, k)
         while True:
-            if np.diff(np.sort(chosen)).all():
+            ordered = np.sort(chosen)  # several times as fast as an argsort
+            if not (ordered[1:] == ordered[:-1]).any():
                 return chosen
-            _, first = np.unique(chosen, return_index=True)
-            more = self.integers(0, n, k - len(first))
-            chosen = np.concatenate([chosen[np.sort(first)], more])
+            order = np.argsort(chosen, kind="stable")
+            ordered, is_new = chosen[order], np.ones(k, dtype=bool)
+            is_new[order[1:]] = ordered[1:] != ordered[:-1]
+            more = self.integers(0, n, k - np.count_nonzero(is_new))
+            chosen = np.concatenate([chosen[is_new], more])
 
     def key(self, n_bytes: int = 32) -> bytes:
         """Draw a secret key.

@@ -119,6 +119,8 @@ class _Seen:
 def rows_of(column, rows):
     """Some rows of a column, given as a slice or as indices."""
     if type(column) is np.ndarray:
+        if type(rows) is np.ndarray and column.flags.c_contiguous:
+            return column.take(rows, axis=0)  # the same, twice as fast
         return column[rows]
     if column is None:
         return None

@@ -292,9 +292,11 @@ def preconditioned_descent(
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
         b = model.add(hessian @ ahead - gradient(ahead))
-        if pulls is not None:
-            pulled, factor = pulls.model()
-            b = b + pulled
+        if pulls is None:
+            weights = inverse @ b
+            continue
+        pulled, factor = pulls.model()
+        b = b + pulled
         weights = inverse @ b
         # Woodbury's formula: the penalty bends few directions.
         bent = inverse @ factor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral, Real
 
 import numpy as np
@@ -838,7 +839,7 @@ class _Strata:
         wanted = np.rint(batch_size * sizes / len(codes)).astype(np.int64)
         return cls(rows, np.minimum(np.maximum(wanted, 1), sizes))
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """Largest probability that a record is drawn."""
         return max(
