@@ -213,7 +213,7 @@ class NoiseSource:
             order = np.argsort(chosen, kind="stable")
             ordered, is_new = chosen[order], np.ones(k, dtype=bool)
             is_new[order[1:]] = ordered[1:] != ordered[:-1]
-            more = self.integers(0, n, k - np.count_nonzero(is_new))
+            more = self.integers(0, n, k - int(is_new.sum()))
             chosen = np.concatenate([chosen[is_new], more])
 
     def key(self, n_bytes: int = 32) -> bytes:
