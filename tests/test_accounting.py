@@ -8,6 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from _ends import approx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -110,7 +111,7 @@ def test_delta_relative_error(log_mu, standardised):
 @pytest.mark.parametrize("epsilon", [-5.0, -0.3, -1e-3])
 def test_delta_at_negative_epsilon(mu, epsilon):
     value = math.exp(_gaussian.gaussian_log_delta(mu, np.array([epsilon]))[0])
-    assert value == pytest.approx(float(exact_delta(mu, epsilon)), rel=1e-12)
+    assert value == approx(float(exact_delta(mu, epsilon)), rel=1e-12)
 
 
 @given(
@@ -157,13 +158,13 @@ def test_the_sampler_gets_a_millionth_of_delta_or_less(epsilon):
         with mpmath.workdps(30):
             factor = mpmath.log(1 + mpmath.exp(mpmath.mpf(epsilon)))
             expected = min(mpmath.log("1e-12") + factor, mpmath.log(delta * 1e-6))
-        assert log_loss == pytest.approx(float(expected), rel=1e-14)
-        assert log_delta1 == pytest.approx(float(expected - factor), rel=1e-14)
+        assert log_loss == approx(float(expected), rel=1e-14)
+        assert log_delta1 == approx(float(expected - factor), rel=1e-14)
         ideal, log_left = _gaussian.without_sampler_error(epsilon, delta, 1000)
         error = 1e-13 + 1e-8 * math.sqrt(-2000 * log_delta1)
-        assert ideal == pytest.approx(epsilon - 2 * error, rel=1e-14)
+        assert ideal == approx(epsilon - 2 * error, rel=1e-14)
         left = math.log(delta - math.exp(log_loss)) - error
-        assert log_left == pytest.approx(left, rel=1e-13)
+        assert log_left == approx(left, rel=1e-13)
         assert _gaussian.without_sampler_error(epsilon, delta, 0) == (
             epsilon,
             math.log(delta),
@@ -209,7 +210,7 @@ def test_the_ends_of_the_ranges():
 
 def test_gaussian_edges():
     assert gaussian_delta(0.0, 1.0) == 0.0
-    assert gaussian_delta(0.0, -1.0) == pytest.approx(1 - math.exp(-1))
+    assert gaussian_delta(0.0, -1.0) == approx(1 - math.exp(-1))
     assert gaussian_delta(math.inf, 1.0) == 1.0
     assert gaussian_delta(1.0, math.inf) == 0.0
     assert gaussian_epsilon(0.0, 0.0) == 0.0
@@ -239,7 +240,7 @@ def test_calibration_without_draws_is_the_plain_inverse():
 )
 def test_sampler_error_has_the_published_size(n_draws, published):
     error = 2 * _gaussian._sampler_error(math.log(1e-12), n_draws)
-    assert error == pytest.approx(published, rel=0.1)
+    assert error == approx(published, rel=0.1)
 
 
 @given(
@@ -265,7 +266,7 @@ def test_calibration_pays_for_the_sampler(epsilon, log_delta, n_draws):
 def test_more_draws_leave_less_for_the_fit():
     values = [calibrate_gaussian(1.0, 1e-5, n_draws=n) for n in (0, 10, 10**4, 10**8)]
     assert values == sorted(values, reverse=True) and len(set(values)) == 4
-    assert values[2] == pytest.approx(values[0], rel=1e-4)
+    assert values[2] == approx(values[0], rel=1e-4)
 
 
 def test_impossible_calibration_says_so():
@@ -278,7 +279,7 @@ def test_impossible_calibration_says_so():
 
 def test_gaussian_parts_add_in_quadrature():
     parts = [GaussianEvent(0.3, 0), GaussianEvent(0.4, 0)]
-    assert compose_epsilon(parts, 1e-6) == pytest.approx(
+    assert compose_epsilon(parts, 1e-6) == approx(
         gaussian_epsilon(0.5, 1e-6), rel=1e-12
     )
 
@@ -289,7 +290,7 @@ def test_gaussian_against_dp_accounting(mu, delta):
 
     pld = dp_pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
     epsilon = compose_epsilon([GaussianEvent(mu, 0)], delta)
-    assert pld.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=1e-5)
+    assert pld.get_epsilon_for_delta(delta) == approx(epsilon, rel=1e-5)
 
 
 def test_pure_parts_add_up_at_delta_zero():
@@ -307,17 +308,17 @@ def test_pure_parts_against_enumeration(epsilons, share):
     parts = [PureEvent(e) for e in epsilons]
     epsilon = share * sum(epsilons)
     exact = randomized_response_delta(epsilons, epsilon)
-    assert compose_delta(parts, epsilon) == pytest.approx(exact, rel=1e-9)
+    assert compose_delta(parts, epsilon) == approx(exact, rel=1e-9)
     assert compose_delta(parts, epsilon) >= exact * (1 - 1e-13)
     back = compose_epsilon(parts, exact)
-    assert back == pytest.approx(epsilon, abs=1e-9)
+    assert back == approx(epsilon, abs=1e-9)
 
 
 def test_many_pure_parts_beat_the_sum():
     # By the central limit theorem nearly a Gaussian of mu = sqrt(1000) 0.01.
     epsilon = compose_epsilon([PureEvent(0.01)] * 1000, 1e-6)
     gaussian = gaussian_epsilon(math.sqrt(1000) * 0.01, 1e-6)
-    assert epsilon == pytest.approx(gaussian, rel=0.01)
+    assert epsilon == approx(gaussian, rel=0.01)
 
 
 def test_gaussian_and_pure_against_enumeration_of_the_losses():
@@ -331,7 +332,7 @@ def test_gaussian_and_pure_against_enumeration_of_the_losses():
             for signs in [(1, 1), (1, -1), (-1, 1), (-1, -1)]
         )
         parts = [GaussianEvent(mu, 0)] + [PureEvent(e) for e in epsilons]
-        assert compose_delta(parts, epsilon) == pytest.approx(float(expected), rel=1e-9)
+        assert compose_delta(parts, epsilon) == approx(float(expected), rel=1e-9)
 
 
 def test_gaussian_and_pure_against_dp_accounting():
@@ -351,7 +352,7 @@ def test_gaussian_and_pure_against_dp_accounting():
         )
         pld = pld.compose(one)
     epsilon = compose_epsilon(parts, 1e-5)
-    assert pld.get_epsilon_for_delta(1e-5) == pytest.approx(epsilon, rel=1e-4)
+    assert pld.get_epsilon_for_delta(1e-5) == approx(epsilon, rel=1e-4)
 
 
 def test_gaussian_and_pure_against_monte_carlo():
@@ -373,7 +374,7 @@ def test_declared_parts():
     part = DeclaredEvent(0.7, 1e-6)
     assert compose_epsilon([part], 1e-6) == 0.7
     assert compose_epsilon([part], 1e-7) == math.inf
-    assert compose_delta([part], 0.7) == pytest.approx(1e-6, rel=1e-9)
+    assert compose_delta([part], 0.7) == approx(1e-6, rel=1e-9)
     assert compose_delta([part], math.inf) == 1e-6
     assert compose_epsilon([part, part], 2e-6) <= 1.4
     assert compose_delta([part, part], 1.4) <= 2e-6
@@ -384,7 +385,7 @@ def test_declared_parts():
     assert compose_epsilon([DeclaredEvent(0.7, 1.0), GaussianEvent(1.0, 0)], 1.0) == 0.0
     with_failure = compose_delta([part, GaussianEvent(0.5, 0)], 1.0)
     without = compose_delta([PureEvent(0.7), GaussianEvent(0.5, 0)], 1.0)
-    assert with_failure == pytest.approx(1e-6 + (1 - 1e-6) * without, rel=1e-9)
+    assert with_failure == approx(1e-6 + (1 - 1e-6) * without, rel=1e-9)
 
 
 def test_too_many_atoms_are_merged_pessimistically(monkeypatch):
@@ -408,8 +409,8 @@ def test_sampler_error_is_part_of_a_composition():
         PureEvent(0.5),
     ]
     with_draws = compose_epsilon(split, 1e-5)
-    assert with_draws - plain == pytest.approx(1.5e-4, rel=0.2)
-    assert compose_delta(split, with_draws) == pytest.approx(1e-5, rel=1e-4)
+    assert with_draws - plain == approx(1.5e-4, rel=0.2)
+    assert compose_delta(split, with_draws) == approx(1e-5, rel=1e-4)
     assert compose_epsilon([GaussianEvent(0.5, 10)], 0.0) == math.inf
     assert compose_epsilon([GaussianEvent(0.5, 10)], 1.0) == 0.0
     assert compose_epsilon([GaussianEvent(math.inf, 10)], 1e-5) == math.inf
@@ -455,7 +456,7 @@ def test_maximum_is_the_worse_side():
 def test_nested_and_repeated_maximum():
     inner = MaximumEvent([GaussianEvent(0.5, 0)], [GaussianEvent(0.7, 0)])
     outer = MaximumEvent([inner, GaussianEvent(0.1, 0)], [GaussianEvent(0.2, 5)])
-    assert compose_epsilon([outer], 1e-5) == pytest.approx(
+    assert compose_epsilon([outer], 1e-5) == approx(
         compose_epsilon([GaussianEvent(math.hypot(0.7, 0.1), 0)], 1e-5), rel=1e-6
     )
     # 40 repeated splits have 41 different totals, not 2^40.
@@ -470,13 +471,13 @@ def test_dominated_sides_are_dropped():
     ]
     assert len(_composition._options(tuple(splits))) == 1
     worst = math.fsum(0.2 + 0.02 * i for i in range(30))
-    assert compose_epsilon(splits, 0.0) == pytest.approx(worst, rel=1e-15)
+    assert compose_epsilon(splits, 0.0) == approx(worst, rel=1e-15)
     # A larger epsilon does not make up for a smaller delta.
     incomparable = [
         MaximumEvent([DeclaredEvent(0.1, 1e-6)], [DeclaredEvent(0.2, 1e-7)])
     ]
     assert compose_delta(incomparable, 0.15) > 1e-2
-    assert compose_delta(incomparable, 0.3) == pytest.approx(1e-6, rel=1e-9)
+    assert compose_delta(incomparable, 0.3) == approx(1e-6, rel=1e-9)
 
 
 def test_too_many_sides_cost_the_sum():
@@ -532,7 +533,7 @@ def test_poisson_against_dp_accounting(q, z, steps, delta):
         z, sampling_prob=q, value_discretization_interval=2e-4
     ).self_compose(steps)
     epsilon = compose_epsilon([PoissonGaussianEvent(q, z, steps)], delta)
-    assert epsilon == pytest.approx(reference.get_epsilon_for_delta(delta), rel=2e-3)
+    assert epsilon == approx(reference.get_epsilon_for_delta(delta), rel=2e-3)
 
 
 def sampled_deltas(q, mu, epsilon):
@@ -585,7 +586,7 @@ def test_lemma_c_needs_more_than_either_branch():
     arguments = (0.02, 1.0, 1000)
     poisson = compose_epsilon([PoissonGaussianEvent(*arguments)], 1e-3)
     symmetrised = compose_epsilon([WithoutReplacementGaussianEvent(*arguments)], 1e-3)
-    assert poisson == pytest.approx(2.65, abs=0.01)
+    assert poisson == approx(2.65, abs=0.01)
     assert symmetrised >= 2.76
 
 
@@ -641,7 +642,7 @@ def test_dp_accounting_replace_one_is_another_mechanism():
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
     ).self_compose(50)
     ours = compose_epsilon([WithoutReplacementGaussianEvent(0.05, 1.0, 50)], 1e-5)
-    assert theirs.get_epsilon_for_delta(1e-5) == pytest.approx(1.37, abs=0.01)
+    assert theirs.get_epsilon_for_delta(1e-5) == approx(1.37, abs=0.01)
     assert ours >= 2.67
 
 
@@ -657,9 +658,9 @@ def test_dp_accounting_replace_one_is_another_mechanism():
 def test_noise_per_step_of_the_privacy_analysis(q, steps, epsilon, sampled, full_batch):
     delta = 0.1 / 30_000
     multiplier = calibrate_without_replacement(epsilon, delta, q, steps)
-    assert multiplier / q == pytest.approx(sampled, rel=2e-3)
+    assert multiplier / q == approx(sampled, rel=2e-3)
     mu = calibrate_gaussian(epsilon, delta)
-    assert math.sqrt(steps) / mu == pytest.approx(full_batch, rel=3e-3)
+    assert math.sqrt(steps) / mu == approx(full_batch, rel=3e-3)
 
 
 @pytest.mark.parametrize(
@@ -713,7 +714,7 @@ def test_a_sampling_rate_of_one_is_the_full_batch():
         assert multiplier == 4 / gaussian_mu(1.0, 1e-5)
         assert calibrate(math.inf, 1e-5, 0.5, 16) == 0.0
     epsilon = compose_epsilon([PoissonGaussianEvent(1.0, multiplier, 16)], 1e-5)
-    assert epsilon == pytest.approx(1.0, rel=1e-6)
+    assert epsilon == approx(1.0, rel=1e-6)
 
 
 def test_sampled_parts_compose_with_exact_ones():
@@ -721,7 +722,7 @@ def test_sampled_parts_compose_with_exact_ones():
     rest = [GaussianEvent(0.5, 0), PureEvent(0.3), DeclaredEvent(0.2, 1e-7)]
     # At a rate of almost one the sampled part is a Gaussian of mu = 1.
     exact = compose_epsilon([GaussianEvent(1.0, 0), *rest], 1e-5)
-    assert compose_epsilon([sampled, *rest], 1e-5) == pytest.approx(exact, rel=2e-3)
+    assert compose_epsilon([sampled, *rest], 1e-5) == approx(exact, rel=2e-3)
     assert compose_epsilon([sampled, *rest], 1e-7) == math.inf
     assert compose_epsilon([sampled], 0.0) == math.inf
     draws = compose_epsilon([sampled, GaussianEvent(0.5, 10**6), *rest[1:]], 1e-5)
@@ -733,7 +734,7 @@ def test_several_sampled_parts():
     part = PoissonGaussianEvent(0.1, 2.0, 30)
     twice = compose_epsilon([part, part], 1e-5)
     at_once = compose_epsilon([PoissonGaussianEvent(0.1, 2.0, 60)], 1e-5)
-    assert twice == pytest.approx(at_once, rel=2e-3)
+    assert twice == approx(at_once, rel=2e-3)
     assert compose_epsilon([part, MaximumEvent([part], [])], 1e-5) == twice
 
 
@@ -839,8 +840,8 @@ def test_coarse_losses_cost_more_but_little(monkeypatch):
         assert low <= high <= shifted + 2e-12
     losses, weights = _privacy_loss._loss_atoms(pures, True)
     assert len(losses) < 2000
-    assert weights.sum() == pytest.approx(1.0, abs=1e-9)
-    assert weights @ np.exp(-losses) == pytest.approx(1.0, abs=1e-9)
+    assert weights.sum() == approx(1.0, abs=1e-9)
+    assert weights @ np.exp(-losses) == approx(1.0, abs=1e-9)
 
 
 def delta_of_losses(losses, weights, epsilon):
@@ -885,13 +886,13 @@ def test_thousands_of_releases_against_the_binomial_distribution(epsilon):
 def test_a_failure_leaves_the_rest_of_delta_to_a_gaussian():
     events = [ThresholdEvent(0.2), GaussianEvent(1.0)]
     expected = gaussian_epsilon(1.0, 0.05 / 0.8)
-    assert compose_epsilon(events, 0.25) == pytest.approx(expected, rel=1e-12)
+    assert compose_epsilon(events, 0.25) == approx(expected, rel=1e-12)
     assert compose_epsilon(events, 0.2) == math.inf == compose_epsilon(events, 0.1)
     assert compose_epsilon(events[:1], 0.2) == 0.0
     assert compose_delta(events, math.inf) == 0.2
     assert compose_epsilon([GaussianEvent(0.0, 5), PureEvent(1.0)], 0.0) == math.inf
     small = compose_epsilon([GaussianEvent(0.05, 10)], 1e-5)
-    assert small == pytest.approx(gaussian_epsilon(0.05, 1e-5), rel=1e-4)
+    assert small == approx(gaussian_epsilon(0.05, 1e-5), rel=1e-4)
     total = _composition._single(PureEvent(1.0))
     assert _composition._costs_at_most(total, 1.0, 1e-9)
     assert not _composition._costs_at_most(total, 0.9, 1e-9)
@@ -909,7 +910,7 @@ def test_copies_compose_like_their_sum(failure, count):
         0.3, 5, ((0.1, 2), (0.7, 1)), failure, (("poisson_gaussian", 0.1, 2.0, 4),)
     )
     copies = one.times(count)
-    assert copies.mu == pytest.approx(0.3 * math.sqrt(count), rel=1e-15)
+    assert copies.mu == approx(0.3 * math.sqrt(count), rel=1e-15)
     assert Fraction(copies.mu) ** 2 >= Fraction(0.3) ** 2 * count
     assert copies.n_draws == 5 * count
     assert copies.pures == ((0.1, 2 * count), (0.7, count))
@@ -921,7 +922,7 @@ def test_copies_compose_like_their_sum(failure, count):
         together = _privacy_loss._sum([one] * count)
         assert together.n_draws == copies.n_draws and together.pures == copies.pures
         assert together.sampled == copies.sampled
-        assert together.mu == pytest.approx(copies.mu, rel=1e-15)
+        assert together.mu == approx(copies.mu, rel=1e-15)
         assert exact <= together.failure <= exact * (1 + mpmath.mpf("1.6e-15"))
     assert one.plus(one) == _privacy_loss._sum([one, one])
     assert _privacy_loss._Composition().times(count) == _privacy_loss._Composition()
@@ -950,7 +951,7 @@ def test_a_composition_covers_what_costs_no_more(name, less, more):
 
 def test_failures_add_up():
     one = DeclaredEvent(0.0, 1e-3)
-    assert compose_delta([one] * 3, 50.0) == pytest.approx(1 - 0.999**3, rel=1e-9)
+    assert compose_delta([one] * 3, 50.0) == approx(1 - 0.999**3, rel=1e-9)
 
 
 @pytest.mark.parametrize("q, z", [(0.1, 300.0), (0.01, 30.0)])
@@ -998,7 +999,7 @@ def test_extremes_that_cost_next_to_nothing():
     events = [PoissonGaussianEvent(5e-324, 1.0, 1), PoissonGaussianEvent(0.5, 1e200, 1)]
     assert compose_epsilon(events, 1e-5) == 0.0
     pures = [PureEvent(10.0**k) for k in range(-300, 300, 20)]
-    assert compose_epsilon(pures, 1e-5) == pytest.approx(1e280)
+    assert compose_epsilon(pures, 1e-5) == approx(1e280)
     sampled = [WithoutReplacementGaussianEvent(1e-3, 1.0, 10)]
     assert compose_delta(sampled, math.inf) <= 2e-11
 

@@ -6,6 +6,7 @@ import numpy as np
 import ot
 import pytest
 from _audit import gaussian_audit
+from _ends import approx
 from _generative import semidual_plan
 
 from fairpriv_sklearn._wall import recording
@@ -77,7 +78,7 @@ def test_gradient_is_that_of_the_sliced_distance(n_records):
         step = np.zeros_like(points[0])
         step[i, k] = 1e-5
         slope = (distance(points[0] + step) - distance(points[0] - step)) / 2e-5
-        assert gradient[i, k] == pytest.approx(slope, abs=2e-5)
+        assert gradient[i, k] == approx(slope, abs=2e-5)
 
 
 def test_floors_are_reached_by_dummies_at_the_mean():
@@ -204,7 +205,7 @@ def test_releases_fit_into_the_budget(relation):
     (event,) = generator.privacy_.events
     kind, mu, n_draws = event.kind, event.mu, event.n_draws
     spent = math.sqrt(math.fsum(c.parameter**2 for c in seen.crossings))
-    assert spent == pytest.approx(mu, rel=1e-12)
+    assert spent == approx(mu, rel=1e-12)
     assert kind == "gaussian" and n_draws == sum(c.exact.size for c in seen.crossings)
     assert "gradients" in generator.privacy_.mechanism
 
@@ -239,7 +240,7 @@ def test_gradient_learns_labels():
         np.testing.assert_allclose(
             S.mean(axis=0), X[y == label].mean(axis=0), atol=0.05
         )
-    assert generator.class_weights_[1] == pytest.approx(0.2, abs=0.03)
+    assert generator.class_weights_[1] == approx(0.2, abs=0.03)
 
 
 def test_gradient_fits_are_reproducible():

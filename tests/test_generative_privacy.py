@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from _audit import gaussian_audit
+from _ends import approx
 from _generative import network_plan, semidual_plan, sliced_plan, table_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -233,7 +234,7 @@ def test_plans_spend_their_budget_and_nothing_more(plan):
     if plan is PLANS[2]:
         spent = spent - lines[2].parameter ** 2 * lines[2].times  # no points there
         spent = spent - 0.49 * sum(plan.moments.shares[:2]) - 0.49 * plan.share + 0.49
-    assert spent == pytest.approx(0.49, rel=1e-12)
+    assert spent == approx(0.49, rel=1e-12)
     wall = open_wall(lines)
     with pytest.raises(PlanError, match="never released"):
         wall.guarantee()
@@ -271,7 +272,7 @@ def test_audit_of_the_symmetric_release():
     exact = [_exact.stretch_triangle(np.outer(w, w)) for w in (u, v)]
     distance = np.linalg.norm(np.outer(u, u) - np.outer(v, v))
     # stretched triangles are as far apart as the matrices
-    assert np.linalg.norm(exact[1] - exact[0]) == pytest.approx(distance, rel=1e-12)
+    assert np.linalg.norm(exact[1] - exact[0]) == approx(distance, rel=1e-12)
     back = _exact.unstretch_triangle(exact[1], 2)
     np.testing.assert_allclose(back, np.outer(v, v), rtol=1e-12)
     mechanism = GaussianMechanism(distance, 1.0, 3)
@@ -280,8 +281,8 @@ def test_audit_of_the_symmetric_release():
     released = _exact.unstretch_triangle(noisy, 2)
     scale = mechanism.scale
     np.testing.assert_array_equal(released[:, 0, 1], released[:, 1, 0])
-    assert released[:, 0, 0].std() == pytest.approx(scale, rel=0.05)
-    assert released[:, 0, 1].std() == pytest.approx(scale / math.sqrt(2), rel=0.05)
+    assert released[:, 0, 0].std() == approx(scale, rel=0.05)
+    assert released[:, 0, 1].std() == approx(scale / math.sqrt(2), rel=0.05)
 
 
 def test_audit_of_a_whole_fit():
@@ -359,7 +360,7 @@ def test_loss_gradient_against_finite_differences(l1_weight):
         step = np.zeros_like(points)
         step[i, k] = 1e-5
         slope = (loss(points + step) - loss(points - step)) / 2e-5
-        assert gradient[i, k] == pytest.approx(slope, abs=1e-5)
+        assert gradient[i, k] == approx(slope, abs=1e-5)
 
 
 def test_empty_batches_are_released_like_any_other():
@@ -528,7 +529,7 @@ def test_replay(Generator, variant, relation):
         spent = math.sqrt(math.fsum(c.parameter**2 for c in seen.crossings))
         if variant.get("method") != "network":
             (stated,) = first.privacy_.events
-            assert spent == pytest.approx(stated.mu, rel=1e-9)
+            assert spent == approx(stated.mu, rel=1e-9)
             assert sum(c.exact.size for c in seen.crossings) <= stated.n_draws
 
 

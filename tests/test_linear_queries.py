@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from _audit import audit_of_releases
+from _ends import approx
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
@@ -327,26 +328,26 @@ def test_sensitivities_and_sizes_grow_as_the_proofs_say(relation):
     plain, closing = Geometry(3, 2, 0.5, 2.0, 0.0), 1 + 1e-5
     moments = SecondMoments(shape, 10.0)
     expected = math.sqrt(k) * 6.25 / 10 * closing
-    assert moments.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert moments.sensitivity(relation) == approx(expected, rel=1e-9)
     assert moments.n_coordinates == 9 and SecondMoments(plain, 10.0).n_coordinates == 6
     loss = LossGradient(shape, 10.0, np.ones(2))
     expected = k * 0.5 * math.sqrt(2) * 2.5 / 10 * closing
-    assert loss.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert loss.sensitivity(relation) == approx(expected, rel=1e-9)
     assert loss.n_coordinates == 8
     residual = ResidualGradient(shape, 10.0, 0.7)
     expected = k * 0.7 * 2.5 / 10 * closing
-    assert residual.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert residual.sensitivity(relation) == approx(expected, rel=1e-9)
     assert residual.n_coordinates == 4
     mean = MeanResidual(shape, 10.0, 0.7)
     expected = k * 0.7 / 10 * closing
-    assert mean.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert mean.sensitivity(relation) == approx(expected, rel=1e-9)
     assert mean.n_coordinates == 1 and TargetCounts(8).n_coordinates == 8
     fair = fair_gradient(10, "pairs", 2, parts=(0.75, 0.25, 0.0))
     loss = LossGradient(fair.geometry, 10.0, np.ones(2)).sensitivity(relation)
     R = fair.geometry.row_norm
     pull = fair.penalty.sensitivity(LINK_SLOPE * R, relation) / math.sqrt(2)
     expected = math.hypot(0.75 * loss, 0.25 * pull) * (1 + ROUNDING)
-    assert fair.sensitivity(relation) == pytest.approx(expected, rel=1e-9)
+    assert fair.sensitivity(relation) == approx(expected, rel=1e-9)
 
 
 def test_the_hull_of_sure_bins_is_the_range():
@@ -355,7 +356,7 @@ def test_the_hull_of_sure_bins_is_the_range():
     def learnt(first, last):
         width = 2 / 64
         low, high = -1 + width * first, -1 + width * (last + 1)
-        return pytest.approx(((low + high) / 2, (high - low) / 2), rel=1e-12)
+        return approx(((low + high) / 2, (high - low) / 2), rel=1e-12)
 
     released[[10, 20]] = 30.0, 870.0  # 3 times the noise is sure, nine tenths enough
     assert query.range(released, 1000.0, 10.0) == learnt(9, 21)
@@ -367,8 +368,8 @@ def test_the_hull_of_sure_bins_is_the_range():
     assert query.range(released, 1000.0, 1e9) == learnt(2, 40)
     assert query.range(released, 1200.0, 1.0) != learnt(1, 41)
     whole = np.full(64, 10.0)
-    assert query.range(whole, 640.0, 1.0) == pytest.approx((0.0, 1.0), abs=1e-12)
-    assert query.range(whole, 640.0, 1e9) == pytest.approx((0.0, 1.0), abs=1e-12)
+    assert query.range(whole, 640.0, 1.0) == approx((0.0, 1.0), abs=1e-12)
+    assert query.range(whole, 640.0, 1e9) == approx((0.0, 1.0), abs=1e-12)
 
 
 def test_counts():
@@ -525,7 +526,7 @@ def test_no_pull_moves_a_record_by_more_than_its_unit():
         high, low = from_units(query._fine_sums(np.eye(3), pulls)).T
         assert_array_equal(high[:3] * 2.0**20, [2**20, -(2**20), round(0.3 * 2**20)])
         assert_array_equal(low[:2], [0, 0])
-        assert high[2] + low[2] * 2.0**-20 == pytest.approx(0.3, abs=2.0**-41)
+        assert high[2] + low[2] * 2.0**-20 == approx(0.3, abs=2.0**-41)
         assert high[3] == high[2]  # all of them, for the constant
         loss, slopes, stratum = np.arange(3), np.arange(4, 7), np.array([0, 1, 1])
         found = query._side_by_side(loss[:, None], slopes[:, None], stratum)

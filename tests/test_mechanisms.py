@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from _audit import gaussian_audit, pure_audit
-from _ends import ends_within
+from _ends import approx, ends_within
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -702,7 +702,7 @@ def test_discrete_laplace_scale_is_rounded_up(epsilon, sensitivity):
     implied = Fraction(sensitivity * 2**shift, t)
     assert implied <= Fraction(mechanism.epsilon_spent) <= Fraction(epsilon)
     assert mechanism.epsilon_spent >= epsilon * (1 - 2e-6)
-    assert mechanism.scale == pytest.approx(sensitivity / epsilon, rel=2e-6)
+    assert mechanism.scale == approx(sensitivity / epsilon, rel=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -720,7 +720,7 @@ def test_discrete_laplace_variance(epsilon):
     rate = 1 / mechanism.scale
     z = np.arange(-int(60 / rate) - 10, int(60 / rate) + 11)
     expected = np.sum(z.astype(float) ** 2 * laplace_pmf(z, rate))
-    assert mechanism.variance == pytest.approx(expected, rel=1e-9)
+    assert mechanism.variance == approx(expected, rel=1e-9)
 
 
 def test_discrete_laplace_without_privacy_and_at_the_integer_limits():

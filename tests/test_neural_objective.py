@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from _audit import gaussian_audit
+from _ends import approx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -446,7 +447,7 @@ def test_the_penalty_bound_is_reached(n, neighboring):
         neighboring=neighboring,
     )
     n_groups_hit = 2 if neighboring == "replace_one" else 1
-    assert bound.scaled(1.0) == pytest.approx(n_groups_hit * 4 * 2 * L / n, rel=1e-5)
+    assert bound.scaled(1.0) == approx(n_groups_hit * 4 * 2 * L / n, rel=1e-5)
     assert change <= bound.scaled(1.0)
     # One record above the floor is all that is missing.
     assert change >= bound.scaled(1.0) * n / (n + 1) * (1 - 1e-5)
@@ -465,7 +466,7 @@ def test_the_loss_bound_is_reached():
     change = np.linalg.norm(gradients[0] - gradients[1])
     bound = sensitivity_of(loss, some_directions(loss), "replace_one", 9).scaled(1.0)
     assert bound * (1 - 1e-6) <= change <= bound
-    assert bound == pytest.approx(2 * 0.25 / 9, rel=1e-6)
+    assert bound == approx(2 * 0.25 / 9, rel=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -543,7 +544,7 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring):
     names = [one.name for one in seen.crossings]
     assert names == ["counts", "constant"] + 10 * ["gradients"]
     mus = [one.parameter for one in seen.crossings]
-    assert math.hypot(*mus) == pytest.approx(model.privacy_.events[0].mu, rel=1e-12)
+    assert math.hypot(*mus) == approx(model.privacy_.events[0].mu, rel=1e-12)
 
 
 def test_descent_averages_the_second_half():
@@ -568,7 +569,7 @@ def test_descent_averages_the_second_half():
         project=project,
     )
     assert visited == [1, 2, 3, 3.5, 3.5]
-    assert theta.item() == pytest.approx(10 / 3)
+    assert theta.item() == approx(10 / 3)
 
 
 # --- Audit of the whole fit -----------------------------------------------------------
@@ -706,7 +707,7 @@ def test_many_groups_at_once_are_all_pairs_one_by_one(
     value, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
     monkeypatch.setattr(_penalty, "MANY_GROUPS", 10**9)
     expected, pairs = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
-    assert value == pytest.approx(expected, rel=1e-11)
+    assert value == approx(expected, rel=1e-11)
     assert np.abs(slopes - pairs).max() <= 1e-12 * np.abs(pairs).max()
 
 

@@ -9,6 +9,7 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
+from _ends import approx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -174,7 +175,7 @@ def test_bad_fields_raise(change, message):
 
 
 def test_from_events_states_the_composed_total():
-    assert gaussian(0.7).epsilon == pytest.approx(epsilon_of_gaussian(0.7, 1e-5))
+    assert gaussian(0.7).epsilon == approx(epsilon_of_gaussian(0.7, 1e-5))
     uncovered = gaussian(0.7, uncovered=["estimator"])
     assert uncovered.epsilon == math.inf
     assert uncovered.events == (GaussianEvent(0.7, 0),)
@@ -184,12 +185,12 @@ def test_from_events_states_the_composed_total():
 
 def test_epsilon_at_and_delta_at_read_the_same_curve():
     guarantee = gaussian(0.7)
-    assert guarantee.epsilon_at(1e-3) == pytest.approx(epsilon_of_gaussian(0.7, 1e-3))
-    assert guarantee.delta_at(guarantee.epsilon_at(1e-3)) == pytest.approx(1e-3)
+    assert guarantee.epsilon_at(1e-3) == approx(epsilon_of_gaussian(0.7, 1e-3))
+    assert guarantee.delta_at(guarantee.epsilon_at(1e-3)) == approx(1e-3)
     stated = PrivacyGuarantee(1.0, 1e-6, "replace_one", "elsewhere")
     assert stated.epsilon_at(1e-6) == 1.0
     assert stated.epsilon_at(0.0) == math.inf
-    assert stated.delta_at(1.0) == pytest.approx(1e-6)
+    assert stated.delta_at(1.0) == approx(1e-6)
     with pytest.raises(ValueError, match="delta must be"):
         guarantee.epsilon_at(2)
     with pytest.raises(ValueError, match="epsilon must be"):
@@ -199,9 +200,9 @@ def test_epsilon_at_and_delta_at_read_the_same_curve():
 def test_gaussians_compose_by_the_root_of_squares():
     total = gaussian(0.3).compose(gaussian(0.4))
     assert total.delta == 2e-5
-    assert total.epsilon == pytest.approx(epsilon_of_gaussian(0.5, 2e-5))
+    assert total.epsilon == approx(epsilon_of_gaussian(0.5, 2e-5))
     at_one_delta = gaussian(0.3).compose(gaussian(0.4), delta=1e-5)
-    assert at_one_delta.epsilon == pytest.approx(epsilon_of_gaussian(0.5, 1e-5))
+    assert at_one_delta.epsilon == approx(epsilon_of_gaussian(0.5, 1e-5))
     # Tight: less than the sum of the two statements.
     assert at_one_delta.epsilon < gaussian(0.3).epsilon + gaussian(0.4).epsilon
 
@@ -232,7 +233,7 @@ def test_compose_adds_up_pure_parts_and_keeps_every_caveat():
 def test_a_statement_without_parts_is_composed_as_stated():
     stated = PrivacyGuarantee(1.0, 1e-6, "replace_one", "elsewhere")
     total = stated.compose(stated)
-    assert total.epsilon == pytest.approx(2.0) and total.delta == 2e-6
+    assert total.epsilon == approx(2.0) and total.delta == 2e-6
     pure = PrivacyGuarantee(1.0, 0.0, "replace_one", "elsewhere")
     assert pure.compose(pure).events == (PureEvent(1.0),) * 2
     free = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing")
@@ -244,12 +245,12 @@ def test_disjoint_data_cost_the_maximum():
     both = COUNTS.disjoint(noisy)
     assert both.events == (MaximumEvent(COUNTS.events, noisy.events),)
     assert both.delta == 1e-5
-    assert both.epsilon == pytest.approx(max(COUNTS.epsilon_at(1e-5), noisy.epsilon))
+    assert both.epsilon == approx(max(COUNTS.epsilon_at(1e-5), noisy.epsilon))
     assert both.assumptions == ("groups", RANDOM_SPLIT, UNIT_OF_PRIVACY)
     three = COUNTS.disjoint(noisy, gaussian(1.5))
-    assert three.epsilon == pytest.approx(gaussian(1.5).epsilon)
+    assert three.epsilon == approx(gaussian(1.5).epsilon)
     # Composition afterwards is on top of either side.
-    assert both.compose(COUNTS).epsilon == pytest.approx(
+    assert both.compose(COUNTS).epsilon == approx(
         max(
             COUNTS.compose(COUNTS).epsilon_at(1e-5),
             noisy.compose(COUNTS).epsilon_at(1e-5),
@@ -427,7 +428,7 @@ def test_events_are_checked_when_made_and_told_by_name():
 def test_a_name_above_a_threshold_is_a_failure_and_no_root():
     threshold = ThresholdEvent(1e-6, 10)
     exact = -math.expm1(10 * math.log1p(-1e-6))
-    assert threshold.failure == pytest.approx(exact, rel=1e-14)
+    assert threshold.failure == approx(exact, rel=1e-14)
     assert threshold.failure >= exact
     both = PrivacyGuarantee.from_events(
         [PureEvent(0.5), threshold, threshold],
@@ -435,8 +436,8 @@ def test_a_name_above_a_threshold_is_a_failure_and_no_root():
         neighboring="add_remove",
         mechanism="names",
     )
-    assert both.epsilon == pytest.approx(0.5, rel=1e-8)
-    assert both.delta_at(0.5) == pytest.approx(1 - (1 - exact) ** 2, rel=1e-9)
+    assert both.epsilon == approx(0.5, rel=1e-8)
+    assert both.delta_at(0.5) == approx(1 - (1 - exact) ** 2, rel=1e-9)
     assert both.epsilon_at(1.99e-5) == math.inf
 
 
@@ -457,7 +458,7 @@ def test_a_fact_read_from_the_data_makes_the_guarantee_conditional():
     one = gaussian(0.7, assumptions=[secret, given, book, "rows are shuffled"])
     number = epsilon_of_gaussian(0.7, 1e-5)
     assert one.epsilon == math.inf and one.conditional_on == ("bounds",)
-    assert one.epsilon_if_public == pytest.approx(number)
+    assert one.epsilon_if_public == approx(number)
     assert one.assumptions[:3] == (
         "groups=[0, 1]",
         "classes=['a', 'b'] (public source)",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from _ends import approx
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._penalty import GroupPenalty
@@ -105,14 +106,14 @@ def test_noise_is_shared_by_public_numbers(n_strata):
     of_loss, of_penalty, of_slopes = (
         noise_multiples(query, weight, "replace_one", 2) for weight in (1.0, 0.5, 1e-9)
     )
-    assert of_loss[0] * loss == pytest.approx(pull / 4)
-    assert of_slopes[0] * loss == pytest.approx(4 * pull)
+    assert of_loss[0] * loss == approx(pull / 4)
+    assert of_slopes[0] * loss == approx(4 * pull)
     # Noise of the loss is in all columns, that of the penalty in two out of fifty.
     query = replace(query, multiples=of_penalty)
     expected = math.hypot(0.5 / of_penalty[0], 0.5 * math.sqrt(2 / 50))
-    assert query.relative_noise(0.5) == pytest.approx(expected, rel=1e-12)
+    assert query.relative_noise(0.5) == approx(expected, rel=1e-12)
     query = replace(query, multiples=(2.0, 1.0, 0.0))
-    assert query.relative_noise(0.5) == pytest.approx(math.hypot(0.25, 0.5), rel=1e-12)
+    assert query.relative_noise(0.5) == approx(math.hypot(0.25, 0.5), rel=1e-12)
 
 
 def test_a_large_weight_is_kept_at_little_loss():

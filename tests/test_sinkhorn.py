@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _ends import approx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -66,7 +67,7 @@ def test_marginals_duality_and_potentials(n, m, log_reg, seed, empty_weight):
     assert np.isfinite(plan).all() and (plan >= 0).all()
     # the columns are fitted last: exact at any number of sweeps
     np.testing.assert_allclose(plan.sum(axis=0), b, atol=1e-12)
-    assert result.marginal_error == pytest.approx(np.abs(plan.sum(axis=1) - a).sum())
+    assert result.marginal_error == approx(np.abs(plan.sum(axis=1) - a).sum())
     used = b > 0
     exponent = (result.f[:, None] + result.g[used] - cost[:, used]) / regularization
     scale = 1 + np.abs(cost).max() / regularization
@@ -157,7 +158,7 @@ def test_point_cost_adds_its_three_parts():
             step = X[i] - Y[j]
             expected = step @ step + 0.7 * np.abs(step).sum()
             expected += 9.0 * (x_labels[i] != y_labels[j])
-            assert got[i, j] == pytest.approx(expected, rel=1e-12)
+            assert got[i, j] == approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("l1_weight", [0.0, 0.8])
@@ -175,7 +176,7 @@ def test_gradient_of_the_optimal_cost(l1_weight):
         step = np.zeros_like(X)
         step[i, k] = 1e-5
         slope = (optimum(X + step)[0] - optimum(X - step)[0]) / 2e-5
-        assert gradient[i, k] == pytest.approx(slope, abs=1e-6)
+        assert gradient[i, k] == approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("n, m", [(12, 12), (12, 5), (5, 12), (1, 9)])
@@ -184,7 +185,7 @@ def test_sliced_wasserstein_value_equals_pot_per_direction(n, m):
     directions = np.random.default_rng(1).normal(size=(3, 4))
     value, _ = sliced_wasserstein(X, Y, directions)
     expected = np.mean([ot.wasserstein_1d(X @ t, Y @ t, p=2) for t in directions.T])
-    assert value == pytest.approx(expected, rel=1e-10)
+    assert value == approx(expected, rel=1e-10)
 
 
 def test_sliced_wasserstein_gradient_matches_finite_differences():
@@ -196,11 +197,11 @@ def test_sliced_wasserstein_gradient_matches_finite_differences():
         step[i, k] = 1e-6
         above = sliced_wasserstein(X + step, Y, directions)[0]
         below = sliced_wasserstein(X - step, Y, directions)[0]
-        assert gradient[i, k] == pytest.approx((above - below) / 2e-6, abs=1e-7)
+        assert gradient[i, k] == approx((above - below) / 2e-6, abs=1e-7)
 
 
 def test_sliced_gradient_is_zero_at_the_target():
     X, _, _, _ = clouds(8, 8)
     value, gradient = sliced_wasserstein(X, X[::-1], np.eye(3))
-    assert value == pytest.approx(0, abs=1e-15)
+    assert value == approx(0, abs=1e-15)
     np.testing.assert_allclose(gradient, 0, atol=1e-15)

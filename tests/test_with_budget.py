@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from _ends import approx
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
@@ -123,7 +124,7 @@ def test_the_steps_together_cost_the_budget(name, epsilon, neighboring):
         share = 0.9  # a constant takes the place of all the rest
         assert guarantee.delta <= 1e-5
     else:
-        assert guarantee.delta == pytest.approx(1e-5, rel=1e-9)
+        assert guarantee.delta == approx(1e-5, rel=1e-9)
     assert share * epsilon <= guarantee.epsilon_at(1e-5) <= epsilon
 
 

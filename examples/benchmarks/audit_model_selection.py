@@ -3,7 +3,7 @@
 Whole fits, noise and all, are run many times on two tables that differ in one record.
 What comes out bounds the privacy loss from below with confidence 99.9 %; the bound has
 to stay below the claim. The same audit has to catch variants that are wrong on
-purpose: scores without noise, and a number of runs that is told to the attacker.
+purpose: scores without noise, and fits that each have the whole budget.
 
     python examples/benchmarks/audit_model_selection.py [scale]
 
@@ -42,9 +42,9 @@ from fairpriv_sklearn.mechanisms import (  # noqa: E402
 )
 from fairpriv_sklearn.model_selection import (  # noqa: E402
     DPGridSearchCV,
+    _plan,
     dp_cross_validate,
 )
-from fairpriv_sklearn.model_selection._repeat import RunDistribution  # noqa: E402
 from fairpriv_sklearn.model_selection._scoring import Reading  # noqa: E402
 from fairpriv_sklearn.privacy import PrivacyGuarantee  # noqa: E402
 
@@ -144,14 +144,13 @@ def selection(n_runs, epsilon, exact=False):
         ]
 
 
-def repeat(estimator, n_runs, epsilon, tell_runs=False):
+def repeat(estimator, n_runs, epsilon, whole_budget=False):
     """Value of the winner of repeat and select, fitted on the changed record."""
-    n_scored, told = 60, []
-    quantile = RunDistribution.quantile
+    n_scored, calibrate = 60, _plan.calibrate_repeat
+    if whole_budget:
 
-    def overheard(self, u):
-        told.append(quantile(self, u))
-        return told[-1]
+        def calibrate(kind, epsilon, delta, distribution):
+            return epsilon
 
     ladder = np.linspace(-3, 9, n_scored)
     y = np.ones(n_scored + 1, dtype=int)
@@ -160,15 +159,12 @@ def repeat(estimator, n_runs, epsilon, tell_runs=False):
     )
     outputs = []
     holdout = np.arange(n_scored + 1) > 0
-    with sent_to(holdout), patched(RunDistribution, "quantile", overheard):
+    with sent_to(holdout), patched(_plan, "calibrate_repeat", calibrate):
         for bit in (0.0, 1.0):
             X = np.column_stack([np.zeros(n_scored + 1), y, np.append(0, ladder)])
             X[0, 0] = bit
-            values, runs = np.empty(n_runs), np.empty(n_runs)
-            for i in range(n_runs):
-                values[i] = search.fit(X, y).best_estimator_.value_
-                runs[i] = told[-1]
-            outputs.append(np.where(values > 0, 0, runs) if tell_runs else values)
+            runs = (search.fit(X, y).best_estimator_.value_ for _ in range(n_runs))
+            outputs.append(np.array(list(runs), dtype=float))
     return outputs
 
 
@@ -236,21 +232,21 @@ def main(scale=1.0):
         return max(200, int(runs * scale))
 
     start = time.process_time()
-    bound = pure_audit(*selection(n(6000), 1.0))
+    bound = pure_audit(*selection(n(4000), 1.0))
     line("search, compose: winner's name (epsilon)", 1.0, bound, False, start)
     start = time.process_time()
     bound = pure_audit(*selection(n(1000), 1.0, exact=True))
     line("  wrong: scores without noise", 1.0, bound, True, start)
 
     start = time.process_time()
-    bound = pure_audit(*repeat(Response(), n(6000), 3.0), delta=DELTA)
+    bound = pure_audit(*repeat(Response(), n(3000), 3.0), delta=DELTA)
     line("search, repeat: winner, pure fits (epsilon)", 3.0, bound, False, start)
     start = time.process_time()
-    bound = pure_audit(*repeat(Response(), n(24000), 3.0, True), delta=DELTA)
-    line("  wrong: number of runs revealed", 3.0, bound, True, start)
+    bound = pure_audit(*repeat(Response(), n(1500), 3.0, True), delta=DELTA)
+    line("  wrong: every fit has the whole budget", 3.0, bound, True, start)
 
     start = time.process_time()
-    bound = pure_audit(*repeat(Largest(), n(4000), 3.0), delta=DELTA)
+    bound = pure_audit(*repeat(Largest(), n(2000), 3.0), delta=DELTA)
     line("search, repeat: winner, Gaussian fits (epsilon)", 3.0, bound, False, start)
 
     start = time.process_time()
