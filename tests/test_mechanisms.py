@@ -250,6 +250,12 @@ def test_repeated_indices_are_drawn_anew_from_all():
     assert noise._distinct(3, 3).tolist() == [1, 2, 0]
 
 
+def test_of_two_equal_indices_one_is_drawn_anew():
+    cell = 2**64 // 3
+    noise = scripted_source([cell + 1, cell + 1, 1])
+    assert noise._distinct(3, 2).tolist() == [1, 0]
+
+
 @pytest.mark.parametrize("kind", [np.random.RandomState, np.random.default_rng])
 def test_generators_of_numpy_seed_with_128_bits(kind):
     drawn = kind(5)

@@ -11,7 +11,7 @@ from test_wall_plans import Counts, Gaussian, Words, table, wall
 from fairpriv_sklearn import mechanisms
 from fairpriv_sklearn._wall import KeyedRelease, Release, Rows
 from fairpriv_sklearn._wall._draws import keyed_draws
-from fairpriv_sklearn._wall._rows import MAX_ROWS
+from fairpriv_sklearn._wall._rows import MAX_ROWS, rows_of
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
@@ -82,6 +82,12 @@ def released_keyed(n_rows):
 )
 def test_arguments_are_taken_up_to_both_ends(check, inside, outside):
     assert taken(check, inside + outside) == inside
+
+
+def test_indices_take_whole_rows():
+    square = np.arange(9.0).reshape(3, 3)
+    for held in (square, np.asfortranarray(square)):
+        assert rows_of(held, np.array([2, 0])).tolist() == [[6, 7, 8], [0, 1, 2]]
 
 
 def test_valid_calls_are_answered():
