@@ -31,7 +31,7 @@ RELATIONS = ["replace_one", "add_remove"]
 
 @pytest.fixture(autouse=True)
 def two_fits(monkeypatch):
-    """Two starts instead of six: time."""
+    """Two starts instead of ten: time."""
     monkeypatch.setattr(_points, "N_FITS", 2)
 
 
@@ -387,6 +387,19 @@ def test_blocks_keep_what_stands_out():
     np.testing.assert_allclose(_levels.blockwise(np.zeros(5), 1.0, 10), 2)
 
 
+@pytest.mark.parametrize("deviations, is_seen", [(3.5, False), (4.6, True)])
+def test_a_far_place_that_noise_may_have_made_is_empty(deviations, is_seen):
+    column = LevelColumn.of("a", 0, Column("number"))
+    grid = column.located().edges
+    noisy = np.zeros(len(grid))
+    noisy[:-1][(grid[:-1] >= 1) & (grid[1:] <= 16)] = 200
+    far = np.searchsorted(grid, 2.0**20)
+    noisy[far] = deviations * 90
+    learnt = column.with_cells(noisy, noisy.sum(), 90.0, "number")
+    assert (learnt.edges[-1] > 1e5) == is_seen
+    assert learnt.edges[-1] == grid[far + 1] if is_seen else learnt.edges[-1] < 64
+
+
 def test_atoms_and_tails():
     """Frequent round numbers get a cell; so does a tail that the grid's noise hid."""
     rng = np.random.default_rng(0)
@@ -629,6 +642,28 @@ def test_points_take_out_noise():
         assert gap.max() < (5.0 if deviation > 1 else 0.5)
 
 
+def test_what_a_column_has_to_do_with_the_others():
+    """Two columns that are one, one that depends a little, and one that does not."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 20_000)
+    little = np.where(rng.random(20_000) < 0.3, a, rng.integers(0, 3, 20_000))
+    hot = [np.eye(3)[x] for x in (a, a, little, rng.integers(0, 3, 20_000))]
+    pairs = {
+        (i, j): hot[i].T @ hot[j] + 30 * rng.normal(size=(3, 3))
+        for i, j in itertools.combinations(range(4), 2)
+    }
+    tables = [h.sum(axis=0)[None] for h in hot]
+    flat = [np.zeros(3)] * 4
+    noise = [np.full((1, 3), 30.0)] * 4
+    targets = _points.targets_of(tables, noise, pairs, 30.0, flat, [np.eye(3)] * 4)
+    # correlations 1, .3, .3 of a, .3 twice of the third: 1.09, 1.09, .18, 0
+    wanted = np.array([1.09, 1.09, 0.18, 0.0]) / (2.36 / 4)
+    wanted = np.clip(wanted, *_points.SPREADS)
+    np.testing.assert_allclose(_points._spread(targets), wanted, atol=0.06)
+    nothing = dataclasses.replace(targets, precision=np.zeros((12, 12)))
+    assert (_points._spread(nothing) == _points.SPREADS[0]).all()
+
+
 def test_raking_stops_at_the_noise():
     """Tables of class and column move to what was released, but for noise."""
     rng = np.random.default_rng(1)
@@ -749,7 +784,7 @@ def small_pairs(rng, C=2, K=3, A=4, m=3):
     weights = rng.dirichlet(np.ones(K), size=C) * counts[:, None]
     bins = tuple(np.array([0, 1, 2, 2]) for _ in range(A))
     levels = [np.array([0.4, 0.2, 0.3, 0.1]) for _ in range(A)]
-    return _pairs.Pairs(counts, levels, bins, weights, tables)
+    return _pairs.Pairs(counts, levels, bins, weights, tables, np.eye(A))
 
 
 def test_samples_and_evidence_against_enumeration():
@@ -787,6 +822,39 @@ def test_samples_and_evidence_against_enumeration():
         np.testing.assert_allclose(seen / seen.sum(), wanted.ravel(), atol=6e-3)
 
 
+def test_numbers_depend_on_each_other_within_points():
+    """By the cube of what the points say, and no bin has more rows or fewer for it."""
+    rng = np.random.default_rng(0)
+    pairs = small_pairs(rng, K=5, A=3)
+    weights = pairs.weights / pairs.weights.sum()
+    root = _pairs._correlation_root(weights, pairs.tables, [True, True, False])
+    # correlation of ranks in the table of the two columns, by enumeration
+    flat = [t.reshape(10, 3) for t in pairs.tables]
+    joint = np.einsum("k,ka,kb->ab", weights.ravel(), flat[0], flat[1])
+    ranks = []
+    for margin in (joint.sum(axis=1), joint.sum(axis=0)):
+        ranks.append(np.array([margin[:i].sum() + margin[i] / 2 for i in range(3)]))
+        ranks[-1] = (ranks[-1] - 0.5) / np.sqrt(margin @ (ranks[-1] - 0.5) ** 2)
+    wanted = np.eye(3)
+    wanted[0, 1] = wanted[1, 0] = (ranks[0] @ joint @ ranks[1]) ** 3
+    assert abs(wanted[0, 1]) > 1e-3
+    np.testing.assert_allclose(root @ root.T, wanted, atol=1e-12)
+    # at a point of wide tables the drawn ranks have the correlation of normal scores
+    even = tuple(np.full((1, 1, 50), 0.02) for _ in range(3))
+    root = np.linalg.cholesky([[1, 0.8, 0], [0.8, 1, 0], [0, 0, 1]])
+    one = _pairs.Pairs(
+        np.array([100.0]), [np.full(50, 0.02)] * 3, (np.arange(50),) * 3,
+        np.array([[100.0]]), even, root,
+    )  # fmt: skip
+    public = noise_source(0).public()
+    drawn = _pairs.sample_pairs(one, np.zeros(20_000, dtype=int), {}, public)
+    for column in drawn.T:
+        np.testing.assert_array_equal(np.bincount(column), 400)
+    spearman = np.corrcoef(drawn.T)
+    assert spearman[0, 1] == pytest.approx(6 / np.pi * np.arcsin(0.4), abs=0.01)
+    assert np.abs(spearman[2, :2]).max() < 0.03
+
+
 def test_three_columns_that_depend_on_each_other():
     """Every pair depends, and no column explains the other two: more than a tree."""
     rng = np.random.default_rng(0)
@@ -819,6 +887,11 @@ def test_even_draws():
         np.tile([0.5, 0.25, 0.25], (4000, 1)), np.arange(4000), noise
     )
     np.testing.assert_allclose(np.bincount(alone) / 4000, [0.5, 0.25, 0.25], atol=0.04)
+    # in the order of scores: the first half of them has the first outcome
+    scores = np.random.default_rng(0).permutation(1000)
+    drawn = _pairs.draw_evenly(distributions, groups[:1000], noise, scores)
+    np.testing.assert_array_equal(drawn[scores < 499], 0)
+    np.testing.assert_array_equal(drawn[scores > 750], 2)
     # rows without a chance are not drawn
     assert set(_pairs.draw_evenly(np.eye(3)[[1, 1]], np.arange(2), noise)) == {1}
 

@@ -153,17 +153,17 @@ def test_plans_of_pairs_of_columns():
     rest = {"one": (0.01, 2, 1), "other": (0.01, 3, 1)}
     levels, classes, pairs = _pairs.LEVELS, _pairs.CLASS_TABLES, _pairs.PAIR_TABLES
     assert plan(3, 4) == rest | {
-        levels: (0.34, 80, 1),
+        levels: (0.38, 80, 1),
         classes: (0.2, 3 * 4 * 20, 1),
-        pairs: (0.44, 6 * 400, 1),
+        pairs: (0.4, 6 * 400, 1),
     }
-    assert plan(1, 4, ()) == {levels: (0.34, 80, 1), pairs: (0.66, 2400, 1)}
+    assert plan(1, 4, ()) == {levels: (0.38, 80, 1), pairs: (0.62, 2400, 1)}
     assert plan(1, 1, ()) == {levels: (1.0, 20, 1)}
-    assert plan(1, 2, ()) == {levels: (0.34, 40, 1), pairs: (0.66, 400, 1)}
+    assert plan(1, 2, ()) == {levels: (0.38, 40, 1), pairs: (0.62, 400, 1)}
     assert plan(2, 1) == rest | {levels: (0.78, 20, 1), classes: (0.2, 40, 1)}
     wide = _pairs.PairsPlan(1, 100, 500, (), 1.0, None)
     assert (wide.most_bins, wide.most_categories) == (4, 19)
-    assert numbers(wide.lines(1.0), 1.0)[pairs] == (0.66, 4950 * 21**2, 1)
+    assert numbers(wide.lines(1.0), 1.0)[pairs] == (0.62, 4950 * 21**2, 1)
     few = _pairs.PairsPlan(1, 5, 500, (), 1.0, None)
     assert (few.most_bins, few.most_categories) == (32, 64)
     assert wide.n_draws == 100 * 500 + 4950 * 21**2

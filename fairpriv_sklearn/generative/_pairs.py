@@ -27,7 +27,7 @@ PAIR_TABLES = "tables of all pairs"
 DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.34, 0.2, 0.02
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
@@ -39,6 +39,8 @@ UNIT = 1024
 CENTRINGS = 20
 # Part of the records from which a level is an atom.
 LARGE = 1 / 16
+# Power of a correlation that goes on within the points; odd.
+WITHIN = 3
 # Noise that a block of levels must stand out of, and that two must differ by, in
 # standard deviations.
 OUT, SPLIT = 2.5, 2.0
@@ -311,7 +313,7 @@ def features_of(near, margin, few) -> np.ndarray:
     """Integer features of bins, over `UNIT`: rows of length 1, apart from each other.
 
     Neighbours on a line have about `few` smooth features together, the leading ones of
-    a Gaussian kernel; any other bin has its own.
+    an exponential kernel; any other bin has its own.
 
     Parameters
     ----------
@@ -329,7 +331,7 @@ def features_of(near, margin, few) -> np.ndarray:
     if n_smooth < len(chain):
         places = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1e-300)
         gaps = (places[:, None] - places) * round(n_smooth)
-        values, vectors = np.linalg.eigh(np.exp(-(gaps**2) / 2))
+        values, vectors = np.linalg.eigh(np.exp(-np.abs(gaps)))
         values, vectors = (x[..., -round(n_smooth) :] for x in (values, vectors))
         alone = np.setdiff1d(np.arange(m), chain)
         rows = np.zeros((m, len(alone) + round(n_smooth)))
@@ -362,6 +364,8 @@ class Pairs:
         Numbers of records at the points.
     tables : tuple of ndarray of shape (C, K, m)
         Distributions of the bins of every column at every point.
+    root : ndarray of shape (A, A)
+        Root of the correlations of the columns at a point, in normal scores.
     """
 
     counts: np.ndarray
@@ -369,6 +373,7 @@ class Pairs:
     bins: tuple
     weights: np.ndarray
     tables: tuple
+    root: np.ndarray
 
     @property
     def n_columns(self) -> int:
@@ -480,7 +485,28 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     weights = weights * (counts / weights.sum(axis=1))[:, None]
     points = np.split(points, targets.starts[1:-1], axis=2)
     points = tuple(map(_only_held, points, margins))
-    return Pairs(counts, [x / n for x in levels], bins, weights, points)
+    ordered = [column.is_number for column in columns]
+    root = _correlation_root(weights / weights.sum(), points, ordered)
+    return Pairs(counts, [x / n for x in levels], bins, weights, points, root)
+
+
+def _correlation_root(weights, points, ordered) -> np.ndarray:
+    """Root of the correlations that numbers have at a point.
+
+    What points say of two numbers together has their resolution; within them the
+    correlation of ranks goes on, to the power `WITHIN`, which keeps it semi-definite.
+    """
+    ranks = np.zeros((weights.size, len(points)))
+    for a in np.flatnonzero(ordered):
+        tables = points[a].reshape(weights.size, -1)
+        margin = weights.ravel() @ tables
+        places = np.cumsum(margin) - margin / 2 - 0.5
+        deviation = sqrt(max(margin @ places**2, 1e-12))
+        ranks[:, a] = tables @ places / deviation
+    correlations = ((ranks.T * weights.ravel()) @ ranks) ** WITHIN
+    np.fill_diagonal(correlations, 1.0)
+    values, vectors = np.linalg.eigh(correlations)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _left(scale, factor) -> float:
@@ -609,16 +635,16 @@ def _bins(counts, column, plan, most_bins) -> np.ndarray:
 # --- samples --------------------------------------------------------------------------
 
 
-def draw_evenly(distributions, groups, public) -> np.ndarray:
+def draw_evenly(distributions, groups, public, scores=None) -> np.ndarray:
     """Draw from ``distributions[groups]``, evenly within every group of equal number.
 
     Systematic draws: of k rows of a group, each outcome gets k times its probability,
-    rounded up or down, in random order.
+    rounded up or down, in random order, or in that of `scores`.
     """
     n = len(groups)
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    order = np.lexsort((public.uniform(n), groups))
+    order = np.lexsort((public.uniform(n) if scores is None else scores, groups))
     ordered = groups[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     lengths = np.diff(np.r_[first, n])
@@ -660,11 +686,14 @@ def sample_pairs(pairs: Pairs, codes, given, public) -> np.ndarray:
     at_points = np.reshape(at_points, (len(combinations), n_points)) + 1e-300
     at = codes * n_points + draw_evenly(at_points, group.reshape(-1), public)
     levels = np.empty((len(codes), pairs.n_columns), dtype=np.int64)
+    scores = public.standard_normal(levels.shape).astype(np.float32)
+    scores = scores @ pairs.root.T.astype(np.float32)
     for a in range(pairs.n_columns):
         if a in given:
             levels[:, a] = given[a]
             continue
-        bins = draw_evenly(pairs.tables[a].reshape(-1, pairs.n_bins(a)), at, public)
+        tables = pairs.tables[a].reshape(-1, pairs.n_bins(a))
+        bins = draw_evenly(tables, at, public, scores[:, a])
         levels[:, a] = draw_evenly(pairs.inside(a), bins, public)
     return levels
 

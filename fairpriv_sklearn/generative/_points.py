@@ -8,7 +8,8 @@ A record of class y is drawn by drawing a point, and then every column by itself
 
 The points carry what the columns have to do with each other; the class tilts them, so
 that the log odds of the class are a sum over the columns, as in an additive model, and
-in every class the distribution is again one of points. The logits are those whose
+in every class the distribution is again one of points. The points lie in a space of few
+dimensions, and their logits are linear in it. The logits are those whose
 tables of class and column, and products of features of all pairs of columns, are
 nearest to the noisy ones, in the norm of their noise, with a Gaussian prior that keeps
 points near the margins and neighbouring bins alike (relaxed projection [1]_ [2]_ with
@@ -33,16 +34,20 @@ import numpy as np
 from scipy.linalg import block_diag
 
 # Points of a fit, of all classes and of one; fits that are averaged; steps of each.
-ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 6, 450
+ALL_POINTS, MOST_POINTS, N_FITS, N_STEPS = 256, 128, 10, 450
 # A point of a fit has records for this many deviations of the noise of a cell, and
 # this many, or more, and a step this many.
 NOISE_PER_POINT = 1.2
 ROWS_PER_POINT, ROWS_PER_STEP, FEWEST_STEPS = 60, 5, 50
+# Dimension of the space that the points lie in.
+RANK = 24
 # First rates of the points and of the class effects, and spread of the start.
 RATE, EFFECT_RATE, SPREAD = 0.05, 0.015, 0.5
 # Prior deviations of the logits of a point from the margin's, in the mean over the bins
 # of a column, and of their change from one bin to the next; the same of class effects.
-PRIORS = ((1.0, 1.0), (0.5, 0.6))
+# Those of a point are multiplied by something in `SPREADS`, column by column.
+PRIORS = ((1.2, 0.8), (0.5, 0.6))
+SPREADS = 0.3, 3.0
 # No table is taken to be more exact than this part of the records.
 EXACT = 1e-4
 RAKING_ROUNDS = 20
@@ -129,7 +134,7 @@ def _fit(targets, public):
     K = int(np.clip(K, 8, MOST_POINTS))
     starts, widths = targets.starts[:-1], np.diff(targets.starts)
     unit = max(targets.precision.max(), targets.class_precision.max())
-    features, pairs, classes, precision, class_precision, smooth = (
+    features, pairs, classes, precision, class_precision, smooth, spread = (
         x.astype(np.float32)
         for x in (
             targets.features,
@@ -138,13 +143,15 @@ def _fit(targets, public):
             targets.precision / unit,
             targets.class_precision / unit,
             targets.smooth * K / unit,
+            np.repeat(_spread(targets), widths),
         )
     )
     ridge = np.repeat(K / unit / widths, widths).astype(np.float32)
     margins = np.log(np.maximum(classes.sum(axis=0), 1e-6))
-    shapes = [(K, D), (C, D), (K,), (C,)]
+    shapes = [(RANK, D), (C, D), (K,), (C,), (K, RANK)]
     logits = [np.zeros(shape, np.float32) for shape in shapes]
-    logits[0] += SPREAD * public.standard_normal((K, D)).astype(np.float32)
+    logits[0] += SPREAD / RANK**0.5 * public.standard_normal((RANK, D))
+    logits[4] += public.standard_normal((K, RANK))
     by_class = classes[:, : widths[0]].sum(axis=1, keepdims=True)
     logits[3] += np.log(np.maximum(by_class[:, 0], 1e-6))
     # half of what a column alone says, as far as it stands out of the noise
@@ -153,24 +160,51 @@ def _fit(targets, public):
     logits[1] += np.log((classes + noise) / expected) / 2
     first, second = ([np.zeros_like(x) for x in logits] for _ in range(2))
     tables = features, precision, pairs, class_precision, classes
+    deviations = [spread / np.float32(RANK**0.5), np.ones(D, np.float32)]
     n_steps = int(np.clip(targets.n / ROWS_PER_STEP, FEWEST_STEPS, N_STEPS))
     for t in range(1, n_steps + 1):
-        gradient = [K * g for g in _gradient(logits, margins, starts, tables)]
-        for x, g, (deviation, change) in zip(logits, gradient, PRIORS, strict=False):
-            g += x * (ridge / np.float32(deviation**2))
-            step = smooth * np.diff(x, axis=1) / np.float32(change**2)
+        loadings, *others, places = logits
+        gradient = _gradient([places @ loadings, *others], margins, starts, tables)
+        gradient = [K * g for g in gradient]
+        gradient.append(gradient[0] @ loadings.T + places * np.float32(2 * K / unit))
+        gradient[0] = places.T @ gradient[0]
+        for x, g, of, (deviation, change) in zip(
+            logits, gradient, deviations, PRIORS, strict=False
+        ):
+            g += x * (ridge / (of * np.float32(deviation)) ** 2)
+            step = smooth * np.diff(x, axis=1) / (of[1:] * np.float32(change)) ** 2
             g[:, 1:] += step
             g[:, :-1] -= step
         decay = min(1.0, 2 * (1 - t / n_steps) + 0.02) / (1 - 0.9**t)
-        rates = (RATE, EFFECT_RATE, RATE, EFFECT_RATE)
+        rates = (RATE, EFFECT_RATE, RATE, EFFECT_RATE, RATE)
         for x, g, m, v, rate in zip(
             logits, gradient, first, second, rates, strict=True
         ):
             m += 0.1 * (g - m)
             v += 0.01 * (g * g - v)
             x -= decay * rate * m / (np.sqrt(v / (1 - 0.99**t)) + 1e-8)
-    w, p, _ = _distributions(logits, margins, starts, widths)
+    loadings, *others, places = logits
+    w, p, _ = _distributions([places @ loadings, *others], margins, starts, widths)
     return w.astype(np.float64), p.astype(np.float64)
+
+
+def _spread(targets) -> np.ndarray:
+    """How much more than the mean a column has to do with the others, (A,).
+
+    Squares of the covariances of its features with all others, less their noise, per
+    variance of its features.
+    """
+    margins = targets.classes.sum(axis=0)
+    means = margins @ targets.features
+    seen = targets.precision > 0
+    noise = 1 / np.where(seen, targets.precision, 1.0)
+    covariances = np.where(seen, (targets.pairs - np.outer(means, means)) ** 2, noise)
+    starts = targets.starts[:-1]
+    own = np.add.reduceat(targets.features != 0, starts, axis=0) > 0  # (A, Q)
+    squares = own @ (covariances - noise).sum(axis=1)
+    variances = own @ (margins @ targets.features**2 - means**2)
+    strength = np.maximum(squares, 0.0) / np.maximum(variances, 1e-9)
+    return np.clip(strength / max(strength.mean(), 1e-300), *SPREADS)
 
 
 def _gradient(logits, margins, starts, targets) -> list:
