@@ -183,6 +183,26 @@ def test_what_was_inferred_does_not_show():
     assert len(kinds) == 1
 
 
+def test_flags_are_booleans_if_somebody_says_so(quick_fits):
+    """Also a flag whose values are learnt; the type of a frame says nothing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"member": rng.random(3000) < 0.3})
+    texts = frame.replace({True: "yes", False: "no"})
+    kinds = []
+    for X, book in (
+        (frame, None),
+        (frame, {"member": {"kind": "flag"}}),
+        (frame.astype(int), {"member": {"kind": "flag"}}),
+        (texts, {"member": {"kind": "flag"}}),
+    ):
+        generator = DPSinkhornGenerator(codebook=book, random_state=0)
+        drawn = generator.fit(X).sample(2000)["member"]
+        kinds.append(drawn.dtype.kind)
+        share = drawn.isin([True, "yes"]).mean()
+        assert share == pytest.approx(frame["member"].mean(), abs=0.05)
+    assert kinds[:3] == ["i", "b", "b"] and set(drawn) == {"yes", "no"}
+
+
 def test_conditional_samples():
     frame, y = people()
     generator = DPSinkhornGenerator(
@@ -825,11 +845,12 @@ def test_samples_and_evidence_against_enumeration():
 def test_numbers_depend_on_each_other_within_points():
     """By the cube of what the points say, and no bin has more rows or fewer for it."""
     rng = np.random.default_rng(0)
-    pairs = small_pairs(rng, K=5, A=3)
-    weights = pairs.weights / pairs.weights.sum()
-    root = _pairs._correlation_root(weights, pairs.tables, [True, True, False])
+    weights = rng.dirichlet(np.ones(4)).reshape(2, 2)
+    apart = np.array([[[0.8, 0.1, 0.1], [0.1, 0.2, 0.7]]] * 2)
+    tables = (apart, (apart + apart[:, :, [1, 0, 2]]) / 2, apart)
+    root = _pairs._correlation_root(weights, tables, [True, True, False])
     # correlation of ranks in the table of the two columns, by enumeration
-    flat = [t.reshape(10, 3) for t in pairs.tables]
+    flat = [t.reshape(4, 3) for t in tables]
     joint = np.einsum("k,ka,kb->ab", weights.ravel(), flat[0], flat[1])
     ranks = []
     for margin in (joint.sum(axis=1), joint.sum(axis=0)):
@@ -837,7 +858,7 @@ def test_numbers_depend_on_each_other_within_points():
         ranks[-1] = (ranks[-1] - 0.5) / np.sqrt(margin @ (ranks[-1] - 0.5) ** 2)
     wanted = np.eye(3)
     wanted[0, 1] = wanted[1, 0] = (ranks[0] @ joint @ ranks[1]) ** 3
-    assert abs(wanted[0, 1]) > 1e-3
+    assert wanted[0, 1] > 1e-3
     np.testing.assert_allclose(root @ root.T, wanted, atol=1e-12)
     # at a point of wide tables the drawn ranks have the correlation of normal scores
     even = tuple(np.full((1, 1, 50), 0.02) for _ in range(3))

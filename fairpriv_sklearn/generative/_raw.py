@@ -266,7 +266,10 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         for column in asked:
             listed = {k: n for (at, k), n in shown.items() if at == column.position}
             largest = sorted(listed, key=lambda k: (-listed[k], k))[:MOST_LEARNT]
-            found[column.position] = column.with_categories(sorted(largest))
+            names = sorted(largest)
+            if column.declared.kind == "flag" and {*names} <= {key_of(0), key_of(1)}:
+                names = [name == key_of(1) for name in names]
+            found[column.position] = column.with_categories(names)
     learnt = [found[column.position] for column in columns]
     return [
         column.with_whole_cells() if column.is_number and column.is_whole else column
