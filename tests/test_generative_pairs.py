@@ -407,19 +407,6 @@ def test_blocks_keep_what_stands_out():
     np.testing.assert_allclose(_levels.blockwise(np.zeros(5), 1.0, 10), 2)
 
 
-@pytest.mark.parametrize("deviations, is_seen", [(3.5, False), (4.6, True)])
-def test_a_far_place_that_noise_may_have_made_is_empty(deviations, is_seen):
-    column = LevelColumn.of("a", 0, Column("number"))
-    grid = column.located().edges
-    noisy = np.zeros(len(grid))
-    noisy[:-1][(grid[:-1] >= 1) & (grid[1:] <= 16)] = 200
-    far = np.searchsorted(grid, 2.0**20)
-    noisy[far] = deviations * 90
-    learnt = column.with_cells(noisy, noisy.sum(), 90.0, "number")
-    assert (learnt.edges[-1] > 1e5) == is_seen
-    assert learnt.edges[-1] == grid[far + 1] if is_seen else learnt.edges[-1] < 64
-
-
 def test_atoms_and_tails():
     """Frequent round numbers get a cell; so does a tail that the grid's noise hid."""
     rng = np.random.default_rng(0)

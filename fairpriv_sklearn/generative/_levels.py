@@ -44,9 +44,8 @@ SINGLE = 1 / 8
 TAIL = 8
 # Doubt about how a cell in two places is divided, in parts of its count.
 DOUBT = 0.5
-# Noise that a block of levels must stand out of, and that two must differ by, in
-# standard deviations: more where hundreds of places are far from any record.
-FAR, SIGNIFICANT = 4.0, 3.0
+# Noise that a block of levels must stand out of, in standard deviations.
+SIGNIFICANT = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +144,7 @@ class LevelColumn:
         edges = self.located().edges
         counts = project_counts(noisy, total)[: len(edges) - 1]
         if scale:
-            held = max(counts.sum(), 1.0)
-            counts = blockwise(noisy[: len(edges) - 1], scale, held, FAR)
+            counts = blockwise(noisy[: len(edges) - 1], scale, max(counts.sum(), 1.0))
         occupied = np.flatnonzero(counts > 0)
         places = quantile_edges(edges, counts, self.declared.bounds)
         # what is rare beside large atoms, a tail above all, keeps cells of its own
