@@ -235,7 +235,7 @@ def drawn(rates: np.ndarray, variances: np.ndarray) -> np.ndarray:
     return max(0.0, 1 - DRAWN_TOGETHER * others / found) * apart
 
 
-def interval_by_errors(rates, errors, confidence) -> tuple[float, float]:
+def interval_by_errors(rates, errors, confidence, seldom=None) -> tuple[float, float]:
     """The interval of `disparity_interval`, for errors that may hang together.
 
     Parameters
@@ -252,16 +252,18 @@ def interval_by_errors(rates, errors, confidence) -> tuple[float, float]:
     shapes = np.stack([shape, ends][: len(errors)])[..., None]
     widest = 4 * np.sqrt(2 * errors.var(axis=-1).max())
     tried = np.linspace(max(found - widest, 0.0), min(found + widest, 1.0), 25)
-    inside = []
+    inside, smaller = [], []
     for disparity in tried:
         moved = disparity * shapes + errors
         drawn = (moved.max(axis=2) - moved.min(axis=2)).max(axis=1)
         allowed = np.quantile(np.abs(drawn - disparity), confidence)
         inside.append(allowed - abs(found - disparity))
+        smaller.append(found - np.quantile(drawn, seldom or 0.0))
     # Positive inside, and falling on either side of it.
     lower, upper = tried <= found, tried >= found
     low = np.interp(0, np.array(inside)[lower], tried[lower])
-    high = np.interp(0, -np.array(inside)[upper], tried[upper])
+    ends = np.array(inside if seldom is None else smaller)[upper]
+    high = np.interp(0, -ends, tried[upper])
     return float(low), float(high)
 
 
