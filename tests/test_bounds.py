@@ -21,7 +21,7 @@ from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
-from fairpriv_sklearn._wall import KeyedQuery, Rows
+from fairpriv_sklearn._wall import KeyedQuery, Query, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
     _pairs,
@@ -578,3 +578,20 @@ def test_a_pair_of_tables_reaches_the_bound(query, relation):
     assert type(worst[0]) is query
     reached = ratio(*worst, relation)
     assert REACHED <= reached <= 1 + 1e-9
+
+
+SUMMED = [
+    query
+    for query in WORST
+    if query.of_block is not Query.of_block and not issubclass(query, KeyedQuery)
+]
+
+
+@pytest.mark.parametrize("query", SUMMED, ids=lambda query: query.__name__)
+def test_sums_of_parts_begin_with_those_of_no_rows(query):
+    """What a table that comes in parts starts from: zeros of the right shape."""
+    asked, rows, _, state = WORST[query]("replace_one")
+    none = np.asarray(asked.of_block(rows.block(slice(0, 0)), state))
+    whole = np.asarray(asked.of_block(rows.block(slice(0, rows.n_rows)), state))
+    assert not none.any()
+    assert (none + whole).shape == whole.shape == none.shape

@@ -66,9 +66,10 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
 
     A function of public arguments: nothing is fitted. The composition of the fitted
     steps is at most the budget, and at least .999 of it if every step spends what it
-    may, from an epsilon of .1 on (of .5 with networks: with less, what the error of
-    their many draws may cost at most weighs more; generators .997 at 1). A step that is
-    changed afterwards costs what it was changed to, and :func:`privacy_report` says so.
+    may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
+    more steps, what the error of their many draws may cost at most weighs more;
+    generators .997 at 1). A step that is changed afterwards costs what it was changed
+    to, and :func:`privacy_report` says so.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
