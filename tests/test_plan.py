@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from _model_selection import Stub, plan, stub_table
 
 from fairpriv_sklearn.accounting import (
@@ -54,6 +55,11 @@ def test_tiny_and_infinite_budgets_have_a_plan():
     # A delta that swallows the budget: the fit may have all of epsilon.
     assert share_of_composition("approximate", 2, 1e-3, 0.5, 0).epsilon == 1e-3
     assert share_of_composition("approximate", 40, 0.5, 1e-12, 0).epsilon < 0.02
+
+
+def test_a_delta_that_cannot_be_shared_is_refused():
+    with pytest.raises(ValueError, match="delta=5e-324 is too small to be shared by 2"):
+        share_of_composition("approximate", 2, 1.0, 5e-324, 0)
 
 
 def test_validation_plan_adds_up():

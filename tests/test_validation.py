@@ -156,6 +156,14 @@ def test_cross_validation_refuses(wrong, match):
         dp_cross_validate(Stub(), X, y, **wrong)
 
 
+def test_an_array_for_a_flag_costs_nothing():
+    X, y = stub_table()
+    ledger = PrivacyLedger(2.0, 1e-5)
+    with pytest.raises(TypeError, match="return_estimator must be True or False"):
+        dp_cross_validate(Stub(), X, y, return_estimator=np.ones(3), ledger=ledger)
+    assert not ledger.spends()
+
+
 def test_a_fold_that_breaks_down_says_nothing():
     X, y = stub_table()
     with pytest.raises(RuntimeError, match="is private"):

@@ -215,6 +215,8 @@ def share_of_composition(
     if epsilon == math.inf or (n_fits == 1 and not extra):
         return FitShare(kind, epsilon, delta, math.inf, n_draws)
     fit_delta = delta / (4.0 * n_fits)
+    if fit_delta == 0.0:
+        raise ValueError(f"delta={delta!r} is too small to be shared by {n_fits} fits.")
 
     def excess(log_epsilon: float) -> float:
         parts = [DeclaredEvent(math.exp(log_epsilon), fit_delta)] * n_fits

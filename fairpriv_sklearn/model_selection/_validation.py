@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.groups import as_table
 from fairpriv_sklearn._shared.arguments import (
     checked,
     fits,
+    flag,
     one_of,
     real,
     refuse_batches,
@@ -147,6 +148,7 @@ class _Folds:
     delta=real,
     score_fraction=real,
     confidence_level=real,
+    return_estimator=flag,
     ledger=spender,
 )
 def dp_cross_validate(
