@@ -1,6 +1,7 @@
 """Guarantees: validation, composition against oracles, and round trips."""
 
 import dataclasses
+import decimal
 import json
 import math
 import pickle
@@ -398,6 +399,9 @@ def test_prices_are_never_rounded_down():
     assert round_up(1.0 + 1e-12) == "1"
     assert round_up(math.inf) == "inf"
     assert round_up(0.0) == "0"
+    with decimal.localcontext() as strict:  # an application that forbids floats
+        strict.traps[decimal.FloatOperation] = strict.traps[decimal.Inexact] = True
+        assert round_up(1.00001) == "1.001"
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, Context
 from html import escape
 from numbers import Real
 from typing import Any
@@ -663,7 +663,8 @@ def round_up(value: float, digits: int = 4) -> str:
         return "inf"
     # An excess of 1e-9 is rounding error: 1.0000000001 should read 1, not 1.001.
     up = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{float(up.create_decimal(Decimal(value * (1 - 1e-9)))):.{digits}g}"
+    lowered = up.create_decimal_from_float(float(value * (1 - 1e-9)))
+    return f"{float(lowered):.{digits}g}"
 
 
 def _is_real(value) -> bool:
