@@ -180,3 +180,22 @@ def test_a_ridge_does_not_make_up_what_noise_hides():
             )
             left[ridge] += np.linalg.norm(weights)
     assert 0 < left[0.02] < left[1e-9]
+
+
+def test_a_strong_penalty_does_not_fade_a_clear_model():
+    rng = np.random.default_rng(0)
+    n, d = 20_000, 40
+    group = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, d)) / np.sqrt(d)
+    y = X @ rng.normal(size=d) * 3 + 0.4 * rng.logistic(size=n) > 0
+    model = DPWassersteinLogisticRegression(
+        fairness_weight=0.9,
+        bounds=(-4, 4),
+        data_norm=1.0,
+        classes=[False, True],
+        groups=[0, 1],
+        random_state=0,
+    )
+    model.fit(X, y, sensitive_features=group)
+    assert model.score(X, y) > 0.8
+    assert model.decision_function(X).std() > 0.2

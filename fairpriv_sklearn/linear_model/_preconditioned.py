@@ -314,6 +314,8 @@ def preconditioned_descent(
         steps=steps,
         caution=caution,
         at_scores=at_scores,
+        # The loss's weight does not scale it: a strong penalty's fit would fade away.
+        lifts=ridge.max(initial=0.0) if pulls is None else 0.0,
     )
 
 
@@ -365,6 +367,7 @@ def _shrunk_minimum(
     steps: tuple,
     caution: Caution,
     at_scores: Callable | None,
+    lifts: float,
 ) -> tuple[Floats, Floats | None]:
     r"""Weights with the smallest estimate of the error, the noise taken into account.
 
@@ -390,6 +393,8 @@ def _shrunk_minimum(
         How many there were, and whether they were averaged.
     caution : Caution
     at_scores : callable or None
+    lifts : float
+        Ridge by which a direction that noise hides may stand above the floor.
 
     Returns
     -------
@@ -404,7 +409,7 @@ def _shrunk_minimum(
     ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
-    hidden = values - ridge.max(initial=0.0) <= 1.1 * curvature.floor
+    hidden = values - lifts <= 1.1 * curvature.floor
     likely = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
     likely = np.where(hidden, likely, 1.0)
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
