@@ -255,7 +255,8 @@ class LossGradient(Query):
             to_units(self.geometry.sums(rows[part], integers[part]) * UNIT)
             for part in row_blocks(len(integers), self.geometry.n_features)
         )
-        none = to_units(np.zeros((self.geometry.n_columns, integers.shape[1])))
+        _, width = integers.shape
+        none = to_units(np.zeros((self.geometry.n_columns, width)))
         return functools.reduce(np.add, sums, none)
 
     def value(self, total, state) -> Floats:
