@@ -278,3 +278,22 @@ def test_totals_of_the_largest_table_are_whole_numbers(query_of):
         sums = query.of_block(block, None)
         assert sums.dtype == np.int64 and sums[0] > 0 and not sums[1:].any()
         assert int(sums[0]) * query.max_rows <= 2**62
+
+
+@pytest.mark.parametrize("share, is_constant", [(0.02, True), (0.03, False)])
+def test_a_network_asks_the_counts_again_where_all_classes_are_rare(share, is_constant):
+    n = 2000
+    X = np.random.default_rng(0).uniform(-1, 1, (n, 3))
+    y = (np.arange(n) < share * n).astype(int)
+    network = DPWassersteinMLPClassifier(
+        epsilon=1.0,
+        fairness_weight=0,
+        bounds=(-1, 1),
+        classes=[0, 1],
+        max_iter=10,
+        hidden_layer_sizes=(4,),
+        random_state=0,
+    ).fit(X, y)
+    assert (np.ptp(network.predict_proba(X)[:, 1]) == 0.0) == is_constant
+    # All of the budget is spent, and stated, either way.
+    assert 0.999 <= network.privacy_.epsilon_at(network.delta) <= 1.0
