@@ -12,6 +12,7 @@ __all__ = [
     "accounting",
     "audit",
     "datasets",
+    "distributed",
     "generative",
     "inspection",
     "linear_model",

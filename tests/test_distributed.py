@@ -18,6 +18,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fairpriv_sklearn._door._stream import StreamRows
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -29,7 +30,6 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches, ChangedDataError, resume
-from fairpriv_sklearn.distributed._stream import StreamRows
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
@@ -217,7 +217,7 @@ def test_where_dask_has_other_names_columns_are_read_one_by_one(
     own, _, n_reads = read_apart
     at_once = n_reads(own)  # the bits are those of the array, here and below
     home = SimpleNamespace(modules={type(own).__module__: object()})
-    monkeypatch.setattr("fairpriv_sklearn.distributed._dask.sys", home)
+    monkeypatch.setattr("fairpriv_sklearn._door._dask.sys", home)
     assert n_reads(own) >= at_once
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
@@ -116,7 +117,7 @@ def test_variance_cap_and_bounds():
 def test_simplex_projection_is_the_nearest_law(seed, m):
     rng = np.random.default_rng(seed)
     value = rng.normal(size=m) * 3
-    distribution = _tables.project_simplex(value)
+    distribution = project_simplex(value)
     assert distribution.sum() == pytest.approx(1) and (distribution >= 0).all()
     # optimality: no other distribution is on the far side of the supporting plane
     for vertex in np.eye(m):

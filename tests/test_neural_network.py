@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
+from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
@@ -22,7 +23,6 @@ from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
 )
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
-from fairpriv_sklearn.transport import grid_codes
 
 PUBLIC = {"bounds": (-10, 10), "groups": [0, 1], "random_state": 0}
 

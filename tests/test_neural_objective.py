@@ -716,14 +716,14 @@ def test_a_thousand_groups_take_no_longer_than_their_records():
     n, n_groups = 20_000, 1000
     penalty = GroupPenalty((1, n_groups), "pairs", np.full((1, n_groups), 5), n)
     merged = []
-    real = _penalty._transports
+    real = _penalty.mean_transport
 
     def counted(samples, weights, top):
         merged.append(sum(len(one) for one in samples))
         return real(samples, weights, top)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_penalty, "_transports", counted)
+        patch.setattr(_penalty, "mean_transport", counted)
         penalty.value_and_slopes(
             rng.uniform(size=n), rng.integers(0, n_groups, n), 0.0, 1.0
         )

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._queries import (
@@ -353,7 +354,7 @@ def test_centred_shrinkage_solves_its_problem(z, penalty, seed):
 @settings(max_examples=100, deadline=None)
 def test_projection_on_the_simplex(scores):
     scores = np.array(scores)
-    projected = parity.project_simplex(scores[None])[0]
+    projected = project_simplex(scores[None])[0]
     assert_allclose(projected.sum(), 1, atol=1e-12)
     assert (projected >= 0).all()
     # The obtuse angle condition at the vertices characterises the projection.

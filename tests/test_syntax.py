@@ -36,7 +36,8 @@ NO_METHODS = {"cls.fit", "plan.fit"}
 # the planner fits made-up people.
 USERS = (
     "audit/",
-    "distributed/",
+    "_door/_dask.py",
+    "_door/_stream.py",
     "_cli/",
     "inspection/_tradeoff.py",
     "model_selection/_planner.py",
@@ -76,7 +77,7 @@ def test_noise_is_drawn_by_mechanisms_and_the_filter_only():
     """Other rooms draw what hides nothing, from `NoiseSource.public()`."""
     hides_nothing = ("public", ".public()", "np", "wall")  # what the filter draws, too
     found = where(*DRAWS, of=lambda v: not v.endswith(hides_nothing))
-    outside = ("datasets/", "audit/", "distributed/")
+    outside = ("datasets/", "audit/")
     assert {name for name in found if not name.startswith(outside)} == {
         "mechanisms.py",
         "_wall/_filter.py",
@@ -115,7 +116,7 @@ def test_no_method_of_a_wrapped_estimator_is_looked_up_or_handed_on():
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_numpy_noise_is_drawn_nowhere(path):
     # Simulated data and the auditor's own choices are no noise.
-    if named(path).startswith(("datasets/", "audit/", "distributed/")):
+    if named(path).startswith(("datasets/", "audit/")):
         return
     names = ("normal", "laplace", "standard_normal", "geometric", "uniform")
     for line, value in calls(path, *names):
@@ -125,7 +126,7 @@ def test_numpy_noise_is_drawn_nowhere(path):
 def test_few_rooms_read_the_entropy_of_the_operating_system():
     found = {named(p) for p in MODULES for _, v in calls(p, "urandom") if v == "os"}
     # A journal of a distributed fit has a secret of its own.
-    assert found <= {"mechanisms.py", "distributed/_journal.py"}
+    assert found <= {"mechanisms.py", "_door/_journal.py"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)

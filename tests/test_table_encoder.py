@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
@@ -25,7 +26,6 @@ from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
     n_coordinates,
-    project_counts,
     quantile_edges,
     rank_basis,
     smooth,
@@ -183,7 +183,7 @@ def test_projection_is_the_nearest_point_of_the_simplex():
     rng = np.random.default_rng(0)
     for _ in range(20):
         noisy = rng.normal(size=6) * 3
-        found = project_counts(noisy, 4.0)
+        found = project_simplex(noisy, 4.0)
         assert_allclose(found.sum(), 4.0)
         assert (found >= 0).all()
         best = minimize(

@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
+from fairpriv_sklearn._shared.exact_transport import RESOLUTION
 from fairpriv_sklearn.transport import (
-    RESOLUTION,
     pairwise_wasserstein,
     quantise,
     wasserstein_1d,

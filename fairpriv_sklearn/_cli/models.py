@@ -11,9 +11,8 @@ from sklearn.pipeline import Pipeline
 
 from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._wall import budget_of_steps
+from fairpriv_sklearn._wall import budget_of_steps, with_budget
 from fairpriv_sklearn.preprocessing import InputError
-from fairpriv_sklearn.privacy import with_budget
 
 BASE_MODELS = ("linear", "network")
 

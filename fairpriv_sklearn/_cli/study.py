@@ -24,7 +24,6 @@ from fairpriv_sklearn._cli.models import (
 )
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._cli.words import printable
-from fairpriv_sklearn._door.groups import AttributeAwareMixin
 from fairpriv_sklearn._wall import PrivacyGuarantee, noise_source
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
@@ -154,7 +153,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     for name, model in models.items():
         # The plain and the private model know nothing of groups.
         model.set_params(**shares.get(name, {}))
-        aware = isinstance(model, AttributeAwareMixin)
+        aware = name == "private and fair"
         groups = {"sensitive_features": labels[train]} if aware else {}
         _run(progress, name, partial(model.fit, X[name][train], y[train], **groups))
         aware = aware and not args.blind

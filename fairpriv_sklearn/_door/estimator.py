@@ -12,7 +12,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._shared.arguments import usual_underflow
+from fairpriv_sklearn._door._stream import (
+    answer_in_parts,
+    as_batches,
+    batch_arguments,
+)
+from fairpriv_sklearn._shared.callers import usual_underflow
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
@@ -50,8 +55,6 @@ def _on_a_draft(fit):
             return fit(self, *args, **kwargs)
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
         if _comes_in_parts(X):
-            from fairpriv_sklearn.distributed import batch_arguments
-
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
@@ -81,8 +84,6 @@ def batched(X, y, sensitive_features) -> tuple:
     """Arguments of `read_rows` for a function: what comes in parts as `Batches`."""
     if not _comes_in_parts(X):
         return X, y, sensitive_features
-    from fairpriv_sklearn.distributed import as_batches
-
     return as_batches(X, y, sensitive_features), None, None
 
 
@@ -94,8 +95,6 @@ def _part_by_part(method):
         if not (args and _comes_in_parts(args[0])):
             with usual_underflow():
                 return method(self, *args, **kwargs)
-        from fairpriv_sklearn.distributed import answer_in_parts
-
         return answer_in_parts(self, method, *args, **kwargs)
 
     return answer

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from fairpriv_sklearn._shared.callers import usual_underflow
+
 Rule = Callable[[str, Any], Any]
 
 
@@ -38,14 +40,6 @@ def checked(**rules: Rule):
         return call
 
     return decorate
-
-
-def usual_underflow() -> np.errstate:
-    """Tiny numbers become zero, as is usual, also where `np.seterr` made them errors.
-
-    An error or a warning would say of private rows, or of one call, what others do not.
-    """
-    return np.errstate(under="ignore")
 
 
 def renamed(**names: str):

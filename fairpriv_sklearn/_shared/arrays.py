@@ -1,4 +1,4 @@
-"""Cutting vectors into arrays, and counting in tables."""
+"""Cutting vectors into arrays, counting in tables, and the nearest distribution."""
 
 import math
 
@@ -15,3 +15,29 @@ def count_cells(shape: tuple, *places) -> np.ndarray:
     """How often each cell of a table is named by its places along the axes."""
     cells = np.ravel_multi_index(places, shape)
     return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape)
+
+
+def project_simplex(values, total: float = 1.0) -> np.ndarray:
+    """Return the nearest numbers, not negative and of this sum along the last axis.
+
+    Equivalently: all are lowered by one number, and negative ones are zero. Of noisy
+    counts, empty cells lose their noise by a threshold that the noise itself sets.
+
+    Parameters
+    ----------
+    values : array-like of shape (..., m)
+    total : float, default=1.0
+        Range: (0, inf).
+
+    Examples
+    --------
+    >>> from fairpriv_sklearn._shared.arrays import project_simplex
+    >>> project_simplex([8.0, 5.0, -1.0], 10.0).tolist()
+    [6.5, 3.5, 0.0]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    falling = -np.sort(-values, axis=-1)
+    sums = np.cumsum(falling, axis=-1)
+    # Lowering by this keeps the largest 1, 2, ...: the right one is the largest.
+    excess = (sums - total) / np.arange(1, values.shape[-1] + 1)
+    return np.maximum(values - excess.max(axis=-1, keepdims=True), 0.0)

@@ -8,6 +8,8 @@ import threading
 import warnings
 from contextlib import contextmanager
 
+import numpy as np
+
 # Code between the user and a warning: this library, and what hands calls on to it.
 BETWEEN = ("fairpriv_sklearn", "sklearn", "joblib")
 
@@ -44,6 +46,14 @@ def hushed(category: type[Warning] = Warning):
         yield
     finally:
         shared.leave(token)
+
+
+def usual_underflow() -> np.errstate:
+    """Tiny numbers become zero, as is usual, also where `np.seterr` made them errors.
+
+    An error or a warning would say of private rows, or of one call, what others do not.
+    """
+    return np.errstate(under="ignore")
 
 
 class ThreadFlag(threading.local):

@@ -14,15 +14,15 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn.transport import (
+from fairpriv_sklearn._shared.exact_transport import (
     MAX_CODES,
     RESOLUTION,
     SortedCodes,
-    _transport,
-    _transports,
     grid_codes,
+    mean_transport,
     sort_codes,
     transport_of_codes,
+    transport_of_samples,
 )
 
 Floats = NDArray[np.float64]
@@ -209,7 +209,7 @@ class GroupPenalty:
             if isinstance(u, SortedCodes):
                 found = transport_of_codes(u, v, gradients_only=not with_value)
             else:
-                found = _transport(u, v)
+                found = transport_of_samples(u, v)
             distance, *gradients = found
             value += weight * distance
             for c, gradient in zip((a, b), gradients, strict=True):
@@ -244,7 +244,7 @@ class GroupPenalty:
             common = 2 / (self.shape[0] * self.shape[1] * (self.shape[1] - 1))
         if not held:
             return 0.0, ()
-        value, pulls = _transports([sample for sample, _ in filled], weights, top)
+        value, pulls = mean_transport([sample for sample, _ in filled], weights, top)
         own = (
             (c, common * pull[kept])
             for c, pull, (_, kept) in zip(held, pulls, filled, strict=True)

@@ -10,9 +10,13 @@ from numbers import Real
 from fairpriv_sklearn._shared.arguments import (
     one_of,
 )
+from fairpriv_sklearn._wall import (
+    PrivacyGuarantee,
+    gaussian_epsilon,
+    guarantee_of,
+    privacy_report,
+)
 
-from ..accounting import gaussian_epsilon
-from ..privacy import PrivacyGuarantee, guarantee_of, privacy_report
 from ._tables import RELATIONS
 
 

@@ -13,9 +13,8 @@ from sklearn.utils import check_random_state
 
 from fairpriv_sklearn._shared.arguments import count, fits, listed, number
 from fairpriv_sklearn._shared.arguments import seed as a_seed
+from fairpriv_sklearn._wall import PrivacyGuarantee, compose_epsilon, gaussian_epsilon
 
-from ..accounting import compose_epsilon, gaussian_epsilon
-from ..privacy import PrivacyGuarantee
 from ._bounds import check_confidence
 from ._claim import Claim, claim_of
 from ._contest import Contest, Light, apart, tests_of

@@ -12,8 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from fairpriv_sklearn._shared.arguments import checked, count, fits, listed
+from fairpriv_sklearn._wall import (
+    GaussianEvent,
+    PrivacyEvent,
+    PureEvent,
+    gaussian_epsilon,
+)
 
-from ..accounting import GaussianEvent, PrivacyEvent, PureEvent, gaussian_epsilon
 from ._outcome import Outcome, differences, leaf_differences, pickled, run
 from ._tables import CANARY, Neighbours, as_table
 from ._tape import Tape, fixed_randomness, taped

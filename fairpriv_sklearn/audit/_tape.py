@@ -20,12 +20,12 @@ from unittest.mock import patch
 import numpy as np
 
 from fairpriv_sklearn._shared import guarded as _guarded
-
-from ..mechanisms import (
+from fairpriv_sklearn._wall import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
     PermuteAndFlip,
+    gaussian_mu,
 )
 
 
@@ -264,8 +264,6 @@ def _foreign_release(mechanism, value, released) -> Released:
     exact = np.atleast_1d(np.asarray(value[0] if value else utility, dtype=np.float64))
     epsilon, delta = float(mechanism.epsilon), float(mechanism.delta)
     if kind == "gaussian":
-        from ..accounting import gaussian_mu
-
         epsilon, delta = gaussian_mu(epsilon, delta), 0.0
     return Released(
         kind,

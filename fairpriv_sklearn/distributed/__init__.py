@@ -1,13 +1,6 @@
 """One fit on a table larger than the memory: in batches, or on a dask cluster."""
 
-from fairpriv_sklearn.distributed._journal import resume
-from fairpriv_sklearn.distributed._stream import (
-    Batches,
-    ChangedDataError,
-    answer_in_parts,
-    as_batches,
-    batch_arguments,
-)
+from fairpriv_sklearn._door._journal import resume
+from fairpriv_sklearn._door._stream import Batches, ChangedDataError
 
-# What is not in this list is for the other rooms of the package.
 __all__ = ["Batches", "ChangedDataError", "resume"]

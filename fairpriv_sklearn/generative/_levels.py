@@ -11,6 +11,7 @@ from math import ceil, inf, log2
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn.preprocessing import (
     MISSING,
     Cells,
@@ -19,7 +20,6 @@ from fairpriv_sklearn.preprocessing import (
     cell_of,
     edges_within,
     key_of,
-    project_counts,
     quantile_edges,
     universal_edges,
     without_missing_values,
@@ -142,7 +142,7 @@ class LevelColumn:
         if kind not in ("number", "date"):
             return replace(self, declared=declared)
         edges = self.located().edges
-        counts = project_counts(noisy, total)[: len(edges) - 1]
+        counts = project_simplex(noisy, total)[: len(edges) - 1]
         if scale:
             counts = blockwise(noisy[: len(edges) - 1], scale, max(counts.sum(), 1.0))
         occupied = np.flatnonzero(counts > 0)

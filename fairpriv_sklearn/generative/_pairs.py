@@ -14,13 +14,12 @@ from math import ceil, inf, prod, sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import pieces
+from fairpriv_sklearn._shared.arrays import pieces, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
 from fairpriv_sklearn.generative._levels import ATOM, blockwise
 from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
-from fairpriv_sklearn.preprocessing import project_counts
 
 LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
 PAIR_TABLES = "tables of all pairs"
@@ -594,7 +593,7 @@ def _neighbours(bins, margin, column) -> np.ndarray:
 def _project(row, count):
     """Nearest counts of this sum; levels that are ruled out stay empty."""
     projected, possible = np.zeros(len(row)), np.isfinite(row)
-    projected[possible] = project_counts(row[possible], count)
+    projected[possible] = project_simplex(row[possible], count)
     return projected
 
 

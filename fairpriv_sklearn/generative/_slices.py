@@ -13,12 +13,11 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from fairpriv_sklearn._shared.arrays import count_cells
+from fairpriv_sklearn._shared.arrays import count_cells, project_simplex
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import Query, Release
 from fairpriv_sklearn.generative._semidual import SemidualPlan
-from fairpriv_sklearn.generative._tables import project_simplex
 
 HISTOGRAMS = "projections"
 

@@ -20,7 +20,7 @@ from math import sqrt
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import count_cells
+from fairpriv_sklearn._shared.arrays import count_cells, project_simplex
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
@@ -287,17 +287,6 @@ def _project_blocks(values, plan):
     for block in plan.blocks:
         projected[..., block] = project_simplex(values[..., block])
     return projected
-
-
-def project_simplex(values: np.ndarray) -> np.ndarray:
-    """Euclidean projection of the last axis onto the probability simplex."""
-    ordered = -np.sort(-values, axis=-1)
-    excess = np.cumsum(ordered, axis=-1) - 1
-    ranks = np.arange(1, values.shape[-1] + 1)
-    n_kept = (ordered * ranks > excess).sum(axis=-1, keepdims=True)
-    n_kept = np.maximum(n_kept, 1)
-    threshold = np.take_along_axis(excess, n_kept - 1, axis=-1) / n_kept
-    return np.maximum(values - threshold, 0)
 
 
 def rake(distributions: np.ndarray, table: np.ndarray, plan: TablePlan) -> np.ndarray:

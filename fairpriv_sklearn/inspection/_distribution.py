@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from fairpriv_sklearn._door.groups import encode_against, label_list
 from fairpriv_sklearn._shared.arguments import (
     checked,
     having,
@@ -21,8 +22,9 @@ from fairpriv_sklearn._shared.figures import (
     new_axes,
     style,
 )
-from fairpriv_sklearn.metrics import group_predictions
+from fairpriv_sklearn.metrics import group_codes, group_predictions
 
+_in_order = partial(sorted, key=lambda group: (str(type(group)), group))
 _PREDICTS = having("a fitted estimator", "predict")
 
 
@@ -120,9 +122,7 @@ class GroupDistributionDisplay:
         display : GroupDistributionDisplay
             Drawn.
         """
-        labels = label_list(sensitive_features)
-        groups = sorted(dict.fromkeys(labels), key=lambda g: (str(type(g)), g))
-        codes = encode_against(labels, groups)
+        groups, codes = group_codes(sensitive_features, _in_order)
         panels = (
             {"before": before} if after is None else {"before": before, "after": after}
         )
@@ -184,7 +184,7 @@ class GroupDistributionDisplay:
         display : GroupDistributionDisplay
             Drawn.
         """
-        same_length(X, label_list(sensitive_features))
+        same_length(X, group_codes(sensitive_features)[1])
         models = [m for m in (estimator_before, estimator) if m is not None]
         scores = [
             group_predictions(model, X, sensitive_features, response_method)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import pieces
+from fairpriv_sklearn._shared.arrays import pieces, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
@@ -34,7 +34,6 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     bounded_slopes,
     slopes_and_links,
 )
-from fairpriv_sklearn.preprocessing import project_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -516,7 +515,7 @@ class TargetCounts(Query):
 
     def variance(self, released, n_records, center: float, width: float) -> float:
         """Variance, in units of `width`, of the target within a range."""
-        shares = project_counts(released, n_records)
+        shares = project_simplex(released, n_records)
         middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1
         inside = np.abs(middles - center) <= width
         shares = shares[inside] / max(shares[inside].sum(), 1.0)
@@ -535,7 +534,7 @@ class TargetCounts(Query):
         if sure.size and released[sure].sum() >= 0.9 * n_records:
             first, last = max(sure[0] - 1, 0), min(sure[-1] + 1, self.n_bins - 1)
         else:
-            shares = np.cumsum(project_counts(released, n_records)) / n_records
+            shares = np.cumsum(project_simplex(released, n_records)) / n_records
             first, last = np.searchsorted(shares, [0.005, 0.995])
             first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1)
         width = 2 / self.n_bins
@@ -547,7 +546,7 @@ class TargetCounts(Query):
     ) -> float:
         """Mean of the target less a centre, by the projected counts; less its noise."""
         middles = (2 * np.arange(self.n_bins) + 1) / self.n_bins - 1
-        shares = project_counts(released, n_records) / n_records
+        shares = project_simplex(released, n_records) / n_records
         off = float(shares @ middles) - center
         # About half of the noise is gone with the counts that the projection clears.
         doubt = noise * np.linalg.norm(middles) / n_records / 2

@@ -268,21 +268,27 @@ def _largest_rate_difference(counts: np.ndarray) -> float:
 
 def _check(y_true, y_pred, sensitive_features, check_kind):
     """Validated targets and group codes 0 .. n_groups - 1."""
-    labels = label_list(sensitive_features)
+    groups, codes = group_codes(sensitive_features)
     y_true, y_pred = _target("y_true", y_true), _target("y_pred", y_pred)
-    if not len(y_true) == len(y_pred) == len(labels):
+    if not len(y_true) == len(y_pred) == len(codes):
         raise ValueError(
             "y_true, y_pred and sensitive_features must have the same number of rows, "
-            f"got {len(y_true)}, {len(y_pred)} and {len(labels)}."
+            f"got {len(y_true)}, {len(y_pred)} and {len(codes)}."
         )
-    groups = list(dict.fromkeys(labels))
     if len(groups) < 2:
         raise ValueError(
             f"The sensitive features hold {len(groups)} group(s); a disparity compares "
             "at least two."
         )
     check_kind(y_true, y_pred)
-    return y_true, y_pred, encode_against(labels, groups)
+    return y_true, y_pred, codes
+
+
+def group_codes(sensitive_features, order=list) -> tuple[list, np.ndarray]:
+    """Groups that occur, in this order, and the number of every row's group."""
+    labels = label_list(sensitive_features)
+    groups = order(dict.fromkeys(labels))
+    return groups, encode_against(labels, groups)
 
 
 def _target(name: str, y) -> np.ndarray:

@@ -25,6 +25,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
 from fairpriv_sklearn._training._counts import shares
 from fairpriv_sklearn._training._network import Network
@@ -33,7 +34,6 @@ from fairpriv_sklearn._training._penalty import (
     record_changes,
     unit_range_directions,
 )
-from fairpriv_sklearn.transport import grid_codes
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
 from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.arguments import each, number
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import (
@@ -430,7 +431,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         for scores, groups, _ in self._scores("predict_proba", X, sensitive_features):
             if chances is None:
                 shifted = self._shifted(scores, groups)
-                probabilities.append(parity.project_simplex(shifted))
+                nearest = project_simplex(shifted)
+                probabilities.append(nearest / nearest.sum(axis=1, keepdims=True))
             else:
                 probabilities.append(chances[groups, parity.score_bins(scores, n_bins)])
         return np.concatenate(probabilities)

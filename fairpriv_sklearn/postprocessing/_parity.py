@@ -364,26 +364,6 @@ def falling_root(x: np.ndarray, values: np.ndarray) -> float:
     return float(x[left] + np.clip(part, 0, 1) * (x[right] - x[left]))
 
 
-def project_simplex(scores: np.ndarray) -> np.ndarray:
-    """Project each row on the probability simplex, in Euclidean distance.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-
-    Returns
-    -------
-    projected : ndarray of shape (n_rows, n_classes)
-        Non-negative, rows sum to 1; the order of a row's entries is kept.
-    """
-    falling = -np.sort(-scores, axis=1)
-    ranks = np.arange(1, scores.shape[1] + 1)
-    excess = (np.cumsum(falling, axis=1) - 1) / ranks
-    # The largest candidate is the right one: the rows' supports are prefixes.
-    positive = np.maximum(scores - excess.max(axis=1, keepdims=True), 0)
-    return positive / positive.sum(axis=1, keepdims=True)
-
-
 # --- thresholds from histograms, two classes ----------------------------------------
 
 

@@ -23,7 +23,6 @@ from fairpriv_sklearn.preprocessing._errors import InputError
 from fairpriv_sklearn.preprocessing._ranks import (
     cell_of,
     edges_within,
-    project_counts,
     quantile_edges,
     universal_edges,
 )

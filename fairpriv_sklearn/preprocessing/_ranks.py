@@ -72,31 +72,6 @@ def cell_of(values, edges) -> NDArray[np.intp]:
     return np.clip(cells, 0, len(edges) - 2)
 
 
-def project_counts(noisy, total: float) -> NDArray[np.float64]:
-    """Return the counts, not negative and of this sum, that are nearest to noisy ones.
-
-    Equivalently: all noisy counts are lowered by one number, and negative ones are
-    zero. Empty cells lose their noise by a threshold that the noise itself sets.
-
-    Parameters
-    ----------
-    noisy : array-like of shape (m,)
-    total : float
-        Range: (0, inf).
-
-    Examples
-    --------
-    >>> from fairpriv_sklearn.preprocessing._ranks import project_counts
-    >>> project_counts([8.0, 5.0, -1.0], 10.0).tolist()
-    [6.5, 3.5, 0.0]
-    """
-    noisy = np.asarray(noisy, dtype=np.float64)
-    descending = np.sort(noisy)[::-1]
-    excess = (np.cumsum(descending) - total) / np.arange(1, len(noisy) + 1)
-    last = np.flatnonzero(descending > excess)[-1:]
-    return np.maximum(noisy - excess[last if len(last) else 0], 0.0)
-
-
 def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
     """Add a few records' worth of noise that lie evenly in the public range.
 

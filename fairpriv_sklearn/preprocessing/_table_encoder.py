@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
 from fairpriv_sklearn._shared.arguments import each, optional, word
+from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import (
@@ -45,7 +46,6 @@ from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
     n_coordinates,
-    project_counts,
     quantile_edges,
     rank_basis,
     smooth,
@@ -529,7 +529,7 @@ def _common_shares(columns, counts, total):
     if not alike:
         return None
     n_records = total * len(alike)
-    return project_counts(np.sum(alike, axis=0), n_records) / n_records
+    return project_simplex(np.sum(alike, axis=0), n_records) / n_records
 
 
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
@@ -649,7 +649,7 @@ class _Draft:
         if self.declared.kind not in ("number", "date"):
             return self
         edges = self.located().edges
-        counts = project_counts(noisy, total)[: len(edges) - 1]
+        counts = project_simplex(noisy, total)[: len(edges) - 1]
         is_shared = common is not None and self.is_universal
         if is_shared:
             counts = with_shares(counts, common, scale, total)
@@ -670,7 +670,7 @@ class _Draft:
         has_missing = bool(noisy[-1] > _SIGNIFICANT * scale)
         if self.is_keyed:
             return replace(self, categories=keys, has_missing=has_missing)
-        counts = project_counts(noisy, total)[:-1]
+        counts = project_simplex(noisy, total)[:-1]
         counts = with_prior(counts, self.edges, self.declared.bounds, scale)
         if self.shares is not None:
             counts = with_shares(counts, self.shares, scale, total)

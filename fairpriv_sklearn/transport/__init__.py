@@ -1,5 +1,6 @@
 """Optimal transport: the fair barycenter and one-dimensional distances."""
 
+from fairpriv_sklearn._shared.exact_transport import RESOLUTION
 from fairpriv_sklearn.transport._barycenter import (
     BarycenterResult,
     Coupling,
@@ -17,16 +18,8 @@ from fairpriv_sklearn.transport._sinkhorn import (
 )
 from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import (
-    MAX_CODES,
-    RESOLUTION,
-    SortedCodes,
-    _transport,
-    _transports,
-    grid_codes,
     pairwise_wasserstein,
     quantise,
-    sort_codes,
-    transport_of_codes,
     wasserstein_1d,
 )
 

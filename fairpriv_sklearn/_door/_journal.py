@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+from fairpriv_sklearn._door._stream import ChangedDataError, fingerprint
 from fairpriv_sklearn._wall import current_journal
-from fairpriv_sklearn.distributed._stream import ChangedDataError, fingerprint
 
 _DAMAGED = "This file is not a journal, or is damaged."
 _KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)
@@ -264,6 +264,11 @@ def resume(path):
     ----------
     path : str or path-like
         File of the journal, created if it does not exist.
+
+    Yields
+    ------
+    None
+        The fit stands inside the ``with`` block.
 
     Raises
     ------

@@ -90,6 +90,7 @@ class Batches:
         Parameters
         ----------
         function : callable
+            Takes the X of one batch, and returns another.
 
         Returns
         -------
@@ -98,7 +99,17 @@ class Batches:
         return Batches(lambda: ((function(X), y, a) for X, y, a in self))
 
     def read(self, read) -> Rows:
-        """Open the private rows; `read` validates a batch and returns its columns."""
+        """Open the private rows, for `fit`.
+
+        Parameters
+        ----------
+        read : callable
+            Validates a batch and returns its columns.
+
+        Returns
+        -------
+        rows : Rows
+        """
         return StreamRows(read, self)
 
 
@@ -285,7 +296,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
 def as_batches(X, y, sensitive_features) -> Batches:
     """`Batches` as they are, which hold y themselves; dask collections as such."""
     if not hasattr(X, "make_batches"):
-        from fairpriv_sklearn.distributed._dask import DaskBatches
+        from fairpriv_sklearn._door._dask import DaskBatches
 
         return DaskBatches(X, y, sensitive_features)
     if y is not None or sensitive_features is not None:
@@ -301,7 +312,7 @@ def answer_in_parts(estimator, method, X, *, sensitive_features=None):
     check_is_fitted(estimator)
     answer = _Answer(estimator, method)
     if not isinstance(X, Batches):
-        from fairpriv_sklearn.distributed._dask import blockwise
+        from fairpriv_sklearn._door._dask import blockwise
 
         return blockwise(answer, X, sensitive_features)
     if sensitive_features is not None:

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from sklearn import config_context, get_config
 
-from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._wall import Rows, column_length, rows_of
-from fairpriv_sklearn.distributed._stream import (
+from fairpriv_sklearn._door._stream import (
     Batches,
     ChangedDataError,
     StreamRows,
     fingerprint,
     read_batch,
 )
+from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled
 
