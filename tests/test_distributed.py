@@ -18,6 +18,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fairpriv_sklearn._door._dask import DaskBatches, _Part
 from fairpriv_sklearn._door._stream import StreamRows
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._wall import (
@@ -219,6 +220,93 @@ def test_where_dask_has_other_names_columns_are_read_one_by_one(
     home = SimpleNamespace(modules={type(own).__module__: object()})
     monkeypatch.setattr("fairpriv_sklearn._door._dask.sys", home)
     assert n_reads(own) >= at_once
+
+
+def read_by_tasks(X, y, n_parts=6, change=None):
+    """Columns of one dask frame, a task of its own for every partition."""
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    whole = pd.DataFrame(X).add_prefix("x").assign(y=y)
+    parts = [
+        whole[i * len(X) // n_parts :][: len(X) // n_parts] for i in range(n_parts)
+    ]
+
+    def read(i):
+        return parts[i] if change is None else change(i, parts[i].copy())
+
+    frame = dd.from_map(read, range(n_parts), meta=whole[:0])
+    return frame[[name for name in whole if name != "y"]], frame["y"]
+
+
+@pytest.mark.parametrize("many", [2, 128])
+def test_one_task_opens_one_or_more_partitions_and_sums(many, monkeypatch):
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr("fairpriv_sklearn._door._dask.MANY", many)
+    X, y = table(600)
+    names = []
+
+    class Names(dask.callbacks.Callback):
+        def _pretask(self, key, dsk, state):
+            names.append(str(key).split("-")[0])
+
+    with dask.config.set(scheduler="synchronous"), Names():
+        model = descent().fit(*read_by_tasks(X, y))
+    assert_array_equal(model.coef_, descent().fit(X, y).coef_)
+    n_tasks = 2 if many == 2 else 6
+    # The first partition tells the names of the columns.
+    done = ["_here"] + ["_measure"] * n_tasks + ["_partition_total"] * 3 * n_tasks
+    assert names == done
+
+
+def test_partitions_that_share_a_task_or_are_held_are_not_opened_in_one():
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    X, y = table(600)
+    both = dask.delayed(lambda: (X, y))()
+    blocks = [
+        [
+            da.from_delayed(both[j][i : i + 200], (200, 3)[: 2 - j], np.float64)
+            for i in (0, 200, 400)
+        ]
+        for j in range(2)
+    ]
+    shared = [da.concatenate(some) for some in blocks]
+    read = read_by_tasks(X, y)
+    held = [column.persist(scheduler="synchronous") for column in read]
+    in_memory = [da.from_array(column, chunks=200) for column in (X, y)]
+    expected = descent().fit(X, y).coef_
+    for columns in (shared, held, in_memory, read):
+        parts = DaskBatches(*columns).partitions()
+        assert {isinstance(part, _Part) for part in parts} == {columns is read}
+        assert_array_equal(descent().fit(*columns).coef_, expected)
+
+
+@pytest.mark.parametrize("many", [2, 128])
+def test_a_partition_that_changes_or_fails_within_its_task(many, monkeypatch, caplog):
+    monkeypatch.setattr("fairpriv_sklearn._door._dask.MANY", many)
+    X, y = table(600)
+    reads = []
+
+    def changed(i, part):
+        reads.append(i)
+        if i == 4 and reads.count(4) == 3:
+            part.iloc[7, 1] += 1e-12
+        return part
+
+    def fails_at(bad):
+        def read(i, part):
+            if i == bad:
+                raise ValueError(f"could not convert {PLANTED!r}")
+            return part
+
+        return read
+
+    with pytest.raises(ChangedDataError):
+        descent().fit(*read_by_tasks(X, y, change=changed))
+    for bad in (0, 4):
+        with pytest.raises(RuntimeError, match="could not be computed") as error:
+            descent().fit(*read_by_tasks(X, y, change=fails_at(bad)))
+        assert_no_trace(repr(error.getrepr(chain=True)).encode())
+    assert_no_trace(caplog.text.encode())
 
 
 def test_predict_on_batches_is_lazy():

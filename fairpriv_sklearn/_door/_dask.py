@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from functools import lru_cache, wraps
+from functools import lru_cache, reduce, wraps
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from fairpriv_sklearn._door._stream import (
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
-AT_ONCE = 4  # partitions at the driver, where records are coupled
+AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
+MANY = 128  # partitions, from which on a task opens more than one
 
 
 class DaskBatches(Batches):
@@ -44,12 +46,18 @@ class DaskBatches(Batches):
     make_batches = None
 
     def __iter__(self):
-        parts = _apart(self.partitions())
+        import dask
+
+        here = dask.delayed(_here, pure=False)
+        parts = [here(part) for part in self.partitions()]
         for first in range(0, len(parts), AT_ONCE):
             yield from _computed(parts[first : first + AT_ONCE])
 
     def partitions(self) -> list:
-        """Delayed (X, y, sensitive_features) of every partition."""
+        """(X, y, sensitive_features) of every partition, delayed or a `_Part`."""
+        return _as_one(_apart(self._delayed()))
+
+    def _delayed(self) -> list:
         import dask
 
         X, y, groups = self.collections
@@ -98,32 +106,29 @@ class DaskRows(StreamRows):
         if not parts:
             raise ValueError("The dask collection has no partition.")
         # The first one tells the driver names and number of columns.
-        self._read_one(_computed(_apart(parts[:1]))[0])
-        measure = dask.delayed(_measure, pure=False)
-        reader = _Reader(read)
-        answers = _computed([measure(reader, part) for part in parts])
-        self._prints = _agreed(answers)
+        here, measure = (dask.delayed(f, pure=False) for f in (_here, _measure))
+        self._read_one(_computed([here(parts[0])])[0])
+        reader = dask.delayed(_Reader(read), pure=False)
+        self._prints = _agreed(_computed([measure(reader, few) for few in _few(parts)]))
         Rows.__init__(self, sum(n_rows for n_rows, _ in self._prints))
 
     def total(self, query, state):
         """Sum over the blocks of all partitions, each on its worker."""
         import dask
 
-        task, first = dask.delayed(_partition_total, pure=False), 0
+        masks = [None] * len(self._prints)
+        if self._mask is not None:
+            ends = np.cumsum([n_rows for n_rows, _ in self._prints])
+            masks = np.split(self._mask, ends[:-1])
+        pairs = list(zip(self._batches.partitions(), masks, strict=True))
+        task = dask.delayed(_partition_total, pure=False)
         reader = dask.delayed(_Reader(self._read), pure=False)
-        state_there = dask.delayed(_Held(state), pure=False)
-        tasks = []
-        for part, (n_rows, _) in zip(
-            self._batches.partitions(), self._prints, strict=True
-        ):
-            mask = None if self._mask is None else self._mask[first : first + n_rows]
-            tasks.append(task(reader, query, state_there, part, mask))
-            first += n_rows
-        answers = _computed(tasks)
+        held = dask.delayed(_Held(state), pure=False)
+        answers = _computed([task(reader, query, held, few) for few in _few(pairs)])
         if _agreed(answers) != self._prints:
             raise ChangedDataError
         total = query.of_block(self.block(slice(0, 0)), state)
-        for *_, one in answers:
+        for _, _, one in answers:
             total = total + one
         return total
 
@@ -155,6 +160,18 @@ class _Held:
         self.value = value
 
 
+class _Part:
+    """A partition and all that comes before it, done within the task that opens it."""
+
+    def __init__(self, tasks: dict, key):
+        self.tasks, self.key = tasks, key
+
+    def open(self):
+        from dask.core import get
+
+        return get(self.tasks, self.key)
+
+
 class _Both:
     """One function after the other."""
 
@@ -178,28 +195,45 @@ def _silent(task):
     return answer
 
 
+def _opened(part) -> tuple:
+    return part.open() if isinstance(part, _Part) else part
+
+
+@_silent
+def _here(part):
+    """A partition for the driver."""
+    return _opened(part)
+
+
 def _bundle(function, X, y, groups) -> tuple:
     return (X if function is None else function(X)), y, groups
 
 
 @_silent
-def _measure(reader: _Reader, batch: tuple):
-    """Length and checksum of one partition, or the sentence of what is wrong."""
-    try:
-        return (*_marked(fingerprint(reader.read(batch))),)
-    except (ValueError, TypeError) as error:
-        return error
+def _measure(reader: _Reader, parts: list):
+    """Length and checksum of partitions, or the sentence of what is wrong."""
+    prints = []
+    for part in parts:
+        batch = _opened(part)  # what is wrong here may quote a cell
+        try:
+            prints.append(fingerprint(reader.read(batch)))
+        except (ValueError, TypeError) as error:
+            return error
+    return prints, kernels()
 
 
 @_silent
-def _partition_total(reader, query, state, batch, mask):
-    columns = reader.read(batch)
-    rows = Rows(column_length(columns), **columns)
-    marked = _marked(fingerprint(columns))
-    if mask is not None:
-        rows = rows.take(np.flatnonzero(mask))
-    with np.errstate(all="ignore"):
-        return (*marked, rows.total(query, state.value))
+def _partition_total(reader: _Reader, query, state, pairs: list):
+    prints, totals = [], []
+    for part, mask in pairs:
+        columns = reader.read(_opened(part))
+        prints.append(fingerprint(columns))
+        rows = Rows(column_length(columns), **columns)
+        if mask is not None:
+            rows = rows.take(np.flatnonzero(mask))
+        with np.errstate(all="ignore"):
+            totals.append(rows.total(query, state.value))
+    return prints, kernels(), reduce(add, totals)
 
 
 def _taken(function, names: list, part) -> tuple:
@@ -238,18 +272,13 @@ def _frame_of(given: list) -> Any:
         return None
     # In a package of its own in older versions.
     home = sys.modules[type(given[0]).__module__]
-    return home.new_collection(first)[list(dict.fromkeys(wanted))]
-
-
-def _marked(print_: tuple) -> tuple:
-    return print_, kernels()
+    # In their order there: else the reader moves them.
+    return home.new_collection(first)[[c for c in first.columns if c in set(wanted)]]
 
 
 def _agreed(answers: list) -> list[tuple]:
     """Prints of all partitions; every worker has to compute like the driver."""
     for answer in answers:
-        if answer is None:
-            raise RuntimeError(_NOT_COMPUTED)
         if isinstance(answer, Exception):
             raise type(answer)(str(answer)) from None
         if answer[1] != kernels():
@@ -257,7 +286,7 @@ def _agreed(answers: list) -> list[tuple]:
                 "A worker computes other bits than the driver: use the same versions "
                 "of NumPy and fairpriv_sklearn and one kind of machine everywhere."
             )
-    return [print_ for print_, *_ in answers]
+    return [one for prints, *_ in answers for one in prints]
 
 
 @lru_cache
@@ -281,15 +310,43 @@ def _apart(parts: list) -> list:
     return [Delayed(part.key, cull(graph, [part.key])[0]) for part in parts]
 
 
+def _as_one(parts: list) -> list:
+    """Each partition as one task, if they share none and wait for nothing held."""
+    graphs = [part.dask for part in parts]
+    if len(set().union(*graphs)) < sum(map(len, graphs)):
+        return parts
+    for tasks in graphs:
+        for task in tasks.values():
+            # Unknown to older versions, and to what a cluster or the driver holds.
+            needs = getattr(task, "dependencies", None)
+            if not isinstance(needs, frozenset) or not needs <= tasks.keys():
+                return parts
+    return [_Part(part.dask, part.key) for part in parts]
+
+
+def _few(parts: list) -> list:
+    """What each task opens: far more partitions than workers are joined, if small.
+
+    As for the tasks, nothing but the number of partitions decides.
+    """
+    first = parts[0][0] if isinstance(parts[0], tuple) else parts[0]
+    size = 1
+    if isinstance(first, _Part):
+        size = min(AT_ONCE, 1 + len(parts) // MANY)
+    return [parts[i : i + size] for i in range(0, len(parts), size)]
+
+
 def _computed(tasks: list) -> list:
     """Answers of the tasks; what went wrong in one of them is not told."""
     import dask
 
     try:
-        return list(dask.compute(*tasks))
+        answers = list(dask.compute(*tasks))
     except Exception:
-        pass
-    raise RuntimeError(_NOT_COMPUTED)
+        answers = [None]
+    if any(answer is None for answer in answers):
+        raise RuntimeError(_NOT_COMPUTED)
+    return answers
 
 
 _NOT_COMPUTED = (
