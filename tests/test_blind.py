@@ -857,27 +857,40 @@ def test_numbers_tell_what_parity_costs():
     assert stood.reach([0.0]).strengths[0] == 0
 
 
-def test_an_interval_may_end_where_small_estimates_are_rare(monkeypatch):
+def test_an_interval_may_end_where_small_estimates_are_rare():
     """Of one clear difference, beside the quantiles of its errors."""
     rates, error = np.array([[0.3, 0.5]]), 0.01
     errors = error * np.concatenate(blind.normal_points(2), axis=-1)[None, None]
     differences = errors[0, 0, 1] - errors[0, 0, 0]
+    low, high = blind.interval_by_errors(rates, errors, 0.95)
+    assert low == pytest.approx(0.2 - 1.96 * 2**0.5 * error, abs=2e-3)
+    assert high == pytest.approx(0.2 + 1.96 * 2**0.5 * error, abs=2e-3)
     for seldom in (0.05, 0.0025):
-        low, high = blind.interval_by_errors(rates, errors, 0.95, seldom)
-        assert low == pytest.approx(0.2 - 1.96 * 2**0.5 * error, abs=2e-3)
+        high = blind.upper_end_by_errors(rates, errors, seldom)
         assert high == pytest.approx(0.2 - np.quantile(differences, seldom), abs=5e-4)
     # Smaller than errors alone: nothing above is less contradicted.
-    assert blind.interval_by_errors(rates / 100, errors, 0.95, 0.5)[1] < 0.004
-    asked = []
-    monkeypatch.setattr(
-        blind_numbers,
-        "interval_by_errors",
-        lambda *arguments: asked.append(arguments[2:]) or (0.0, 1.0),
-    )
-    masses = np.full((2, 1, 16), 1 / 32)
+    assert blind.upper_end_by_errors(rates / 100, errors, 0.5) < 0.004
+
+
+def test_a_distance_ends_where_one_of_400_is_as_small(monkeypatch):
+    """Groups as far apart as the upper end, with the same errors, look near seldom."""
+    asked, real = [], blind_numbers.upper_end_by_errors
+
+    def upper_end(rates, errors, seldom):
+        asked.append((rates, errors[0]))
+        return real(rates, errors, seldom)
+
+    monkeypatch.setattr(blind_numbers, "upper_end_by_errors", upper_end)
+    masses = np.full((2, 1, 16), 1 / 32) * np.linspace(0.8, 1.2, 16)
     maps = blind_numbers.solve_levels(masses, 1.0)
-    blind_numbers.measure(1e4 * np.full((2, 1, 32), 1 / 64), masses, maps, 1.0)
-    assert asked == [(0.95, 0.0025)]
+    lean = np.linspace(-0.3, 0.3, 32)[None] * np.array([[1], [-1]])
+    table = 1e4 * (1 + lean)[:, None] / 64
+    measured = blind_numbers.measure(table, masses, maps, 400.0)
+    ((rates, errors),) = asked
+    high = measured.interval[1] / measured.disparity
+    apart = np.ptp((high * rates)[..., None] + errors, axis=1).max(axis=0)
+    as_small = np.mean(apart <= measured.disparity)
+    assert as_small == pytest.approx(1 / 400, rel=0.25)
 
 
 def test_the_interval_of_a_distance_covers(noise=8.0):

@@ -17,10 +17,10 @@ from fairpriv_sklearn._shared.purity import pure_clone, spreads
 from fairpriv_sklearn._shared.rowwise import (
     BLOCK_ROWS,
     GOLDEN,
+    RowDraws,
     padded_blocks,
     row_scores,
     row_softmax,
-    row_uniforms,
     siphash,
 )
 from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
@@ -123,6 +123,15 @@ def test_softmax_rows_are_pure(n_rows, n_classes, seed):
 # --- Keyed draws ----------------------------------------------------------------------
 
 KEY = bytes(range(32))
+
+
+def row_uniforms(X, codes, key, *, spread=False):
+    """The draws of rows that come in one block."""
+    draws = RowDraws(key)
+    draws.add(X, codes)
+    return draws.uniforms(spread=spread)
+
+
 MASK = 2**64 - 1
 
 

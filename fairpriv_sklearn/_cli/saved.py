@@ -15,8 +15,8 @@ from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
 from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
-from fairpriv_sklearn._cli.words import printable, wrap
-from fairpriv_sklearn._wall import PrivacyGuarantee
+from fairpriv_sklearn._cli.words import printable, wrap, written
+from fairpriv_sklearn._wall import PrivacyGuarantee, privacy_report
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -50,17 +50,12 @@ def save_model(study: Study, path: str) -> None:
         "bounds": list(learnt.bounds) if learnt.bounds else None,
         "guarantee": json.dumps(study.guarantee.to_dict()),
     }
-    try:
-        Path(path).write_bytes(skops.dumps(content))
-    except OSError as error:
-        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+    written(path, skops.dumps(content))
 
 
 def write_card(study: Study, path: str) -> None:
     """Write the card of the private and fair model, in the form of the file's name."""
     from sklearn.pipeline import Pipeline
-
-    from fairpriv_sklearn._wall import privacy_report
 
     steps = [("columns", study.learnt.encoder), ("model", study.model)]
     report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)
@@ -78,10 +73,7 @@ def write_card(study: Study, path: str) -> None:
         ".yml": card.to_yaml,
     }
     text = forms.get(Path(path).suffix.lower(), card.to_markdown)()
-    try:
-        Path(path).write_bytes(text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+    written(path, text.encode("utf-8", "backslashreplace"))
 
 
 def load_model(path: str) -> dict:
@@ -163,10 +155,7 @@ def run_predict(args) -> int:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*raw.columns, name])
     writer.writerows(["" if c is None else c for c in line] for line in lines)
-    try:
-        Path(args.out).write_bytes(stream.getvalue().encode("utf-8", "replace"))
-    except OSError as error:
-        raise InputError(f"{args.out!r} cannot be written: {error.strerror}.") from None
+    written(args.out, stream.getvalue().encode("utf-8", "replace"))
     for remark in remarks:
         print(f"! {remark}")
     print(f"{some(len(y), 'prediction')} written to {args.out}.")

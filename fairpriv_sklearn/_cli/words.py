@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
+
+from fairpriv_sklearn.preprocessing import InputError
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -48,3 +51,11 @@ def lenient(*streams) -> None:
     for stream in streams or (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def written(path: str, data: bytes) -> None:
+    """Write a file that the user has named."""
+    try:
+        Path(path).write_bytes(data)
+    except OSError as error:
+        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None

@@ -88,29 +88,18 @@ def row_softmax(logits: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def row_uniforms(X, codes: np.ndarray, key: bytes, *, spread=False) -> np.ndarray:
+class RowDraws:
     """One draw from [0, 1) per row, a keyed function of the row and its group.
 
     Nobody who lacks the key can tell the draws from random ones: a row is folded into
     64 bits by a secret universal hash [1]_, and these, with the group code, go through
-    SipHash-2-4 [2]_, a pseudorandom function.
+    SipHash-2-4 [2]_, a pseudorandom function. Equal rows get equal draws, whatever
+    holds them. Rows come block by block.
 
     Parameters
     ----------
-    X : {ndarray, sparse matrix, DataFrame} of shape (n_rows, n_features)
-        Equal rows get equal draws, whatever holds them.
-    codes : ndarray of shape (n_rows,), integer
     key : bytes
         Secret key.
-    spread : bool, default=False
-        Whether k identical rows share the unit interval almost evenly (golden-ratio
-        sequence), so that an atom of the data is split as a randomised rule asks. A
-        row's draw then depends on the rows before it: never where a private fit sees
-        the answers.
-
-    Returns
-    -------
-    u : ndarray of shape (n_rows,), float64
 
     References
     ----------
@@ -118,19 +107,6 @@ def row_uniforms(X, codes: np.ndarray, key: bytes, *, spread=False) -> np.ndarra
        Computer Journal 57, 2014.
     .. [2] J.-P. Aumasson, D. J. Bernstein, "SipHash: A Fast Short-Input PRF",
        INDOCRYPT, 2012.
-    """
-    draws = RowDraws(key)
-    draws.add(X, codes)
-    return draws.uniforms(spread=spread)
-
-
-class RowDraws:
-    """The draws of `row_uniforms`, for rows that come block by block.
-
-    Parameters
-    ----------
-    key : bytes
-        Secret key.
     """
 
     def __init__(self, key: bytes):
@@ -142,7 +118,13 @@ class RowDraws:
         self._digests.append(_row_digests(X, codes, self._key))
 
     def uniforms(self, *, spread: bool) -> np.ndarray:
-        """Draws of all rows read so far, once: the blocks are forgotten."""
+        """Draws of all rows read so far, once: the blocks are forgotten.
+
+        With `spread` k identical rows share the unit interval almost evenly
+        (golden-ratio sequence), so that an atom of the data is split as a randomised
+        rule asks. A row's draw then depends on the rows before it: never where a
+        private fit sees the answers.
+        """
         digests = np.concatenate([np.empty(0, dtype=np.uint64), *self._digests])
         self._digests.clear()
         twins = _earlier_twins(digests) if spread else None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
 from fairpriv_sklearn._shared.arguments import checked, count, seed
-from fairpriv_sklearn.datasets._fetch import _import_pandas
+from fairpriv_sklearn.datasets._fetch import _import_pandas, described
 from fairpriv_sklearn.datasets._sources import SOURCES
 
 _YEARS = {  # of schooling, as Adult counts them
@@ -60,21 +60,15 @@ def make_census(n_samples=48_842, *, random_state=None):
     columns = _people(n_samples, rng, source.categories)
     frame = pandas.DataFrame(columns)
     features = [name for name in columns if name not in ("sex", "income", "uci_split")]
-    return Bunch(
+    return described(
+        source,
+        features,
+        "income",
+        ["sex"],
+        list(source.categories["sex"]),
         data=frame[features],
         target=frame["income"],
         sensitive_features=frame["sex"],
-        feature_names=features,
-        target_name="income",
-        sensitive_names=["sex"],
-        bounds={f: source.bounds[f] for f in features if f in source.bounds},
-        categories={
-            f: source.categories[f] for f in features if f not in source.bounds
-        },
-        rounded=[f for f in features if f in source.rounded],
-        groups=list(source.categories["sex"]),
-        classes=source.categories["income"],
-        target_bounds=None,
         codebook=source.codebook(),
         DESCR="Simulated people in the form of Adult.",
         frame=frame,

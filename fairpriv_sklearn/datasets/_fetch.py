@@ -9,6 +9,7 @@ import inspect
 import os
 import tempfile
 from dataclasses import replace
+from functools import wraps
 from itertools import product
 from pathlib import Path
 from urllib.request import urlopen
@@ -88,20 +89,31 @@ _PARAMETERS = """missing : {{"keep", "drop"}}, default="keep"
     learns nothing from the data by doing so."""
 
 
-def _document(name):
-    """Fill what all loaders have in common into a docstring."""
+def _loader(name, **fixed):
+    """Make the loader of a source from the arguments and the docstring of a function.
 
-    def fill(loader):
+    What all loaders have in common is filled into the docstring.
+    """
+
+    def fill(described):
+        signature = inspect.signature(described)
+
+        @wraps(described)
+        def loader(*args, **given):
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            return _fetch(name, **fixed, **bound.arguments)
+
         # From Python 3.13 on docstrings come without their indentation.
         common = inspect.cleandoc(_PARAMETERS.format(file=SOURCES[name].file))
-        own = inspect.cleandoc(loader.__doc__ or "")
+        own = inspect.cleandoc(described.__doc__ or "")
         loader.__doc__ = own.replace("{common}", common)
         return loader
 
     return fill
 
 
-@_document("adult")
+@_loader("adult")
 def fetch_adult(
     *,
     sensitive_features="sex",
@@ -126,18 +138,9 @@ def fetch_adult(
     >>> adult.data.shape, adult.bounds["age"], adult.groups  # doctest: +SKIP
     ((45222, 13), (17, 90), ['Female', 'Male'])
     """
-    return _fetch(
-        "adult",
-        sensitive_features=sensitive_features,
-        missing=missing,
-        data_home=data_home,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        download_if_missing=download_if_missing,
-    )
 
 
-@_document("credit_default")
+@_loader("credit_default")
 def fetch_credit_default(
     *,
     sensitive_features="SEX",
@@ -162,18 +165,9 @@ def fetch_credit_default(
     >>> credit.data.shape, credit.groups  # doctest: +SKIP
     ((30000, 22), [1, 2])
     """
-    return _fetch(
-        "credit_default",
-        sensitive_features=sensitive_features,
-        missing=missing,
-        data_home=data_home,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        download_if_missing=download_if_missing,
-    )
 
 
-@_document("law_school")
+@_loader("law_school")
 def fetch_law_school(
     *,
     target="ugpa",
@@ -208,20 +202,9 @@ def fetch_law_school(
     >>> law.data.shape, law.groups  # doctest: +SKIP
     ((21983, 6), ['asian', 'black', 'hisp', 'white'])
     """
-    return _fetch(
-        "law_school",
-        target=target,
-        sensitive_features=sensitive_features,
-        groups=groups,
-        missing=missing,
-        data_home=data_home,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        download_if_missing=download_if_missing,
-    )
 
 
-@_document("communities_crime")
+@_loader("communities_crime", sensitive_features="racepctblack > 0.06")
 def fetch_communities_crime(
     *,
     missing="keep",
@@ -246,18 +229,9 @@ def fetch_communities_crime(
     >>> communities.data.shape, communities.target_bounds  # doctest: +SKIP
     ((1994, 99), (0, 1))
     """
-    return _fetch(
-        "communities_crime",
-        sensitive_features="racepctblack > 0.06",
-        missing=missing,
-        data_home=data_home,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        download_if_missing=download_if_missing,
-    )
 
 
-@_document("parkinsons")
+@_loader("parkinsons", sensitive_features="sex")
 def fetch_parkinsons(
     *,
     missing="keep",
@@ -281,15 +255,6 @@ def fetch_parkinsons(
     >>> parkinsons.data.shape, parkinsons.target_bounds  # doctest: +SKIP
     ((5875, 19), (0, 176))
     """
-    return _fetch(
-        "parkinsons",
-        sensitive_features="sex",
-        missing=missing,
-        data_home=data_home,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        download_if_missing=download_if_missing,
-    )
 
 
 def _fetch(
@@ -348,12 +313,27 @@ def _fetch(
         for column in source.not_features
         if column != target
     }
-    return Bunch(
+    return described(
+        source,
+        features,
+        target,
+        sensitive,
+        groups,
         data=data,
         target=y,
         sensitive_features=a,
+        codebook=_codebook(source, features, target, sensitive, groups),
+        DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
+        frame=frame,
+        **beside,
+    )
+
+
+def described(source: Source, features, target_name, sensitive, groups, **columns):
+    """The columns with what is public about them."""
+    return Bunch(
         feature_names=features,
-        target_name=target,
+        target_name=target_name,
         sensitive_names=sensitive,
         bounds={f: source.bounds[f] for f in features if f in source.bounds},
         categories={
@@ -361,12 +341,9 @@ def _fetch(
         },
         rounded=[f for f in features if f in source.rounded],
         groups=groups,
-        classes=source.categories.get(target),
-        target_bounds=source.bounds.get(target),
-        codebook=_codebook(source, features, target, sensitive, groups),
-        DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
-        frame=frame,
-        **beside,
+        classes=source.categories.get(target_name),
+        target_bounds=source.bounds.get(target_name),
+        **columns,
     )
 
 

@@ -235,7 +235,7 @@ def drawn(rates: np.ndarray, variances: np.ndarray) -> np.ndarray:
     return max(0.0, 1 - DRAWN_TOGETHER * others / found) * apart
 
 
-def interval_by_errors(rates, errors, confidence, seldom=None) -> tuple[float, float]:
+def interval_by_errors(rates, errors, confidence: float) -> tuple[float, float]:
     """The interval of `disparity_interval`, for errors that may hang together.
 
     Parameters
@@ -245,6 +245,32 @@ def interval_by_errors(rates, errors, confidence, seldom=None) -> tuple[float, f
         Draws for the rates as estimated, and for groups that lie at either end.
     confidence : float
     """
+    found, tried, drawn = drawn_disparities(rates, errors)
+    allowed = np.quantile(np.abs(drawn - tried[:, None]), confidence, axis=1)
+    # Positive inside, and falling on either side of it.
+    inside = allowed - np.abs(found - tried)
+    lower, upper = tried <= found, tried >= found
+    low = np.interp(0, inside[lower], tried[lower])
+    return float(low), float(np.interp(0, -inside[upper], tried[upper]))
+
+
+def upper_end_by_errors(rates, errors, seldom: float) -> float:
+    """The disparity with which one as small as was found is drawn so seldom."""
+    found, tried, drawn = drawn_disparities(rates, errors)
+    larger = np.quantile(drawn, seldom, axis=1) - found
+    upper = tried >= found
+    return float(np.interp(0, larger[upper], tried[upper]))
+
+
+def drawn_disparities(rates, errors) -> tuple[float, np.ndarray, np.ndarray]:
+    """The largest difference found, others tried, and what errors make of them.
+
+    Returns
+    -------
+    found : float
+    tried : ndarray of shape (n_tried,)
+    drawn : ndarray of shape (n_tried, n_draws)
+    """
     found = float(np.ptp(rates, axis=1).max())
     shape = (rates - rates.mean(axis=1, keepdims=True)) / max(found, 1e-12)
     middle = (shape.max(axis=1, keepdims=True) + shape.min(axis=1, keepdims=True)) / 2
@@ -252,19 +278,10 @@ def interval_by_errors(rates, errors, confidence, seldom=None) -> tuple[float, f
     shapes = np.stack([shape, ends][: len(errors)])[..., None]
     widest = 4 * np.sqrt(2 * errors.var(axis=-1).max())
     tried = np.linspace(max(found - widest, 0.0), min(found + widest, 1.0), 25)
-    inside, smaller = [], []
-    for disparity in tried:
-        moved = disparity * shapes + errors
-        drawn = (moved.max(axis=2) - moved.min(axis=2)).max(axis=1)
-        allowed = np.quantile(np.abs(drawn - disparity), confidence)
-        inside.append(allowed - abs(found - disparity))
-        smaller.append(found - np.quantile(drawn, seldom or 0.0))
-    # Positive inside, and falling on either side of it.
-    lower, upper = tried <= found, tried >= found
-    low = np.interp(0, np.array(inside)[lower], tried[lower])
-    ends = np.array(inside if seldom is None else smaller)[upper]
-    high = np.interp(0, -ends, tried[upper])
-    return float(low), float(high)
+    drawn = [
+        np.ptp(size * shapes + errors, axis=2).max(axis=1).ravel() for size in tried
+    ]
+    return found, tried, np.array(drawn)
 
 
 def measure(

@@ -22,6 +22,7 @@ from fairpriv_sklearn.postprocessing._blind import (
     Measured,
     interval_by_errors,
     normal_points,
+    upper_end_by_errors,
 )
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 
@@ -289,7 +290,8 @@ def measure(
         root = vectors * np.sqrt(np.maximum(values, 0))
         errors[group] = root @ normal[group]
     errors = errors.swapaxes(0, 1)[None]
-    interval = interval_by_errors(cdfs.T, errors, CONFIDENCE, SELDOM)
+    low, _ = interval_by_errors(cdfs.T, errors, CONFIDENCE)
+    high = upper_end_by_errors(cdfs.T, errors, SELDOM)
 
     change = (((answers - points) ** 2).reshape(-1, WITHIN) * parts).sum(axis=1)
     total = np.maximum(counts.sum(), 1.0)
@@ -300,7 +302,7 @@ def measure(
     spread = np.sqrt(counts.shape[1] * noise_variance)
     return Measured(
         disparity=float(np.ptp(cdfs, axis=0).max()),
-        interval=interval,
+        interval=(low, high),
         error=float(max(mean, 0.0)),
         error_interval=(max(mean - half, 0.0), max(mean + half, 0.0)),
         known=bool((sizes > 2 * spread).all()),

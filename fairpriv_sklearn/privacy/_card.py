@@ -239,48 +239,39 @@ class DeploymentCard:
         return [*sections, ("For the data-protection officer", rest)]
 
     def _lines(self) -> Iterator[CardLine]:
-        yield from self._whom()
-        yield from self._how_much()
-        yield from self._attacker()
-        yield from self._conditions()
-        yield from self._mechanism()
-        yield from self._spent()
-        yield from self._who_sees()
-        yield from self._prepared()
-        yield from self._evidence()
-        yield from self._fairness()
-        yield from self._officer()
+        """The answers; `_<question>` yields item, answer and, unless stated, status."""
+        for question in [*QUESTIONS, ""]:
+            for line in getattr(self, f"_{question or 'officer'}")():
+                yield CardLine(question, *line)
 
-    def _whom(self) -> Iterator[CardLine]:
+    def _whom(self) -> Iterator[tuple]:
         unit = (
             "One record: everything in one row, features, sensitive attribute and "
             "target together."
         )
-        yield CardLine("whom", "unit of privacy", unit, "private")
+        yield "unit of privacy", unit, "private"
         rows = self.context.get("records_per_person")
         if rows is None:
             told = (
                 "Not stated. If a person has k rows, the person is protected k times "
                 "less: say how many at most (`records_per_person`)."
             )
-            yield CardLine("whom", "rows of one person", told, "to fill in")
+            yield "rows of one person", told, "to fill in"
         elif rows == 1:
             told = "One: the person is what is protected."
-            yield CardLine("whom", "rows of one person", told, "private")
+            yield "rows of one person", told, "private"
         else:
-            yield CardLine("whom", "rows of one person", self._of_a_person(rows))
-        yield CardLine(
-            "neighbours",
-            "relation",
-            f"{RELATIONS[self.guarantee.neighboring]} ({self.guarantee.neighboring}).",
-            "private",
-        )
-        sizes = {
-            "replace_one": ("The number of records is public.", "public"),
-            "add_remove": ("The number of records is protected.", "private"),
-            "replace_one_in_group": ("The sizes of all groups are public.", "public"),
-        }[self.guarantee.neighboring]
-        yield CardLine("neighbours", "sizes", *sizes)
+            yield "rows of one person", self._of_a_person(rows)
+
+    def _neighbours(self) -> Iterator[tuple]:
+        relation = self.guarantee.neighboring
+        yield "relation", f"{RELATIONS[relation]} ({relation}).", "private"
+        what, status = {
+            "replace_one": ("number of records is public", "public"),
+            "add_remove": ("number of records is protected", "private"),
+            "replace_one_in_group": ("sizes of all groups are public", "public"),
+        }[relation]
+        yield "sizes", f"The {what}.", status
 
     def _of_a_person(self, rows: int) -> str:
         total = self.guarantee
@@ -295,16 +286,16 @@ class DeploymentCard:
             f"{round_up(epsilon)}, delta = {round_up(min(delta, 1.0))})."
         )
 
-    def _how_much(self) -> Iterator[CardLine]:
+    def _how_much(self) -> Iterator[tuple]:
         total = self.guarantee
-        yield CardLine("how_much", "epsilon", round_up(total.epsilon))
+        yield "epsilon", round_up(total.epsilon)
         if total.conditional_on:
             told = round_up(total.epsilon_if_public)
-            yield CardLine("how_much", "epsilon if the conditions hold", told)
-        yield CardLine("how_much", "delta", self._delta())
+            yield "epsilon if the conditions hold", told
+        yield "delta", self._delta()
         mu = gaussian_parameter(total)
         told = "no such statement" if mu is None else f"mu = {round_up(mu)}"
-        yield CardLine("how_much", "Gaussian-DP parameter", told)
+        yield "Gaussian-DP parameter", told
 
     def _delta(self) -> str:
         delta, n = self.guarantee.delta, self.context.get("n_records")
@@ -322,47 +313,38 @@ class DeploymentCard:
             f"({round_up(share)} times 1/n)"
         )
 
-    def _attacker(self) -> Iterator[CardLine]:
+    def _attacker(self) -> Iterator[tuple]:
         total = self.guarantee.if_public()
         gain = attacker_gain(total)
         where = " if the conditions hold" if self.guarantee.conditional_on else ""
         if gain is None:
             told = "Not bounded."
-            yield CardLine("attacker", "any attacker", told, "not covered")
+            yield "any attacker", told, "not covered"
             return
         posterior, success, power = (_percent_up(value) for value in gain)
         except_for = (
             f", except with probability {round_up(total.delta)}" if total.delta else ""
         )
-        yield CardLine(
-            "attacker",
+        yield (
             "belief from even odds",
             f"At most {posterior}{except_for}: who held it as likely as not that a "
             f"record was there is then at most that sure{where}.",
         )
-        yield CardLine(
-            "attacker",
-            "guesses from even odds",
-            f"At most {success} of the guesses are right{where}.",
-        )
-        yield CardLine(
-            "attacker",
-            "true positives at 1 % false ones",
-            f"At most {power}{where}.",
-        )
+        told = f"At most {success} of the guesses are right{where}."
+        yield "guesses from even odds", told
+        yield "true positives at 1 % false ones", f"At most {power}{where}."
 
-    def _conditions(self) -> Iterator[CardLine]:
+    def _conditions(self) -> Iterator[tuple]:
         total = self.guarantee
         origins = self.context.get("facts", {})
         for name in total.conditional_on:
             told = f"{name}: {READ}. Who does not know it learns it."
-            yield CardLine("conditions", "condition", told, "not covered")
+            yield "condition", told, "not covered"
         for assumption in total.assumptions:
             name = assumption.partition("=")[0]
             origin = f" (source: {origins[name]})" if name in origins else ""
             is_fact = "=" in assumption
-            yield CardLine(
-                "conditions",
+            yield (
                 "public fact" if is_fact else "assumption",
                 f"{assumption}{origin}",
                 "public" if is_fact else "stated",
@@ -371,35 +353,34 @@ class DeploymentCard:
             told = (
                 "The noise was drawn from random_state: who knows the seed knows all."
             )
-            yield CardLine("conditions", "noise", told, "not covered")
+            yield "noise", told, "not covered"
 
-    def _mechanism(self) -> Iterator[CardLine]:
-        total = self.guarantee
-        for one in total.uncovered:
-            yield CardLine("not_covered", "step", one, "not covered")
+    def _not_covered(self) -> Iterator[tuple]:
+        for one in self.guarantee.uncovered:
+            yield "step", one, "not covered"
         for what in _OUT_OF_SCOPE:
-            yield CardLine("not_covered", "out of scope", what, "not covered")
-        told = total.mechanism or "none"
-        yield CardLine("mechanism", "in plain words", told, "private")
+            yield "out of scope", what, "not covered"
+
+    def _mechanism(self) -> Iterator[tuple]:
+        total = self.guarantee
+        yield "in plain words", total.mechanism or "none", "private"
         for event in own_events(total):
-            told = _event_words(event)
-            yield CardLine("mechanism", "part", told, "private")
-        yield CardLine(
-            "mechanism",
-            "floating point",
+            yield "part", _event_words(event), "private"
+        told = (
             "Values are rounded to a grid before noise of the same grid is added; the "
             "noise comes from the operating system's generator"
-            + ("." if total.noise_is_secure else ", in this fit from a seed."),
         )
+        seeded = "" if total.noise_is_secure else ", in this fit from a seed"
+        yield "floating point", f"{told}{seeded}."
 
-    def _spent(self) -> Iterator[CardLine]:
+    def _spent_before(self) -> Iterator[tuple]:
         ledger = self.context.get("ledger")
         if ledger is None:
             told = (
                 "Not known. This card costs one model; other releases about the same "
                 "records add to it. Keep a PrivacyLedger (`ledger`)."
             )
-            yield CardLine("spent_before", "all releases", told, "to fill in")
+            yield "all releases", told, "to fill in"
             return
         budget = ledger.total()
         n = len(ledger.spends())
@@ -407,25 +388,23 @@ class DeploymentCard:
             f"{n} releases, this one included if it was charged: (epsilon = "
             f"{round_up(budget.epsilon)}, delta = {round_up(budget.delta)}) together."
         )
-        yield CardLine("spent_before", "all releases", told, "private")
+        yield "all releases", told, "private"
 
-    def _who_sees(self) -> Iterator[CardLine]:
-        yield CardLine(
-            "who_sees",
+    def _who_sees(self) -> Iterator[tuple]:
+        yield (
             "trust",
             "Central model: the curator sees the raw records and is trusted with them; "
             "the fitted object, its attributes and its answers may be seen by anybody.",
         )
-        yield CardLine(
-            "who_sees",
+        yield (
             "answers",
             "A prediction reads the record it is made for, which this promise does not "
             "protect: the promise is about the records of the fit.",
             "not covered",
         )
-        yield self._given("who_sees", "access")
+        yield self._given("access")
 
-    def _prepared(self) -> Iterator[CardLine]:
+    def _prepared(self) -> Iterator[tuple]:
         for step in self.report.steps:
             status = {"private": "private", "public": "public"}.get(
                 step.status, "not covered"
@@ -433,11 +412,11 @@ class DeploymentCard:
             fix = f" {step.fix}" if step.fix else ""
             assumed = f" Assumed: {step.assumption}." if step.assumption else ""
             told = f"{step.title}: {step.status}.{assumed}{fix}"
-            yield CardLine("prepared", "step", told, status)
-        yield self._given("prepared", "preprocessing")
-        yield self._given("prepared", "tuning")
+            yield "step", told, status
+        yield self._given("preprocessing")
+        yield self._given("tuning")
 
-    def _evidence(self) -> Iterator[CardLine]:
+    def _evidence(self) -> Iterator[tuple]:
         pages = (*self.guarantee.proofs, *_HANDBOOK) if self.guarantee.proofs else ()
         told = (
             "In the documentation of fairpriv_sklearn, whose tests replay neighbouring "
@@ -445,14 +424,14 @@ class DeploymentCard:
             if pages
             else "None of this library: the guarantee is somebody else's statement."
         )
-        yield CardLine("evidence", "proof", told)
+        yield "proof", told
         audit = self.context.get("audit")
         if audit is None:
             told = (
                 "This model was not audited. fairpriv_sklearn.audit.audit_estimator "
                 "tries to refute the promise (`audit`)."
             )
-            yield CardLine("evidence", "audit", told, "to fill in")
+            yield "audit", told, "to fill in"
         else:
             told = (
                 f"{'REFUTED' if audit.violated else 'Not refuted'} by "
@@ -467,39 +446,38 @@ class DeploymentCard:
                     " Replayed, an exact value moved by at most "
                     f"{round_up(ratio)} times the sensitivity that was claimed for it."
                 )
-            yield CardLine("evidence", "audit", told)
-        yield CardLine("evidence", "versions", _versions())
+            yield "audit", told
+        yield "versions", _versions()
 
-    def _fairness(self) -> Iterator[CardLine]:
+    def _fairness(self) -> Iterator[tuple]:
         rates = self.context.get("fairness")
         if rates is None:
             told = (
                 "Not measured. fairpriv_sklearn.metrics.dp_group_rates releases rates "
                 "per group and intersection with intervals (`fairness`)."
             )
-            yield CardLine("fairness", "groups", told, "to fill in")
+            yield "groups", told, "to fill in"
             return
         for item, told in rates.card_lines():
-            yield CardLine("fairness", item, told, "private")
+            yield item, told, "private"
         guarantee = rates.privacy_
         told = (
             f"These numbers cost (epsilon = {round_up(guarantee.epsilon)}, delta = "
             f"{round_up(guarantee.delta)}) in addition."
         )
-        yield CardLine("fairness", "cost", told, "private")
+        yield "cost", told, "private"
 
-    def _officer(self) -> Iterator[CardLine]:
+    def _officer(self) -> Iterator[tuple]:
         for name in _FOR_THE_OFFICER:
             if name != "access":
-                yield self._given("", name)
-        for item, answer in _LAW:
-            yield CardLine("", item, answer, "stated")
+                yield self._given(name)
+        yield from _LAW
 
-    def _given(self, question: str, name: str) -> CardLine:
+    def _given(self, name: str) -> tuple:
         item = name.replace("_", " ")
         if name in self.context:
-            return CardLine(question, item, str(self.context[name]))
-        return CardLine(question, item, f"[ ] {CONTEXT[name]}", "to fill in")
+            return item, str(self.context[name])
+        return item, f"[ ] {CONTEXT[name]}", "to fill in"
 
     # --- registry ---------------------------------------------------------------------
 

@@ -241,18 +241,18 @@ def _learns_nothing(estimator, fitted: bool) -> bool:
 # --- estimators made of others --------------------------------------------------------
 
 
+def _numbered(meta) -> list[tuple[str, Any]]:
+    return [(f"estimators_{i}", one) for i, one in enumerate(meta.estimators_)]
+
+
 @dataclass(frozen=True)
 class _Meta:
     """How an estimator of scikit-learn that is made of others fits them."""
 
-    fitted: Callable  # -> list of (name, fitted estimator), each fitted on all rows
+    # -> list of (name, fitted estimator), each fitted on all rows
+    fitted: Callable = _numbered
     planned: Callable | None = None  # -> the same before the fit, if that is known
-    reads: tuple[str, ...] = ()  # what it reads from the data itself
     refusal: Callable = lambda estimator: ""  # why it is not covered, if so
-
-
-def _numbered(estimators) -> list[tuple[str, Any]]:
-    return [(f"estimators_{i}", one) for i, one in enumerate(estimators)]
 
 
 def _kept(pairs) -> list[tuple[str, Any]]:
@@ -311,36 +311,25 @@ def _stacked(stack) -> list[tuple[str, Any]]:
     return [*models, ("final_estimator", stack.final_estimator_)]
 
 
-_CLASSES = ("classes",)
 # What the last of their parts is fitted on are answers of the others.
 _FEED_THE_LAST = ("StackingRegressor", "StackingClassifier")
+# These read the list of classes from the data.
+_READ_CLASSES = """VotingClassifier OneVsRestClassifier BaggingClassifier
+    StackingClassifier""".split()
+_VOTING = _Meta(_fitted_voters, lambda one: _kept(one.estimators))
+_BAGGING = _Meta(planned=_bags, refusal=_bagging_refusal)
+_STACKING = _Meta(_stacked, refusal=_stacking_refusal)
 _METAS = {
-    "VotingRegressor": _Meta(_fitted_voters, lambda one: _kept(one.estimators)),
-    "VotingClassifier": _Meta(
-        _fitted_voters, lambda one: _kept(one.estimators), reads=_CLASSES
+    **dict.fromkeys(("VotingRegressor", "VotingClassifier"), _VOTING),
+    **dict.fromkeys(("BaggingRegressor", "BaggingClassifier"), _BAGGING),
+    **dict.fromkeys(_FEED_THE_LAST, _STACKING),
+    **dict.fromkeys(
+        ("OneVsRestClassifier", "MultiOutputRegressor", "MultiOutputClassifier"),
+        _Meta(),
     ),
-    "OneVsRestClassifier": _Meta(
-        lambda one: _numbered(one.estimators_), reads=_CLASSES
+    **dict.fromkeys(
+        ("RegressorChain", "ClassifierChain"), _Meta(refusal=_chain_refusal)
     ),
-    "MultiOutputRegressor": _Meta(lambda one: _numbered(one.estimators_)),
-    "MultiOutputClassifier": _Meta(lambda one: _numbered(one.estimators_)),
-    "RegressorChain": _Meta(
-        lambda one: _numbered(one.estimators_), refusal=_chain_refusal
-    ),
-    "ClassifierChain": _Meta(
-        lambda one: _numbered(one.estimators_), refusal=_chain_refusal
-    ),
-    "BaggingRegressor": _Meta(
-        lambda one: _numbered(one.estimators_), _bags, refusal=_bagging_refusal
-    ),
-    "BaggingClassifier": _Meta(
-        lambda one: _numbered(one.estimators_),
-        _bags,
-        reads=_CLASSES,
-        refusal=_bagging_refusal,
-    ),
-    "StackingRegressor": _Meta(_stacked, refusal=_stacking_refusal),
-    "StackingClassifier": _Meta(_stacked, reads=_CLASSES, refusal=_stacking_refusal),
     "TransformedTargetRegressor": _Meta(
         lambda one: [("transformer", one.transformer_), ("regressor", one.regressor_)],
         lambda one: [
@@ -353,7 +342,6 @@ _METAS = {
         lambda one: [("estimator", one.estimator)],
     ),
     "CalibratedClassifierCV": _Meta(
-        lambda one: [],
         refusal=lambda one: "Its calibration is fitted without noise: leave it out.",
     ),
 }
@@ -472,9 +460,8 @@ def walk(
     if isinstance(estimator, ColumnTransformer):
         for fix in _column_problems(estimator, fitted):
             yield found(replace(uncovered, fix=fix))
-    meta = _meta_of(estimator)
-    if meta is not None and meta.reads:
-        yield found(_reading_step(name, kind, meta.reads))
+    if kind in _READ_CLASSES:
+        yield found(_reading_step(name, kind))
     options = {"fitted": fitted, "frozen": frozen, "before": before}
     several = [list(walk(s, _place(name, n), **options)) for n, s in parts]
     if isinstance(estimator, Pipeline) or kind in _FEED_THE_LAST:
@@ -491,11 +478,11 @@ def _is_search(estimator) -> bool:
     return hasattr(estimator, "refit") and hasattr(estimator, "cv")
 
 
-def _reading_step(name: str, kind: str, reads: tuple[str, ...]) -> StepPrivacy:
+def _reading_step(name: str, kind: str) -> StepPrivacy:
     step = StepPrivacy(name, kind, "conditional")
     return replace(
         step,
-        conditional_on=tuple(f"{what} (read by {step.title})" for what in reads),
+        conditional_on=(f"classes (read by {step.title})",),
         fix="It reads the list of labels from the data, and takes no public one.",
     )
 
@@ -591,9 +578,8 @@ def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee
         declared = composed(walk(base, fitted=False, n_features=n_features), True)
     if declared is None or declared.neighboring != own.neighboring:
         return own.qualified(uncovered=["estimator"])
-    if isinstance(base, FrozenEstimator):
-        return own.compose(declared)
-    return own.disjoint(declared)
+    join = own.compose if isinstance(base, FrozenEstimator) else own.disjoint
+    return join(declared)
 
 
 def composed(steps: Iterator[Found], planned=False) -> PrivacyGuarantee | None:
