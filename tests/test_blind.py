@@ -1047,3 +1047,34 @@ def test_recalibration_repairs_a_shifted_model():
     mended = fitted(told)[:, 1]
     assert np.abs(mended - q).mean() < 0.05 < np.abs(told[:, 1] - q).mean()
     assert_allclose(fitted.strength, q.var() / (q.mean() * (1 - q.mean())), rtol=0.15)
+
+
+def noisy_table(slope, share, rng, n=6000, noise=17.0):
+    """Counts by group and share told; the true share rises by `slope` times as much."""
+    told = np.clip(share + 0.07 * rng.normal(size=n), 0, 1)
+    group = (rng.random(n) < share + slope * (told - share)).astype(int)
+    table = np.zeros((2, 32))
+    np.add.at(table, (group, np.minimum((told * 32).astype(int), 31)), 1)
+    return table + noise * rng.normal(size=table.shape)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_a_slope_sees_a_weak_group_model(share, n_tables=40):
+    """By bins alone, chance explains more than such a model does."""
+    rng = np.random.default_rng(1)
+    strengths, ends = [], []
+    for _ in range(n_tables):
+        fitted = blind.recalibrate(noisy_table(1.0, share, rng), 17.0)
+        strengths.append(fitted.strength)
+        ends.append(np.diff(fitted(two(share + np.array([-0.1, 0.1])))[:, 1])[0])
+    truth = 0.07**2 / (share * (1 - share))
+    assert np.mean(np.array(strengths) > 0) > 0.9
+    assert 0.25 * truth < np.mean(strengths) < 1.2 * truth
+    assert 0.6 < np.mean(ends) / 0.2 < 1.2
+    swapped = blind.recalibrate(noisy_table(-1.0, 0.5, rng), 17.0)
+    assert np.diff(swapped(two(np.array([0.4, 0.6])))[:, 1])[0] < -0.05
+    nothing = [
+        blind.recalibrate(noisy_table(0.0, share, rng), 17.0).strength
+        for _ in range(n_tables)
+    ]
+    assert np.mean(np.array(nothing) > 0) <= 0.1

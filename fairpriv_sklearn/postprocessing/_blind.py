@@ -36,6 +36,8 @@ RECALIBRATION_BINS = 32
 MOST_MERGED = 24
 # A merged bin holds at least this many standard deviations of its noise.
 MERGED_SIZE = 4.0
+# A slope of the group in q counts from this many standard deviations.
+SEEN = 3.0
 # The first step grows as q tells less of the group, up to this factor.
 LARGEST_STEP = 10.0
 # What the steps tell of the rule that they found errs by noise and, as they count near
@@ -130,8 +132,33 @@ def recalibrate(table: np.ndarray, noise_scale: float) -> Recalibration:
     )
     spread = (shares * (1 - shares)).sum()
     strength = (between.sum() - 2 * chance) / spread
+    if strength <= 1e-3 and n_groups == 2:
+        strength, posterior = _line(table, shares, noise_scale, centres)
+        position = centres
     strength = float(np.clip(strength, 0, 1)) if strength > 1e-3 else 0.0
     return Recalibration(shares, strength, position, posterior.T)
+
+
+def _line(table, shares, noise_scale, centres) -> tuple[float, np.ndarray]:
+    """Strength, and shares of two groups that are linear in q.
+
+    Many bins explain much by chance, a slope little. The noise of least-squares sizes
+    and that of what is left by them do not hang together: sizes may weigh it.
+    """
+    first, second = shares
+    precision = first**2 + second**2
+    sizes = np.maximum(shares @ table / precision, 0.0)
+    left = first * table[1] - second * table[0]
+    weights = sizes / (first * second * sizes + precision * noise_scale**2 + 1e-9)
+    told = weights * sizes + 1e-12
+    away = centres - np.average(centres, weights=told)
+    known = told @ away**2
+    slope = (weights * away) @ left / known
+    found = slope**2 * known
+    if found < SEEN**2:
+        return 0.0, np.tile(shares[:, None], len(centres))
+    line = np.clip(second + slope * away, 0, 1)
+    return (found - 1) / (first * second * told.sum()), np.stack([1 - line, line])
 
 
 def _merged(table: np.ndarray, noise_scale: float):
