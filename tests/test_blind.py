@@ -583,11 +583,15 @@ def test_standing_back_is_announced():
     assert fitted.repair_ == "none" and not fitted.offsets_.any()
 
 
-@pytest.mark.parametrize("accepted, used", [(455, "none"), (460, "repaired")])
-def test_groups_must_differ_at_99_percent(accepted, used):
-    """Of a thousand, beside 400 of the others: 2.49 and 2.72 standard errors."""
-    group = np.repeat([0, 1], 1000)
-    places = np.tile(np.arange(1000) + 0.5, 2) / 1000
+@pytest.mark.parametrize(
+    "n, accepted, used",
+    [(1000, 455, "none"), (1000, 460, "repaired")]
+    + [(2000, 414, "none"), (2000, 418, "repaired")],
+)
+def test_groups_must_differ_at_99_percent_or_70_in_larger_tables(n, accepted, used):
+    """Of a thousand, beside 400: 2.49, 2.72 (1,000 a group) and .90, 1.16 s.e."""
+    group = np.repeat([0, 1], n)
+    places = np.tile(np.arange(n) + 0.5, 2) / n
     margin = places - np.where(group == 0, 0.6, 1 - accepted / 1000)
     fitted = model(epsilon=np.inf).set_params(
         estimator=frozen(lambda X: two(0.5 + 0.4 * X[:, 1]))

@@ -315,7 +315,7 @@ def published_table():
 
 
 def pooled_table():
-    """Credit card once more: every row is predicted by a model of the other quarters."""
+    """Credit card, every row predicted by a model of the other quarters."""
     name, X, y, group, groups, norm = list(class_tables())[1]
     print(f"\n4. {name}, equal opportunity, all rows predicted out of fold")
     print(f"{'epsilon':>9}{'plain':>15}{'blind':>15}{'s.e. plain':>15}", end="")

@@ -255,9 +255,10 @@ class DecisionRepair(MetaRepair):
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
-        sure = blind.measure(tables[1], rates, scale, blind.SURE)
+        confidence = blind.asked_confidence(tables[1].sum(), self.group_strength_)
+        differ = blind.measure(tables[1], rates, scale, confidence)
         self.repair_ = blind.stand_back(
-            repaired, sure, constant_error, self.group_strength_
+            repaired, differ, constant_error, self.group_strength_
         )
         self.parity_interval_ = {
             "repaired": repaired.interval,
