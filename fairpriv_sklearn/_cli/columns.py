@@ -148,8 +148,9 @@ def _check_some(p: Parsed):
 
 def _category(name, cells, column: Column) -> Parsed:
     """Categories as text; what is not on a public list is "other"."""
-    values = np.array([None if c is None else category_key(c) for c in cells] + [None],
-                      dtype=object)[:-1]  # fmt: skip
+    values = np.fromiter(
+        (None if c is None else category_key(c) for c in cells), dtype=object
+    )
     if column.kind == "flag":
         values, column = _flag(name, values, column)
     if column.categories is None:
@@ -177,8 +178,7 @@ def _flag(name, values, column: Column) -> tuple[np.ndarray, Column]:
         return values, column
     words = {**dict.fromkeys(_FALSE, "no"), **dict.fromkeys(_TRUE, "yes")}
     changed = [None if v is None else words.get(v.lower(), v) for v in values]
-    values = np.array([*changed, None], dtype=object)[:-1]
-    return values, replace(column, categories=("no", "yes"))
+    return np.fromiter(changed, dtype=object), replace(column, categories=("no", "yes"))
 
 
 def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
@@ -205,8 +205,9 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
                         column, kind=kind, integer=whole and kind == "number"
                     )
                     return Parsed(name, column, values, False, n_odd, each)
-    values = np.array([None if c is None else category_key(c) for c in cells] + [None],
-                      dtype=object)[:-1]  # fmt: skip
+    values = np.fromiter(
+        (None if c is None else category_key(c) for c in cells), dtype=object
+    )
     return Parsed(name, replace(column, kind="category"), values, False, 0, each)
 
 
@@ -226,8 +227,7 @@ def _each(cells, mark) -> np.ndarray:
         key = (type(cell), cell)
         if key not in known:
             known[key] = None if cell is None else read(cell)
-    values = [known[type(cell), cell] for cell in cells]
-    return np.array([*values, None], dtype=object)[:-1]
+    return np.fromiter((known[type(cell), cell] for cell in cells), dtype=object)
 
 
 def _are_codes(cells) -> bool:

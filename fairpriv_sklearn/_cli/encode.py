@@ -53,8 +53,8 @@ class Encoder:
             values = np.clip(np.nan_to_num(p.values, nan=middle), low, high)
             block = ((values - middle) / half).reshape(-1, 1)
         else:
-            keys = np.array([*map(category_key, column.categories), None], dtype=object)
-            block = (p.values[:, None] == keys[None, :-1]).astype(float)
+            keys = np.fromiter(map(category_key, column.categories), dtype=object)
+            block = (p.values[:, None] == keys[None]).astype(float)
         if name in self.gaps:
             gaps = p.gaps
             block = np.column_stack([block * ~gaps[:, None], gaps])

@@ -340,8 +340,9 @@ def join_labels(sensitive: list[Parsed]) -> np.ndarray:
     columns = list(map(_texts, sensitive))
     if len(columns) == 1:
         return columns[0]
-    joined = [" / ".join(row) for row in zip(*columns, strict=True)]
-    return np.array([*joined, None], dtype=object)[:-1]
+    return np.fromiter(
+        (" / ".join(row) for row in zip(*columns, strict=True)), dtype=object
+    )
 
 
 def _texts(column: Parsed) -> np.ndarray:
@@ -349,7 +350,7 @@ def _texts(column: Parsed) -> np.ndarray:
         texts = [NO_GROUP if math.isnan(v) else category_key(v) for v in column.values]
     else:
         texts = [NO_GROUP if v is None else v for v in column.values]
-    return np.array([*texts, None], dtype=object)[:-1]
+    return np.fromiter(texts, dtype=object)
 
 
 def _listed_groups(args, parsed) -> list | None:

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import positions_in, public_fact
+from fairpriv_sklearn._door.estimator import positions_in
 from fairpriv_sklearn._shared.arguments import (
     described,
     listed,
@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared.arguments import (
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
-from fairpriv_sklearn._wall import warn_leak
+from fairpriv_sklearn._wall import Fact, warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list
 OTHERS = "..."  # as the last entry of the list: the group of all other labels
@@ -60,25 +60,38 @@ def fit_groups(estimator, X, sensitive_features):
     X = as_table(estimator, X)
     validate_data(estimator, X, skip_check_array=True)
     labels = _labels(estimator, X, sensitive_features)
-    if estimator.groups is None:
+    codes, groups, fact = code_groups(labels, estimator.groups)
+    estimator.groups_ = as_label_array(groups)
+    return codes, without_sensitive_columns(estimator, X), fact
+
+
+def code_groups(labels: list | np.ndarray, groups) -> tuple[np.ndarray, list, Fact]:
+    """Code labels against the public list of groups, or if None those that occur.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows,), int64
+    groups : list
+    fact : Fact
+        The fact taken as public.
+    """
+    if groups is None:
         if isinstance(labels, np.ndarray):
             labels = labels.tolist()
         groups = _sorted_groups(set(labels))
-        warn_leak("groups", "the list of groups")
+        fact = warn_leak("groups", "the list of groups")
         if len(groups) < 2:
             raise ValueError(
                 "The sensitive features hold fewer than two groups and groups=None; "
                 "pass the public list as groups=[...]."
             )
-        assumption = public_fact("groups", None, from_data=True)
     else:
-        groups = public_groups(estimator.groups)
-        assumption = public_fact("groups", groups, from_data=False)
-    estimator.groups_ = as_label_array(groups)
+        groups = public_groups(groups)
+        fact = Fact("groups", groups)
     codes = encode_groups(labels, groups)
     if (codes == POOLED).any():
         raise ValueError(_outside(groups))
-    return codes, without_sensitive_columns(estimator, X), assumption
+    return codes, groups, fact
 
 
 def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
@@ -387,8 +400,8 @@ def _column_list(column) -> list:
 
 def _object_array(values) -> np.ndarray:
     """One-dimensional array of the values as they are; lists become tuples."""
-    values = [tuple(value) if isinstance(value, list) else value for value in values]
-    return np.fromiter(values, dtype=object, count=len(values))
+    labels = (tuple(value) if isinstance(value, list) else value for value in values)
+    return np.fromiter(labels, dtype=object)
 
 
 def _is_missing(label) -> bool:

@@ -1,8 +1,14 @@
 """Cutting vectors into arrays, counting in tables, and the nearest distribution."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def pieces(vector: np.ndarray, *shapes: tuple) -> list[np.ndarray]:

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from fairpriv_sklearn._shared.arrays import Floats, Integers
 
 RESOLUTION = 2**20
 """Number of steps into which :func:`grid_codes` divides the range of the outputs."""

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.sensitivity import counts_l1, rows_changed
 from fairpriv_sklearn._training._counts import likely_share
 from fairpriv_sklearn._wall import CONSTANT_SHARE, PrivacyFilter, Query, Release, Rows
-
-Floats = NDArray[np.float64]
 
 _GRID = 1 << 20
 

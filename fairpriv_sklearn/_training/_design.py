@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float64]
+from fairpriv_sklearn._shared.arrays import Floats
 
 BITS = 20
 UNIT = 2.0**-BITS

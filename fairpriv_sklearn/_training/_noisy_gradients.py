@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._door.groups import AttributeBlindMixin, fit_groups
+from fairpriv_sklearn._shared.arrays import Integers
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -19,8 +19,6 @@ from fairpriv_sklearn._training._bounded import (
 )
 from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import Floats, Integers
 from fairpriv_sklearn._shared.exact_transport import (
     MAX_CODES,
     RESOLUTION,
@@ -24,9 +25,6 @@ from fairpriv_sklearn._shared.exact_transport import (
     transport_of_codes,
     transport_of_samples,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Rounding of the sums, relative to the sensitivity: at most n 2**-39 for the two-digit
 # coefficients of the penalty, so this covers tables of up to 5e7 records.

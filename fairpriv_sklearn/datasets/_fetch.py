@@ -401,7 +401,9 @@ def _columns(source: Source, text: str) -> dict[str, np.ndarray]:
 
 
 def _categorical(values, kind) -> np.ndarray:
-    return np.array([kind(value) if value else None for value in values], dtype=object)
+    return np.fromiter(
+        (kind(value) if value else None for value in values), dtype=object
+    )
 
 
 def _plain(column: np.ndarray) -> np.ndarray:

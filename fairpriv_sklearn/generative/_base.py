@@ -79,9 +79,8 @@ class BaseGenerator(DPEstimator):
             if self.classes is None:
                 check_classification_targets(y)
         if self.classes is None:
-            warn_leak("classes", "the list of labels")
             self.classes_, codes = np.unique(y, return_inverse=True)
-            return codes, [public_fact("classes", None, from_data=True)]
+            return codes, [warn_leak("classes", "the list of labels")]
         self.classes_ = np.unique(np.asarray(self.classes))
         codes = label_codes(y, self.classes_, "y")
         return codes, [public_fact("classes", self.classes_.tolist(), from_data=False)]
@@ -94,12 +93,12 @@ class BaseGenerator(DPEstimator):
         """Lower ends and widths of the columns, and the fact taken as public."""
         n_columns = X.shape[1]
         if self.bounds is None:
-            warn_leak("bounds", "the range of every column")
+            fact = warn_leak("bounds", "the range of every column")
             with np.errstate(all="ignore"):
                 lower, upper = X.min(axis=0), X.max(axis=0)
                 width = upper - lower
             width[~((width > 0) & (width < np.inf))] = 1.0
-            return lower, width, public_fact("bounds", None, from_data=True)
+            return lower, width, fact
         lower, upper = read_bounds(self.bounds, n_columns)
         fact = tuple(np.asarray(end).tolist() for end in self.bounds)
         width = np.where(upper > lower, upper - lower, 1.0)

@@ -42,9 +42,7 @@ class CategoricalColumn:
 
     def decode(self, levels, public) -> np.ndarray:
         """Categories of the levels."""
-        values = np.empty(len(self.categories), dtype=object)
-        values[:] = self.categories
-        return values[levels]
+        return np.fromiter(self.categories, dtype=object)[levels]
 
 
 @dataclass(frozen=True)

@@ -359,7 +359,7 @@ def _row_by_row(say, n_rows: int) -> np.ndarray:
     if shape:
         missing = np.full(shape, np.nan)
         return np.array([missing if a is None else a for a in answers])
-    return np.array([*answers, None], dtype=object)[:-1]
+    return np.fromiter(answers, dtype=object)
 
 
 def groups_for(model, method: str, given) -> dict:

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import pdtr, pdtrik
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._wall import gaussian_log_delta
-
-Floats = NDArray[np.float64]
 
 POISSON, GEOMETRIC = math.inf, 1.0  # the shapes in use
 _ORDERS = 1.0 + np.geomspace(1.1e-2, 1e7, 2000)

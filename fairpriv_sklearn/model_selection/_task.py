@@ -14,13 +14,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
-from fairpriv_sklearn._door.groups import (
-    POOLED,
-    encode_groups,
-    public_groups,
-)
-from fairpriv_sklearn._door.groups import _outside as outside_message
-from fairpriv_sklearn._door.groups import _sorted_groups as sorted_groups
+from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import (
     each,
     number,
@@ -262,19 +256,9 @@ def _encode_groups(owner, estimator, labels, table):
             "the call, as in fit(X, y, sensitive_features=labels), or name the "
             "column(s) of X in the constructor, as in sensitive_features='sex'."
         )
-    if listed is not None:
-        listed = public_groups(listed)
-        fact = public_fact("groups", listed, from_data=False)
-    elif table is None:
+    if listed is None and table is None:
         return None, (), None
-    else:
-        warn_leak("groups", "the list of groups")
-        listed = public_groups(sorted_groups(set(labels)))
-        fact = public_fact("groups", None, from_data=True)
-    codes = encode_groups(labels, listed)
-    if (codes == POOLED).any():
-        raise ValueError(outside_message(listed))
-    return codes, listed, fact
+    return code_groups(labels, listed)
 
 
 def _encode_classes(owner, estimator, y, table):
@@ -288,10 +272,9 @@ def _encode_classes(owner, estimator, y, table):
 
 def _target_bounds(owner, y):
     if owner.target_bounds is None:
-        warn_leak("target_bounds", "the range of the targets")
+        fact = warn_leak("target_bounds", "the range of the targets")
         low, high = float(y.min()), float(y.max())
-        bounds = (low, high if high > low else low + 1.0)
-        return bounds, public_fact("target_bounds", None, from_data=True)
+        return (low, high if high > low else low + 1.0), fact
     ends = each(number(-np.inf, np.inf))("target_bounds", owner.target_bounds)
     if len(ends) != 2 or not (np.isfinite(ends).all() and ends[0] < ends[1]):
         raise ValueError("target_bounds must be a pair, finite with low < high.")

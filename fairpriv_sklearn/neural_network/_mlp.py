@@ -607,13 +607,13 @@ def _public_targets(target_bounds, Y):
     """Bounds of the targets as arrays of shape (n_outputs,), and the fact."""
     n_outputs = Y.shape[1]
     if target_bounds is None:
-        warn_leak("target_bounds", "the range of the targets")
+        fact = warn_leak("target_bounds", "the range of the targets")
         limit = np.finfo(np.float64).max / 4
         low = np.maximum(Y.min(axis=0), -limit)
         high = np.minimum(Y.max(axis=0), limit)
         # A constant target needs some range to be scaled by.
         high = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
-        return low, high, public_fact("target_bounds", None, from_data=True)
+        return low, high, fact
     low, high = read_bounds(target_bounds, n_outputs, name="target_bounds")
     if not (low < high).all():
         raise ValueError("target_bounds must have low < high.")

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import Floats, Integers
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
 from fairpriv_sklearn._training._counts import shares
@@ -34,9 +34,6 @@ from fairpriv_sklearn._training._penalty import (
     record_changes,
     unit_range_directions,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MAX_RECORDS = 1 << 24
 """Largest table; public, as the rounding of a sum grows with its length."""

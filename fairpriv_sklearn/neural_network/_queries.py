@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._counts import Sizes
 from fairpriv_sklearn._training._network import Network
@@ -24,9 +24,6 @@ from fairpriv_sklearn.neural_network._objective import (
     SimplexOutputs,
     padded_chunk,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _GRID = 2.0**20
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fairpriv_sklearn._shared.arrays import Floats
 
 _LARGEST = 1e6
 

@@ -115,11 +115,10 @@ class NumberRepair(Repair):
         name = self._bounds_name
         given = getattr(self, name)
         if given is None:
-            warn_leak(name, "the range of the scores")
+            fact = warn_leak(name, "the range of the scores")
             lower, upper = values.min(axis=0), values.max(axis=0)
             upper = np.where(upper > lower, upper, lower + 1.0)
-            bounds = np.column_stack([lower, upper])
-            return bounds, public_fact(name, None, from_data=True)
+            return np.column_stack([lower, upper]), fact
         lower, upper = read_bounds(given, values.shape[1], name=name)
         if not (lower < upper).all():
             raise ValueError(f"{name} must have low < high, got {given!r}.")

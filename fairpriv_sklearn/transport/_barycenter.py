@@ -31,9 +31,7 @@ from fairpriv_sklearn._shared.arguments import (
     real,
     word,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from fairpriv_sklearn._shared.arrays import Floats, Integers
 
 _MOST_TABLED = 1 << 23  # numbers in a table of quantile functions
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache
