@@ -710,6 +710,55 @@ MUTANTS = [
         "        except ZeroDivisionError as error:\n",
         "errors of wrapped models come through",
     ),
+    (
+        "h51",
+        "privacy/_with_budget.py",
+        "_ROOM = 2.25",
+        "_ROOM = 1.0",
+        "budgets: no room for steps that make fewer draws",
+    ),
+    (
+        "h52",
+        "generative/_points.py",
+        "RANK = 24",
+        "RANK = 12",
+        "points lie in half of the dimensions",
+    ),
+    (
+        "h53",
+        "generative/_points.py",
+        "PRIORS = ((1.2, 0.8), (0.5, 0.6))",
+        "PRIORS = ((12.0, 8.0), (5.0, 6.0))",
+        "priors ten times as wide",
+    ),
+    (
+        "h54",
+        "generative/_points.py",
+        "SPREADS = 0.3, 3.0",
+        "SPREADS = 1.0, 1.0",
+        "all columns depend on the others alike",
+    ),
+    (
+        "h55",
+        "generative/_pairs.py",
+        "WITHIN = 3",
+        "WITHIN = 1",
+        "numbers depend on each other within points as much as between them",
+    ),
+    (
+        "h56",
+        "postprocessing/_blind_numbers.py",
+        "WITHIN = 16",
+        "WITHIN = 1",
+        "predictions of a bin are all in its middle",
+    ),
+    (
+        "h57",
+        "postprocessing/_blind_numbers.py",
+        "SELDOM = 0.0025",
+        "SELDOM = 0.005",
+        "the interval of a distance ends sooner",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -120,10 +120,13 @@ OTHERS = {
     "_training/_design.py": "linear_sensitivity linear_model",
     "generative/_base.py": "generative generative_privacy",
     "generative/_exact.py": "generative_privacy",
+    "generative/_points.py": "generative_pairs",
     "model_selection/_candidates.py": "search",
     "model_selection/_search.py": "search",
+    "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_histogram.py": "histogram",
     "preprocessing/_table_encoder.py": "budgets table_encoder",
+    "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}
 # Slow, or about something else; proof stamps see every change and say nothing.

@@ -897,6 +897,15 @@ def test_a_distance_ends_where_one_of_400_is_as_small(monkeypatch):
     assert as_small == pytest.approx(1 / 400, rel=0.25)
 
 
+def test_predictions_of_a_bin_differ():
+    """What a constant costs is the variance of even predictions, not of 32 middles."""
+    masses = np.full((2, 1, 16), 1 / 32)
+    points = np.linspace(0, 1, 5)
+    half = blind_numbers.LevelMaps(points, np.full((1, 5), 0.5))
+    one = blind_numbers.measure(1e6 * np.full((2, 1, 32), 1 / 64), masses, half, 0.0)
+    assert one.error == pytest.approx(1 / 12, abs=1e-5)
+
+
 def test_the_interval_of_a_distance_covers(noise=8.0):
     """200 simulated tables of a fixed map; the counts are of known distributions."""
     rng = np.random.default_rng(0)
