@@ -37,6 +37,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
     gaussian_mu,
 )
+from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import (
     PermuteAndFlip,
     noise_source,
@@ -64,6 +65,7 @@ from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyLeakWarning,
@@ -636,3 +638,33 @@ def test_what_is_not_covered_is_refused_before_the_budget_is_taken(wrap, said):
     with pytest.raises(ValueError, match=said):
         search.fit(X, y)
     assert ledger.total().epsilon == 0.0
+
+
+@pytest.mark.parametrize("wrapped", ["search", "validation", "repair"])
+def test_a_penalty_without_groups_is_refused_before_the_budget_is_taken(wrapped):
+    """An encoder before it would have spent its share."""
+    X, y = stub_table(200)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = DPWassersteinLogisticRegression(
+        fairness_weight=0.5, bounds=(-1, 1), classes=[0, 1], groups=[0, 1]
+    )
+    pipeline = make_pipeline(DPTableEncoder(), model)
+    shared = {"epsilon": 5.0, "classes": [0, 1], "ledger": ledger}
+    grid = {"dpwassersteinlogisticregression__fairness_weight": [0.0, 0.5]}
+    with pytest.raises(ValueError, match="^DPWasserstein.* needs the sensitive"):
+        if wrapped == "search":
+            DPGridSearchCV(pipeline, grid, **shared).fit(X, y)
+        elif wrapped == "validation":
+            dp_cross_validate(pipeline, X, y, **shared)
+        else:  # that reads them itself hands none to the model
+            DP2DPClassifier(pipeline, groups=[0, 1], **shared).fit(
+                X, y, sensitive_features=y
+            )
+    assert ledger.spends() == []
+    # Given, named or without a penalty they are fitted.
+    search = DPGridSearchCV(model, {"fairness_weight": [0.0, 0.5]}, **shared)
+    search.fit(X, y, sensitive_features=y)
+    search.set_params(estimator__fairness_weight=0.0, param_grid={}).fit(X, y)
+    named = clone(model).set_params(sensitive_features=[0])
+    DPGridSearchCV(named, {}, **shared).fit(np.column_stack([y, X]), y)
+    assert len(ledger.spends()) == 3

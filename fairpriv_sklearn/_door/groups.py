@@ -11,6 +11,8 @@ from math import isinf
 
 import numpy as np
 from scipy import sparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
@@ -25,6 +27,11 @@ from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list
+NEEDED = (
+    "{} needs the sensitive features: pass them in the call, as in fit(X, y, "
+    "sensitive_features=labels), or name the column(s) of X in the constructor, as in "
+    "sensitive_features='sex'."
+)
 OTHERS = "..."  # as the last entry of the list: the group of all other labels
 
 
@@ -32,6 +39,11 @@ class AttributeBlindMixin:
     """Estimators that need the sensitive features in `fit` only."""
 
     __metadata_request__fit = {"sensitive_features": True}
+
+    @property
+    def _needs_groups(self) -> bool:
+        """Whether a `fit` without sensitive features refuses."""
+        return self.sensitive_features is None and self.fairness_weight != 0
 
 
 class AttributeAwareMixin:
@@ -43,6 +55,19 @@ class AttributeAwareMixin:
     __metadata_request__decision_function = {"sensitive_features": True}
     __metadata_request__score = {"sensitive_features": True}
     __metadata_request__transform = {"sensitive_features": True}
+
+
+def refuse_without_groups(estimator) -> None:
+    """Refuse to fit an estimator, or a pipeline's last, that needs groups and has none.
+
+    For who fits others, before anything is spent: earlier steps have paid for
+    themselves when the last one refuses.
+    """
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    frozen = isinstance(estimator, FrozenEstimator)
+    if not frozen and getattr(estimator, "_needs_groups", False):
+        raise ValueError(NEEDED.format(type(estimator).__name__))
 
 
 def fit_groups(estimator, X, sensitive_features):
@@ -328,11 +353,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         else:
             labels = label_values(safe_indexing(X, positions, axis=1))
     else:
-        raise ValueError(
-            f"{type(estimator).__name__} needs the sensitive features: pass them in "
-            "the call, as in fit(X, y, sensitive_features=labels), or name the "
-            "column(s) of X in the constructor, as in sensitive_features='sex'."
-        )
+        raise ValueError(NEEDED.format(type(estimator).__name__))
     same_length(X, labels)
     return labels
 

@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._door.groups import (
     label_list,
+    refuse_without_groups,
     sensitive_positions,
     without_sensitive_columns,
 )
@@ -261,7 +262,7 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
-def check_candidates(estimator, grid: list[dict], classes=None) -> None:
+def check_candidates(estimator, grid: list[dict], classes=None, given=None) -> None:
     """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
@@ -271,6 +272,8 @@ def check_candidates(estimator, grid: list[dict], classes=None) -> None:
         Parameters of each candidate.
     classes : list, default=None
         The public list, if there is one.
+    given : array-like, default=None
+        Sensitive features that are handed to the candidates.
     """
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
@@ -281,6 +284,8 @@ def check_candidates(estimator, grid: list[dict], classes=None) -> None:
                 owner._validate_params()
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         _check_members(chosen, classes)
+        if given is None:
+            refuse_without_groups(chosen)
 
 
 def _check_members(chosen, classes: list | None) -> None:

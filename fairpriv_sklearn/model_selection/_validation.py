@@ -291,7 +291,8 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     noise = noise_source(random_state)
     folds = _folds(cv, task)
-    candidates.check_candidates(estimator, [{}], task.public.get("classes"))
+    listed = task.public.get("classes")
+    candidates.check_candidates(estimator, [{}], listed, task.given)
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     wall = PrivacyFilter(

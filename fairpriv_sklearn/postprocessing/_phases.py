@@ -25,6 +25,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._door.groups import refuse_without_groups
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
@@ -103,6 +104,8 @@ class Model:
                 f"pass it in a FrozenEstimator, or leave {guarantee_name}=None."
             )
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
+        if "sensitive_features" not in self.metadata:
+            refuse_without_groups(self.given)
         self.cost = None if self.declared == "public" else self.declared
         if self.declared is None:
             cost = guarantee_of if self.frozen else expected_guarantee

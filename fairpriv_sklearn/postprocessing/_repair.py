@@ -78,6 +78,11 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         **BLIND_CONSTRAINTS,
     }
 
+    @property
+    def _needs_groups(self) -> bool:
+        """Whether a `fit` without sensitive features refuses."""
+        return self.sensitive_features is None
+
     def _check_blind(self) -> None:
         """Refuse arguments that contradict `blind`."""
         if not self.blind:

@@ -69,7 +69,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
     more steps, what the error of their many draws may cost at most weighs more;
     generators .997 at 1). A step that is changed afterwards costs what it was changed
-    to, and :func:`privacy_report` says so.
+    to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: if the
+    last one refuses, for want of the sensitive features for example, those before have
+    spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
