@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import Rows, recording
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
@@ -20,7 +21,7 @@ from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
-from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
+from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
@@ -147,6 +148,33 @@ def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
     assert_array_equal(one.transform(plain)[keep], other.transform(changed)[keep])
     assert one.privacy_ == other.privacy_
     assert one.codebook_ == other.codebook_
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", "category"])
+def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
+    pd = pytest.importorskip("pandas")
+    texts = ["a", "", "3", "nan", "é", "2020-01-02", "b\x1f", None, "a", "3"]
+    for some in (texts, texts[:7], [None, None], []):
+        column = pd.Series(some, dtype=dtype)
+        objects = np.asarray(column, dtype=object)
+        assert fingerprint({"x": column}) == fingerprint({"x": np.asarray(column)})
+        for rows in (slice(None), slice(1, 5), slice(5, 8)):
+            told = []
+            for held in (column.iloc[rows], objects[rows]):
+                cells = _cells_of(held)
+                keys, inverse = cells.keys()
+                assert sorted(set(inverse.tolist())) == list(range(len(set(keys))))
+                own = cells.take(np.arange(len(cells))[::2]).keys()
+                told.append(
+                    [
+                        [keys[i] for i in inverse],
+                        [own[0][i] for i in own[1]],
+                        cells.kinds.tolist(),
+                        repr(cells.values.tolist()),
+                        list(cells._texts),
+                    ]
+                )
+            assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("cell", ["a word", None, 4.5])

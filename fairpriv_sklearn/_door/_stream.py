@@ -13,6 +13,7 @@ from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
+from fairpriv_sklearn._shared.arrays import is_text_column
 from fairpriv_sklearn._wall import (
     PrivacyLeakWarning,
     Rows,
@@ -356,7 +357,7 @@ def fingerprint(columns: dict) -> tuple[int, int]:
 def _arrays_of(column) -> list:
     """Arrays, or lists of objects, of a private column of any kind."""
     if hasattr(column, "parts"):  # a table of cells
-        return [np.asarray(part) for part in column.parts()]
+        return [_array_of(part) for part in column.parts()]
     if hasattr(column, "rows_at"):  # a wrapper
         column = column.values
     if column is None or isinstance(column, list):
@@ -366,20 +367,33 @@ def _arrays_of(column) -> list:
     if hasattr(column, "get_columns"):
         return [np.asarray(part) for part in column.get_columns()]
     if hasattr(column, "iloc") and column.ndim == 2:
-        return [np.asarray(column.iloc[:, i]) for i in range(column.shape[1])]
-    return [np.asarray(column)]
+        return [_array_of(column.iloc[:, i]) for i in range(column.shape[1])]
+    return [_array_of(column)]
+
+
+def _array_of(column):
+    return column if is_text_column(column) else np.asarray(column)
 
 
 def _bytes_of(array):
     """What a column says, alike in every process: the text of each object."""
+    if is_text_column(array):
+        codes, texts = array.factorize()
+        said = [*map(repr, texts), repr(array.dtype.na_value)]  # at -1
+        return _joined_texts([said[code] for code in codes.tolist()])
     if isinstance(array, np.ndarray) and array.dtype.kind != "O":
         return np.ascontiguousarray(array).view(np.uint8)
     cells = array if isinstance(array, list) else array.ravel().tolist()
-    texts = (
-        repr(cell) if type(cell).__repr__ is not object.__repr__ else str(type(cell))
-        for cell in cells
-    )
+    return _joined_texts(map(_text_of, cells))
+
+
+def _joined_texts(texts) -> bytes:
     return "\x1f".join(texts).encode("utf-8", "surrogatepass")
+
+
+def _text_of(cell) -> str:
+    told = type(cell).__repr__ is not object.__repr__
+    return repr(cell) if told else str(type(cell))
 
 
 def _slice(columns: dict, rows) -> dict:

@@ -23,6 +23,15 @@ def count_cells(shape: tuple, *places) -> np.ndarray:
     return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape)
 
 
+def is_text_column(column) -> bool:
+    """Whether pandas knows that a column holds text and missing values only.
+
+    Its `factorize` then gives the position of each in distinct texts, -1 if missing.
+    """
+    kind = getattr(getattr(column, "dtype", None), "type", None)
+    return kind is str and hasattr(column, "factorize")
+
+
 def project_simplex(values, total: float = 1.0) -> np.ndarray:
     """Return the nearest numbers, not negative and of this sum along the last axis.
 

@@ -19,6 +19,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import is_text_column
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
 NUMBER, DATE, TEXT, MISSING = range(4)
@@ -91,14 +92,32 @@ class Cells:
             pairs, inverse = np.unique(pairs, axis=0, return_inverse=True)
             keys = [_key(int(kind), value, None) for kind, value in pairs.tolist()]
             return keys, inverse.reshape(-1)
-        found: dict = {}
-        inverse = np.empty(len(self), dtype=np.intp)
-        cells = zip(self.kinds.tolist(), self.values.tolist(), self._texts, strict=True)
-        for i, cell in enumerate(cells):
-            # NaN differs from itself, and must not make a key for every cell.
-            cell = cell if cell[0] in (NUMBER, DATE) else (cell[0], 0.0, cell[2])
-            inverse[i] = found.setdefault(cell, len(found))
+        # NaN differs from itself, and must not make a key for every cell.
+        values = np.where(np.isin(self.kinds, (NUMBER, DATE)), self.values, 0.0)
+        triples = zip(self.kinds.tolist(), values.tolist(), self._texts, strict=True)
+        cells = list(triples)
+        found = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
+        inverse = np.fromiter(map(found.__getitem__, cells), np.intp, len(cells))
         return [_key(*cell) for cell in found], inverse
+
+
+class _Coded(Cells):
+    """Cells out of few listed ones; `codes` are their positions there."""
+
+    def __init__(self, listed: Cells, codes: NDArray):
+        texts = np.array(listed._texts, dtype=object)[codes]
+        super().__init__(listed.kinds[codes], listed.values[codes], texts)
+        self._listed, self._codes = listed, codes
+
+    def take(self, positions: NDArray) -> Cells:
+        return _Coded(self._listed, self._codes[positions])
+
+    def keys(self) -> tuple[list, NDArray[np.intp]]:
+        listed, inverse = self._listed.keys()
+        inverse = inverse[self._codes]
+        is_held = np.bincount(inverse, minlength=len(listed)) > 0
+        keys = [key for key, held in zip(listed, is_held, strict=True) if held]
+        return keys, (np.cumsum(is_held) - 1)[inverse]
 
 
 def key_of(value) -> str | None:
@@ -282,7 +301,10 @@ def _cells_of(column) -> Cells:
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if hasattr(column, "cat") and hasattr(column, "iloc") and categories is not None:
         listed = _cells_of(np.array([None, *categories], dtype=object))
-        return listed.take(np.asarray(column.cat.codes) + 1)
+        return _Coded(listed, np.asarray(column.cat.codes) + 1)
+    if is_text_column(column):
+        codes, texts = column.factorize()
+        return _Coded(_cells_of_objects([None, *texts]), codes + 1)
     numbers = _as_numbers(column)
     if numbers is not None:
         numbers = numbers + 0.0
@@ -321,16 +343,16 @@ def _as_objects(column):
 
 
 def _cells_of_objects(objects) -> Cells:
-    kinds = np.empty(len(objects), dtype=np.int8)
-    values = np.empty(len(objects))
-    texts: list = [None] * len(objects)
-    known: dict = {}  # what a text says, once per text
-    for i, value in enumerate(objects):
-        if type(value) is str:
-            cell = known.get(value)
-            if cell is None:
-                cell = known[value] = _read_text(value)
-        else:
-            cell = _read(value)
-        kinds[i], values[i], texts[i] = cell
-    return Cells(kinds, values, texts)
+    known = _Texts()
+    cells = [known[cell] if type(cell) is str else _read(cell) for cell in objects]
+    kinds = np.array([kind for kind, _, _ in cells], dtype=np.int8)
+    values = np.array([value for _, value, _ in cells], dtype=np.float64)
+    return Cells(kinds, values, [text for _, _, text in cells])
+
+
+class _Texts(dict):
+    """What a text says, read once per text."""
+
+    def __missing__(self, text):
+        self[text] = cell = _read_text(text)
+        return cell
