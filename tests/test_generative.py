@@ -437,6 +437,19 @@ def test_table_errors_and_leaks():
         DPSinkhornGenerator(categories={}, method="semidual").fit(np.ones((5, 2)))
 
 
+@pytest.mark.parametrize("dtype", ["str", "string"])
+def test_a_column_that_pandas_knows_to_be_text_has_the_levels_of_its_cells(dtype):
+    pd = pytest.importorskip("pandas")
+    column = CategoricalColumn(("b", None, "a"))
+    for cells in (["a", "b", None, "a"], ["b", "b"], [None], []):
+        held = pd.Series(cells, dtype=dtype)
+        levels = column.encode(np.asarray(held, dtype=object), "c")
+        assert column.encode(held, "c").tolist() == levels.tolist()
+    for listed, cells in ((("a", None), ["a", "c"]), (("a",), ["a", None])):
+        with pytest.raises(ValueError, match="not in its list"):
+            CategoricalColumn(listed).encode(pd.Series(cells, dtype=dtype), "c")
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_degenerate_categorical_tables_are_legal(relation):
     frame, y = people(3)

@@ -380,7 +380,7 @@ def _bytes_of(array):
     if is_text_column(array):
         codes, texts = array.factorize()
         said = [*map(repr, texts), repr(array.dtype.na_value)]  # at -1
-        return _joined_texts([said[code] for code in codes.tolist()])
+        return _joined_texts(np.array(said, dtype=object)[codes].tolist())
     if isinstance(array, np.ndarray) and array.dtype.kind != "O":
         return np.ascontiguousarray(array).view(np.uint8)
     cells = array if isinstance(array, list) else array.ravel().tolist()

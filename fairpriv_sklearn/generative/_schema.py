@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._door.estimator import read_bounds
+from fairpriv_sklearn._shared.arrays import is_text_column
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._wall import warn_leak
 
@@ -30,9 +31,14 @@ class CategoricalColumn:
     def encode(self, values, name) -> np.ndarray:
         """Level codes; a value outside the list is an error."""
         index = {category: code for code, category in enumerate(self.categories)}
+        listed, places = values, None
+        if is_text_column(values):
+            places, texts = values.factorize()
+            listed = [MISSING, *texts]
         codes = np.fromiter(
-            (_position(v, index) for v in values), np.int16, len(values)
+            (_position(v, index) for v in listed), np.int16, len(listed)
         )
+        codes = codes if places is None else codes[places + 1]
         if (codes < 0).any():
             raise ValueError(
                 f"column {name!r} contains a value that is not in its list in "
@@ -61,7 +67,7 @@ class BinnedColumn:
     def encode(self, values, name) -> np.ndarray:
         """Bin of every value: its left edge belongs to it."""
         with domain(f"column {name!r}"):
-            values = np.asarray(values, dtype=np.float64)
+            values = np.asarray(np.asarray(values), dtype=np.float64)
         if not np.isfinite(values).all():
             raise ValueError(
                 f"column {name!r} contains NaN or infinity; give it a list in "
@@ -213,9 +219,10 @@ def column_names(X) -> list:
     return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
 
 
-def column_values(X, name, position) -> np.ndarray:
-    """One column of a DataFrame or array, as an array."""
-    return np.asarray(X[name]) if hasattr(X, "columns") else X[:, position]
+def column_values(X, name, position):
+    """One column of a DataFrame or array, as an array unless pandas holds text."""
+    column = X[name] if hasattr(X, "columns") else X[:, position]
+    return column if is_text_column(column) else np.asarray(column)
 
 
 def _plain(value):
