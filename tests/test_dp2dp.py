@@ -200,7 +200,7 @@ def test_audit_of_the_gradient_transcript(monkeypatch, relation):
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_audit_of_the_histogram_release(monkeypatch, relation):
-    monkeypatch.setattr(DP2DPClassifier, "_solve_histogram", lambda self: None)
+    monkeypatch.setattr(DP2DPClassifier, "_solve", lambda self: None)
     model = DP2DPClassifier(
         oracle(), method="histogram", n_bins=2, neighboring=relation, **PUBLIC
     )

@@ -311,7 +311,7 @@ SAMPLED = (PoissonGaussianEvent, WithoutReplacementGaussianEvent)
 def test_what_is_released_is_what_is_printed(entry, variant, relation):
     estimator = make(entry, variant, relation)
     pair = pairs_of(entry, variant, relation)[0]
-    outcome = observed(lambda: clone(estimator), pair.first, 0)
+    outcome = observed(clone(estimator), pair.first, 0)
     assert not outcome.error
     released = outcome.tape.releases
     events = list(_leaves(outcome.model.privacy_.events))
@@ -398,24 +398,22 @@ def test_an_earlier_or_interrupted_fit_leaves_nothing(entry):
     cases = [case for case in CASES if case[0] is entry and case[2] == "replace_one"]
     for before, now in zip([cases[-1], *cases], cases, strict=False):
         pair = pairs_of(*now)[0]
-        first = observed(lambda now=now: make(*now), pair.second, 3)
+        first = observed(make(*now), pair.second, 3)
         assert not first.error
 
         def fitted_before(before=before, now=now):
             model = make(*before)
-            observed(lambda: model, pairs_of(*before)[0].first, 4)
+            observed(model, pairs_of(*before)[0].first, 4)
             assert hasattr(model, "privacy_")
             return become(model, make(*now))
 
-        again = observed(fitted_before, pair.second, 3)
+        again = observed(fitted_before(), pair.second, 3)
         assert not leaf_differences(first.leaves, again.leaves)
         n_events = len(first.tape.releases) + len(first.tape.draws)
         for at in {0, n_events // 2, n_events - 1}:
             model = fitted_before()
             with pytest.raises(KeyboardInterrupt):
-                observed(
-                    lambda model=model: model, pair.second, 3, Tape(interrupt_at=at)
-                )
+                observed(model, pair.second, 3, Tape(interrupt_at=at))
             assert not vars(model).keys() - model.get_params(deep=False).keys()
 
 

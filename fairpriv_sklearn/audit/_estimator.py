@@ -309,13 +309,16 @@ class _Audit:
 
     def _observed(self, table, seed, tape=None) -> Outcome:
         self.report.n_fits += 1
-        state = self.rng.get_state()  # seeds that are drawn anew: the same in both
+        return observed(self._made(seed), table, seed, tape)
+
+    def _made(self, seed):
+        """A new estimator; seeds that are drawn anew are the same for the same seed."""
+        state = self.rng.get_state()
         self.rng.seed(seed)
         try:
-            estimator = self.make()
+            return self.make()
         finally:
             self.rng.set_state(state)
-        return observed(lambda: estimator, table, seed, tape)
 
     def _out_of_time(self, share=1.0) -> bool:
         limit = self.start + share * (self.deadline - self.start)
@@ -325,20 +328,15 @@ class _Audit:
 
     def _pairs(self, pairs) -> list[Neighbours]:
         if pairs is None:
-            relation = self.claim.neighboring
-            if relation == "replace_one_in_group":
-                made = neighbours(
-                    self.table.X,
-                    self.table.y,
-                    sensitive_features=self.table.sensitive_features,
-                )
-                return [p for p in made if _same_groups(p)]
+            in_group = self.claim.neighboring == "replace_one_in_group"
             made = neighbours(
                 self.table.X,
                 self.table.y,
                 sensitive_features=self.table.sensitive_features,
-                neighboring=relation,
+                neighboring="replace_one" if in_group else self.claim.neighboring,
             )
+            if in_group:
+                return [pair for pair in made if _same_groups(pair)]
             return [named_columns(pair, self.table.X) for pair in made]
         return [
             pair
@@ -460,7 +458,7 @@ class _Audit:
         model = self._fitted_before(pair.first, params)
         if model is None:
             return
-        outcome = observed(lambda: model, pair.second, 3)
+        outcome = observed(model, pair.second, 3)
         self.report.n_fits += 2
         for text in leaf_differences(fresh.leaves, outcome.leaves)[:3]:
             told = f" after {params}" if params else ""
@@ -468,16 +466,11 @@ class _Audit:
             self._add([Finding("refit", pair.name, text, True)], pair)
 
     def _fitted_before(self, table, params):
-        state = self.rng.get_state()
-        self.rng.seed(3)
-        try:
-            model = self.make()
-        finally:
-            self.rng.set_state(state)
+        model = self._made(3)
         before = {name: getattr(model, name) for name in params}
         try:
             model.set_params(**params)
-            outcome = observed(lambda: model, table, 4)
+            outcome = observed(model, table, 4)
             model.set_params(**before)
         except Exception:
             return None
@@ -502,7 +495,7 @@ class _Audit:
                 before = leaves_of(model)
                 self.report.n_fits += 1
                 try:
-                    observed(lambda m=model: m, pair.second, 3, Tape(interrupt_at=at))
+                    observed(model, pair.second, 3, Tape(interrupt_at=at))
                 except KeyboardInterrupt:
                     pass
                 self._judge_interrupted(pair, model, before)

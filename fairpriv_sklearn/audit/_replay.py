@@ -200,13 +200,13 @@ def _as_pairs(tables, neighbours) -> list[Neighbours]:
     ]
 
 
-def observed(make, table, seed: int, tape: Tape | None = None) -> Outcome:
-    """Fit a fresh estimator with fixed randomness under a tape.
+def observed(estimator, table, seed: int, tape: Tape | None = None) -> Outcome:
+    """Fit an estimator with fixed randomness under a tape.
 
     Parameters
     ----------
-    make : callable
-        Returns an unfitted estimator.
+    estimator : estimator
+        Unfitted.
     table : Table
     seed : int
     tape : Tape, default=None
@@ -216,20 +216,15 @@ def observed(make, table, seed: int, tape: Tape | None = None) -> Outcome:
     Outcome
     """
     tape = tape or Tape()
-    estimator = make()
     with fixed_randomness(seed), taped(tape, estimator):
         return run(estimator, table, tape)
 
 
 def replayed(estimator, pair: Neighbours, seed: int) -> tuple[Outcome, Outcome]:
     """Return the outcomes on both tables, the second with the values of the first."""
-
-    def make():
-        return fresh_copy(estimator)
-
-    first = observed(make, pair.first, seed)
-    second = observed(make, pair.second, seed, Tape(replay=first.tape))
-    return first, second
+    first = observed(fresh_copy(estimator), pair.first, seed)
+    tape = Tape(replay=first.tape)
+    return first, observed(fresh_copy(estimator), pair.second, seed, tape)
 
 
 def fresh_copy(estimator):

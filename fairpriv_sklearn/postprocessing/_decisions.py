@@ -129,7 +129,7 @@ class DecisionRepair(MetaRepair):
             self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
             self._key = wall.noise.public().key(32)
             self.n_iter_ = 1
-            self._solve_histogram()
+            self._solve()
             return
         if shape[0] == 1 and shape[2] == 2:
             query = MarginCounts(shape[1], self.smoothing)
@@ -295,7 +295,7 @@ class DecisionRepair(MetaRepair):
     def _rates(self) -> list[tuple[int, int]]:
         return parity.constrained_rates(self.constraint, len(self.classes_))
 
-    def _solve_histogram(self) -> None:
+    def _solve(self) -> None:
         """Compute the rule from the noisy counts: free of privacy cost."""
         tolerance, variance = self.fairness_tolerance, self._noise_variance
         if self.constraint == "demographic_parity":

@@ -6,7 +6,6 @@ mathematics: `_parity` and `_blind`.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from numbers import Integral, Real
 
@@ -18,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
 from fairpriv_sklearn._door.groups import fit_groups
-from fairpriv_sklearn._shared.arguments import each, number
+from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import RowDraws
@@ -478,14 +477,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             Fitted copies, one per tolerance. They share the release and `privacy_`:
             using all of them costs no more than using one.
         """
-        check_is_fitted(self)
-        classifiers = []
-        for tolerance in each(number(0, 1))("fairness_tolerances", fairness_tolerances):
-            classifier = copy.copy(self).set_params(fairness_tolerance=tolerance)
-            classifier._validate_params()
-            classifier._solve_histogram()
-            classifiers.append(classifier)
-        return classifiers
+        return self._along(fairness_tolerances, number(0, 1))
 
     def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
         """Tell what parity costs where the group is not known at prediction.

@@ -5,7 +5,6 @@ The estimators of `_barycenter` and `_barycenter_regressor` share it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -95,14 +94,7 @@ class NumberRepair(Repair):
             Fitted copies of this estimator, one per tolerance. They share its release
             and its `privacy_`: using all of them costs no more than using one.
         """
-        check_is_fitted(self)
-        estimators = []
-        for tolerance in each(_tolerance)("fairness_tolerances", fairness_tolerances):
-            estimator = copy.copy(self).set_params(fairness_tolerance=tolerance)
-            estimator._validate_params()
-            estimator._solve()
-            estimators.append(estimator)
-        return estimators
+        return self._along(fairness_tolerances, _tolerance)
 
     def _spreads(self) -> bool:
         # Not fitted yet: "auto" may turn out either way.
@@ -163,13 +155,13 @@ class NumberRepair(Repair):
             With the columns `scores` and `codes`; a blind repair reads `X` too.
         bounds : ndarray of shape (n_columns, 2)
         """
+        public_n = self.neighboring == "replace_one"
+        # The draws may leave no row to calibrate: estimate as if there were one.
+        self._n_public = max(rows.n_rows, 1) if public_n else None
         if self.blind:
             self._release_blind(wall, rows, bounds)
             return
         pairs = tuple(map(tuple, bounds.tolist()))
-        # The draws may leave no row to calibrate: estimate as if there were one.
-        public_n = self.neighboring == "replace_one"
-        self._n_public = max(rows.n_rows, 1) if public_n else None
         distinct, scale = None, 0.0
         if self.output == "auto":
             query = DistinctScores(pairs)
@@ -388,8 +380,6 @@ class NumberRepair(Repair):
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
             self._measured = counted("reach", (*shape[:2], blind.MEASURED_BINS))
-        public_n = self.neighboring == "replace_one"
-        self._n_public = max(rows.n_rows, 1) if public_n else None
         self.bounds_, self.n_bins_ = bounds, self.counts_.shape[-1]
         self.output_ = ["continuous"] * len(bounds)
         self._solve_blind()

@@ -7,6 +7,7 @@ and its rule reads that model's shares instead of a label.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from numbers import Integral, Real
 
 import numpy as np
@@ -29,6 +30,7 @@ from fairpriv_sklearn._door.groups import (
     predict_groups,
     without_sensitive_columns,
 )
+from fairpriv_sklearn._shared.arguments import each
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
@@ -136,6 +138,17 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         for model in models:
             setattr(self, f"{model.name}_", model.fitted)
         return phases, wall, rows
+
+    def _along(self, tolerances, rule) -> list:
+        """Fitted copies, solved for other tolerances, each of which passes a rule."""
+        check_is_fitted(self)
+        repairs = []
+        for tolerance in each(rule)("fairness_tolerances", tolerances):
+            repair = copy(self).set_params(fairness_tolerance=tolerance)
+            repair._validate_params()
+            repair._solve()
+            repairs.append(repair)
+        return repairs
 
     def _wrapped_parts(self):
         names = ("estimator_", "group_estimator_")
