@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from fairpriv_sklearn._cli.models import BASE_MODELS
-from fairpriv_sklearn._cli.words import lenient, printable, wrap
+from fairpriv_sklearn._cli.words import lenient, printable, wrap, written
 from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
 
 DESCRIPTION = """\
@@ -279,7 +279,6 @@ def predict(argv) -> int:
 
 def write_codebook(args) -> int:
     """Write names and declared kinds of the columns for a person to fill in."""
-    from pathlib import Path
 
     from fairpriv_sklearn.preprocessing import Codebook, Column, read_table, with_role
 
@@ -295,10 +294,7 @@ def write_codebook(args) -> int:
             if name not in codebook:
                 raise InputError(f"The file has no column {name!r}.")
             codebook = with_role(codebook, role, name)
-    try:
-        codebook.to_json(Path(path))
-    except OSError as error:
-        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+    written(path, codebook.to_json().encode("utf-8"))
     print(
         f"Written: {path}. Fill in kinds, ranges and categories from the "
         "questionnaire, not from the data; then pass it by --codebook."

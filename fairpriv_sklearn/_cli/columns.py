@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -213,21 +214,17 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
 
 def _each(cells, mark) -> np.ndarray:
     """A number, a date, a text or None: by a rule for each cell."""
-    known: dict = {}
 
+    @lru_cache(maxsize=None, typed=True)
     def read(cell):
-        if isinstance(cell, str) and _CODE.fullmatch(cell):
+        if cell is None or (isinstance(cell, str) and _CODE.fullmatch(cell)):
             return cell
         value = _to_any_number(cell, mark)
         if value is None:
             value = cell_day(cell, True) or cell_day(cell, False)
         return category_key(cell) if value is None else value
 
-    for cell in cells:
-        key = (type(cell), cell)
-        if key not in known:
-            known[key] = None if cell is None else read(cell)
-    return np.fromiter((known[type(cell), cell] for cell in cells), dtype=object)
+    return np.fromiter(map(read, cells), dtype=object)
 
 
 def _are_codes(cells) -> bool:
@@ -276,15 +273,12 @@ def _to_day(cell, day_first) -> float | None:
 
 
 def _converted(cells, convert, style) -> np.ndarray:
-    known: dict = {}
-    values = np.empty(len(cells))
-    for i, cell in enumerate(cells):
-        key = (type(cell), cell)
-        if key not in known:
-            value = None if cell is None else convert(cell, style)
-            known[key] = math.nan if value is None else value
-        values[i] = known[key]
-    return values
+    @lru_cache(maxsize=None, typed=True)
+    def read(cell):
+        value = None if cell is None else convert(cell, style)
+        return math.nan if value is None else value
+
+    return np.fromiter(map(read, cells), dtype=np.float64)
 
 
 def _n_odd(cells, values) -> int:

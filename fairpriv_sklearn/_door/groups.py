@@ -277,8 +277,13 @@ def as_label_array(groups: list) -> np.ndarray:
 
 
 def sensitive_positions(estimator, n_features: int) -> list[int]:
-    """Positions of the columns that the constructor names as sensitive."""
-    named = estimator.sensitive_features
+    """Positions of the columns of `X` that the constructor names; without any, []."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return named_positions(estimator.sensitive_features, n_features, names)
+
+
+def named_positions(named, n_features: int, names=None) -> list[int]:
+    """The same of what a constructor was told, and the names of the columns."""
     if named is None or callable(named):
         return []
     one = isinstance(named, str | int | np.integer)
@@ -293,7 +298,6 @@ def sensitive_positions(estimator, n_features: int) -> list[int]:
             f"sensitive_features in the constructor names {len(named)} columns of X, "
             f"which has {n_features}; labels of rows go to fit."
         )
-    names = getattr(estimator, "feature_names_in_", None)
     positions = []
     for name in named:
         if isinstance(name, str):

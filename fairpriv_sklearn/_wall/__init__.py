@@ -64,6 +64,7 @@ from fairpriv_sklearn.privacy import (
     budget_of_steps,
     expected_guarantee,
     guarantee_of,
+    has_budget,
     kept,
     leaks_refused,
     privacy_report,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from types import SimpleNamespace
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from fairpriv_sklearn._door.groups import sensitive_positions
+from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._shared.arguments import (
     calls,
     checked,
@@ -110,10 +109,9 @@ class _FairnessScorer:
             return self.sensitive_features(X)
         X = X if hasattr(X, "shape") else np.asarray(X)
         names = getattr(X, "columns", None)
-        named = SimpleNamespace(sensitive_features=self.sensitive_features)
-        if names is not None:
-            named.feature_names_in_ = np.asarray(names, dtype=object)
-        return safe_indexing(X, sensitive_positions(named, X.shape[1]), axis=1)
+        names = None if names is None else np.asarray(names, dtype=object)
+        positions = named_positions(self.sensitive_features, X.shape[1], names)
+        return safe_indexing(X, positions, axis=1)
 
     def get_metadata_routing(self):
         """Metadata this scorer asks for: the groups, unless it reads them from X."""

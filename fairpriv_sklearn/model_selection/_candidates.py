@@ -10,7 +10,6 @@ import math
 import sys
 from dataclasses import dataclass
 from numbers import Real
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._door.groups import (
     label_list,
+    named_positions,
     refuse_without_groups,
-    sensitive_positions,
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
@@ -39,6 +37,7 @@ from fairpriv_sklearn._wall import (
     budget_of_steps,
     expected_guarantee,
     guarantee_of,
+    has_budget,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -117,10 +116,8 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
 def _labels_in(owner, named, X) -> list:
     if callable(named):
         return label_list(named(X))
-    place = SimpleNamespace(sensitive_features=named)
-    if getattr(owner, "feature_names_in_", None) is not None:
-        place.feature_names_in_ = owner.feature_names_in_
-    positions = sensitive_positions(place, owner.n_features_in_)
+    names = getattr(owner, "feature_names_in_", None)
+    positions = named_positions(named, owner.n_features_in_, names)
     columns = safe_indexing(X, positions, axis=1)
     return label_list(columns.toarray() if hasattr(columns, "toarray") else columns)
 
@@ -151,15 +148,8 @@ def private_steps(estimator) -> dict[str, BaseEstimator]:
     return {
         path: owner
         for path, owner in owners.items()
-        if _is_private(owner)
-        and "epsilon" in owner.get_params(deep=False)
-        and not path.startswith(tuple(frozen))
+        if has_budget(owner) and not path.startswith(tuple(frozen))
     }
-
-
-def _is_private(estimator) -> bool:
-    root = type(estimator).__module__.partition(".")[0]
-    return isinstance(estimator, DPEstimator) or root == "diffprivlib"
 
 
 def expected_kind(estimator) -> str:

@@ -21,6 +21,7 @@ from fairpriv_sklearn.privacy._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,
     budget_of_steps,
+    has_budget,
     with_budget,
 )
 

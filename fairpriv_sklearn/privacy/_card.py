@@ -239,9 +239,15 @@ class DeploymentCard:
         return [*sections, ("For the data-protection officer", rest)]
 
     def _lines(self) -> Iterator[CardLine]:
-        """The answers; `_<question>` yields item, answer and, unless stated, status."""
-        for question in [*QUESTIONS, ""]:
-            for line in getattr(self, f"_{question or 'officer'}")():
+        """The answers in order; each yields item, answer and, unless stated, status."""
+        answers = (
+            *(self._whom(), self._neighbours(), self._how_much(), self._attacker()),
+            *(self._conditions(), self._not_covered(), self._mechanism()),
+            *(self._spent_before(), self._who_sees(), self._prepared()),
+            *(self._evidence(), self._fairness(), self._officer()),
+        )
+        for question, lines in zip([*QUESTIONS, ""], answers, strict=True):
+            for line in lines:
                 yield CardLine(question, *line)
 
     def _whom(self) -> Iterator[tuple]:
