@@ -1103,9 +1103,6 @@ _PROOFS = {
         "linear_model/_queries.py | n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0)) | 0 -> 1 | 2",
         "linear_model/_queries.py | codes = self.penalty.codes(np.empty((0, k))) | 0 -> 1",
     ],
-    "columns from the last n - 1 strata on are set to zero: at least those that fill up to a multiple of four, and the strata are written after": [
-        "linear_model/_queries.py | found[:, :k], found[:, (1 + self.n_strata) * k :] = loss, 0.0 | 1 + self.n_strata -> 1 - self.n_strata",
-    ],
     "which of two private plans is taken: both keep the budget": [
         "model_selection/_plan.py | worth_it = geometric.fit.size > poisson.fit.size * 1.1 | geometric.fit.size > poisson.fit.size * 1.1 -> geometric.fit.size >= poisson.fit.size * 1.1",
         "model_selection/_plan.py | worth_it = geometric.fit.size > poisson.fit.size * 1.1 | poisson.fit.size * 1.1 -> poisson.fit.size / 1.1",

@@ -523,18 +523,22 @@ def test_no_pull_moves_a_record_by_more_than_its_unit():
         assert bound <= query._unit < 2 * bound
         assert math.frexp(query._unit)[0] == 0.5
         pulls = np.array([[7.0], [-7.0], [0.3]]) * query._unit
-        high, low = from_units(query._fine_sums(np.eye(3), pulls)).T
-        assert_array_equal(high[:3] * 2.0**20, [2**20, -(2**20), round(0.3 * 2**20)])
-        assert_array_equal(low[:2], [0, 0])
-        assert high[2] + low[2] * 2.0**-20 == approx(0.3, abs=2.0**-41)
-        assert high[3] == high[2]  # all of them, for the constant
         loss, slopes, stratum = np.arange(3), np.arange(4, 7), np.array([0, 1, 1])
-        found = query._side_by_side(loss[:, None], slopes[:, None], stratum)
-        expected = np.zeros((3, 4))
+        slopes = (slopes[:, None] + 0.9) * 2.0**-20
+        found = query._side_by_side(loss[:, None], slopes, stratum, pulls)
+        high, low = found[:, 1 + n_strata : 3 + n_strata].T
+        assert_array_equal(high, [2**20, -(2**20), round(0.3 * 2**20)])
+        assert_array_equal(low[:2], [0, 0])
+        assert (high[2] + low[2] * 2.0**-20) * 2.0**-20 == approx(0.3, abs=2.0**-41)
+        expected = np.zeros((3, 8 if n_strata else 4))
         expected[:, 0] = loss
         if n_strata:
-            expected[0, 1], expected[1:, 2] = slopes[0], slopes[1:]
+            expected[0, 1], expected[1:, 2] = 4, (5, 6)
+        expected[:, 1 + n_strata : 3 + n_strata] = np.stack([high, low], axis=1)
         assert_array_equal(found, expected)
+        sums = from_units(query._exact_sums(np.eye(3), found))
+        assert_array_equal(sums[:3] * 2.0**20, found)
+        assert_array_equal(sums[3] * 2.0**20, found.sum(axis=0))  # for the constant
 
 
 def test_loss_and_sums_are_functions_of_their_record_alone():

@@ -117,10 +117,10 @@ def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiple
     assert_allclose(of_loss, released[:, :3] / multiples[0])
     assert_allclose(of_penalty, released[:, 3:6] / multiples[1])
     assert_allclose(of_slopes, released[:, 6:] / (multiples[2] or 1.0))
-    assert (query._n_alone, query._n_fine) == (28 if multiples[2] else 4, 6)
+    assert (query._n_alone, query._n_sums) == ((27, 36) if multiples[2] else (3, 12))
 
 
-@pytest.mark.parametrize("n_groups, columns", [(2, 4), (3, 4), (4, 8)])
+@pytest.mark.parametrize("n_groups, columns", [(2, 8), (3, 8), (6, 12)])
 def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
     rng, stored, rows, geometry = table(0.5)
     y, strata = rng.integers(0, 2, N), rng.integers(0, n_groups, N)
@@ -128,7 +128,7 @@ def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
     penalty = GroupPenalty((1, n_groups), "barycenter", sizes, float(N))
     multiples = (0.5, 2.0, 0.25)
     query = FairGradient(geometry, float(N), np.ones(2), None, multiples, penalty)
-    assert (query._n_alone, query._n_fine) == (columns, 2)
+    assert (query._n_alone, query._n_sums) == (1 + n_groups, columns)
     weights = rng.normal(size=(rows.shape[1], 1))
     losses, outputs, slopes = slopes_and_links(rows @ weights, y[:, None] == 1)
     of_strata = slopes * (strata[:, None] == np.arange(n_groups))

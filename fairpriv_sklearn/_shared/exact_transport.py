@@ -38,12 +38,13 @@ def grid_codes(outputs: Floats, low: float, high: float, dtype=np.int64) -> NDAr
     return np.rint(steps, out=steps).astype(dtype)
 
 
-def sort_codes(codes: NDArray) -> tuple[Integers, Integers]:
+def sort_codes(codes: NDArray, out=None) -> tuple[Integers, Integers]:
     """Return an order of whole numbers from 0 to below `MAX_CODES`, and them in it.
 
-    A sort of numbers that hold their places is several times as fast as an argsort.
+    A sort of numbers that hold their places is several times as fast as an argsort;
+    `out` may be the codes, uint64, which are not needed any more.
     """
-    packed = np.left_shift(codes, 32, dtype=np.uint64, casting="unsafe")
+    packed = np.left_shift(codes, 32, out=out, dtype=np.uint64, casting="unsafe")
     packed |= np.arange(len(packed), dtype=np.uint32)
     packed.sort()
     in_order = packed >> np.uint64(32)
@@ -195,10 +196,10 @@ def _surplus(u: SortedCodes, v: SortedCodes) -> Floats:
     integral = v.sums[record]
     record += 1
     record[-1] = v.n  # none begins at the end
-    ranks *= v.sums[record] - integral
+    ranks *= np.subtract(v.sums[record], integral, out=record)
     integral *= u.n
     integral += ranks
-    found = u.sizes * u.values
+    found = np.multiply(u.sizes, u.values, out=ranks[:-1])
     found *= v.n
     found -= integral[1:]
     found += integral[:-1]

@@ -256,7 +256,7 @@ def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[list, dic
     if is_coded and n_strata * width <= MAX_CODES:
         keys = np.multiply(stratum, width, dtype=np.uint64, casting="unsafe")
         keys += outputs
-        order, in_order = sort_codes(keys)
+        order, in_order = sort_codes(keys, out=keys)
         ends = np.searchsorted(in_order, width * np.arange(1, n_strata))
         samples = np.split(in_order, ends)
         for c, sample in enumerate(samples):

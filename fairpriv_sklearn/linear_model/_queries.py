@@ -319,32 +319,31 @@ class FairGradient(LossGradient):
         codes = np.empty((n, n_codes), dtype=codes.dtype)
         stratum = np.empty(n, dtype=none.stratum.dtype)
         slopes, scores = np.empty((n, k)), self.geometry.scores_by(state)
-        totals = to_units(np.zeros((self.geometry.n_columns, self._n_alone)))
+        losses = np.empty((n, k), dtype=np.float32)  # whole numbers, 20 bits
         for part, block in self._blocks(rows):
-            x = dense_block(block.x)
             loss, outputs, slopes[part] = slopes_and_links(
-                scores(x), self._is_class(block.y)
+                scores(dense_block(block.x)), self._is_class(block.y)
             )
-            loss = self._weighted(loss, block.y, block.stratum)
-            own = _whole(loss), _whole(slopes[part])
-            own = self._side_by_side(*own, block.stratum)
-            totals += self._exact_sums(x, own)
+            losses[part] = _whole(self._weighted(loss, block.y, block.stratum))
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes
         pulls *= slopes
-        fine = to_units(np.zeros((self.geometry.n_columns, self._n_fine)))
+        totals = to_units(np.zeros((self.geometry.n_columns, self._n_sums)))
         for part, block in self._blocks(rows.only("x")):
-            x = dense_block(block.x)
-            fine += self._fine_sums(x, pulls[part])
-        alone = self.geometry.in_units(from_units(totals)) / self.n_records
-        digits = from_units(fine)
+            coefficients = self._side_by_side(
+                losses[part], slopes[part], stratum[part], pulls[part]
+            )
+            totals += self._exact_sums(dense_block(block.x), coefficients)
+        sums, end = from_units(totals), self._n_alone
+        alone = self.geometry.in_units(sums[:, :end]) / self.n_records
         # The second digit counts 2**20 times less.
-        coupled = digits[:, :k] + digits[:, k:] * UNIT
+        coupled = sums[:, end : end + k] + sums[:, end + k : end + 2 * k] * UNIT
         coupled = self.geometry.in_units(coupled) * self._unit
         of_loss, of_penalty, of_slopes = self.multiples
-        of_strata = alone[:, k : (1 + self.n_strata) * k] * of_slopes
-        return np.hstack([alone[:, :k] * of_loss, coupled * of_penalty, of_strata])
+        return np.hstack(
+            [alone[:, :k] * of_loss, coupled * of_penalty, alone[:, k:] * of_slopes]
+        )
 
     def _blocks(self, rows: Rows):
         rest = range(rows.n_rows)
@@ -374,39 +373,38 @@ class FairGradient(LossGradient):
             (1 - weight) / of_loss, weight / of_penalty * math.sqrt(in_pulls)
         )
 
-    def _side_by_side(self, loss: Floats, slopes: Floats, stratum) -> Floats:
-        """Loss, and slopes in the columns of the record's stratum, else zeros."""
-        k = self.geometry.n_outputs
-        found = np.empty((len(loss), self._n_alone), order="F")
-        found[:, :k], found[:, (1 + self.n_strata) * k :] = loss, 0.0
+    def _side_by_side(self, loss: Floats, slopes: Floats, stratum, pulls) -> Floats:
+        """Whole coefficients: loss, slopes by the record's stratum, digits of pulls."""
+        k, end = self.geometry.n_outputs, self._n_alone
+        found = np.empty((len(loss), self._n_sums), order="F")
+        found[:, :k], found[:, end + 2 * k :] = loss, 0.0
+        slopes = _whole(slopes)
         for own in range(self.n_strata):
             at = (1 + own) * k
             np.multiply(slopes, (stratum == own)[:, None], out=found[:, at : at + k])
+        self._digits(pulls, found[:, end : end + k], found[:, end + k : end + 2 * k])
         return found
 
     @property
     def _n_alone(self) -> int:
-        """Columns of loss and slopes, a multiple of four: products are faster so."""
-        return 4 * math.ceil((1 + self.n_strata) * self.geometry.n_outputs / 4)
+        """Columns of loss and slopes."""
+        return (1 + self.n_strata) * self.geometry.n_outputs
 
     @property
-    def _n_fine(self) -> int:
-        """Columns of the penalty: two digits."""
-        return 2 * self.geometry.n_outputs
+    def _n_sums(self) -> int:
+        """Those and two digits, a multiple of four: products are faster so."""
+        return 4 * math.ceil((self._n_alone + 2 * self.geometry.n_outputs) / 4)
 
     @cached_property
     def _unit(self) -> float:
         """A power of two that no coefficient of the penalty exceeds."""
         return 2.0 ** math.ceil(math.log2(LINK_SLOPE * self.penalty.largest_pull))
 
-    def _fine_sums(self, rows, pulls: Floats) -> Integers:
-        """Sums of the penalty's coefficients, to multiples of 2**-40 of their unit.
+    def _digits(self, pulls: Floats, first: Floats, second: Floats) -> None:
+        """The penalty's coefficients, to multiples of 2**-40 of their unit.
 
         In two digits; none is larger than the unit.
         """
-        n, k = pulls.shape
-        both = np.empty((n, self._n_fine), order="F")
-        first, second = both[:, :k], both[:, k:]
         np.multiply(pulls, 2.0**BITS / self._unit, out=second)
         np.maximum(second, -(2.0**BITS), out=second)
         np.minimum(second, 2.0**BITS, out=second)
@@ -414,7 +412,6 @@ class FairGradient(LossGradient):
         np.subtract(second, first, out=second)
         second *= 2.0**BITS
         np.rint(second, out=second)
-        return self._exact_sums(rows, both)
 
 
 @dataclass(frozen=True)
