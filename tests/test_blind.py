@@ -1091,3 +1091,11 @@ def test_a_slope_sees_a_weak_group_model(share, n_tables=40):
         for _ in range(n_tables)
     ]
     assert np.mean(np.array(nothing) > 0) <= 0.1
+
+
+def test_how_sure_a_difference_has_to_be():
+    """A large table, or what tells a tenth of the group, is not enough alone."""
+    asked = [
+        blind.asked_confidence(*of) for of in ((3001, 0.1), (3000, 1), (9e9, 0.09))
+    ]
+    assert asked == [0.7, 0.99, 0.99]
