@@ -374,6 +374,22 @@ def _labels_by(function, X):
     raise ValueError(f"sensitive_features: the function raised {kind} on X.")
 
 
+def two_dimensional(shape: tuple) -> None:
+    """Refuse the shape of what is no table with rows and columns."""
+    if len(shape) != 2:
+        raise ValueError(
+            f"X: Expected 2D array, got {len(shape)}D array instead. Reshape your "
+            "data with array.reshape(-1, 1) if it has one feature, or "
+            "array.reshape(1, -1) if it has one sample."
+        )
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"X: Found array with 0 {what}(s) (shape={shape}) while a minimum of "
+                "1 is required."
+            )
+
+
 def as_table(estimator, X):
     """`X` with a two-dimensional shape, checked before anything reads its columns.
 
@@ -389,18 +405,7 @@ def as_table(estimator, X):
         raise ValueError("Complex data not supported; pass real numbers.")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()  # the other formats have no rows and columns to take
-    if len(X.shape) != 2:
-        raise ValueError(
-            f"X: Expected 2D array, got {len(X.shape)}D array instead. Reshape your "
-            "data with array.reshape(-1, 1) if it has one feature, or "
-            "array.reshape(1, -1) if it has one sample."
-        )
-    for size, what in zip(X.shape, ("sample", "feature"), strict=True):
-        if size == 0:
-            raise ValueError(
-                f"X: Found array with 0 {what}(s) (shape={X.shape}) while a minimum of "
-                "1 is required."
-            )
+    two_dimensional(X.shape)
     return X
 
 

@@ -13,6 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
+from fairpriv_sklearn._door.groups import two_dimensional
 from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
@@ -361,22 +362,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 "frame or X.toarray()."
             )
         X = as_table(X)
-        shape = np.shape(X)
-        if len(shape) != 2:
-            raise ValueError(
-                f"X: Expected 2D array, got {len(shape)}D array instead. Reshape your "
-                "data to rows and columns, or pass a data frame."
-            )
+        two_dimensional(np.shape(X))
         names = list(getattr(X, "column_names", getattr(X, "columns", ())))
         if len(set(names)) < len(names):
             raise ValueError("X: two columns have the same name; rename one of them.")
         validate_data(self, X=X, reset=reset, skip_check_array=True)
-        for length, what in zip(shape, ("sample", "feature"), strict=True):
-            if length < 1:
-                raise ValueError(
-                    f"X: Found array with 0 {what}(s) (shape={tuple(shape)}) while a "
-                    "minimum of 1 is required."
-                )
         return TableReader.of(X)
 
     def _drafts(self) -> list[_Draft]:
