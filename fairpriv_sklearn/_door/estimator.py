@@ -206,6 +206,15 @@ def public_fact(name: str, value, *, from_data: bool) -> Fact:
     return Fact(name, origin=READ) if from_data else Fact(name, value)
 
 
+def check_given(estimator, y) -> None:
+    """Refuse a fit without a target."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+
+
 def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
     """Encode the labels `y` against the public list of classes.
 
@@ -240,13 +249,19 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
     classes = np.unique(np.asarray(classes))
     if len(classes) < 2:
         raise ValueError(f"classes must list at least two labels, got {classes!r}.")
+    codes = label_codes(y, classes)
+    return codes, classes, public_fact("classes", classes.tolist(), from_data=False)
+
+
+def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Positions of labels in the public list of classes."""
     codes = positions_in(y, classes.tolist())
     if (codes < 0).any():
         raise ValueError(
             f"y contains a label that is not in classes={classes.tolist()!r}; add it "
             "to the public list or leave out its rows."
         )
-    return codes, classes, public_fact("classes", classes.tolist(), from_data=False)
+    return codes
 
 
 def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:

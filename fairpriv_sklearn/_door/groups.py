@@ -338,15 +338,20 @@ def without_sensitive_columns(estimator, X):
     return safe_indexing(X, keep, axis=1)
 
 
+def refuse_twice(named, given) -> None:
+    """The groups come from one place."""
+    if named is not None and given is not None:
+        raise ValueError(
+            "sensitive_features was given twice, in the constructor and in the call; "
+            "give it in one of the two places."
+        )
+
+
 def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
     """The group labels of the rows of `X`, from the call or the constructor."""
     named = estimator.sensitive_features
     if sensitive_features is not None:
-        if named is not None:
-            raise ValueError(
-                "sensitive_features was given twice, in the constructor and in the "
-                "call; give it in one of the two places."
-            )
+        refuse_twice(named, sensitive_features)
         labels = label_values(sensitive_features)
     elif callable(named):
         labels = label_values(_labels_by(named, X))

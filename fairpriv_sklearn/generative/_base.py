@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
-    positions_in,
+    label_codes,
     public_fact,
     read_bounds,
 )
@@ -82,7 +82,7 @@ class BaseGenerator(DPEstimator):
             self.classes_, codes = np.unique(y, return_inverse=True)
             return codes, [warn_leak("classes", "the list of labels")]
         self.classes_ = np.unique(np.asarray(self.classes))
-        codes = label_codes(y, self.classes_, "y")
+        codes = label_codes(y, self.classes_)
         return codes, [public_fact("classes", self.classes_.tolist(), from_data=False)]
 
     @property
@@ -264,7 +264,7 @@ class BaseGenerator(DPEstimator):
         y = column_or_1d(y)
         if n_samples is not None and n_samples != len(y):
             raise ValueError(f"n_samples={n_samples} and len(y)={len(y)} disagree.")
-        return label_codes(y, self.classes_, "y")
+        return label_codes(y, self.classes_)
 
 
 def _check_positive(n_samples) -> None:
@@ -294,17 +294,6 @@ def check_n_samples(n_samples, y, given) -> int:
 def or_default(value, default):
     """The default where the value is the word "auto"."""
     return default if isinstance(value, str) else value
-
-
-def label_codes(y, classes, name) -> np.ndarray:
-    """Position of every label in the public list; anything else is an error."""
-    codes = positions_in(y, classes.tolist())
-    if (codes < 0).any():
-        raise ValueError(
-            f"{name} contains a label that is not in classes={classes.tolist()!r}; add "
-            "it to the public list or leave out its rows."
-        )
-    return codes
 
 
 def _is_orthonormal(basis) -> bool:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairpriv_sklearn._door.estimator import public_fact
+from fairpriv_sklearn._door.estimator import label_codes, public_fact
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
@@ -33,7 +33,6 @@ from fairpriv_sklearn.generative._base import (
     SCALE,
     BaseGenerator,
     check_n_samples,
-    label_codes,
     or_default,
 )
 from fairpriv_sklearn.generative._network_training import (
@@ -563,7 +562,7 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _raw_codes(self, y):
         if self.classes_ is not None:
-            return label_codes(y, self.classes_, "y")
+            return label_codes(y, self.classes_)
         if self._label is None:
             raise ValueError("sample(y=...) needs a generator fitted with labels.")
         return level_codes(y, self._label, "y")

@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from fairpriv_sklearn._door.groups import (
     label_list,
     named_positions,
+    refuse_twice,
     refuse_without_groups,
     without_sensitive_columns,
 )
@@ -96,12 +97,8 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
         The candidates' estimator.
     X, sensitive_features : array-like
     """
+    refuse_twice(owner.sensitive_features, sensitive_features)
     if owner.sensitive_features is not None:
-        if sensitive_features is not None:
-            raise ValueError(
-                "sensitive_features was given twice, in the constructor and in the "
-                "call; give it in one of the two places."
-            )
         labels = _labels_in(owner, owner.sensitive_features, X)
         return Groups(labels, without_sensitive_columns(owner, X), labels)
     if sensitive_features is not None:

@@ -13,7 +13,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door.estimator import DPEstimator, encode_labels, public_fact
+from fairpriv_sklearn._door.estimator import (
+    DPEstimator,
+    check_given,
+    encode_labels,
+    public_fact,
+)
 from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import (
     each,
@@ -164,10 +169,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     scorings : iterable of str, BoundedScore or ConstrainedScore
     """
     scorings = list(scorings)
-    if y is None:
-        raise ValueError(
-            f"{type(owner).__name__} requires y to be passed, but the target y is None."
-        )
+    check_given(owner, y)
     with domain("y"):
         y = column_or_1d(y, warn=True)
         if is_regressor(estimator):

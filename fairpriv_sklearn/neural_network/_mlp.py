@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_array
 from fairpriv_sklearn._door.estimator import (
     MIN_RECORDS,
     DPEstimator,
+    check_given,
     encode_labels,
     public_fact,
     read_bounds,
@@ -588,11 +589,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
 
 def _check_targets(estimator, y):
     """Validate the targets; None and labels get an error that says what is needed."""
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
+    check_given(estimator, y)
     with domain("y"):
         return check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator

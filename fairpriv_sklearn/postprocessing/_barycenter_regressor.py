@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from fairpriv_sklearn._door.estimator import check_given
 from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import (
@@ -268,6 +269,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     def _read(self, X, y, sensitive_features) -> dict:
         """The private columns of one table; sets public facts."""
         codes, X, about_groups = fit_groups(self, X, sensitive_features)
+        check_given(self, y)
         y = check_target(X, y)
         self._public_pair, about_bounds = self._public_bounds(y.reshape(-1, 1))
         facts = (about_groups, about_bounds)
@@ -369,10 +371,6 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
 
 def check_target(X, y) -> np.ndarray:
     """Check a regression target: one finite number per row of `X`."""
-    if y is None:
-        raise ValueError(
-            "DPBarycenterRegressor requires y to be passed, but the target y is None."
-        )
     with domain("y", own_words=True):
         y = column_or_1d(y, dtype=np.float64, warn=True)
     assert_all_finite(y, input_name="y")

@@ -15,7 +15,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, encode_labels
+from fairpriv_sklearn._door.estimator import (
+    DELTA_CONSTRAINT,
+    check_given,
+    encode_labels,
+)
 from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.arrays import project_simplex
@@ -354,10 +358,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     def _read(self, X, y, sensitive_features) -> dict:
         """The private columns of one table; sets public facts."""
         codes, X, about_groups = fit_groups(self, X, sensitive_features)
-        if y is None:
-            raise ValueError(
-                "DP2DPClassifier requires y to be passed, but the target y is None."
-            )
+        check_given(self, y)
         labels, self.classes_, about_classes = encode_labels(y, self.classes)
         same_length(X, labels)
         facts, y = (about_groups, about_classes), Coded(self.classes_, labels)

@@ -447,9 +447,8 @@ def _is_number(value) -> bool:
 
 
 def _number_range(value) -> tuple:
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"range must be two numbers [low, high], got {_shown(value)}.")
-    if not all(map(_is_number, value)):
+    is_pair = isinstance(value, list | tuple) and len(value) == 2
+    if not (is_pair and all(map(_is_number, value))):
         raise ValueError(f"range must be two numbers [low, high], got {_shown(value)}.")
     try:
         low, high = map(float, value)

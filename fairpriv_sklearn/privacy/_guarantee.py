@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import described, one_of
 from fairpriv_sklearn._shared.markdown import markdown_table
 from fairpriv_sklearn.accounting import checked_events, event_from_dict
 
@@ -156,11 +156,7 @@ class PrivacyGuarantee:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if not isinstance(self.neighboring, str) or self.neighboring not in RELATIONS:
-            raise ValueError(
-                f"neighboring must be one of {list(RELATIONS)}, got "
-                f"{self.neighboring!r}."
-            )
+        one_of(*RELATIONS)("neighboring", self.neighboring)
         if not isinstance(self.mechanism, str):
             raise ValueError(f"mechanism must be a string, got {self.mechanism!r}.")
         object.__setattr__(self, "assumptions", self._listed_assumptions())
@@ -682,9 +678,8 @@ def _truth(name: str, value) -> bool:
 
 
 def _words(name: str, value) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise ValueError(f"{name} must be a tuple of strings, got {described(value)}.")
-    words = tuple(value)
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    words = tuple(value) if several else (None,)
     if not all(isinstance(word, str) for word in words):
         raise ValueError(f"{name} must be a tuple of strings, got {described(value)}.")
     return words
