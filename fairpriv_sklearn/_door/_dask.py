@@ -311,13 +311,17 @@ def _apart(parts: list) -> list:
 
 
 def _as_one(parts: list) -> list:
-    """Each partition as one task, if they share none and wait for nothing held."""
+    """Partitions that open within one task, if no two of them share what comes before.
+
+    Partitions stay as they are cut; an optimised graph may join those of files.
+    """
     graphs = [part.dask for part in parts]
     if len(set().union(*graphs)) < sum(map(len, graphs)):
         return parts
     for tasks in graphs:
         for task in tasks.values():
-            # Unknown to older versions, and to what a cluster or the driver holds.
+            # A task of older versions says nothing of them, nor do data that a cluster
+            # or the driver holds: those are asked for as they were.
             needs = getattr(task, "dependencies", None)
             if not isinstance(needs, frozenset) or not needs <= tasks.keys():
                 return parts
@@ -325,9 +329,9 @@ def _as_one(parts: list) -> list:
 
 
 def _few(parts: list) -> list:
-    """What each task opens: far more partitions than workers are joined, if small.
+    """What each task opens: a partition, or a few of many, one after the other.
 
-    As for the tasks, nothing but the number of partitions decides.
+    The number of partitions decides, and nothing that is in them.
     """
     first = parts[0][0] if isinstance(parts[0], tuple) else parts[0]
     size = 1
