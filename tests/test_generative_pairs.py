@@ -362,17 +362,17 @@ def test_errors():
 
 
 def test_levels_there_and_back():
-    noise = noise_source(0)
+    within = np.full(5, 0.4)
     column = LevelColumn.of("a", 0, Column("category", categories=("x", 3)))
     cells = TableReader.of(np.array([["x"], [3.0], ["3"], ["z"], [None]], dtype=object))
     levels = column.encode(cells.cells(0))
     assert levels.tolist() == [0, 1, 1, 2, 3]
-    assert column.decode(levels, noise).tolist() == ["x", 3, 3, "other", None]
+    assert column.decode(levels, within).tolist() == ["x", 3, 3, "other", None]
     whole = LevelColumn.of("a", 0, Column("number", range=(0, 5), integer=True))
     cells = TableReader.of(np.array([[-3.0], [0], [2.9], [5], [99], [np.nan]]))
-    levels = whole.encode(cells.cells(0))
+    levels, within = whole.encode(cells.cells(0)), np.full(6, 0.4)
     assert levels.tolist() == [0, 0, 2, 5, 5, 6]
-    np.testing.assert_array_equal(whole.decode(levels, noise), [0, 0, 2, 5, 5, np.nan])
+    np.testing.assert_array_equal(whole.decode(levels, within), [0, 0, 2, 5, 5, np.nan])
     declared = Column("number", range=(0, 5), integer=True, missing=False)
     never = LevelColumn.of("a", 0, declared)
     assert never.n_levels == 6 and never.encode(cells.cells(0))[-1] == 0
@@ -531,8 +531,8 @@ def test_wide_cells_fall_from_their_neighbours():
     shares = np.array([0.02, 0.3, 0.2, 0.3, 0.1, 0.08])
     falling = column.with_shares(shares)
     assert falling.falls[1:5].tolist() == [0.0] * 4
-    noise = noise_source(0)
-    drawn = falling.decode(np.repeat(np.arange(6), 4000), noise).reshape(6, 4000)
+    within = np.tile((np.arange(4000) + 0.5) / 4000, 6)
+    drawn = falling.decode(np.repeat(np.arange(6), 4000), within).reshape(6, 4000)
     for values, low, high in zip(drawn, edges[:-1], edges[1:], strict=True):
         assert low <= values.min() and values.max() <= high
     # rate: the density of the next cell over the share
@@ -780,10 +780,10 @@ def test_every_table_says_how_many_records_a_level_has(exact, quick_fits):
 
 
 def test_bins_follow_the_noise():
-    plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
+    plan = _pairs.PairsPlan(2, 40, 80, (), 1.0, None)
     assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == (24, np.inf)
     found = [plan.bins_of(20_000, noise) for noise in (50.0, 200.0, 800.0, 1e9)]
-    assert found == [(24, 15.0), (15, 7.5), (7, 3.75), (4, 3.0)]
+    assert found == [(24, 20.0), (24, 10.0), (15, 5.0), (4, 4.0)]
 
 
 def test_features_of_bins():
@@ -830,7 +830,7 @@ def test_samples_and_evidence_against_enumeration():
     n = 200_000
     codes = _raw.draw_classes(pairs, {}, n, public)
     np.testing.assert_allclose(np.bincount(codes) / n, [0.6, 0.4], atol=1e-4)
-    drawn = _pairs.sample_pairs(pairs, codes, {}, public)
+    drawn, _ = _pairs.sample_pairs(pairs, codes, {}, public)
     cells = np.ravel_multi_index((codes, *drawn.T), (2, 4, 4, 4, 4))
     seen = np.bincount(cells, minlength=512).reshape(joint.shape) / n
     np.testing.assert_allclose(seen, joint, atol=4e-3)
@@ -842,7 +842,7 @@ def test_samples_and_evidence_against_enumeration():
     np.testing.assert_allclose(
         np.bincount(codes) / n, weights / weights.sum(), atol=1e-4
     )
-    drawn = _pairs.sample_pairs(pairs, codes, given, public)
+    drawn, _ = _pairs.sample_pairs(pairs, codes, given, public)
     assert (drawn[:, 0] == 1).all() and (drawn[:, 2] == 2).all()
     for c in (0, 1):
         wanted = joint[c, 1, :, 2] / joint[c, 1, :, 2].sum()
@@ -877,10 +877,24 @@ def test_numbers_depend_on_each_other_within_points():
         np.array([[100.0]]), even, root,
     )  # fmt: skip
     public = noise_source(0).public()
-    drawn = _pairs.sample_pairs(one, np.zeros(20_000, dtype=int), {}, public)
+    drawn, _ = _pairs.sample_pairs(one, np.zeros(20_000, dtype=int), {}, public)
     for column in drawn.T:
         np.testing.assert_array_equal(np.bincount(column), 400)
     spearman = np.corrcoef(drawn.T)
+    assert spearman[0, 1] == pytest.approx(6 / np.pi * np.arcsin(0.4), abs=0.01)
+    assert np.abs(spearman[2, :2]).max() < 0.03
+    # and within one wide level they go on as they do between levels
+    wide = _pairs.Pairs(
+        one.counts, [np.ones(1)] * 3, (np.zeros(1, dtype=int),) * 3, one.weights,
+        (np.ones((1, 1, 1)),) * 3, root,
+    )  # fmt: skip
+    drawn, within = _pairs.sample_pairs(wide, np.zeros(20_000, dtype=int), {}, public)
+    assert (drawn == 0).all() and 0 <= within.min() and within.max() < 1
+    even = np.linspace(0, 1, 20_000)
+    np.testing.assert_allclose(
+        np.sort(within, axis=0), even[:, None] * [[1] * 3], atol=1e-4
+    )
+    spearman = np.corrcoef(within.T)
     assert spearman[0, 1] == pytest.approx(6 / np.pi * np.arcsin(0.4), abs=0.01)
     assert np.abs(spearman[2, :2]).max() < 0.03
 
@@ -922,6 +936,15 @@ def test_even_draws():
     drawn = _pairs.draw_evenly(distributions, groups[:1000], noise, scores)
     np.testing.assert_array_equal(drawn[scores < 499], 0)
     np.testing.assert_array_equal(drawn[scores > 750], 2)
+    # where in its outcome a row lies: in the order of scores, from end to end
+    found, within = _pairs.draw_within(distributions, groups[:1000], noise, scores)
+    np.testing.assert_array_equal(found, drawn)
+    for outcome in range(3):
+        order = np.argsort(scores[found == outcome])
+        places = within[found == outcome][order]
+        assert (np.diff(places) > 0).all()
+        even = (np.arange(len(places)) + 0.5) / len(places)
+        np.testing.assert_allclose(places, even, atol=0.005)
     # rows without a chance are not drawn
     assert set(_pairs.draw_evenly(np.eye(3)[[1, 1]], np.arange(2), noise)) == {1}
 

@@ -304,21 +304,20 @@ class LevelColumn:
         levels = [missing if k is None else index.get(k, other) for k in keys]
         return np.array(levels or [0], dtype=self.level_type)[inverse]
 
-    def decode(self, levels, public) -> np.ndarray:
-        """Draw a value of every level."""
+    def decode(self, levels, within) -> np.ndarray:
+        """A value of every level: of a number at a place in [0, 1) of its cell."""
         if self.is_number:
-            return self._decode_numbers(levels, public)
+            return self._decode_numbers(levels, within)
         values = np.empty(self.n_levels, dtype=object)
         values[: self.n_cells] = self.values
         if self.has_other:
             values[self.n_cells] = OTHER
         return values[levels]
 
-    def _decode_numbers(self, levels, public):
+    def _decode_numbers(self, levels, within):
         cells = np.minimum(levels, self.n_cells - 1)
         low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
         # the atom at zero has a cell of no width
-        within = public.uniform(len(levels))
         if self.falls is not None:
             within = _falling(within, self.falls[cells])
         drawn = low + width * within

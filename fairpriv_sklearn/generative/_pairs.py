@@ -26,12 +26,12 @@ PAIR_TABLES = "tables of all pairs"
 DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
+LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.3, 0.1, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
-ALL_BINS, ALL_CATEGORIES = 480, 1920
+ALL_BINS, ALL_CATEGORIES = 960, 1920
 # Bins, and features, of a number for the bins that noise alone would leave.
-BINS, FEATURES = 1.5, 0.75
+BINS, FEATURES = 3.0, 1.0
 # Features are integers over this, and no longer than this.
 UNIT = 1024
 # Rounds in which rows of features are moved around their mean.
@@ -640,9 +640,14 @@ def draw_evenly(distributions, groups, public, scores=None) -> np.ndarray:
     Systematic draws: of k rows of a group, each outcome gets k times its probability,
     rounded up or down, in random order, or in that of `scores`.
     """
+    return draw_within(distributions, groups, public, scores)[0]
+
+
+def draw_within(distributions, groups, public, scores=None):
+    """The outcomes of `draw_evenly`, and where in [0, 1) of its outcome a row lies."""
     n = len(groups)
     if n == 0:
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
     order = np.lexsort((public.uniform(n) if scores is None else scores, groups))
     ordered = groups[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
@@ -650,21 +655,25 @@ def draw_evenly(distributions, groups, public, scores=None) -> np.ndarray:
     rank = np.arange(n) - np.repeat(first, lengths)
     start = np.repeat(public.uniform(len(first)), lengths)
     u = (rank + start) / np.repeat(lengths, lengths)
-    drawn = np.empty(n, dtype=np.int64)
+    drawn, within = np.empty(n, dtype=np.int64), np.empty(n)
     present = ordered[first]
     edges = np.cumsum(distributions[present], axis=1)
     edges /= np.maximum(edges[:, -1:], 1e-300)
     steps = np.arange(len(present))[:, None]
     at = np.repeat(np.arange(len(present)), lengths)
     found = np.searchsorted((edges + steps).ravel(), at + u, side="right")
-    drawn[order] = np.clip(
-        found - at * distributions.shape[1], 0, distributions.shape[1] - 1
-    )
-    return drawn
+    last = distributions.shape[1] - 1
+    found = np.clip(found - at * (last + 1), 0, last)
+    low = np.where(found, edges[at, found - 1], 0.0)
+    width = np.maximum(edges[at, found] - low, 1e-300)
+    drawn[order], within[order] = found, np.clip((u - low) / width, 0.0, 1 - 1e-9)
+    return drawn, within
 
 
-def sample_pairs(pairs: Pairs, codes, given, public) -> np.ndarray:
-    """Levels (n, A) of records of these classes.
+def sample_pairs(pairs: Pairs, codes, given, public):
+    """Levels (n, A) of records of these classes, and places (n, A) in the levels.
+
+    Columns go on depending on each other within a point, and numbers within a level.
 
     Parameters
     ----------
@@ -692,9 +701,10 @@ def sample_pairs(pairs: Pairs, codes, given, public) -> np.ndarray:
             levels[:, a] = given[a]
             continue
         tables = pairs.tables[a].reshape(-1, pairs.n_bins(a))
-        bins = draw_evenly(tables, at, public, scores[:, a])
-        levels[:, a] = draw_evenly(pairs.inside(a), bins, public)
-    return levels
+        bins, within = draw_within(tables, at, public, scores[:, a])
+        inside = pairs.inside(a)
+        levels[:, a], scores[:, a] = draw_within(inside, bins, public, within)
+    return levels, np.minimum(scores, np.float32(1 - 1e-6))
 
 
 def chances(pairs: Pairs, evidence: dict) -> np.ndarray:

@@ -88,7 +88,8 @@ def release_quality(wall, levels, codes, pairs, class_names, groups) -> TableQua
     n_rows = int(np.clip(n_records, 1000, N_QUALITY_ROWS))
     shares = np.cumsum(pairs.counts) / n_records
     drawn = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
-    sampled = sample_pairs(pairs, drawn, {}, wall.public_draws()).astype(np.int16)
+    sampled, _ = sample_pairs(pairs, drawn, {}, wall.public_draws())
+    sampled = sampled.astype(np.int16)
     tables = tuple((a,) for a in range(A))
     sizes = tuple(pairs.n_bins(a) for a in range(A))
     # overall, the label is a column like the others

@@ -543,20 +543,20 @@ class DPSinkhornGenerator(BaseGenerator):
             codes = self._raw_codes(column_or_1d(y))
         else:
             codes = draw_classes(pairs, levels, n, public)
-        drawn = sample_pairs(pairs, codes, levels, public)
+        drawn, within = sample_pairs(pairs, codes, levels, public)
         shown = [
-            (column, drawn[:, a], pairs.levels[a] > 0)
+            (column, drawn[:, a], within[:, a], pairs.levels[a] > 0)
             for a, column in enumerate(self._columns)
             if column.is_shown
         ]
         if label is not None:
-            shown.append((label, codes, np.ones(label.n_levels, dtype=bool)))
+            shown.append((label, codes, None, np.ones(label.n_levels, dtype=bool)))
         shown.sort(key=lambda column: column[0].position)
         X = self._container.build(
-            [column.decode(levels, public) for column, levels, _ in shown],
-            [column.listed(present) for column, _, present in shown],
-            [column.whole_type(present) for column, _, present in shown],
-            names=[self._names[column.position] for column, _, _ in shown],
+            [column.decode(levels, places) for column, levels, places, _ in shown],
+            [column.listed(present) for column, *_, present in shown],
+            [column.whole_type(present) for column, *_, present in shown],
+            names=[self._names[column.position] for column, *_ in shown],
         )
         return X if self.classes_ is None else (X, self.classes_[codes])
 
