@@ -20,6 +20,7 @@ from fairpriv_sklearn.generative import (
     _raw,
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
+from fairpriv_sklearn.generative._quality import QualityFigure
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import Codebook
 from fairpriv_sklearn.preprocessing._cells import TableReader
@@ -277,6 +278,9 @@ def test_quality_report():
     assert found < 0.1
     assert not hasattr(make(quality=False), "quality_")
     assert "Do not publish" not in report and "other: too few records" in report
+    few = [QualityFigure.of(count, 30.0, 2.0) for count in (-500.0, 0.5, 500.0)]
+    assert [(x.low, x.high) for x in few] == [(0, 1)] * 3
+    assert QualityFigure.of(-500.0, 30.0, 600.0).high == 0
     tiny = DPSinkhornGenerator(epsilon=0.3, classes=[0, 1], random_state=0)
     assert "Do not publish" in tiny.fit(frame[:600], y[:600]).quality_report()
     exact = make(people(6000), epsilon=np.inf).quality_

@@ -33,8 +33,11 @@ class QualityFigure:
     @classmethod
     def of(cls, count, scale, n_records):
         """From a noisy number of records, and the deviation of its noise."""
-        ends = count + _TWO_SIDED * scale * np.array([0.0, -1.0, 1.0])
-        return cls(*np.clip(ends / max(n_records, 1.0), 0.0, 1.0).tolist())
+        half = _TWO_SIDED * scale / max(n_records, 1.0)
+        ends = count / max(n_records, 1.0) + half * np.array([0.0, -1.0, 1.0])
+        value, low, high = np.clip(ends, 0.0, 1.0).tolist()
+        # more noise than records says nothing, on whichever side the noise lies
+        return cls(value, 0.0, 1.0) if half >= 1 else cls(value, low, high)
 
     def __str__(self):
         if (self.low, self.high) == (0.0, 1.0):
