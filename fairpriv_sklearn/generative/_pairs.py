@@ -29,9 +29,9 @@ DISTANCES = "distances"
 LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
-ALL_BINS, ALL_CATEGORIES = 960, 1920
+ALL_BINS, ALL_CATEGORIES = 480, 1920
 # Bins, and features, of a number for the bins that noise alone would leave.
-BINS, FEATURES = 3.0, 1.0
+BINS, FEATURES = 1.5, 0.75
 # Features are integers over this, and no longer than this.
 UNIT = 1024
 # Rounds in which rows of features are moved around their mean.
