@@ -784,10 +784,10 @@ def test_every_table_says_how_many_records_a_level_has(exact, quick_fits):
 
 
 def test_bins_follow_the_noise():
-    plan = _pairs.PairsPlan(2, 40, 80, (), 1.0, None)
+    plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
     assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == (24, np.inf)
     found = [plan.bins_of(20_000, noise) for noise in (50.0, 200.0, 800.0, 1e9)]
-    assert found == [(24, 20.0), (24, 10.0), (15, 5.0), (4, 4.0)]
+    assert found == [(24, 15.0), (15, 7.5), (7, 3.75), (4, 3.0)]
 
 
 def test_features_of_bins():

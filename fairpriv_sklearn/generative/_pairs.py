@@ -696,15 +696,16 @@ def sample_pairs(pairs: Pairs, codes, given, public):
     levels = np.empty((len(codes), pairs.n_columns), dtype=np.int64)
     scores = public.standard_normal(levels.shape).astype(np.float32)
     scores = scores @ pairs.root.T.astype(np.float32)
+    within = np.zeros(levels.shape)
     for a in range(pairs.n_columns):
         if a in given:
             levels[:, a] = given[a]
             continue
         tables = pairs.tables[a].reshape(-1, pairs.n_bins(a))
-        bins, within = draw_within(tables, at, public, scores[:, a])
-        inside = pairs.inside(a)
-        levels[:, a], scores[:, a] = draw_within(inside, bins, public, within)
-    return levels, np.minimum(scores, np.float32(1 - 1e-6))
+        bins, places = draw_within(tables, at, public, scores[:, a])
+        found = draw_within(pairs.inside(a), bins, public, places)
+        levels[:, a], within[:, a] = found
+    return levels, within
 
 
 def chances(pairs: Pairs, evidence: dict) -> np.ndarray:
