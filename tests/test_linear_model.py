@@ -572,7 +572,7 @@ def test_edges_of_the_other_models(edge, neighboring):
     for params in (
         {},
         {"epsilon": np.inf},
-        {"epsilon": 1e-6},
+        {"epsilon": 2e-6},
         {"epsilon": 1e6},
         {"bounds": None, "data_norm": 1.0},
     ):

@@ -12,7 +12,7 @@ from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.linear_model._bounded_slope import linked, linked_with_slopes
 from fairpriv_sklearn.linear_model._preconditioned import (
-    CLASSIFICATION,
+    CLASSIFICATION_RIDGE,
     Curvature,
     preconditioned_descent,
 )
@@ -176,7 +176,7 @@ def test_a_ridge_does_not_make_up_what_noise_hides():
                 noise=0.05,
                 max_iter=10,
                 average=True,
-                caution=CLASSIFICATION,
+                noise_ridge=CLASSIFICATION_RIDGE,
             )
             left[ridge] += np.linalg.norm(weights)
     assert 0 < left[0.02] < left[1e-9]

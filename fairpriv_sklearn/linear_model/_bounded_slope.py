@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import entr, expit, logit
 
 Floats = NDArray[np.float64]
 
@@ -117,3 +117,11 @@ def at_normal(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
 def link_slopes(scores: Floats) -> Floats:
     """Derivative of :func:`linked`."""
     return linked_with_slopes(scores)[1]
+
+
+def entropies(scores: Floats) -> Floats:
+    """Log loss of the constant model with these scores, shared between the outputs."""
+    p = linked(scores)
+    if len(p) == 1:
+        return entr(p) + entr(1 - p)
+    return np.full(len(p), entr(p / p.sum()).sum() / len(p))

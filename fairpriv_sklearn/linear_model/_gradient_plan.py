@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, calibrate_gaussian
+from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, search_share
 from fairpriv_sklearn.linear_model._preconditioned import (
     MOMENT_SHARE,
     Curvature,
@@ -18,6 +19,7 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     number_of_steps,
 )
 from fairpriv_sklearn.linear_model._queries import (
+    AlongSlopes,
     Geometry,
     LossGradient,
     MeanResidual,
@@ -44,7 +46,7 @@ class GradientPlan:
     has_moments: bool = False
     has_constant: bool = False
     mu: float = math.inf
-    of_features = (SecondMoments.name, LossGradient.name)
+    of_features = (SecondMoments.name, LossGradient.name, AlongSlopes.name)
     of_constant = (*of_features, MeanResidual.name)
 
 
@@ -59,11 +61,12 @@ def gradient_plan(
     n_bins: int = 0,
     constant: dict[str, int] | None = None,
     n_parts: int = 1,
+    searches: bool = True,
 ) -> GradientPlan:
-    """Counts, noisy second moments where they are worth it, and full gradients.
+    """Counts, noisy second moments where they are worth it, gradients, a line search.
 
     `constant` has the names of what is asked about the constant model, with how many
-    numbers that are; a gradient has `n_parts`.
+    numbers that are; a gradient has `n_parts`; `searches` ends with a line search.
     """
     n_weights = n_parts * geometry.n_columns * geometry.n_outputs
     mu = calibrate_gaussian(epsilon, delta)
@@ -73,6 +76,8 @@ def gradient_plan(
     # What is asked in their place may have more numbers.
     n_moments = max([n_moments, *(constant or {}).values()]) if has_moments else 0
     n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
+    n_searched = 2 * geometry.n_outputs
+    n_draws += N_SEARCHES * n_searched * searches
     n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
@@ -92,9 +97,15 @@ def gradient_plan(
         share = math.sqrt(MOMENT_SHARE) * mu
         lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
         mu *= math.sqrt(1 - MOMENT_SHARE)
-    step = mu / math.sqrt(n_steps)
+    share = search_share(mu * n_assumed) if searches else 0.0
+    search = mu * math.sqrt(share / N_SEARCHES)
+    step = mu * math.sqrt((1 - share) / n_steps)
     line = Release(LossGradient.name, "gaussian", step, n_weights, times=n_steps)
     lines.append(line)
+    if searches:
+        name = AlongSlopes.name
+        line = Release(name, "gaussian", search, n_searched, times=N_SEARCHES)
+        lines.append(line)
     has_constant = bool(constant)
     return GradientPlan(lines, n_steps, n_counts, has_moments, has_constant, mu)
 
@@ -130,3 +141,18 @@ def noisy_curvature(
         constant=geometry.constant,
         factor=factor,
     )
+
+
+def asks_along(wall: PrivacyFilter, rows: Rows, loss):
+    """What a line search asks: how a loss changes along slopes."""
+
+    def ask(slopes, center, start, bounds, steps):
+        query, constant = AlongSlopes(loss, bounds, steps), loss.geometry.constant
+        weights = np.zeros((loss.geometry.n_columns, loss.geometry.n_outputs))
+        weights[: len(slopes)] = slopes
+        if constant:
+            weights[-1] = -center / constant
+        released = wall.release(query, rows, (weights, start))
+        return query.told(released, wall.scale(query))
+
+    return ask

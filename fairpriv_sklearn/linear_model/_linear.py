@@ -42,9 +42,11 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
+    asks_along,
     gradient_plan,
     noisy_curvature,
 )
+from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.linear_model._preconditioned import (
     SQUARE_CURVATURE,
@@ -53,7 +55,7 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     intercept_column,
     largest_residual,
     preconditioned_descent,
-    regression_caution,
+    regression_ridge,
     regression_steps,
 )
 from fairpriv_sklearn.linear_model._queries import (
@@ -73,6 +75,8 @@ SIGNAL_OF_FEATURES = 125.0
 PRIOR_OF_MEAN = 0.6
 # Mean square of a scaled target, of which fits are supposed to see some by chance.
 USUAL_SQUARE = 0.1
+# Less is taken for this, where a line search weighs its risk.
+LEAST_SQUARE = 1e-3
 NOISE_OF_LEVEL = 0.03
 
 
@@ -403,9 +407,15 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             noise=wall.scale(query),
             max_iter=plan.n_steps,
             average=True,
-            caution=regression_caution(mu, n_assumed),
+            noise_ridge=regression_ridge(mu, n_assumed),
             constant=Constant.guessed(start, USUAL_SQUARE / n_records),
             at_scores=at_scores,
+            search=LineSearch(
+                asks_along(wall, rows, query),
+                worth=np.full(1, max(square, LEAST_SQUARE) / 2),
+                curvature=SQUARE_CURVATURE,
+                spread=0.3,
+            ),
         )
         if covariance is not None:
             covariance = covariance * width**2

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from fairpriv_sklearn.linear_model._line_search import LineSearch, Path
 from fairpriv_sklearn.linear_model._pulls import Pulls
 
 Floats = NDArray[np.float64]
@@ -83,29 +84,13 @@ def largest_residual(mu: float, n_records: float) -> float:
     return min(2.0, 0.4 * math.sqrt(max(1.0, n_records * mu / 2000)))
 
 
-@dataclass(frozen=True)
-class Caution:
-    """How much a fit trusts its gradients.
-
-    Attributes
-    ----------
-    noise_ridge : float
-        Ridge during descent, in units of the squared noise of the whole fit.
-    n_spreads : float, default=1.0
-        Standard deviations of noise by which a gain must beat the constant model.
-    """
-
-    noise_ridge: float
-    n_spreads: float = 1.0
+CLASSIFICATION_RIDGE = 100.0
+"""Ridge during descent, in units of the squared noise of the whole fit."""
 
 
-CLASSIFICATION = Caution(noise_ridge=100.0)
-
-
-def regression_caution(mu: float, n_records: float) -> Caution:
+def regression_ridge(mu: float, n_records: float) -> float:
     """More of a ridge where there is more signal: less of it is needed to see it."""
-    scale = min(4.0, max(1.0, n_records * mu / 600))
-    return Caution(noise_ridge=1000.0 * scale, n_spreads=8.0)
+    return 1000.0 * min(4.0, max(1.0, n_records * mu / 600))
 
 
 @dataclass(frozen=True)
@@ -153,6 +138,10 @@ class Curvature:
         What the matrix is without noise and floor, by :func:`_without_noise`.
     cross : ndarray of shape (n_features, 1) or (n_features, 0)
         Column of the intercept, as it was released.
+    released : ndarray of shape (n_columns, n_columns)
+        The matrix as it was released, without a floor; a guess if it was not.
+    noise : float
+        Standard deviation of its diagonal.
     factor : float
         Hessian per second moment.
     unit : float
@@ -164,6 +153,8 @@ class Curvature:
     typical: float
     likely: Floats
     cross: Floats
+    released: Floats
+    noise: float
     factor: float
     unit: float
 
@@ -197,7 +188,8 @@ class Curvature:
             typical = min(most, 2 * (row_norm**2 - constant**2) / d) * factor
             likely = np.diag(np.append(np.full(d, typical), hessian[d:, d:]))
             cross = hessian[:d, d:]
-            return cls(hessian, most * factor, typical, likely, cross, factor, constant)
+            told = likely, cross, likely, most * factor / 3
+            return cls(hessian, most * factor, typical, *told, factor, constant)
         floor = min(most, _FLOOR * noise * math.sqrt(2 * n_columns))
         floor = max(floor, 1e-9 * row_norm**2)
         values, vectors = np.linalg.eigh(moments)
@@ -207,7 +199,25 @@ class Curvature:
         matrix = (vectors * (values * factor)) @ vectors.T
         cross = moments[:d, d:] * factor
         typical = min(floor, typical) * factor
-        return cls(matrix, floor * factor, typical, likely, cross, factor, constant)
+        told = likely, cross, moments * factor, noise * factor
+        return cls(matrix, floor * factor, typical, *told, factor, constant)
+
+    def along(self, slopes: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean and variance of the scores by slopes, and the noise of the variance.
+
+        The released moments tell one direction with little noise: it needs no floor
+        that holds for all of them.
+        """
+        d, factor = len(slopes), self.factor
+        squares = np.square(slopes).sum(axis=0)
+        found = np.einsum("ik,ij,jk->k", slopes, self.released[:d, :d], slopes)
+        own = np.diag(self.matrix)[d:, None]
+        found -= (np.square(self.released[d:, :d] @ slopes) / own).sum(axis=0)
+        means = np.zeros(slopes.shape[1])
+        if self.unit:
+            means = self.cross[:, 0] @ slopes / factor / self.unit
+        found = np.maximum(found, self.typical * squares)
+        return means, found / factor, self.noise * squares / factor
 
     def bent(self, factor: Floats) -> Curvature:
         """The same and F F^T of a penalty."""
@@ -238,10 +248,11 @@ def preconditioned_descent(
     noise: float,
     max_iter: int,
     average: bool,
-    caution: Caution,
+    noise_ridge: float,
     constant: Constant | None = None,
     at_scores: Callable | None = None,
     pulls: Pulls | None = None,
+    search: LineSearch | None = None,
 ) -> tuple[Floats, Floats | None]:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
@@ -261,7 +272,8 @@ def preconditioned_descent(
     max_iter : int
     average : bool
         False takes each gradient on its own.
-    caution : Caution
+    noise_ridge : float
+        Ridge during descent, in units of the squared noise of the whole fit.
     constant : Constant, default=None
         Where the descent starts, and what the intercept is where nothing else is known.
         From farther away the intercept's slopes, through noisy second moments, would
@@ -271,6 +283,8 @@ def preconditioned_descent(
         there. None: no covariance is asked for.
     pulls : Pulls, default=None
         Of a penalty, to which `gradient` adds; it returns the gradient of the loss.
+    search : LineSearch, default=None
+        How far to go along the slopes. None: as far as the descent says.
 
     Returns
     -------
@@ -281,7 +295,7 @@ def preconditioned_descent(
     """
     hessian, n_columns = curvature.matrix, len(curvature.matrix)
     factor = np.zeros((n_columns, 0))
-    shrinkage = np.full(n_columns, caution.noise_ridge * noise**2 / max_iter)
+    shrinkage = np.full(n_columns, noise_ridge * noise**2 / max_iter)
     shrinkage[ridge == 0] = 0.0  # the intercept
     inverse = np.linalg.inv(hessian + np.diag(ridge + shrinkage))
     weights = np.zeros((n_columns, n_outputs))
@@ -312,8 +326,9 @@ def preconditioned_descent(
         noise=noise,
         constant=constant,
         steps=steps,
-        caution=caution,
+        noise_ridge=noise_ridge,
         at_scores=at_scores,
+        search=search,
         # The loss's weight does not scale it: a strong penalty's fit would fade away.
         lifts=ridge.max(initial=0.0) if pulls is None else 0.0,
     )
@@ -365,18 +380,18 @@ def _shrunk_minimum(
     noise: float,
     constant: Constant | None,
     steps: tuple,
-    caution: Caution,
+    noise_ridge: float,
     at_scores: Callable | None,
+    search: LineSearch | None,
     lifts: float,
 ) -> tuple[Floats, Floats | None]:
     r"""Weights with the smallest estimate of the error, the noise taken into account.
 
     With the intercept profiled out, weights :math:`w = b / (h + r)` in the eigenbasis
     gain :math:`b w - h w^2 / 2`; from noisy b this is too large by :math:`\sigma^2 /
-    (h + r)` a direction, which is subtracted (Stein's estimate of the risk). Where no r
-    promises a gain over the constant model, by more than noise alone would, the weights
-    are zero. Where the noise hid the curvature, it is taken for what it is on average,
-    and b for noisier.
+    (h + r)` a direction, which is subtracted (Stein's estimate of the risk). How far to
+    go along the best ones is searched: where the noise hid the curvature, its floor
+    makes all of them too short.
 
     Parameters
     ----------
@@ -391,8 +406,9 @@ def _shrunk_minimum(
     constant : Constant or None
     steps : tuple
         How many there were, and whether they were averaged.
-    caution : Caution
+    noise_ridge : float
     at_scores : callable or None
+    search : LineSearch or None
     lifts : float
         Ridge by which a direction that noise hides may stand above the floor.
 
@@ -400,8 +416,8 @@ def _shrunk_minimum(
     -------
     weights : ndarray of shape (n_columns, n_outputs)
     covariance : ndarray of shape (n_outputs, n_features, n_features) or None
-        Of noise, of who was drawn, and of what shrinking and fading leave away: the
-        variance that is left of a prior under which these ridges are the best ones
+        Of noise, of who was drawn, of the search, and of what shrinking leaves away:
+        the variance that is left of a prior under which these ridges are the best ones
         (Bayesian intervals of smoothing splines, G. Wahba, 1983).
     """
     hessian = curvature.matrix + np.diag(ridge)
@@ -410,8 +426,6 @@ def _shrunk_minimum(
     values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
     values = np.maximum(values, 1e-12 * np.trace(hessian))
     hidden = values - lifts <= 1.1 * curvature.floor
-    likely = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
-    likely = np.where(hidden, likely, 1.0)
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
     sampling = 0.0 if constant is None else constant.sampling
     drawn = values / curvature.factor
@@ -438,59 +452,98 @@ def _shrunk_minimum(
     at_once = variance(at_bound, _LEFT * sampling)
     best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
     chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
-    # Of noise alone a gain has this mean, and varies by so much: where the curvature is
-    # known at its bound, and where it is as small as is likely.
-    by_noise = []
-    for ratios in (at_bound, at_bound * likely[:, None]):
-        share = divided - values[:, None] / 2 * divided**2
-        share = variance(ratios, sampling) * share
-        spread = np.sqrt(2 * np.square(share).sum(axis=1))
-        by_noise.append(share.sum(axis=1) + caution.n_spreads * spread)
-    least, enough = (
-        np.take_along_axis(np.broadcast_to(one, gains.shape), best[None], axis=0)[0]
-        for one in by_noise
-    )
-    gain = np.take_along_axis(gains, best[None], axis=0)[0]
-    # Between the two the slopes fade in: a doubtful order of the records is kept, at
-    # little risk for the loss.
-    faded = np.clip((gain - least) / np.maximum(enough - least, 1e-300), 0.0, 1.0)
-    slopes = vectors @ (chosen * faded)
-    shift = curvature.cross.T @ (weights[:d] - slopes)
-    intercept = weights[d:] + shift / np.diag(hessian)[d:, None]
-    if constant is not None:
-        # What the constant model says, but for what the slopes take over.
-        own = hessian[-1, -1]
-        ratios = np.minimum(1.0, constant.curvature * curvature.unit**2 / own)
-        noisy = noise**2 * _carried(ratios, *steps)[0] / own**2
-        spread = (values[:, None] * chosen**2).sum(axis=0) * faded**2 / curvature.factor
-        doubt = (np.abs(constant.intercept) + 1) * spread / 6
-        there = (constant.variance + doubt**2) / curvature.unit**2
-        trust = noisy / (noisy + there)
-        told = constant.intercept / curvature.unit - curvature.cross.T @ slopes / own
-        intercept = trust * told + (1 - trust) * intercept
-    weights = np.concatenate([slopes, intercept])
-    if at_scores is None or d > _MOST_TOLD:
-        return weights, None
+    divided = divided[best][..., 0].T  # (d, n_outputs)
     likely = curvature.likely
     across, own = likely[:d, d:], np.maximum(np.diag(likely)[d:], curvature.floor / 99)
     likely = likely[:d, :d] - across @ (across / own).T
     part = np.einsum("ij,ij->j", vectors, likely @ vectors) / values
+    slopes = vectors @ chosen
+    means, squares, doubt = curvature.along(slopes)
+    cross = curvature.cross / np.diag(hessian)[d:]
+    level, unit = weights[d:] + cross.T @ weights[:d], curvature.unit
+
+    def constant_level(doubt):
+        """Of the descent and of the constant model, each as far as it is known."""
+        if constant is None or not unit:
+            return level
+        own = hessian[-1, -1]
+        ratios = np.minimum(1.0, constant.curvature * unit**2 / own)
+        noisy = noise**2 * _carried(ratios, *steps)[0] / own**2
+        trust = noisy / (noisy + (constant.variance + doubt**2) / unit**2)
+        return trust * constant.intercept / unit + (1 - trust) * level
+
+    if search is None:
+        # Of noise alone a gain has this mean, and varies by so much: where the
+        # curvature is known at its bound, and where it is as small as is likely.
+        least = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
+        by_noise = []
+        for below in (1.0, np.where(hidden, least, 1.0)[:, None]):
+            share = divided - values[:, None] / 2 * divided**2
+            share = variance(at_bound * below, sampling) * share
+            spread = np.sqrt(2 * np.square(share).sum(axis=0))
+            by_noise.append(share.sum(axis=0) + spread)
+        gain = np.take_along_axis(gains, best[None], axis=0)[0]
+        # Between the two the slopes fade in: a doubtful order of the records is kept,
+        # at little risk for the loss.
+        little, enough = by_noise
+        scale = (gain - little) / np.maximum(enough - little, 1e-300)
+        scale, varied = np.clip(scale, 0.0, 1.0), np.zeros(len(squares))
+        wide = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+    else:
+        wide = squares + doubt
+        known = np.clip(part, 0.0, 1.0)[:, None] * flatness
+        by_noise = variance(known, sampling)
+        by_chance = (by_noise * divided**2).sum(axis=0)
+        lengths = np.square(slopes).sum(axis=0)
+        bend = ridge.max(initial=0.0) * np.maximum(lengths - by_chance, 0.0)
+        # Slopes were learnt from the sampled gradient, as far as they carry it.
+        _, shared = _carried(known.mean(axis=1), *steps)
+        learnt = (drawn * known.mean(axis=1) * np.sqrt(shared)) @ divided
+        path = Path(
+            slopes=slopes,
+            center=means,
+            variance=squares,
+            doubt=doubt,
+            typical=curvature.typical / curvature.factor * lengths,
+            start=constant_level(0.0)[0] * unit if unit else 0.0 * means,
+            bend=bend,
+            overfit=sampling * learnt,
+            sampling=np.broadcast_to(sampling, means.shape),
+            flatness=flatness,
+        )
+        scale, varied, bent_by = search.scale(path)
+        if not hidden.any():
+            # Then the descent itself says 1, but for noise and what few steps lose.
+            at_most = np.maximum((values[:, None] * chosen**2).sum(axis=0), 1e-300)
+            ratios = np.clip(bent_by / at_most, 0.0, 1.0)
+            lost = 1 - ratios * np.sqrt(_carried(ratios, *steps)[1])
+            own = 1 - (by_noise * divided).sum(axis=0) / at_most
+            own_error = (by_noise * chosen**2).sum(axis=0)
+            own_error += 2 * np.square(by_noise * divided).sum(axis=0)
+            own_error = own_error / at_most**2 + lost**2
+            trust = varied / np.maximum(own_error + varied, 1e-300)
+            scale, varied = scale + trust * (own - scale), (1 - trust) * varied
+    slopes = slopes * scale
+    if constant is not None:
+        # What the constant model says, but for what the slopes take over.
+        level = constant_level((np.abs(constant.intercept) + 1) * scale**2 * wide / 6)
+    intercept = level - cross.T @ slopes
+    weights = np.concatenate([slopes, intercept])
+    if at_scores is None or d > _MOST_TOLD:
+        return weights, None
     part = np.clip(part, _LEAST_PART, _MOST_PART)
     variances = part * values
     if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
         return weights, None
     # Of the scores, less what noise alone would make of them.
-    by_noise = variance(part, 0.0 * sampling) * divided[best][..., 0].T ** 2
+    by_noise = variance(part, 0.0 * sampling) * divided**2
     spread = variances @ (chosen**2 - by_noise) / curvature.factor
-    spread = np.maximum(spread, 0.0)
-    means = 0.0 * spread
-    if curvature.unit:
-        means = intercept[0] * curvature.unit
-        means = (
-            means + curvature.cross[:, 0] @ slopes / curvature.factor / curvature.unit
-        )
+    spread = scale**2 * np.maximum(spread, 0.0)
+    means = means * scale
+    if unit:
+        means = means + intercept[0] * unit
     covariance = []
-    damping = values / (values + caution.noise_ridge * noise**2 / steps[0])
+    damping = values / (values + noise_ridge * noise**2 / steps[0])
     # What is hidden varies between zero and the floor: so, with the mean that is known.
     known = np.where(hidden, np.minimum(part, 1.0), 1.0)
     power = (1 / known - 1) / 2
@@ -501,12 +554,18 @@ def _shrunk_minimum(
         fresh, shared = np.stack(carried, axis=1)
         error = profiled * fresh + drawn * ratios * shared * sampled
         # As errors of scores: directions weigh by their variance.
-        error = (spreads * error).mean(axis=0) * divided[best[k]].ravel() / values
+        error = (spreads * error).mean(axis=0) * divided[:, k] / values
         # From zero on, few steps and their ridge lose a part of what they look for.
-        lost = (spreads * (1 - ratios * np.sqrt(shared)) ** 2).mean(axis=0)
+        carried = scale[k] * ratios * np.sqrt(shared)
+        lost = (spreads * (1 - carried) ** 2).mean(axis=0)
         told = chosen[:, k] ** 2 - error
         told[hidden] = told[hidden].sum() / max(1, hidden.sum())
-        error += lost * np.maximum(told, 0.0)
-        away = vectors @ chosen[:, k] * (1 - faded[k])
-        covariance.append((vectors * error) @ vectors.T + np.outer(away, away))
+        error = scale[k] ** 2 * error + lost * np.maximum(told, 0.0)
+        errors, own = (vectors * error) @ vectors.T, vectors @ chosen[:, k]
+        if varied[k] > 0:
+            # Along the slopes the search told the error anew.
+            bent = likely @ own
+            other = np.eye(d) - np.outer(own, bent) / max(own @ bent, 1e-300)
+            errors = other @ errors @ other.T + varied[k] * np.outer(own, own)
+        covariance.append(errors)
     return weights, np.stack(covariance)

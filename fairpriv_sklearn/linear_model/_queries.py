@@ -41,6 +41,8 @@ Integers = NDArray[np.int64]
 # Of sums over at most 2**32 records, closed by three roundings, both tables together.
 CLOSING = 1e-5
 
+_OF_CHANGES = 0.4  # of the squared sensitivity of a line search
+_SEEN = 2.0  # bounds of scores up to which changes of slopes are told apart
 _AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls
 
 
@@ -198,6 +200,8 @@ class LossGradient(Query):
 
     name = "gradients"
     theorem = "user_guide/linear_models:linear-loss"
+    largest = SLOPE
+    steepness = 0.25
 
     geometry: Geometry
     n_records: float
@@ -223,6 +227,10 @@ class LossGradient(Query):
     def slopes(self, scores: Floats, y: Integers, stratum) -> Floats:
         """Weighted slopes of the losses of some records."""
         return self._weighted(bounded_slopes(scores, self._is_class(y)), y, stratum)
+
+    def slopes_at(self, scores: Floats, block) -> Floats:
+        """The same, of the records of a block."""
+        return self.slopes(scores, block.y, block.stratum)
 
     def _is_class(self, y: Integers):
         n_outputs = self.geometry.n_outputs
@@ -432,6 +440,7 @@ class ResidualGradient(Query):
 
     name = "gradients"
     theorem = "user_guide/linear_models:linear-loss"
+    steepness = 1.0
 
     geometry: Geometry
     n_records: float
@@ -455,12 +464,13 @@ class ResidualGradient(Query):
 
     def residuals(self, block, state) -> Floats:
         """Bounded residuals of some records, in multiples of the grid's unit."""
-        residuals = self.geometry.scores(block.x, state)
+        return _whole(self.slopes_at(self.geometry.scores(block.x, state), block))
+
+    def slopes_at(self, scores: Floats, block) -> Floats:
+        """Bounded residuals, the slopes of the losses of a block, for some scores."""
         target = (block.y - self.center) / self.width
-        residuals -= np.clip(target, -self.reach, self.reach)[:, None]
-        np.clip(residuals, -self.largest, self.largest, out=residuals)
-        residuals *= 2.0**BITS
-        return np.trunc(residuals, out=residuals)
+        residuals = scores - np.clip(target, -self.reach, self.reach)[:, None]
+        return np.clip(residuals, -self.largest, self.largest, out=residuals)
 
     def of_block(self, block, state) -> Integers:
         sums = self.geometry.sums(block.x, self.residuals(block, state))
@@ -487,6 +497,77 @@ class MeanResidual(ResidualGradient):
 
     def value(self, total, state) -> Floats:
         return total * UNIT / self.n_records
+
+
+@dataclass(frozen=True)
+class AlongSlopes(Query):
+    r"""How fast the mean loss falls along given slopes, and how its derivative changes.
+
+    Attributes
+    ----------
+    loss : LossGradient or ResidualGradient
+        Whose slopes are meant.
+    bounds : ndarray of shape (n_outputs,)
+        Public, where scores are cut off as weights.
+    steps : ndarray of shape (n_outputs,)
+        Public, how far to look.
+    """
+
+    name = "line search"
+    theorem = "user_guide/linear_models:linear-line-search"
+
+    loss: LossGradient | ResidualGradient
+    bounds: Floats = field(repr=False)
+    steps: Floats = field(repr=False)
+
+    @property
+    def block_rows(self) -> int:
+        return self.loss.block_rows
+
+    @property
+    def n_coordinates(self) -> int:
+        return 2 * self.loss.geometry.n_outputs
+
+    def sensitivity(self, neighboring: str) -> float:
+        """Products of one record lie in a box; of two, twice as far apart only in one.
+
+        Those of the first kind have both signs, those of the second are positive.
+        """
+        own = (
+            (1 - _OF_CHANGES) + 4 * _OF_CHANGES if rows_changed(neighboring) == 1 else 4
+        )
+        return math.sqrt(own) / self.loss.n_records * (1 + CLOSING)
+
+    @property
+    def _multiples(self) -> tuple[float, Floats, Floats]:
+        """Of both kinds, and the largest change of a slope that is counted."""
+        loss, n_outputs = self.loss, self.loss.geometry.n_outputs
+        changes = loss.steepness * self.steps * self.bounds * _SEEN
+        changes = np.minimum(2 * loss.largest, changes)
+        first = math.sqrt((1 - _OF_CHANGES) / n_outputs) / loss.largest
+        return first, 2 * math.sqrt(_OF_CHANGES / n_outputs) / changes, changes
+
+    def of_block(self, block, state) -> Integers:
+        weights, start = state
+        scores = self.loss.geometry.scores(block.x, weights)
+        own = np.clip(scores, -self.bounds, self.bounds) / self.bounds
+        there = self.loss.slopes_at(start + self.steps * scores, block)
+        slopes = self.loss.slopes_at(start + 0.0 * scores, block)
+        first, second, largest = self._multiples
+        # Slopes do not decrease: what rounding says against that is left out.
+        changes = np.clip((there - slopes) * own, 0.0, largest)
+        found = np.hstack([slopes * own * first, changes * second])
+        return _whole(found).astype(np.int64).sum(axis=0)
+
+    def value(self, total, state) -> Floats:
+        return total * UNIT / self.loss.n_records
+
+    def told(self, released: Floats, noise: float) -> tuple[Floats, ...]:
+        """How fast the loss falls, its curvature, and the noise of both."""
+        first, second, _ = self._multiples
+        falls, bends = np.split(released, 2)
+        first, second = self.bounds / first, self.bounds / (second * self.steps)
+        return -falls * first, bends * second, noise * first, noise * second
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ from fairpriv_sklearn._wall import (
 from fairpriv_sklearn.linear_model._bounded_slope import (
     at_constant,
     at_normal,
+    entropies,
     link_slopes,
     linked,
     scores_of,
@@ -70,15 +71,17 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
+    asks_along,
     gradient_plan,
     noisy_curvature,
 )
+from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._objective import (
     FairLogisticLoss,
     minimise_without_noise,
 )
 from fairpriv_sklearn.linear_model._preconditioned import (
-    CLASSIFICATION,
+    CLASSIFICATION_RIDGE,
     LOSS_CURVATURE,
     PENALTY_CURVATURE,
     Constant,
@@ -618,6 +621,15 @@ class DPWassersteinLogisticRegression(
             squares, slopes = at_normal(means, variances)
             return squares / sizes.n_records, slopes
 
+        search = None
+        if alpha == 0 and strata is None:
+            level = np.zeros(geometry.n_outputs)
+            search = LineSearch(
+                asks_along(wall, rows, query),
+                worth=entropies(level if constant is None else constant.intercept),
+                curvature=LOSS_CURVATURE,
+                spread=1.0,
+            )
         weights, covariance = preconditioned_descent(
             noisy_gradient,
             curvature,
@@ -626,10 +638,11 @@ class DPWassersteinLogisticRegression(
             noise=noise_of_one,
             max_iter=plan.n_steps,
             average=self.average,
-            caution=CLASSIFICATION,
+            noise_ridge=CLASSIFICATION_RIDGE,
             constant=constant,
             at_scores=at_scores if is_plain else None,
             pulls=pulls,
+            search=search,
         )
         progress.close()
         self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
@@ -682,6 +695,7 @@ class DPWassersteinLogisticRegression(
             max_iter=self.max_iter,
             constant=constant if self.fit_intercept else None,
             n_parts=n_parts,
+            searches=self.fairness_weight == 0,
         )
 
     def _constant(self, wall, rows: Rows, plan: GradientPlan, n_records: float):
