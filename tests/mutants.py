@@ -97,6 +97,7 @@ QUERIES = {
     "linear_model/_moments.py": "linear_values linear_sensitivity linear_model",
     "linear_model/_output_perturbation.py": "linear_values budgets "
     "linear_sensitivity linear_queries linear_model",
+    "linear_model/_line_search.py": "line_search",
     "linear_model/_preconditioned.py": "linear_queries linear_model",
     "linear_model/_queries.py": "linear_values linear_queries linear_sensitivity",
     "linear_model/_wasserstein_logistic.py": "linear_sensitivity linear_model",

@@ -35,6 +35,7 @@ from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
+    AlongSlopes,
     FairGradient,
     Geometry,
     LossGradient,
@@ -224,6 +225,15 @@ def mean_residual(relation):
     columns = {"x": np.eye(3), "y": np.array([-1.0, 0.5, 0.5])}
     query = MeanResidual(geometry(3, 0.25), 3.0, 1.0)
     return pair(relation, query, columns, {"y": 1.0}, np.zeros((4, 1)))
+
+
+def along_slopes(relation):
+    """A residual cut off below, a step on above; and one cut off above."""
+    columns = {"x": np.eye(3), "y": np.array([1.0, 0.5, 0.5])}
+    loss = ResidualGradient(geometry(3, 0.25), 3.0, 0.5)
+    query = AlongSlopes(loss, np.array([0.25]), np.array([9.0]))
+    state = np.array([[0.5], [0.0], [0.0], [0.0]]), np.zeros(1)
+    return pair(relation, query, columns, {"y": -1.0}, state)
 
 
 def second_moments(relation):
@@ -485,6 +495,7 @@ WORST = {
     LossGradient: loss_gradient,
     ResidualGradient: residual_gradient,
     MeanResidual: mean_residual,
+    AlongSlopes: along_slopes,
     SecondMoments: second_moments,
     MomentRelease: moment_release,
     Parameters: parameters,

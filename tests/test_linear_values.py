@@ -22,6 +22,7 @@ from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
+    AlongSlopes,
     FairGradient,
     Geometry,
     LossGradient,
@@ -81,6 +82,12 @@ def test_sensitivities_of_the_linear_queries(neighboring, changed):
         (LossGradient(geometry, 7.0, np.ones(3)), changed * slope / 7),
         (ResidualGradient(geometry, 7.0, 1.75), changed * 1.75 * norm / 7),
         (MeanResidual(geometry, 7.0, 1.75), changed * 1.75 / 7),
+        (
+            AlongSlopes(
+                LossGradient(geometry, 7.0, np.ones(3)), np.ones(3), np.ones(3)
+            ),
+            (2.0 if changed == 2 else math.sqrt(2.2)) / 7,
+        ),
     ):
         found = query.sensitivity(neighboring)
         assert found == approx(expected * (1 + 1e-5), rel=1e-12)
@@ -198,6 +205,41 @@ def test_residuals_are_cut_off_and_so_are_targets():
     residuals = np.clip(rows @ weights[:, 0] - y, -0.8, 0.8)
     expected = (residuals @ rows / 9.0)[:, None]
     assert_allclose(plain.of_rows(given, weights), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_along_slopes_a_loss_falls_and_bends(n_outputs):
+    """Both numbers, of every output, record by record; and in units of the slopes."""
+    rng, stored, rows, geometry = table(0.75, n_outputs)
+    y = rng.integers(0, max(2, n_outputs), N)
+    stratum = np.zeros(N, dtype=np.int64)
+    weights, start = rng.normal(size=(D + 1, n_outputs)), rng.normal(size=n_outputs)
+    bounds, steps = np.full(n_outputs, 0.6), np.full(n_outputs, 1.5)
+    class_weights = np.array([0.25, 0.75, 0.5])[: max(2, n_outputs)]
+    loss = LossGradient(geometry, 9.0, class_weights)
+    query = AlongSlopes(loss, bounds, steps)
+    falls, bends = np.zeros(n_outputs), np.zeros(n_outputs)
+    for row, label in zip(rows, y, strict=True):
+        own = (label == np.arange(n_outputs)) if n_outputs > 1 else [label == 1]
+        score = row @ weights
+        slope, there = (
+            bounded_slopes(one[None], np.array([own]))[0] * class_weights[label]
+            for one in (start, start + 1.5 * score)
+        )
+        weight = np.clip(score, -0.6, 0.6)
+        falls -= slope * weight / 9.0
+        # A change by more than a quarter of the step at two bounds is not counted.
+        change = np.clip((there - slope) * np.sign(score), 0.0, 0.25 * 1.5 * 1.2)
+        bends += change * np.abs(weight) / 1.5 / 9.0
+    assert query.n_coordinates == 2 * n_outputs
+    released = query.of_rows(Rows(N, x=stored, y=y, stratum=stratum), (weights, start))
+    told = query.told(released, 0.125)
+    assert_allclose(told[0], falls, atol=1e-5)
+    assert_allclose(told[1], bends, atol=1e-5)
+    # Noise of what is released, in the same units.
+    again = query.told(released + 0.125, 0.0)
+    assert_allclose(told[0] - again[0], told[2], rtol=1e-9)
+    assert_allclose(again[1] - told[1], told[3], rtol=1e-9)
 
 
 # --- counts of the target -------------------------------------------------------------

@@ -34,6 +34,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
+from fairpriv_sklearn.linear_model._line_search import search_share
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 from fairpriv_sklearn.mechanisms import noise_source
@@ -216,7 +217,7 @@ def test_plan_of_noisy_gradients():
         shape, n_counts=4, n_bins=64, constant={"level": 1}, **settings
     )
     n_moments = 9 if plan.has_moments else 0
-    n_draws = 4 + 64 + n_moments + 7 * 8 + 1
+    n_draws = 4 + 64 + n_moments + 7 * 8 + 1 + 2 * 4
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=n_draws)
     left, expected = 1.0, {}
     expected["stratum counts"] = (0.01, 4, 1)
@@ -230,7 +231,10 @@ def test_plan_of_noisy_gradients():
     if plan.has_moments:
         expected["second moments"] = (0.1 * left, 9, 1)
         left *= 0.9
-    expected["gradients"] = (left, 8, 7)
+    share = 20 / (mu * math.sqrt(left) * 5000)
+    share = max(0.03, share)
+    expected["gradients"] = ((1 - share) * left, 8, 7)
+    expected["line search"] = (share * left, 4, 2)
     found = numbers(plan.lines, mu)
     assert [(size, times) for _, size, times in found.values()] == [
         (size, times) for _, size, times in expected.values()
@@ -243,13 +247,25 @@ def test_plan_of_noisy_gradients():
     bare = gradient_plan(shape, n_counts=0, **settings)
     assert not bare.has_constant and plan.has_constant
     # To the last draw: of these alone, and with moments that are not worth it left out.
-    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 9 * bare.has_moments)
+    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 8 + 9 * bare.has_moments)
     total = sum(line.times * line.parameter**2 for line in bare.lines)
     assert total == approx(only**2, rel=1e-10)
     few = gradient_plan(shape, n_counts=0, **{**settings, "n_assumed": 1.0})
-    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8)
+    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 8)
     assert not few.has_moments and few.mu == approx(only, rel=1e-11)
     assert constant_share(1e9) == 0.03 and constant_share(1.0) == 0.3
+    assert [line.name for line in few.lines] == ["gradients", "line search"]
+    alone = gradient_plan(shape, n_counts=0, searches=False, **settings)
+    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 9 * bare.has_moments)
+    assert alone.lines[-1].name == "gradients"
+    total = sum(line.times * line.parameter**2 for line in alone.lines)
+    assert total == approx(only**2, rel=1e-10)
+    assert [search_share(one) for one in (0.0, 50.0, 200.0, 1e9)] == [
+        0.2,
+        0.2,
+        0.1,
+        0.03,
+    ]
     assert constant_share(400.0) == 0.1 and constant_share(0.0) == 0.3
 
 

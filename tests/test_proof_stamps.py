@@ -116,7 +116,10 @@ def test_a_guarantee_links_to_its_proofs():
     page = "user_guide/linear_models.html"
     assert proofs == (
         "privacy/accounting.html#lemma-a",
-        *(f"{page}#linear-{part}" for part in ("second-moments", "loss", "constant")),
+        *(
+            f"{page}#linear-{part}"
+            for part in ("second-moments", "loss", "line-search", "constant")
+        ),
     )
     labels = (X > 0.5).astype(int)
     counts = dp_group_rates(

@@ -40,7 +40,7 @@ def search_share(signal: float) -> float:
 
     `signal` is the number of records times the parameter.
     """
-    return min(0.2, max(0.03, 20 / max(signal, 1e-9)))
+    return min(0.2, max(0.03, 60 / max(signal, 1e-9)))
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     from which the range of the target is learnt, by :math:`\sqrt2`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`, and the mean residual, cut off at most at the range, which
-    takes 3 to 30 %, by twice that / n; composed exactly. Where n times the Gaussian-DP
-    parameter is below 125, everything tells the mean, and the prediction is a constant.
-    Under "add_remove" n is replaced by a noisy count.
+    takes 3 to 30 %, by twice that / n, and what tells how far to go along the slopes,
+    two releases for 3 to 20 %, by 2 / n; composed exactly. Where n times the
+    Gaussian-DP parameter is below 125, everything tells the mean, and the prediction is
+    a constant. Under "add_remove" n is replaced by a noisy count.
 
     *Moments:* one release. Weighted by :math:`\rho^{-2}, \rho^{-1}, \lambda \rho^{-1},
     1` with :math:`\lambda = 1.5` they change by at most :math:`\sqrt{8 + 2 \lambda^2 +

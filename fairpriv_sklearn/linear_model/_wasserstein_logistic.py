@@ -133,11 +133,12 @@ class DPWassersteinLogisticRegression(
     the classes (3 to 30 % of the squared Gaussian-DP parameter), noisy second
     moments of the features (a tenth, left out by a rule of public numbers where
     they would tell nothing), then `max_iter` full-batch gradients with Gaussian
-    noise, or as many counts again where those before say that features would only
-    bring noise. With rows of norm at most R and K = 1 output for two classes, else
-    one for each, replacing a record, its group included, changes the gradients of the
-    loss and of the penalty, and the sums of the outputs' slopes over each group, by at
-    most
+    noise, and without a penalty and batches two releases along the slopes that tell
+    how far to go (3 to 20 %; a record changes them by 2 / n); or as many counts again
+    where those before say that features would only bring noise. With rows of norm at
+    most R and K = 1 output for two classes, else one for each, replacing a record, its
+    group included, changes the gradients of the loss and of the penalty, and the sums
+    of the outputs' slopes over each group, by at most
 
     .. math::
         \Delta_1 = \frac{\sqrt K R}{n}, \quad

@@ -1,0 +1,170 @@
+"""How far along the slopes: expected falls, two looks, what slopes cost by chance."""
+
+import math
+
+import numpy as np
+import pytest
+from _ends import approx
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.special import erf
+
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
+from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
+
+KEPT = erf(1 / math.sqrt(2))
+
+
+def path(**changes):
+    values = {
+        "slopes": np.ones((3, 1)), "center": np.zeros(1), "variance": np.ones(1),
+        "doubt": np.full(1, 0.1), "typical": np.full(1, 1e-3), "start": np.zeros(1),
+        "bend": np.zeros(1), "overfit": np.zeros(1), "sampling": np.zeros(1),
+        "flatness": np.ones(1),
+    }  # fmt: skip
+    return Path(**{**values, **changes})
+
+
+def search(fall, curvature, noises=(1e-9, 1e-9), seen=None, **changes):
+    """Of what is asked, the same is answered, but for what normal scores keep of it."""
+
+    def ask(slopes, center, start, bounds, steps):
+        if seen is not None:
+            seen.append((bounds, steps))
+        own = curvature(steps) if callable(curvature) else np.full(1, curvature)
+        found = (np.full(1, fall), own, *(np.full(1, one) for one in noises))
+        return tuple(KEPT * one for one in found)
+
+    settings = {"worth": np.full(1, 0.5), "curvature": 0.125, "spread": 1.0, **changes}
+    return LineSearch(ask, **settings)
+
+
+@pytest.mark.parametrize("told", [-4.0, -1.0, 0.0, 0.5, 3.0, 8.0])
+@pytest.mark.parametrize("rate", [0.0, 0.7, 3.0])
+def test_the_expected_fall_is_that_under_an_exponential_prior(told, rate):
+    error = 0.3
+
+    def density(one):
+        return math.exp(-rate * one - (told - one) ** 2 / 2)
+
+    middle = max(0.0, told - rate)
+    ends = max(0.0, middle - 12), middle + 12
+    mean = quad(lambda one: one * density(one), *ends)[0] / quad(density, *ends)[0]
+    found = _expected(np.full(1, error * told), np.full(1, error), np.full(1, rate))
+    assert found == approx(error * mean, rel=1e-6)
+
+
+def test_a_parabola_ends_where_it_is_lowest():
+    scale, variance, curvature = search(0.3, 0.2).scale(path())
+    assert scale == approx(1.5, rel=1e-6) and curvature == approx(0.2, rel=1e-6)
+    assert variance == approx(0.0, abs=1e-12)
+    scale, *_ = search(0.3, 0.2).scale(path(bend=np.full(1, 0.1)))
+    assert scale == approx(1.0, rel=1e-6)
+    scale, *_ = search(0.3, 0.2).scale(path(overfit=np.full(1, 0.1)))
+    assert scale == approx(1.0, rel=1e-6)
+
+
+def test_the_second_look_is_where_the_first_one_led():
+    """Curvature at 2 is not that at the end: the root of a cubic is met nearly."""
+    seen = []
+    found = search(0.3, lambda steps: 0.1 + 0.1 * steps, seen=seen)
+    scale, *_ = found.scale(path())
+    (bounds, first), (_, second) = seen
+    assert bounds == approx(math.sqrt(1.05)) and first == 2.0
+    assert second == approx(1.0, rel=1e-6)  # .3 / (.1 + .2)
+    # .3 / (.1 + .1 * 1): curvatures within a fifth of each other count as one.
+    assert scale == approx(1.5, rel=1e-3)
+    seen.clear()
+    search(0.3, 0.001, seen=seen, spread=5.0).scale(path())
+    assert seen[0][1] == 5.0 and seen[1][1] == 4.0
+    seen.clear()
+    search(-9.0, 0.2, seen=seen).scale(path())
+    assert seen[1][1] == 0.3
+
+
+def test_without_slopes_there_is_no_scale():
+    nothing = path(variance=np.zeros(1), doubt=np.zeros(1))
+    scale, variance, _ = search(0.3, 0.2, (0.1, 0.1)).scale(nothing)
+    assert scale == 0.0 and variance == 0.0
+
+
+def test_curvature_is_told_by_whoever_knows_it_better():
+    """The released moments, with their noise, and the search with its own."""
+    for noise, doubt in ((0.01, 4.0), (1.0, 0.01), (0.05, 0.8)):
+        known = path(doubt=np.full(1, doubt))
+        *_, found = search(0.3, 0.2, (1e-9, noise)).scale(known)
+        own, other = noise**2, (0.125 * doubt) ** 2
+        # Of two looks, nearly even where noise is larger than what they differ by.
+        part = own / (2 * own + (0.2 * 0.2) ** 2)
+        own *= part**2 + (1 - part) ** 2
+        expected = (0.2 * other + 0.125 * own) / (own + other)
+        assert found == approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.1, 0.4])
+def test_slopes_without_signal_cost_little(noise):
+    rng, costs, worth = np.random.default_rng(0), [], 0.5
+    for _ in range(4000):
+        draws = iter(noise * rng.normal(size=2))
+
+        def ask(*asked, draws=draws):
+            fall = np.full(1, next(draws))
+            noises = np.full(1, noise), np.full(1, 1e-9)
+            return tuple(KEPT * one for one in (fall, np.full(1, 0.1), *noises))
+
+        found = LineSearch(ask, worth=np.full(1, worth), curvature=0.125, spread=1.0)
+        scale, *_ = found.scale(path())
+        costs.append(0.1 * scale[0] ** 2 / 2)
+    # About a hundredth of the constant model's loss, half as much more at most.
+    assert np.mean(costs) <= 0.015 * worth
+    # Shyness has a price where there is signal: none is asked where noise is little.
+    if noise < 0.05:
+        assert np.mean(costs) >= 0.3 * noise**2 / 2 / (2 * 0.1)
+
+
+def test_entropies_of_constant_models():
+    shares = np.array([0.1])
+    expected = -0.1 * math.log(0.1) - 0.9 * math.log(0.9)
+    assert entropies(scores_of(shares)) == approx(expected, rel=1e-9)
+    shares = np.array([0.5, 0.3, 0.2])
+    expected = -(shares @ np.log(shares)) / 3
+    assert_allclose(entropies(scores_of(shares)), np.full(3, expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_slopes_of_small_tables_are_not_too_short(kind):
+    """The loss of new rows is nearly that of the best length."""
+    lost, gained = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (5000, 30)) @ np.diag(np.linspace(1.5, 0.1, 30))
+        score, n = 3 * X[:, 0] + 2 * X[:, 1] - X[:, 2], 1000
+        settings = {"bounds": (-1.5, 1.5), "epsilon": 2.0, "random_state": seed}
+        if kind == "classifier":
+            y = (rng.random(5000) < linked(score)).astype(int)
+            model = DPWassersteinLogisticRegression(
+                fairness_weight=0.0, classes=[0, 1], **settings
+            )
+        else:
+            y = np.clip(score / 8 + rng.normal(size=5000) / 8, -1, 1)
+            model = DPLinearRegression(target_bounds=(-1, 1), **settings)
+        model.fit(X[:n], y[:n])
+        X, y = X[n:], y[n:]
+        mean, losses = X.mean(axis=0), {}
+        slopes, intercept = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+        for scale in (0.0, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 3.0):
+            scores = intercept + mean @ slopes + scale * (X - mean) @ slopes
+            p = linked(scores)
+            losses[scale] = (
+                -np.mean(np.log(np.where(y == 1, p, 1 - p)))
+                if kind == "classifier"
+                else np.mean((y - scores) ** 2)
+            )
+        lost.append(losses[1.0] - min(losses.values()))
+        gained.append(losses[0.0] - losses[1.0])
+    assert np.mean(gained) > 0
+    assert np.mean(lost) <= 0.2 * np.mean(gained)
