@@ -523,7 +523,7 @@ def _shrunk_minimum(
             own_error = own_error / at_most**2 + lost**2
             trust = varied / np.maximum(own_error + varied, 1e-300)
             scale, varied = scale + trust * (own - scale), (1 - trust) * varied
-    slopes = slopes * scale
+    slopes = slopes * scale + 0.0  # no negative zeros
     if constant is not None:
         # What the constant model says, but for what the slopes take over.
         level = constant_level((np.abs(constant.intercept) + 1) * scale**2 * wide / 6)
