@@ -106,7 +106,7 @@ class LineSearch:
     curvature: float
     spread: float
 
-    def scale(self, path: Path) -> tuple[Floats, Floats, Floats]:
+    def scale(self, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
         r"""By what to multiply the slopes, and the variance of that.
 
         The derivative of the loss along the slopes, at the constant model, is a mean of
@@ -124,6 +124,8 @@ class LineSearch:
         variance : ndarray of shape (n_outputs,)
         curvature : ndarray of shape (n_outputs,)
             Of the loss along the slopes.
+        noise : ndarray of shape (n_outputs,)
+            Of that.
         """
         none = path.variance + path.doubt <= _TINY
         variance = np.where(none, 1.0, path.variance + _DOUBT * path.doubt)
@@ -160,7 +162,7 @@ class LineSearch:
             found = np.where(none, 0.0, expected / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
         varied = (error + (found * noise) ** 2) / bends**2
-        return found, np.where(none, 0.0, varied), curvature
+        return found, np.where(none, 0.0, varied), curvature, noise
 
 
 def _expected(told: Floats, error: Floats, rate: Floats) -> Floats:

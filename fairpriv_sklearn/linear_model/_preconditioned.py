@@ -40,6 +40,8 @@ _NODES = (np.arange(8) + 0.5) / 8  # of what is supposed of hidden curvature
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
+_BEYOND = 0.1  # relative error of a search, but for noise: scores are not normal
+_UNSURE = 0.5  # of what the descent is held to have lost
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
 _MOST_HIDDEN = 0.4  # share of the variance that noise may hide where errors are told
@@ -429,6 +431,7 @@ def _shrunk_minimum(
     signal = vectors.T @ (b[:d] - ratio @ b[d:])
     sampling = 0.0 if constant is None else constant.sampling
     drawn = values / curvature.factor
+    damping = values / (values + noise_ridge * noise**2 / steps[0])
     profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1))
     # Rare labels have flatter losses than the stand-in takes for granted.
     flatness = np.full(weights.shape[1], 1.0)
@@ -443,6 +446,36 @@ def _shrunk_minimum(
         fresh, shared = (one[which] for one in _carried(distinct, *steps))
         by_draw = drawn[:, None] * ratios * shared * np.reshape(sampling, (1, -1))
         return profiled[:, None] * fresh + by_draw
+
+    def descent_scale(bends, bends_noise):
+        """What the descent itself says of the scale, and the variance of that.
+
+        It says 1, but for the noise in its slopes and for what few steps and their
+        ridge lose, where the loss is as flat along the slopes as the search found.
+        """
+        weight = values[:, None] * chosen**2
+        at_most = np.maximum(weight.sum(axis=0), 1e-100)
+        relative = at_most / np.maximum((known * weight).sum(axis=0), 1e-100)
+
+        def kept(bends):
+            ratios = np.clip(bends / at_most, 0.0, 1.0) * relative
+            ratios = np.minimum(known * ratios, 1.0)
+            carried = ratios * np.sqrt(of_steps(ratios)[1])
+            return (weight * carried).sum(axis=0) / at_most
+
+        fresh, shared = of_steps(known)
+        noisy = profiled[:, None] * fresh
+        noisy += drawn[:, None] * known * shared * sampling
+        own = np.maximum((signal * chosen - noisy * divided).sum(axis=0), 0.0)
+        error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
+        most = np.maximum(kept(bends), 1e-3)
+        unsure = _UNSURE * (1 - kept(bends - bends_noise))
+        return own / at_most / most, (error / at_most**2 + unsure**2) / most**2
+
+    def of_steps(ratios):
+        """Fresh and shared noise, (d, n_outputs) each."""
+        found = [_carried(one, *steps, damping) for one in ratios.T]
+        return np.transpose(found, (1, 2, 0))
 
     ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
     divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
@@ -511,18 +544,13 @@ def _shrunk_minimum(
             sampling=np.broadcast_to(sampling, means.shape),
             flatness=flatness,
         )
-        scale, varied, bent_by = search.scale(path)
-        if not hidden.any():
-            # Then the descent itself says 1, but for noise and what few steps lose.
-            at_most = np.maximum((values[:, None] * chosen**2).sum(axis=0), 1e-300)
-            ratios = np.clip(bent_by / at_most, 0.0, 1.0)
-            lost = 1 - ratios * np.sqrt(_carried(ratios, *steps)[1])
-            own = 1 - (by_noise * divided).sum(axis=0) / at_most
-            own_error = (by_noise * chosen**2).sum(axis=0)
-            own_error += 2 * np.square(by_noise * divided).sum(axis=0)
-            own_error = own_error / at_most**2 + lost**2
-            trust = varied / np.maximum(own_error + varied, 1e-300)
-            scale, varied = scale + trust * (own - scale), (1 - trust) * varied
+        scale, varied, bends, bends_noise = search.scale(path)
+        own, own_error = descent_scale(bends, bends_noise)
+        # Both, each as far as it is sure.
+        trust = varied + (_BEYOND * scale) ** 2
+        trust = trust / np.maximum(own_error + trust, 1e-300)
+        scale = scale + trust * (own - scale)
+        varied = trust**2 * own_error + (1 - trust) ** 2 * varied
     slopes = slopes * scale + 0.0  # no negative zeros
     if constant is not None:
         # What the constant model says, but for what the slopes take over.
@@ -543,7 +571,6 @@ def _shrunk_minimum(
     if unit:
         means = means + intercept[0] * unit
     covariance = []
-    damping = values / (values + noise_ridge * noise**2 / steps[0])
     # What is hidden varies between zero and the floor: so, with the mean that is known.
     known = np.where(hidden, np.minimum(part, 1.0), 1.0)
     power = (1 / known - 1) / 2
