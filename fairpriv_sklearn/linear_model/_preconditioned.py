@@ -41,7 +41,7 @@ _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it i
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
 _BEYOND = 0.1  # relative error of a search, but for noise: scores are not normal
-_UNSURE = 0.5  # of what the descent is held to have lost
+_UNSURE = 0.5  # of what the descent lost to few steps, and what noise added to it
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
 _MOST_HIDDEN = 0.4  # share of the variance that noise may hide where errors are told
@@ -447,7 +447,7 @@ def _shrunk_minimum(
         by_draw = drawn[:, None] * ratios * shared * np.reshape(sampling, (1, -1))
         return profiled[:, None] * fresh + by_draw
 
-    def descent_scale(bends, bends_noise):
+    def descent_scale(known, bends, bends_noise):
         """What the descent itself says of the scale, and the variance of that.
 
         It says 1, but for the noise in its slopes and for what few steps and their
@@ -457,20 +457,21 @@ def _shrunk_minimum(
         at_most = np.maximum(weight.sum(axis=0), 1e-100)
         relative = at_most / np.maximum((known * weight).sum(axis=0), 1e-100)
 
-        def kept(bends):
+        def lost(bends):
             ratios = np.clip(bends / at_most, 0.0, 1.0) * relative
             ratios = np.minimum(known * ratios, 1.0)
             carried = ratios * np.sqrt(of_steps(ratios)[1])
-            return (weight * carried).sum(axis=0) / at_most
+            return 1 - (weight * carried).sum(axis=0) / at_most
 
         fresh, shared = of_steps(known)
         noisy = profiled[:, None] * fresh
         noisy += drawn[:, None] * known * shared * sampling
         own = np.maximum((signal * chosen - noisy * divided).sum(axis=0), 0.0)
         error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
-        most = np.maximum(kept(bends), 1e-3)
-        unsure = _UNSURE * (1 - kept(bends - bends_noise))
-        return own / at_most / most, (error / at_most**2 + unsure**2) / most**2
+        added = (noisy * divided).sum(axis=0) / at_most
+        unsure = _UNSURE * np.hypot(lost(bends - bends_noise), added)
+        kept = np.maximum(1 - lost(bends), 1e-3)
+        return own / at_most / kept, (error / at_most**2 + unsure**2) / kept**2
 
     def of_steps(ratios):
         """Fresh and shared noise, (d, n_outputs) each."""
@@ -545,7 +546,7 @@ def _shrunk_minimum(
             flatness=flatness,
         )
         scale, varied, bends, bends_noise = search.scale(path)
-        own, own_error = descent_scale(bends, bends_noise)
+        own, own_error = descent_scale(known, bends, bends_noise)
         # Both, each as far as it is sure.
         trust = varied + (_BEYOND * scale) ** 2
         trust = trust / np.maximum(own_error + trust, 1e-300)
