@@ -59,7 +59,7 @@ def test_the_expected_fall_is_that_under_an_exponential_prior(told, rate):
 
 
 def test_a_parabola_ends_where_it_is_lowest():
-    scale, variance, curvature = search(0.3, 0.2).scale(path())
+    scale, variance, curvature, _ = search(0.3, 0.2).scale(path())
     assert scale == approx(1.5, rel=1e-6) and curvature == approx(0.2, rel=1e-6)
     assert variance == approx(0.0, abs=1e-12)
     scale, *_ = search(0.3, 0.2).scale(path(bend=np.full(1, 0.1)))
@@ -88,7 +88,7 @@ def test_the_second_look_is_where_the_first_one_led():
 
 def test_without_slopes_there_is_no_scale():
     nothing = path(variance=np.zeros(1), doubt=np.zeros(1))
-    scale, variance, _ = search(0.3, 0.2, (0.1, 0.1)).scale(nothing)
+    scale, variance, *_ = search(0.3, 0.2, (0.1, 0.1)).scale(nothing)
     assert scale == 0.0 and variance == 0.0
 
 
@@ -96,13 +96,14 @@ def test_curvature_is_told_by_whoever_knows_it_better():
     """The released moments, with their noise, and the search with its own."""
     for noise, doubt in ((0.01, 4.0), (1.0, 0.01), (0.05, 0.8)):
         known = path(doubt=np.full(1, doubt))
-        *_, found = search(0.3, 0.2, (1e-9, noise)).scale(known)
+        *_, found, left = search(0.3, 0.2, (1e-9, noise)).scale(known)
         own, other = noise**2, (0.125 * doubt) ** 2
         # Of two looks, nearly even where noise is larger than what they differ by.
         part = own / (2 * own + (0.2 * 0.2) ** 2)
         own *= part**2 + (1 - part) ** 2
         expected = (0.2 * other + 0.125 * own) / (own + other)
         assert found == approx(expected, rel=1e-6)
+        assert left == approx(math.sqrt(own * other / (own + other)), rel=1e-3)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.1, 0.4])
