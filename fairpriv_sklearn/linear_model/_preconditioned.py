@@ -585,9 +585,15 @@ def _shrunk_minimum(
         error = (spreads * error).mean(axis=0) * divided[:, k] / values
         # From zero on, few steps and their ridge lose a part of what they look for.
         carried = scale[k] * ratios * np.sqrt(shared)
-        lost = (spreads * (1 - carried) ** 2).mean(axis=0)
         told = chosen[:, k] ** 2 - error
         told[hidden] = told[hidden].sum() / max(1, hidden.sum())
+        weight = variances * np.maximum(told, 0.0)
+        if varied[k] > 0 and weight.any():
+            # But for the mean of them, which the search made good.
+            carried = carried / (
+                (spreads * carried).mean(axis=0) @ weight / weight.sum()
+            )
+        lost = (spreads * (1 - carried) ** 2).mean(axis=0)
         error = scale[k] ** 2 * error + lost * np.maximum(told, 0.0)
         errors, own = (vectors * error) @ vectors.T, vectors @ chosen[:, k]
         if varied[k] > 0:
