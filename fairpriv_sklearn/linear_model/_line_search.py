@@ -161,7 +161,9 @@ class LineSearch:
             bends = curvature + _CAUTION * noise + path.bend
             found = np.where(none, 0.0, expected / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
-        varied = (error + (found * noise) ** 2) / bends**2
+        # Caution is an error as well.
+        varied = error + (1 + _CAUTION**2) * (found * noise) ** 2
+        varied = varied / bends**2
         return found, np.where(none, 0.0, varied), curvature, noise
 
 

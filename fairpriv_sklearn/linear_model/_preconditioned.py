@@ -522,6 +522,7 @@ def _shrunk_minimum(
         little, enough = by_noise
         scale = (gain - little) / np.maximum(enough - little, 1e-300)
         scale, varied = np.clip(scale, 0.0, 1.0), np.zeros(len(squares))
+        by_draw = varied
         wide = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
     else:
         wide = squares + doubt
@@ -548,10 +549,11 @@ def _shrunk_minimum(
         scale, varied, bends, bends_noise = search.scale(path)
         own, own_error = descent_scale(known, bends, bends_noise)
         # Both, each as far as it is sure.
-        trust = varied + (_BEYOND * scale) ** 2
-        trust = trust / np.maximum(own_error + trust, 1e-300)
+        searched = varied + (_BEYOND * scale) ** 2
+        trust = searched / np.maximum(own_error + searched, 1e-300)
         scale = scale + trust * (own - scale)
-        varied = trust**2 * own_error + (1 - trust) ** 2 * varied
+        varied = trust**2 * own_error + (1 - trust) ** 2 * searched
+        by_draw = trust**2 * wide / np.maximum(bends, 1e-100) ** 2
     slopes = slopes * scale + 0.0  # no negative zeros
     if constant is not None:
         # What the constant model says, but for what the slopes take over.
@@ -597,7 +599,10 @@ def _shrunk_minimum(
         error = scale[k] ** 2 * error + lost * np.maximum(told, 0.0)
         errors, own = (vectors * error) @ vectors.T, vectors @ chosen[:, k]
         if varied[k] > 0:
-            # Along the slopes the search told the error anew.
+            # Along the slopes the search told the error anew, as if who was drawn moved
+            # the slopes by what the constant model leaves: a good fit leaves less.
+            less = by_draw[k] * np.maximum(np.ravel(sampling)[k] - 2 * sampled, 0.0)
+            varied[k] = np.maximum(varied[k] - less, _LEAST_PART * varied[k])
             bent = likely @ own
             other = np.eye(d) - np.outer(own, bent) / max(own @ bent, 1e-300)
             errors = other @ errors @ other.T + varied[k] * np.outer(own, own)
