@@ -29,7 +29,7 @@ _FIRST = 2.0  # how far the first release looks: slopes end too short, mostly
 _NEAREST, _FARTHEST = 0.3, 4.0  # the same, of the second one
 _APART = 0.2  # by which curvature differs there, relative to itself
 _LEAST_CURVATURE = 0.1  # of its bound, in units of what is typical
-_CAUTION = 0.5  # standard deviations that curvature is taken higher
+CAUTION = 0.5  # standard deviations that curvature is taken higher
 _RISK = 0.01  # of the constant model's loss, for slopes without any signal
 _SHY = 0.62  # how risks fall with the rate of the prior: about (1 + _SHY * rate)**-2
 _TINY = math.sqrt(np.finfo(np.float64).tiny)
@@ -158,12 +158,10 @@ class LineSearch:
             risk = error / (2 * curvature * _RISK * self.worth)
             rate = np.maximum(np.sqrt(risk) - 1, 0.0) / _SHY
             expected = _expected(falls - path.overfit, np.sqrt(error), rate)
-            bends = curvature + _CAUTION * noise + path.bend
+            bends = curvature + CAUTION * noise + path.bend
             found = np.where(none, 0.0, expected / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
-        # Caution is an error as well.
-        varied = error + (1 + _CAUTION**2) * (found * noise) ** 2
-        varied = varied / bends**2
+        varied = (error + (found * noise) ** 2) / bends**2
         return found, np.where(none, 0.0, varied), curvature, noise
 
 

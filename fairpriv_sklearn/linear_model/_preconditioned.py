@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from fairpriv_sklearn.linear_model._line_search import LineSearch, Path
+from fairpriv_sklearn.linear_model._line_search import CAUTION, LineSearch, Path
 from fairpriv_sklearn.linear_model._pulls import Pulls
 
 Floats = NDArray[np.float64]
@@ -551,9 +551,11 @@ def _shrunk_minimum(
         # Both, each as far as it is sure.
         searched = varied + (_BEYOND * scale) ** 2
         trust = searched / np.maximum(own_error + searched, 1e-300)
+        bends = np.maximum(bends, 1e-100)
+        searched = searched + (CAUTION * scale * bends_noise / bends) ** 2
         scale = scale + trust * (own - scale)
         varied = trust**2 * own_error + (1 - trust) ** 2 * searched
-        by_draw = trust**2 * wide / np.maximum(bends, 1e-100) ** 2
+        by_draw = trust**2 * wide / bends**2
     slopes = slopes * scale + 0.0  # no negative zeros
     if constant is not None:
         # What the constant model says, but for what the slopes take over.
