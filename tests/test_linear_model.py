@@ -672,6 +672,16 @@ def test_intervals_follow_the_units_of_the_features():
     assert three.coef_interval().shape == (2, 3, 3)
 
 
+def test_intervals_of_a_class_without_signal_are_as_wide_as_others():
+    """Its slopes are nearly zero before the search makes them longer."""
+    X, y, _ = table(n=4000, n_classes=3)
+    for params in ({}, {"fit_intercept": False}, {"max_iter": 3}):
+        model = plain(classes=[0, 1, 2], random_state=0, **params).fit(X, y)
+        low, high = model.coef_interval()
+        widths = (high - low).mean(axis=1)
+        assert widths.max() < 4 * widths.min()
+
+
 def test_where_no_error_is_known_none_is_given():
     X, y, groups = table(n=3000)
     for model in (

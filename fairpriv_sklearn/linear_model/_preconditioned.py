@@ -422,79 +422,10 @@ def _shrunk_minimum(
         the variance that is left of a prior under which these ridges are the best ones
         (Bayesian intervals of smoothing splines, G. Wahba, 1983).
     """
-    hessian = curvature.matrix + np.diag(ridge)
-    d = int(np.count_nonzero(ridge))
-    ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
-    values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
-    values = np.maximum(values, 1e-12 * np.trace(hessian))
-    hidden = values - lifts <= 1.1 * curvature.floor
-    signal = vectors.T @ (b[:d] - ratio @ b[d:])
-    sampling = 0.0 if constant is None else constant.sampling
-    drawn = values / curvature.factor
-    damping = values / (values + noise_ridge * noise**2 / steps[0])
-    profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1))
-    # Rare labels have flatter losses than the stand-in takes for granted.
-    flatness = np.full(weights.shape[1], 1.0)
-    if constant is not None:
-        flatness = np.clip(constant.curvature / LOSS_CURVATURE, _FLATTEST, 1.0)
-
-    def variance(ratios, sampling):
-        """(d, n_outputs) or (d, 1)."""
-        ratios = np.reshape(ratios, (d, -1))
-        distinct, which = np.unique(ratios, return_inverse=True)
-        which = which.reshape(ratios.shape)
-        fresh, shared = (one[which] for one in _carried(distinct, *steps))
-        by_draw = drawn[:, None] * ratios * shared * np.reshape(sampling, (1, -1))
-        return profiled[:, None] * fresh + by_draw
-
-    def descent_scale(known, bends, bends_noise):
-        """What the descent itself says of the scale, and the variance of that.
-
-        It says 1, but for the noise in its slopes and for what few steps and their
-        ridge lose, where the loss is as flat along the slopes as the search found.
-        """
-        weight = values[:, None] * chosen**2
-        at_most = np.maximum(weight.sum(axis=0), 1e-100)
-        relative = at_most / np.maximum((known * weight).sum(axis=0), 1e-100)
-
-        def lost(bends):
-            ratios = np.clip(bends / at_most, 0.0, 1.0) * relative
-            ratios = np.minimum(known * ratios, 1.0)
-            carried = ratios * np.sqrt(of_steps(ratios)[1])
-            return 1 - (weight * carried).sum(axis=0) / at_most
-
-        fresh, shared = of_steps(known)
-        noisy = profiled[:, None] * fresh
-        noisy += drawn[:, None] * known * shared * sampling
-        own = np.maximum((signal * chosen - noisy * divided).sum(axis=0), 0.0)
-        error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
-        added = (noisy * divided).sum(axis=0) / at_most
-        unsure = _UNSURE * np.hypot(lost(bends - bends_noise), added)
-        kept = np.maximum(1 - lost(bends), 1e-3)
-        return own / at_most / kept, (error / at_most**2 + unsure**2) / kept**2
-
-    def of_steps(ratios):
-        """Fresh and shared noise, (d, n_outputs) each."""
-        found = [_carried(one, *steps, damping) for one in ratios.T]
-        return np.transpose(found, (1, 2, 0))
-
-    ridges = noise**2 / steps[0] * 4.0 ** np.arange(-3, 16)
-    divided = 1 / (values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
-    shrunk = divided * signal
-    gains = (shrunk * signal - values[:, None] / 2 * shrunk**2).sum(axis=1)
-    at_bound = np.tile(flatness, (d, 1))
-    at_once = variance(at_bound, _LEFT * sampling)
-    best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
-    chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
-    divided = divided[best][..., 0].T  # (d, n_outputs)
-    likely = curvature.likely
-    across, own = likely[:d, d:], np.maximum(np.diag(likely)[d:], curvature.floor / 99)
-    likely = likely[:d, :d] - across @ (across / own).T
-    part = np.einsum("ij,ij->j", vectors, likely @ vectors) / values
-    slopes = vectors @ chosen
-    means, squares, doubt = curvature.along(slopes)
+    found = _Directions(b, curvature, ridge, noise, constant, steps, noise_ridge, lifts)
+    hessian, d, unit = found.hessian, len(found.values), curvature.unit
     cross = curvature.cross / np.diag(hessian)[d:]
-    level, unit = weights[d:] + cross.T @ weights[:d], curvature.unit
+    level = weights[d:] + cross.T @ weights[:d]
 
     def constant_level(doubt):
         """Of the descent and of the constant model, each as far as it is known."""
@@ -506,107 +437,272 @@ def _shrunk_minimum(
         trust = noisy / (noisy + (constant.variance + doubt**2) / unit**2)
         return trust * constant.intercept / unit + (1 - trust) * level
 
+    means, variance, doubt = curvature.along(found.slopes)
     if search is None:
-        # Of noise alone a gain has this mean, and varies by so much: where the
-        # curvature is known at its bound, and where it is as small as is likely.
-        least = np.clip(curvature.typical / _ABOVE_MOST / values, _LIKELY, 1.0)
-        by_noise = []
-        for below in (1.0, np.where(hidden, least, 1.0)[:, None]):
-            share = divided - values[:, None] / 2 * divided**2
-            share = variance(at_bound * below, sampling) * share
-            spread = np.sqrt(2 * np.square(share).sum(axis=0))
-            by_noise.append(share.sum(axis=0) + spread)
-        gain = np.take_along_axis(gains, best[None], axis=0)[0]
-        # Between the two the slopes fade in: a doubtful order of the records is kept,
-        # at little risk for the loss.
-        little, enough = by_noise
-        scale = (gain - little) / np.maximum(enough - little, 1e-300)
-        scale, varied = np.clip(scale, 0.0, 1.0), np.zeros(len(squares))
-        by_draw = varied
-        wide = (values[:, None] * chosen**2).sum(axis=0) / curvature.factor
+        length = _Length(found.faded())
+        wide = found.at_most / curvature.factor
     else:
-        wide = squares + doubt
-        known = np.clip(part, 0.0, 1.0)[:, None] * flatness
-        by_noise = variance(known, sampling)
-        by_chance = (by_noise * divided**2).sum(axis=0)
-        lengths = np.square(slopes).sum(axis=0)
-        bend = ridge.max(initial=0.0) * np.maximum(lengths - by_chance, 0.0)
+        start = constant_level(0.0)[0] * unit if unit else 0.0 * means
+        length = found.searched(search, start, ridge.max(initial=0.0))
+        wide = variance + doubt
+    slopes = found.slopes * length.scale + 0.0  # no negative zeros
+    if constant is not None:
+        # What the constant model says, but for what the slopes take over.
+        doubt = (np.abs(constant.intercept) + 1) * length.scale**2 * wide / 6
+        level = constant_level(doubt)
+    intercept = level - cross.T @ slopes
+    weights = np.concatenate([slopes, intercept])
+    if at_scores is None or d > _MOST_TOLD or found.hides_too_much:
+        return weights, None
+    means = means * length.scale
+    if unit:
+        means = means + intercept[0] * unit
+    return weights, found.covariance(length, means, at_scores)
+
+
+@dataclass(frozen=True)
+class _Length:
+    """How far the slopes go, in multiples of their own; (n_outputs,) each.
+
+    Attributes
+    ----------
+    scale : ndarray
+    variance : ndarray or float, default=0.0
+        Of its error; 0 where nothing is known of that.
+    by_draw : ndarray or float, default=0.0
+        Of it, by what slopes of records vary from table to table.
+    """
+
+    scale: Floats
+    variance: Floats | float = 0.0
+    by_draw: Floats | float = 0.0
+
+
+class _Directions:
+    """What a descent says in the directions in which its model is diagonal.
+
+    The parameters are those of :func:`_shrunk_minimum`.
+
+    Attributes
+    ----------
+    hessian : ndarray of shape (n_columns, n_columns)
+    values : ndarray of shape (n_features,)
+        Curvature, the intercept profiled out.
+    slopes : ndarray of shape (n_features, n_outputs)
+        The best ones.
+    at_most : ndarray of shape (n_outputs,)
+        Curvature along them.
+    """
+
+    def __init__(self, b, curvature, ridge, noise, constant, steps, noise_ridge, lifts):
+        self.hessian = hessian = curvature.matrix + np.diag(ridge)
+        d = int(np.count_nonzero(ridge))
+        ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
+        values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
+        self.values = values = np.maximum(values, 1e-12 * np.trace(hessian))
+        self._vectors, self._curvature, self._steps = vectors, curvature, steps
+        self._hidden = values - lifts <= 1.1 * curvature.floor
+        self._signal = vectors.T @ (b[:d] - ratio @ b[d:])
+        self._drawn = values / curvature.factor
+        self._damping = values / (values + noise_ridge * noise**2 / steps[0])
+        self._profiled = noise**2 * (1 + np.square(vectors.T @ ratio).sum(axis=1))
+        # Rare labels have flatter losses than the stand-in takes for granted.
+        n_outputs = b.shape[1]
+        self._flatness, self._sampling = np.ones(n_outputs), np.zeros(n_outputs)
+        if constant is not None:
+            flatness = constant.curvature / LOSS_CURVATURE
+            self._flatness = np.clip(flatness, _FLATTEST, 1.0)
+            self._sampling = np.broadcast_to(constant.sampling, (n_outputs,))
+        likely = curvature.likely
+        across = likely[:d, d:]
+        own = np.maximum(np.diag(likely)[d:], curvature.floor / 99)
+        self._likely = likely[:d, :d] - across @ (across / own).T
+        self._part = np.einsum("ij,ij->j", vectors, self._likely @ vectors) / values
+        self._shrink(noise**2 / steps[0] * 4.0 ** np.arange(-3, 16))
+        self.slopes = vectors @ self._chosen
+        self.at_most = (values[:, None] * self._chosen**2).sum(axis=0)
+
+    def _shrink(self, ridges: Floats) -> None:
+        """Choose a ridge for each output."""
+        divided = 1 / (self.values + ridges[:, None])[..., None]  # (n_ridges, d, 1)
+        shrunk = divided * self._signal
+        gains = shrunk * self._signal - self.values[:, None] / 2 * shrunk**2
+        gains = gains.sum(axis=1)
+        at_once = self._variance(self._at_bound, _LEFT * self._sampling)
+        best = (gains - (at_once * divided).sum(axis=1)).argmax(axis=0)
+        self._chosen = np.stack([shrunk[r, :, k] for k, r in enumerate(best)], axis=1)
+        self._divided = divided[best][..., 0].T  # (d, n_outputs)
+        self._gain = np.take_along_axis(gains, best[None], axis=0)[0]
+
+    @property
+    def _at_bound(self) -> Floats:
+        return np.tile(self._flatness, (len(self.values), 1))
+
+    def _variance(self, ratios: Floats, sampling: Floats) -> Floats:
+        """Of the last b, where H is 1 / ratio too large; (d, n_outputs)."""
+        ratios = np.reshape(ratios, (len(self.values), -1))
+        distinct, which = np.unique(ratios, return_inverse=True)
+        which = which.reshape(ratios.shape)
+        fresh, shared = (one[which] for one in _carried(distinct, *self._steps))
+        by_draw = self._drawn[:, None] * ratios * shared * sampling
+        return self._profiled[:, None] * fresh + by_draw
+
+    def _of_steps(self, ratios: Floats) -> Floats:
+        """Fresh and shared noise with the ridge during the descent, by output."""
+        found = [_carried(one, *self._steps, self._damping) for one in ratios.T]
+        return np.transpose(found, (1, 2, 0))
+
+    def faded(self) -> Floats:
+        """Multiple of the slopes by how much more they promise than chance would.
+
+        Of noise alone a gain has this mean, and varies by so much: where the curvature
+        is known at its bound, and where it is as small as is likely. Between the two
+        the slopes fade in: a doubtful order of the records is kept, at little risk for
+        the loss.
+        """
+        least = self._curvature.typical / _ABOVE_MOST / self.values
+        least = np.where(self._hidden, np.clip(least, _LIKELY, 1.0), 1.0)
+        share = self._divided - self.values[:, None] / 2 * self._divided**2
+
+        def by_noise(ratios):
+            of_noise = self._variance(ratios, self._sampling) * share
+            return of_noise.sum(axis=0), np.linalg.norm(of_noise, axis=0)
+
+        (mean, spread), (larger, wider) = map(
+            by_noise, (self._at_bound, self._at_bound * least[:, None])
+        )
+        little, enough = mean + math.sqrt(2) * spread, larger + math.sqrt(2) * wider
+        faded = (self._gain - little) / np.maximum(enough - little, 1e-300)
+        return np.clip(faded, 0.0, 1.0)
+
+    def searched(self, search: LineSearch, start: Floats, ridge: float) -> _Length:
+        """What a search and the descent itself say, each as far as it is sure."""
+        curvature, sampling = self._curvature, self._sampling
+        means, squares, doubt = curvature.along(self.slopes)
+        known = np.clip(self._part, 0.0, 1.0)[:, None] * self._flatness
+        lengths = np.square(self.slopes).sum(axis=0)
+        by_chance = self._variance(known, sampling) * self._divided**2
+        bend = ridge * np.maximum(lengths - by_chance.sum(axis=0), 0.0)
         # Slopes were learnt from the sampled gradient, as far as they carry it.
-        _, shared = _carried(known.mean(axis=1), *steps)
-        learnt = (drawn * known.mean(axis=1) * np.sqrt(shared)) @ divided
+        _, shared = _carried(known.mean(axis=1), *self._steps)
+        learnt = (self._drawn * known.mean(axis=1) * np.sqrt(shared)) @ self._divided
         path = Path(
-            slopes=slopes,
+            slopes=self.slopes,
             center=means,
             variance=squares,
             doubt=doubt,
             typical=curvature.typical / curvature.factor * lengths,
-            start=constant_level(0.0)[0] * unit if unit else 0.0 * means,
+            start=start,
             bend=bend,
             overfit=sampling * learnt,
-            sampling=np.broadcast_to(sampling, means.shape),
-            flatness=flatness,
+            sampling=sampling,
+            flatness=self._flatness,
         )
-        scale, varied, bends, bends_noise = search.scale(path)
-        own, own_error = descent_scale(known, bends, bends_noise)
-        # Both, each as far as it is sure.
-        searched = varied + (_BEYOND * scale) ** 2
-        trust = searched / np.maximum(own_error + searched, 1e-300)
+        scale, error, bends, noise = search.scale(path)
+        own, own_error = self._said(known, bends, noise)
+        error = error + (_BEYOND * scale) ** 2
+        trust = error / np.maximum(own_error + error, 1e-300)
         bends = np.maximum(bends, 1e-100)
-        searched = searched + (CAUTION * scale * bends_noise / bends) ** 2
-        scale = scale + trust * (own - scale)
-        varied = trust**2 * own_error + (1 - trust) ** 2 * searched
-        by_draw = trust**2 * wide / bends**2
-    slopes = slopes * scale + 0.0  # no negative zeros
-    if constant is not None:
-        # What the constant model says, but for what the slopes take over.
-        level = constant_level((np.abs(constant.intercept) + 1) * scale**2 * wide / 6)
-    intercept = level - cross.T @ slopes
-    weights = np.concatenate([slopes, intercept])
-    if at_scores is None or d > _MOST_TOLD:
-        return weights, None
-    part = np.clip(part, _LEAST_PART, _MOST_PART)
-    variances = part * values
-    if variances[hidden].sum() > _MOST_HIDDEN * variances.sum():
-        return weights, None
-    # Of the scores, less what noise alone would make of them.
-    by_noise = variance(part, 0.0 * sampling) * divided**2
-    spread = variances @ (chosen**2 - by_noise) / curvature.factor
-    spread = scale**2 * np.maximum(spread, 0.0)
-    means = means * scale
-    if unit:
-        means = means + intercept[0] * unit
-    covariance = []
-    # What is hidden varies between zero and the floor: so, with the mean that is known.
-    known = np.where(hidden, np.minimum(part, 1.0), 1.0)
-    power = (1 / known - 1) / 2
-    spreads = _NODES[:, None] ** power * (1 + power)
-    for k, (sampled, true) in enumerate(zip(*at_scores(means, spread), strict=True)):
-        ratios = spreads * part * true / curvature.factor
-        carried = [_carried(one, *steps, damping) for one in ratios]
-        fresh, shared = np.stack(carried, axis=1)
-        error = profiled * fresh + drawn * ratios * shared * sampled
-        # As errors of scores: directions weigh by their variance.
-        error = (spreads * error).mean(axis=0) * divided[:, k] / values
-        # From zero on, few steps and their ridge lose a part of what they look for.
-        carried = scale[k] * ratios * np.sqrt(shared)
-        told = chosen[:, k] ** 2 - error
-        told[hidden] = told[hidden].sum() / max(1, hidden.sum())
-        weight = variances * np.maximum(told, 0.0)
-        if varied[k] > 0 and weight.any():
-            # But for the mean of them, which the search made good.
-            carried = carried / (
-                (spreads * carried).mean(axis=0) @ weight / weight.sum()
+        error = error + (CAUTION * scale * noise / bends) ** 2
+        return _Length(
+            scale + trust * (own - scale),
+            trust**2 * own_error + (1 - trust) ** 2 * error,
+            trust**2 * (squares + doubt) / bends**2,
+        )
+
+    def _said(self, known: Floats, bends: Floats, bends_noise: Floats):
+        """What the descent itself says of the scale, and the variance of that.
+
+        It says 1, but for the noise in its slopes and for what few steps and their
+        ridge lose, where the loss is as flat along the slopes as the search found.
+        """
+        chosen, divided = self._chosen, self._divided
+        weight = self.values[:, None] * chosen**2
+        at_most = np.maximum(weight.sum(axis=0), 1e-100)
+        relative = at_most / np.maximum((known * weight).sum(axis=0), 1e-100)
+
+        def lost(bends):
+            ratios = np.clip(bends / at_most, 0.0, 1.0) * relative
+            ratios = np.minimum(known * ratios, 1.0)
+            carried = ratios * np.sqrt(self._of_steps(ratios)[1])
+            return 1 - (weight * carried).sum(axis=0) / at_most
+
+        fresh, shared = self._of_steps(known)
+        noisy = self._profiled[:, None] * fresh
+        noisy += self._drawn[:, None] * known * shared * self._sampling
+        own = (self._signal * chosen - noisy * divided).sum(axis=0)
+        own = np.maximum(own, 0.0) / at_most
+        error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
+        added = (noisy * divided).sum(axis=0) / at_most
+        unsure = _UNSURE * np.hypot(lost(bends - bends_noise), added)
+        kept = np.maximum(1 - lost(bends), 1e-3)
+        return own / kept, (error / at_most**2 + unsure**2) / kept**2
+
+    @property
+    def _known_part(self) -> Floats:
+        return np.clip(self._part, _LEAST_PART, _MOST_PART)
+
+    @property
+    def hides_too_much(self) -> bool:
+        """Whether noise hides so much variance that errors are not told."""
+        variances = self._known_part * self.values
+        return variances[self._hidden].sum() > _MOST_HIDDEN * variances.sum()
+
+    def covariance(self, length: _Length, means: Floats, at_scores) -> Floats:
+        """Of the errors of slopes of this length, whose scores have these means."""
+        part, values, chosen = self._known_part, self.values, self._chosen
+        hidden, variances = self._hidden, self._known_part * self.values
+        # Of the scores, less what noise alone would make of them.
+        by_noise = self._variance(part, 0.0 * self._sampling) * self._divided**2
+        spread = variances @ (chosen**2 - by_noise) / self._curvature.factor
+        spread = length.scale**2 * np.maximum(spread, 0.0)
+        # What is hidden varies between zero and the floor: so, with the mean that is
+        # known.
+        known = np.where(hidden, np.minimum(part, 1.0), 1.0)
+        power = (1 / known - 1) / 2
+        spreads = _NODES[:, None] ** power * (1 + power)
+        covariance = []
+        for k, (sampled, true) in enumerate(
+            zip(*at_scores(means, spread), strict=True)
+        ):
+            ratios = spreads * part * true / self._curvature.factor
+            carried = [_carried(one, *self._steps, self._damping) for one in ratios]
+            fresh, shared = np.stack(carried, axis=1)
+            error = self._profiled * fresh + self._drawn * ratios * shared * sampled
+            # As errors of scores: directions weigh by their variance.
+            error, divided = (
+                (spreads * error).mean(axis=0) / values,
+                self._divided[:, k],
             )
-        lost = (spreads * (1 - carried) ** 2).mean(axis=0)
-        error = scale[k] ** 2 * error + lost * np.maximum(told, 0.0)
-        errors, own = (vectors * error) @ vectors.T, vectors @ chosen[:, k]
-        if varied[k] > 0:
-            # Along the slopes the search told the error anew, as if who was drawn moved
-            # the slopes by what the constant model leaves: a good fit leaves less.
-            less = by_draw[k] * np.maximum(np.ravel(sampling)[k] - 2 * sampled, 0.0)
-            varied[k] = np.maximum(varied[k] - less, _LEAST_PART * varied[k])
-            bent = likely @ own
-            other = np.eye(d) - np.outer(own, bent) / max(own @ bent, 1e-300)
-            errors = other @ errors @ other.T + varied[k] * np.outer(own, own)
-        covariance.append(errors)
-    return weights, np.stack(covariance)
+            # From zero on, few steps and their ridge lose a part of what they look for,
+            # but for the mean of it, which the search made good.
+            carried = length.scale[k] * ratios * np.sqrt(shared)
+            told = chosen[:, k] ** 2 - error * divided
+            told[hidden] = told[hidden].sum() / max(1, hidden.sum())
+            told = np.maximum(told, 0.0)
+            weight = variances * told
+            if length.variance[k] > 0 and weight.any():
+                mean = (spreads * carried).mean(axis=0) @ weight / weight.sum()
+                carried = carried / mean
+            lost = (spreads * (1 - carried) ** 2).mean(axis=0)
+            # A scale above two says that the ridge was far too large for the noise.
+            divided = np.minimum(length.scale[k] ** 2 * divided, 4 / values)
+            error = error * divided + lost * told
+            errors = (self._vectors * error) @ self._vectors.T
+            covariance.append(self._along_anew(errors, length, k, sampled))
+        return np.stack(covariance)
+
+    def _along_anew(self, errors: Floats, length: _Length, k: int, sampled) -> Floats:
+        """With the error along the slopes as the search told it.
+
+        As if who was drawn moved the slopes by what the constant model leaves: a good
+        fit leaves less.
+        """
+        variance, own = length.variance[k], self.slopes[:, k]
+        if variance <= 0:
+            return errors
+        less = length.by_draw[k] * max(self._sampling[k] - 2 * sampled, 0.0)
+        variance = max(variance - less, _LEAST_PART * variance)
+        bent = self._likely @ own
+        other = np.eye(len(own)) - np.outer(own, bent) / max(own @ bent, 1e-300)
+        return other @ errors @ other.T + variance * np.outer(own, own)
