@@ -569,8 +569,8 @@ MUTANTS = [
     (
         "h34",
         _STEPS,
-        "    step = mu / math.sqrt(n_steps)\n",
-        "    step = mu\n",
+        "    step = mu * math.sqrt((1 - share) / n_steps)\n",
+        "    step = mu * math.sqrt(1 - share)\n",
         "linear models: every step spends the whole mu",
     ),
     (
@@ -594,8 +594,8 @@ MUTANTS = [
     (
         "h37",
         _LINEAR,
-        "        np.clip(residuals, -self.largest, self.largest, out=residuals)\n",
-        "",
+        "return np.clip(residuals, -self.largest, self.largest, out=residuals)\n",
+        "return residuals\n",
         "regression: residuals are not cut off",
     ),
     (
@@ -758,6 +758,41 @@ MUTANTS = [
         "SELDOM = 0.0025",
         "SELDOM = 0.005",
         "the interval of a distance ends sooner",
+    ),
+    (
+        "h58",
+        _LINEAR,
+        "np.clip(scores, -self.bounds, self.bounds) / self.bounds",
+        "scores / self.bounds",
+        "line search: scores are not cut off as weights",
+    ),
+    (
+        "h59",
+        _LINEAR,
+        "np.clip((there - slopes) * own, 0.0, largest)",
+        "np.maximum((there - slopes) * own, 0.0)",
+        "line search: changes of slopes are not cut off",
+    ),
+    (
+        "h60",
+        _STEPS,
+        "    step = mu * math.sqrt((1 - share) / n_steps)\n",
+        "    step = mu * math.sqrt(1 / n_steps)\n",
+        "linear models: the line search is not paid",
+    ),
+    (
+        "h61",
+        _STEPS,
+        "    search = mu * math.sqrt(share / N_SEARCHES)\n",
+        "    search = mu * math.sqrt(share)\n",
+        "linear models: each release of a line search spends its whole share",
+    ),
+    (
+        "h62",
+        _STEPS,
+        "    n_draws += N_SEARCHES * n_searched * searches\n",
+        "",
+        "linear models: draws of the line search are not counted",
     ),
 ]
 
@@ -1083,6 +1118,15 @@ _PROOFS = {
     ],
     "the share is .3 for every signal that small": [
         "linear_model/_gradient_plan.py | return min(0.3, max(0.03, 40 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
+    ],
+    "the share is .2 for every signal that small": [
+        "linear_model/_line_search.py | return min(0.2, max(0.03, 60 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
+    ],
+    "zeros: the start alone either way": [
+        "linear_model/_queries.py | slopes = self.loss.slopes_at(start + 0.0 * scores, block) | start + 0.0 * scores -> start - 0.0 * scores",
+    ],
+    "zeros from the last two strata on: those and the digits are written after": [
+        "linear_model/_queries.py | found[:, :k], found[:, end + 2 * k :] = loss, 0.0 | end + 2 * k -> end - 2 * k",
     ],
     "q is 1 or -1: times it and divided by it is the same": [
         "linear_model/_moments.py | s**2 + (1 + self.emphasis**2 * q) * s + q | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",

@@ -86,6 +86,53 @@ def test_the_second_look_is_where_the_first_one_led():
     assert seen[1][1] == 0.3
 
 
+def test_where_the_first_look_is():
+    """Twice as far as the slopes, or where scores spread as they may well do."""
+    for variance, doubt, spread, expected in (
+        (4.0, 0.1, 1.0, 2.0),
+        (4.0, 0.1, 20.0, 10.0),
+        # None are seen: a fifth of the deviation that their noise allows for.
+        (0.0, 1.0, 1.0, 5 * math.sqrt(2)),
+    ):
+        seen = []
+        known = path(variance=np.full(1, variance), doubt=np.full(1, doubt))
+        search(0.3, 0.2, seen=seen, spread=spread).scale(known)
+        assert seen[0][0] == approx(math.sqrt(variance + doubt / 2), rel=1e-12)
+        assert seen[0][1] == approx(expected, rel=1e-12)
+    hidden = path(variance=np.full(1, 0.1), doubt=np.full(1, 0.2))
+    assert search(0.3, 0.2).scale(hidden)[0] == approx(1.5, rel=1e-6)
+
+
+def test_without_any_noise_all_is_finite():
+    quiet = path(doubt=np.zeros(1))
+    scale, variance, *_ = search(0.3, 0.125, (0.0, 0.0)).scale(quiet)
+    assert scale == approx(0.3 / 0.125) and variance == 0.0
+
+
+def test_the_variance_of_the_scale():
+    """Of two looks at the fall, of the curvature, and from table to table."""
+    scale, variance, *_ = search(0.3, 0.2, (0.01, 1e-9)).scale(path())
+    assert scale == approx(1.5, rel=2e-3)
+    assert variance == approx(0.01**2 / 2 / 0.2**2, rel=1e-6)
+    scale, variance, curvature, noise = search(0.3, 0.2, (1e-9, 0.01)).scale(path())
+    # Half a standard deviation is taken for curvature.
+    assert scale == approx(0.3 / (curvature + noise / 2), rel=1e-6)
+    assert variance == approx((noise * 0.3 / (curvature + noise / 2) ** 2) ** 2)
+    known = path(sampling=np.full(1, 1e-4), variance=np.full(1, 4.0))
+    _, variance, *_ = search(0.3, 0.2).scale(known)
+    assert variance == approx(1e-4 * 4.05 / 0.2**2, rel=1e-6)
+
+
+def test_curvature_follows_how_flat_the_loss_is():
+    flat, curvatures = np.array([0.5]), []
+    for told, noise, doubt in ((9.0, 9.0, 1e-6), (-9.0, 1e-9, 0.1)):
+        known = path(flatness=flat, doubt=np.full(1, doubt), typical=np.full(1, 0.3))
+        curvatures.append(search(0.3, told, (1e-9, noise)).scale(known)[2])
+    # What the moments say; and a tenth of what is typical at least.
+    expected = [0.125 * 0.5], [0.1 * 0.125 * 0.5 * 0.3]
+    assert_allclose(curvatures, expected, rtol=1e-6)
+
+
 def test_without_slopes_there_is_no_scale():
     nothing = path(variance=np.zeros(1), doubt=np.zeros(1))
     scale, variance, *_ = search(0.3, 0.2, (0.1, 0.1)).scale(nothing)

@@ -127,7 +127,7 @@ def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiple
     assert (query._n_alone, query._n_sums) == ((27, 36) if multiples[2] else (3, 12))
 
 
-@pytest.mark.parametrize("n_groups, columns", [(2, 8), (3, 8), (6, 12)])
+@pytest.mark.parametrize("n_groups, columns", [(2, 8), (3, 8), (5, 8), (6, 12)])
 def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
     rng, stored, rows, geometry = table(0.5)
     y, strata = rng.integers(0, 2, N), rng.integers(0, n_groups, N)
@@ -148,6 +148,27 @@ def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
     assert_allclose(pull, rows.T @ pulls, rtol=0, atol=1e-11)
     bare = replace(query, multiples=(1.0, 1.0, 0.0))
     assert [part.shape[1] for part in bare.parts(released[:, :2])] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_coefficients_of_a_fair_gradient_stand_side_by_side(n_outputs):
+    """Loss, slopes in the place of the record's stratum, both digits, then nothing."""
+
+    class Plain(FairGradient):
+        def _digits(self, pulls, first, second):
+            first[...], second[...] = 7.0, 9.0
+
+    rng, _, _, geometry = table(0.5, n_outputs)
+    penalty, k = SimpleNamespace(shape=(1, 2)), n_outputs
+    query = Plain(geometry, 7.0, np.ones(3), None, (1.0, 1.0, 1.0), penalty)
+    loss, slopes = rng.integers(-9, 9, (2, N, k)).astype(float)
+    stratum = rng.integers(0, 2, N)
+    found = query._side_by_side(loss, slopes * 2.0**-20, stratum, np.ones((N, k)))
+    for own, one, slope, row in zip(stratum, loss, slopes, found, strict=True):
+        nothing = [0.0] * k
+        told = [nothing, slope] if own else [slope, nothing]
+        used = np.concatenate([one, *told, [7.0] * k, [9.0] * k])
+        assert_array_equal(row, np.append(used, np.zeros(row.size - used.size)))
 
 
 @pytest.mark.parametrize("told, in_pulls", [(0.0, 1.0), (0.25, 0.5), (0.5, 1.0)])
@@ -240,6 +261,47 @@ def test_along_slopes_a_loss_falls_and_bends(n_outputs):
     again = query.told(released + 0.125, 0.0)
     assert_allclose(told[0] - again[0], told[2], rtol=1e-9)
     assert_allclose(again[1] - told[1], told[3], rtol=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "numbers"])
+def test_one_record_reaches_the_sensitivity_of_a_line_search(
+    neighboring, changed, kind
+):
+    """In both of its numbers, of every output; scores far out count no more than near.
+
+    The loss of the first record is as steep as can be, and half as steep at the step,
+    that of the second is steep upwards, there and at the start.
+    """
+    k = 3 if kind == "three classes" else 1
+    geometry = Geometry(k, k, 1.0, 4.0, 0.0)
+    if kind == "numbers":
+        loss = ResidualGradient(geometry, 1.0, 0.5)
+        y, score, bound = (0.5, -0.5), 0.5, 0.2
+    else:
+        loss = LossGradient(geometry, 1.0, np.ones(max(k, 2)))
+        y, score, bound = (1, 0 if k == 1 else 1), 1.2, 0.5
+    query = AlongSlopes(loss, np.full(k, bound), np.ones(k))
+    signs = np.where(np.arange(k) == 1, 1.0, -1.0) if k > 1 else np.ones(1)
+    # With one output both scores go up; of classes the second goes the other way.
+    signs = (signs, -signs if k > 1 else signs)
+    state = (score * np.eye(k), np.zeros(k))
+    for far in (1.0, 3.0):
+        both = [
+            query.of_rows(
+                Rows(
+                    1,
+                    x=far * sign[None],
+                    y=np.array([label]),
+                    stratum=np.zeros(1, dtype=np.int64),
+                ),
+                state,
+            )
+            for sign, label in zip(signs, y, strict=True)
+        ]
+        gap = both[0] - both[1] if changed == 2 else both[0]
+        ratio = np.linalg.norm(gap) / query.sensitivity(neighboring)
+        assert 1 - 1e-4 < ratio <= 1.0
 
 
 # --- counts of the target -------------------------------------------------------------
