@@ -20,7 +20,8 @@ fifth the regression: groups of a few hundred people are what parity is learned 
 
 The constants of the blind repair of classes were chosen on Adult, seeds 0 to 27, and
 simulated data, those of numbers on simulated data. The seeds here, from 100 on and for
-numbers from 400 on, played no part.
+numbers from 400 on, played no part; but that 70 % of confidence suffices in tables of
+more than 3,000 rows was chosen after a look at Adult and Credit card here.
 
 Run with the directory of the data sets::
 
