@@ -304,6 +304,42 @@ def test_one_record_reaches_the_sensitivity_of_a_line_search(
         assert 1 - 1e-4 < ratio <= 1.0
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("has_classes", [True, False])
+def test_no_two_records_differ_by_more_along_slopes(n_outputs, has_classes):
+    """Single records and pairs, hostile scales; and the bound is nearly met."""
+    rng, nearest = np.random.default_rng(5), 0.0
+    n_outputs = n_outputs if has_classes else 1
+    for _ in range(400):
+        _, stored, _, geometry = table(float(rng.choice([0.0, 0.75])), n_outputs)
+        loss = LossGradient(geometry, 7.0, rng.uniform(0.5, 1, max(2, n_outputs)))
+        if not has_classes:
+            center, width = rng.uniform(-0.5, 0.5), rng.choice([0.3, 1.0])
+            loss = ResidualGradient(geometry, 7.0, rng.choice([0.4, 2]), center, width)
+        bounds, steps = np.exp(rng.normal([[-1.0], [0.0]], 2.0, (2, n_outputs)))
+        query = AlongSlopes(loss, bounds, steps)
+        weights = rng.normal(size=(geometry.n_columns, n_outputs))
+        weights *= np.exp(rng.normal(0, 3))
+        state = weights, rng.normal(0, 2, n_outputs)
+        signs = rng.choice([-1.0, 1.0], (2, 1))
+        y = rng.integers(0, max(2, n_outputs), 2) if has_classes else signs[:, 0] * 1.0
+        stratum = np.zeros(1, dtype=np.int64)
+        one, two = (
+            query.of_rows(
+                Rows(
+                    1, x=stored[k : k + 1] * signs[k], y=y[k : k + 1], stratum=stratum
+                ),
+                state,
+            )
+            for k in (0, 1)
+        )
+        for found, relation in ((one - two, "replace_one"), (one, "add_remove")):
+            share = np.linalg.norm(found) / query.sensitivity(relation)
+            assert share <= 1
+            nearest = max(nearest, share)
+    assert nearest > 0.9
+
+
 # --- counts of the target -------------------------------------------------------------
 
 
