@@ -86,17 +86,21 @@ def class_tables():
     yield "simulated", X.clip(-3, 3), y, group, [0, 1], 4.0
 
 
-def classes_once(table, epsilon, constraint, seed):
-    _, X, y, group, groups, norm = table
-    order = np.random.default_rng(seed).permutation(len(y))
-    train, test = np.split(order, [int(0.75 * len(y))])
-    base = DPWassersteinLogisticRegression(
+def private_model(epsilon, norm, seed):
+    return DPWassersteinLogisticRegression(
         epsilon=epsilon,
         fairness_weight=0,
         data_norm=norm,
         classes=[0, 1],
         random_state=seed,
     )
+
+
+def classes_once(table, epsilon, constraint, seed):
+    _, X, y, group, groups, norm = table
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = np.split(order, [int(0.75 * len(y))])
+    base = private_model(epsilon, norm, seed)
     shared = {
         "epsilon": epsilon,
         "constraint": constraint,
@@ -332,13 +336,7 @@ def pooled_table():
             rng = np.random.default_rng(seed)
             for test in np.array_split(rng.permutation(len(y)), 4):
                 train = np.setdiff1d(np.arange(len(y)), test)
-                base = DPWassersteinLogisticRegression(
-                    epsilon=epsilon,
-                    fairness_weight=0,
-                    data_norm=norm,
-                    classes=[0, 1],
-                    random_state=seed,
-                )
+                base = private_model(epsilon, norm, seed)
                 model = DP2DPClassifier(
                     base,
                     blind=True,
