@@ -1099,3 +1099,15 @@ def test_how_sure_a_difference_has_to_be():
         blind.asked_confidence(*of) for of in ((3001, 0.1), (3000, 1), (9e9, 0.09))
     ]
     assert asked == [0.7, 0.99, 0.99]
+
+
+def test_a_slope_of_the_group_is_not_seen_in_noise():
+    """Of groups that q tells nothing of, a hundredth at most."""
+    rng, seen = np.random.default_rng(0), 0
+    shares, centres = np.array([0.7, 0.3]), (np.arange(32) + 0.5) / 32
+    for _ in range(300):
+        sizes = rng.multinomial(4000, np.full(32, 1 / 32))
+        second = rng.binomial(sizes, 0.3)
+        table = np.stack([sizes - second, second]) + 10 * rng.normal(size=(2, 32))
+        seen += blind._line(table, shares, 10.0, centres)[0] > 0
+    assert seen <= 5

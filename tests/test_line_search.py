@@ -15,6 +15,10 @@ from fairpriv_sklearn.linear_model import (
 )
 from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
 from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
+from fairpriv_sklearn.linear_model._preconditioned import (
+    Curvature,
+    _Directions,
+)
 
 KEPT = erf(1 / math.sqrt(2))
 
@@ -216,3 +220,33 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
         gained.append(losses[0.0] - losses[1.0])
     assert np.mean(gained) > 0
     assert np.mean(lost) <= 0.2 * np.mean(gained)
+
+
+class Answer:
+    """A search that says twice as far, with this error."""
+
+    def __init__(self, error, bends):
+        self.error, self.bends = np.full(1, error), bends
+
+    def scale(self, path):
+        return np.full(1, 2.0), self.error, self.bends, np.zeros(1)
+
+
+def test_search_and_descent_count_as_far_as_they_are_sure():
+    moments = np.diag([1.0, 0.5, 0.25])
+    curvature = Curvature.from_moments(
+        moments, 1e-9, n_columns=3, row_norm=2.0, constant=0.0, factor=0.125
+    )
+    b = np.array([[0.3], [0.2], [0.1]])
+    found = _Directions(
+        b, curvature, np.full(3, 1e-9), 1e-7, None, (5, True), 1.0, lifts=0.0
+    )
+    bends = found.at_most / 4  # so few steps lose a part
+    alone = found.searched(Answer(1e9, bends), np.zeros(1), 0.0)
+    # Without noise the descent is unsure by half of what it holds to be lost.
+    assert 1.01 < alone.scale[0] < 2
+    assert alone.variance[0] == approx((0.5 * (alone.scale[0] - 1)) ** 2, rel=1e-3)
+    # A search without noise errs by a tenth all the same.
+    both = found.searched(Answer(0.0, bends), np.zeros(1), 0.0)
+    trust = 0.2**2 / (0.2**2 + alone.variance[0])
+    assert both.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
