@@ -24,7 +24,6 @@ def audit_of_releases(query, tables, state, mu, n_runs):
         [Release(query.name, "gaussian", mu, query.n_coordinates, times=2 * n_runs)],
         delta=1e-5,
         neighboring="replace_one",
-        mechanism="m",
         noise=noise_source(0),
     )
     wall.reserve()

@@ -657,22 +657,22 @@ MUTANTS = [
     (
         "h46",
         "postprocessing/_number_repair.py",
-        'Release("counts", "pure", (1 - share) * self.epsilon, n_counts),',
-        'Release("counts", "pure", self.epsilon, n_counts),',
+        "(ScoreCounts.name, 1 - share, n_counts)",
+        "(ScoreCounts.name, 1.0, n_counts)",
         "barycenter: the count of distinct scores is not paid",
     ),
     (
         "h52",
         "postprocessing/_number_repair.py",
-        'Release("counts", "pure", (1 - share - sizes) * self.epsilon, n_counts),',
-        'Release("counts", "pure", (1 - sizes) * self.epsilon, n_counts),',
+        "(ScoreCounts.name, 1 - share - sizes, n_counts)",
+        "(ScoreCounts.name, 1 - sizes, n_counts)",
         "blind numbers: the table for reach is not paid",
     ),
     (
         "h53",
         "postprocessing/_number_repair.py",
-        'lines.append(Release("reach", "pure", share * self.epsilon, n_counts))',
-        'lines.append(Release("reach", "pure", self.epsilon, n_counts))',
+        'parts.append(("reach", share, n_counts))',
+        'parts.append(("reach", 1.0, n_counts))',
         "blind numbers: the table for reach spends all",
     ),
     (
@@ -1163,7 +1163,7 @@ _PROOFS = {
         "generative/_tables.py | if ordered and size > 1: | 1 -> 2",
     ],
     "is read where epsilon is infinite only": [
-        'postprocessing/_number_repair.py | Release("distinct", "pure", (share or 1) * self.epsilon, n_columns), | 1 -> 2',
+        "postprocessing/_number_repair.py | parts.append((DistinctScores.name, share or 1, n_columns)) | 1 -> 2",
     ],
     "public arithmetic on released sums": [
         "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",

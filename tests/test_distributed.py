@@ -99,7 +99,6 @@ class Descent(RegressorMixin, DPEstimator):
             [Release("slope", "gaussian", mu, d, times=self.n_steps)],
             delta=1e-5,
             neighboring="replace_one",
-            mechanism="noisy slopes",
             noise=noise,
             ledger=self.ledger,
         )
@@ -356,7 +355,7 @@ def test_a_split_gives_the_same_rows_however_they_come():
     ):
         line = Release("slope", "gaussian", 0.5, 3)
         wall = PrivacyFilter(
-            "test", [Split("split", (line,), (line,))], 1e-5, "replace_one", "test",
+            "test", [Split("split", (line,), (line,))], 1e-5, "replace_one",
             noise_source(0),
         )  # fmt: skip
         wall.reserve()
@@ -705,7 +704,7 @@ def test_a_fit_that_parts_its_rows_is_not_resumed(tmp_path):
     line = Release("slope", "gaussian", 0.5, 3)
     ledger = PrivacyLedger(10.0, 1e-4)
     wall = PrivacyFilter(
-        "test", [Split("split", (line,), (line,))], 1e-5, "replace_one", "test",
+        "test", [Split("split", (line,), (line,))], 1e-5, "replace_one",
         noise_source(0), ledger=ledger,
     )  # fmt: skip
     with pytest.raises(ValueError, match="cannot be resumed"), resume(tmp_path / "j"):

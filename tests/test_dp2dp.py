@@ -104,7 +104,6 @@ def test_noise_of_a_release(relation, scale):
         plan,
         delta=delta,
         neighboring=relation,
-        mechanism="",
         noise=noise_source(0),
     )
     mu = wall.planned.events[0].mu

@@ -260,7 +260,7 @@ def test_audit_of_the_constant(case, wrong, monkeypatch):
         ratios = []
         for _ in range(800):
             plan = constant_plan(query, 1.0)
-            wall = PrivacyFilter("test", plan, 1e-5, "replace_one", "test", noise)
+            wall = PrivacyFilter("test", plan, 1e-5, "replace_one", noise)
             wall.reserve()
             released = wall.release(query, Rows(len(x), x=x))
             first, second = (np.abs(released - one).sum() for one in exact)

@@ -1191,7 +1191,7 @@ def test_audit_of_a_whole_fit(quick_fits):
 def test_a_filter_refuses_what_was_not_planned():
     plan = _pairs.PairsPlan(2, 4, 5, (), 1.0, 50)
     wall = PrivacyFilter(
-        "test", plan.lines(1.0), 1e-5, "replace_one", "a test", noise=noise_source(0)
+        "test", plan.lines(1.0), 1e-5, "replace_one", noise=noise_source(0)
     )
     wall.reserve()
     rng = np.random.default_rng(0)

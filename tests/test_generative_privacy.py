@@ -217,9 +217,7 @@ def test_too_many_records_are_refused():
 
 
 def open_wall(lines, relation="replace_one", seed=0):
-    wall = PrivacyFilter(
-        "test", lines, 1e-5, relation, "a test", noise=noise_source(seed)
-    )
+    wall = PrivacyFilter("test", lines, 1e-5, relation, noise=noise_source(seed))
     wall.reserve()
     return wall
 

@@ -498,7 +498,7 @@ def drawn_sizes(stratum, seed, neighboring, *, n_counts, mu=0.1, floor=None):
         if n_counts
         else []
     )
-    wall = PrivacyFilter("test", plan, 1e-5, neighboring, "test", noise_source(seed))
+    wall = PrivacyFilter("test", plan, 1e-5, neighboring, noise_source(seed))
     wall.reserve()
     rows = Rows(len(stratum), stratum=stratum)
     return public_sizes(wall, rows, (1, 2), n_counts=n_counts, min_group_size=floor)

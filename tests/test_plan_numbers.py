@@ -65,6 +65,9 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.postprocessing._phases import Phases
+from fairpriv_sklearn.postprocessing._queries import ScoreCounts, SoftCounts
+
+COUNTS, SOFT = ScoreCounts.name, SoftCounts.name
 
 
 def numbers(lines, mu):
@@ -214,7 +217,7 @@ def test_plan_of_noisy_gradients():
     shape = Geometry(3, 2, 0.5, 2.0, 1.5)
     settings = {"epsilon": 1.0, "delta": 1e-5, "n_assumed": 5000.0, "max_iter": 7}
     plan = gradient_plan(
-        shape, n_counts=4, n_bins=64, constant={"level": 1}, **settings
+        shape, n_counts=4, n_bins=64, constant={"mean residual": 1}, **settings
     )
     n_moments = 9 if plan.has_moments else 0
     n_draws = 4 + 64 + n_moments + 7 * 8 + 1 + 2 * 4
@@ -226,7 +229,7 @@ def test_plan_of_noisy_gradients():
     left *= 0.95
     share = 40 / (mu * math.sqrt(left) * 5000)
     assert 0.03 < share < 0.3
-    expected["level"] = (share * left, 1, 1)
+    expected["mean residual"] = (share * left, 1, 1)
     left *= 1 - share
     if plan.has_moments:
         expected["second moments"] = (0.1 * left, 9, 1)
@@ -470,7 +473,7 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
         DP2DPClassifier(None, method="gradient", **asked), n_groups, n_classes
     )
     (line,), delta = model._plan()
-    assert (line.name, line.n_coordinates, line.times) == ("soft_counts", size, 9)
+    assert (line.name, line.n_coordinates, line.times) == (SOFT, size, 9)
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * size)
     assert line.parameter == approx(mu / 3, rel=1e-12) and delta == 1e-6
     if n_classes > 2:
@@ -478,7 +481,7 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
     model = repair(DP2DPClassifier(None, method="histogram", **asked), n_groups)
     (line,), delta = model._plan()
     bins = 32 if constraint == "demographic_parity" else 16 * 2
-    assert (line.name, line.kind) == ("cells", "pure")
+    assert (line.name, line.kind) == ("counts by score", "pure")
     assert line.n_coordinates == n_groups * bins
     assert line.parameter == 2.0 and delta == 0.0
 
@@ -521,7 +524,7 @@ def test_plans_of_decisions_without_the_group(n_groups, n_classes, reach_size):
         del sizes["reach"]
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=steps + sum(sizes.values()))
     expected = {
-        "soft_counts": (0.75 * (1 - reach_size), n_classes * n_groups, 16),
+        SOFT: (0.75 * (1 - reach_size), n_classes * n_groups, 16),
         "recalibration": (0.1, sizes["recalibration"], 1),
         "certificate": (0.15, sizes["certificate"], 1),
         "reach": (0.75 * reach_size, sizes.get("reach"), 1),
@@ -537,9 +540,9 @@ def test_plans_of_decisions_without_the_group(n_groups, n_classes, reach_size):
 def test_plans_of_repaired_numbers():
     asked = {"epsilon": 2.0, "base_guarantee": "public"}
     for output, n_bins, lines in (
-        ("auto", 10, [("counts", 1.9, 3 * 10), ("distinct", 0.1, 1)]),
-        ("continuous", 10, [("counts", 2.0, 3 * 10)]),
-        ("continuous", "auto", [("counts", 2.0, 3 * 192)]),
+        ("auto", 10, [(COUNTS, 1.9, 3 * 10), ("number of distinct scores", 0.1, 1)]),
+        ("continuous", 10, [(COUNTS, 2.0, 3 * 10)]),
+        ("continuous", "auto", [(COUNTS, 2.0, 3 * 192)]),
     ):
         model = DPBarycenterRegressor(None, output=output, n_bins=n_bins, **asked)
         found = repair(model, 3)._plan(1)
@@ -562,16 +565,16 @@ def test_plans_of_repaired_numbers():
         )
         found = repair(model, 2)._plan(1)
         sizes, first, *rest = [(one.name, one.parameter) for one in found]
-        assert sizes == ("sizes", approx(0.1 * (1 - reach_size)))
-        assert first == ("counts", approx(1.9 * (1 - reach_size)))
+        assert sizes == ("group sizes", approx(0.1 * (1 - reach_size)))
+        assert first == (COUNTS, approx(1.9 * (1 - reach_size)))
         assert rest == ([("reach", approx(0.5))] if reach_size else [])
         # At most five regions.
         sizes = [2, 2 * 5 * 10, 2 * 5 * 32][: len(found)]
         assert [one.n_coordinates for one in found] == sizes
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
     assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
-        ("sizes", approx(0.1)),
-        ("counts", approx(1.9)),
+        ("group sizes", approx(0.1)),
+        (COUNTS, approx(1.9)),
     ]
 
 

@@ -68,7 +68,7 @@ def rows(codes=CODES):
 
 
 def wall(plan, estimator="test", seed=0, **params):
-    settings = {"delta": 1e-5, "neighboring": "replace_one", "mechanism": "m", **params}
+    settings = {"delta": 1e-5, "neighboring": "replace_one", **params}
     return PrivacyFilter(estimator, plan, noise=noise_source(seed), **settings)
 
 

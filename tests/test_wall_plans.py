@@ -1,7 +1,7 @@
 """The wall: what the lines of a plan cost, keyed counts, choices and branches."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from fairpriv_sklearn._wall import (
     Release,
     Rows,
     Split,
+    Wrapped,
     _filter,
     recording,
 )
@@ -29,6 +30,7 @@ from fairpriv_sklearn.accounting import (
     ThresholdEvent,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Words(KeyedQuery):
 
 
 def wall(plan, seed=0, **params):
-    settings = {"delta": 1e-5, "neighboring": "replace_one", "mechanism": "m", **params}
+    settings = {"delta": 1e-5, "neighboring": "replace_one", **params}
     opened = PrivacyFilter("test", plan, noise=noise_source(seed), **settings)
     opened.reserve()
     return opened
@@ -306,3 +308,23 @@ def test_the_threshold_of_keys_hides_a_record_alone(n_columns, delta):
     one = stats.norm.sf((threshold - 1.0 - mechanism.grid) / mechanism.scale)
     shown = -math.expm1(n_columns * math.log1p(-one))
     assert 0.999 * delta < shown <= delta * (1 + 1e-9)
+
+
+def test_a_guarantee_says_every_release_of_its_plan():
+    counts = Release("counts", "pure", 1.0, 2)
+    slopes = Release("slopes", "gaussian", 0.1, 3, times=7)
+    means, weights = (Release(w, "gaussian", 0.1, 3) for w in ("means", "weights"))
+    models = Wrapped("model", PrivacyGuarantee(1.0, 0.0, "replace_one", "declared"))
+    search = Combined("a search", DeclaredEvent(1.0, 0.0), (means,), "tests")
+    noisy = "discrete Laplace noise on counts; Gaussian noise on "
+    for plan, said in [
+        ([], "nothing that is paid for"),
+        ([replace(means, parameter=math.inf)], "no noise on means"),
+        ([counts, means, slopes], f"{noisy}means, slopes (7 times)"),
+        ([search], "a search"),
+        (
+            [Split("half", (counts, weights), (models,))],
+            f"on records parted at random [{noisy}weights] or [a fit of the model]",
+        ),
+    ]:
+        assert wall(plan).planned.mechanism == said

@@ -21,6 +21,7 @@ from fairpriv_sklearn._wall._plan import (
     Release,
     Split,
     Wrapped,
+    in_words,
     plan_events,
     plan_is_secure,
 )
@@ -62,8 +63,6 @@ class PrivacyFilter:
         Where the guarantee is stated.
     neighboring : str
         Which tables are neighbours.
-    mechanism : str
-        What is released, in plain words.
     facts : sequence, default=()
         Facts taken as public.
     noise : NoiseSource
@@ -75,10 +74,10 @@ class PrivacyFilter:
     plan: Sequence
     delta: float
     neighboring: str
-    mechanism: str
     noise: NoiseSource
     facts: Sequence = ()
     ledger: Any = None
+    mechanism: str = ""  # read no more: the plan says it
     cost: PrivacyGuarantee | None = None  # what the ledger is charged, if not the whole
     log: list = field(default_factory=list)
 
@@ -103,7 +102,7 @@ class PrivacyFilter:
             events,
             delta=self.delta if events else 0.0,  # nothing released costs nothing
             neighboring=self.neighboring,
-            mechanism=self.mechanism,
+            mechanism=in_words(self.plan),
             assumptions=self.facts,
             noise_is_secure=self.noise.is_secure and plan_is_secure(self.plan),
         )
@@ -336,7 +335,6 @@ class PrivacyFilter:
                 plan,
                 delta=self.delta,
                 neighboring=self.neighboring,
-                mechanism=self.mechanism,
                 noise=self.noise,
                 log=self.log,
             )

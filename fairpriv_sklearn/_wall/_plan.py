@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
@@ -43,6 +44,15 @@ class Release:
     n_coordinates: int
     times: int = 1
     sampling: tuple | None = None
+
+    @property
+    def noise(self) -> str:
+        """Which noise, in words."""
+        kind = "Gaussian" if self.kind == "gaussian" else "discrete Laplace"
+        return f"{kind if self.parameter < math.inf else 'no'} noise on "
+
+    def __str__(self) -> str:
+        return self.name if self.times == 1 else f"{self.name} ({self.times} times)"
 
     def events(self, neighboring: str) -> tuple:
         """What the accounting composes."""
@@ -83,6 +93,9 @@ class Wrapped:
     name: str
     guarantee: PrivacyGuarantee
 
+    def __str__(self) -> str:
+        return f"a fit of the {self.name}"
+
     def events(self, neighboring: str) -> tuple:
         return own_events(self.guarantee)
 
@@ -97,6 +110,10 @@ class Split:
     name: str
     left: tuple
     right: tuple
+
+    def __str__(self) -> str:
+        left, right = map(in_words, (self.left, self.right))
+        return f"on records parted at random [{left}] or [{right}]"
 
     def events(self, neighboring: str) -> tuple:
         left, right = (
@@ -114,6 +131,7 @@ class Combined:
     Attributes
     ----------
     name : str
+        What is released, in plain words.
     event : PrivacyEvent
         What all of them cost together.
     lines : tuple of Release
@@ -126,8 +144,18 @@ class Combined:
     lines: tuple
     theorem: str
 
+    def __str__(self) -> str:
+        return self.name
+
     def events(self, neighboring: str) -> tuple:
         return (self.event,)
+
+
+def in_words(plan: Sequence) -> str:
+    """What a plan releases, line by line."""
+    by_noise = groupby(plan, lambda line: getattr(line, "noise", ""))
+    said = [noise + ", ".join(map(str, lines)) for noise, lines in by_noise]
+    return "; ".join(said) or "nothing that is paid for"
 
 
 def plan_is_secure(plan: Sequence) -> bool:

@@ -51,7 +51,7 @@ class MomentRelease(Query):
         kappa: how much less noise the products of features and target get.
     """
 
-    name = "moments"
+    name = "second moments of features and target"
     theorem = "user_guide/linear_models:linear-moments"
 
     n_features: int

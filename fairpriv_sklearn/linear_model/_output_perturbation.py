@@ -218,7 +218,6 @@ class DPOutputPerturbationLogisticRegression(
             plan,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism="noise in the parameters of a regularised logistic regression",
             facts=[fact, *facts],
             noise=noise,
             ledger=self.ledger,

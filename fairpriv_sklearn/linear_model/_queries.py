@@ -484,7 +484,7 @@ class ResidualGradient(Query):
 class MeanResidual(ResidualGradient):
     """Mean of the bounded residuals: by how much predictions are off as a whole."""
 
-    name = "level"
+    name = "mean residual"
     theorem = "user_guide/linear_models:linear-constant"
     n_coordinates = 1
 

@@ -520,14 +520,7 @@ class DPWassersteinLogisticRegression(
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _open(
-        self,
-        plan,
-        noise,
-        *,
-        n_steps: int = 0,
-        what="the exact minimum of the objective",
-    ) -> PrivacyFilter:
+    def _open(self, plan, noise) -> PrivacyFilter:
         """Reserve a plan."""
         facts = list(self._facts)
         if self._relation() in SIZES_PUBLIC:
@@ -540,9 +533,6 @@ class DPWassersteinLogisticRegression(
             plan,
             delta=self.delta,
             neighboring=self._relation(),
-            mechanism=f"{n_steps} noisy gradients of loss and penalty"
-            if n_steps
-            else what,
             facts=facts,
             noise=noise,
             ledger=self.ledger,
@@ -557,7 +547,7 @@ class DPWassersteinLogisticRegression(
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
         geometry = self._geometry(n_assumed)
         plan = self._plan(geometry, n_assumed, strata)
-        wall = self._open(plan.lines, noise, n_steps=plan.n_steps)
+        wall = self._open(plan.lines, noise)
 
         directions = None
         if geometry.n_outputs > 1 and self.n_projections is not None:
@@ -725,7 +715,7 @@ class DPWassersteinLogisticRegression(
         """Only the shares of the classes."""
         labels = np.arange(len(self.classes_))
         query = TargetTotals(len(labels), lambda b: b.y[:, None] == labels, True)
-        wall = self._open(constant_plan(query, self.epsilon), noise, what="the classes")
+        wall = self._open(constant_plan(query, self.epsilon), noise)
         scores = scores_of(self._weighted(released_constant(wall, rows, query)))
         weights = np.zeros((self._n_model_features + 1, self._n_outputs))
         weights[-1] = scores / self._scaling.constant

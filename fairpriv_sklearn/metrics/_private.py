@@ -51,7 +51,7 @@ class GroupCounts(Query):
     A record is in one cell, which is a function of that record alone (Lemma A).
     """
 
-    name = "counts"
+    name = "counts of predictions"
     theorem = "user_guide/audit:group_counts"
     norm = "l1"
 
@@ -315,10 +315,9 @@ def dp_group_rates(
     query = GroupCounts(reader.shape)
     wall = PrivacyFilter(
         "dp_group_rates",
-        [Release("counts", "pure", mechanism.epsilon_spent, query.n_coordinates)],
+        [Release(query.name, "pure", mechanism.epsilon_spent, query.n_coordinates)],
         delta=0.0,
         neighboring=neighboring,
-        mechanism="discrete Laplace noise on the counts of predictions per group",
         facts=(
             Fact("groups", groups),
             Fact("bounds", tuple(map(float, bounds)))

@@ -55,6 +55,7 @@ from fairpriv_sklearn.model_selection._task import (
 from fairpriv_sklearn.postprocessing import enough_rows
 
 _CHOICE = "choice"
+_WHAT = "the winner of a search over public candidates, fits and scores together"
 _THEOREM = "user_guide/model_selection:search-total"
 _MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
 
@@ -193,11 +194,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         total = DeclaredEvent(self.epsilon, self.delta)
         return PrivacyFilter(
             self,
-            [Combined("search", total, (scores, choice), _THEOREM)],
+            [Combined(_WHAT, total, (scores, choice), _THEOREM)],
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism="the winner of a search over public candidates, fits and scores "
-            "together",
             facts=(
                 *task.assumptions,
                 *enough_rows(self.neighboring, self.holdout_size),

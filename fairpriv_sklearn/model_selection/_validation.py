@@ -295,12 +295,12 @@ def dp_cross_validate(
     candidates.check_candidates(estimator, [{}], listed, task.given)
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
+    what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
     wall = PrivacyFilter(
         "dp_cross_validate",
-        [Combined("folds", DeclaredEvent(epsilon, delta), (scores,), _THEOREM)],
+        [Combined(what, DeclaredEvent(epsilon, delta), (scores,), _THEOREM)],
         delta=delta,
         neighboring=neighboring,
-        mechanism=f"cross-validation in {folds.n_folds} folds, models and noisy scores",
         facts=(*task.assumptions, *folds.assumptions(neighboring)),
         noise=noise,
         ledger=ledger,

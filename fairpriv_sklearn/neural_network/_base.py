@@ -216,7 +216,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         """Only the mean of the targets, or the shares of the classes."""
         is_simplex = isinstance(head, SimplexOutputs)
         query = TargetTotals(network.sizes[-1], targets, is_simplex)
-        wall = self._filter(constant_plan(query, self.epsilon), "a constant", noise)
+        wall = self._filter(constant_plan(query, self.epsilon), noise)
         wall.reserve()
         network.theta[:] = wall.public(
             lambda: network.initialize(noise.standard_normal).theta
@@ -255,10 +255,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
-        what = f"{self.max_iter} noisy gradients of loss and penalty"
-        return self._filter(plan, what, noise)
+        return self._filter(plan, noise)
 
-    def _filter(self, plan, mechanism: str, noise) -> PrivacyFilter:
+    def _filter(self, plan, noise) -> PrivacyFilter:
         facts = list(self._facts)
         if self.min_group_size is not None:
             facts.append(
@@ -269,7 +268,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
             plan,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism=mechanism,
             facts=facts,
             noise=noise,
             ledger=self.ledger,

@@ -15,7 +15,6 @@ from fairpriv_sklearn._shared.sklearn import fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._number_repair import (
-    WHAT_IS_RELEASED,
     NumberRepair,
 )
 from fairpriv_sklearn.postprocessing._repair import group_labels
@@ -244,7 +243,6 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
             rows,
             self._plan(len(bounds)),
             n_columns=len(bounds),
-            mechanism=WHAT_IS_RELEASED,
             facts=facts,
             noise=noise,
             delta=0.0,

@@ -23,7 +23,6 @@ from fairpriv_sklearn._shared.sklearn import (
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing._blind import Reach
 from fairpriv_sklearn.postprocessing._number_repair import (
-    WHAT_IS_RELEASED,
     NumberRepair,
 )
 from fairpriv_sklearn.postprocessing._phases import (
@@ -258,7 +257,6 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             rows,
             self._plan(1),
             ConstantRegressor(bounds.mean()),
-            mechanism=WHAT_IS_RELEASED,
             noise=noise,
             delta=0.0,
         )

@@ -94,25 +94,14 @@ class DecisionRepair(MetaRepair):
         if self.blind:
             return self._blind_plan(n_coordinates), self.delta
         if self._resolved_method() == "histogram":
-            return [Release("cells", "pure", self.epsilon, n_coordinates)], 0.0
+            return [Release(CellCounts.name, "pure", self.epsilon, n_coordinates)], 0.0
         n_draws = self.max_iter * n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         mu_step = mu / self.max_iter**0.5
         steps = Release(
-            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
+            SoftCounts.name, "gaussian", mu_step, n_coordinates, times=self.max_iter
         )
         return [steps], self.delta
-
-    def _what_is_released(self) -> str:
-        rows = "group"
-        if self.constraint != "demographic_parity":
-            rows = "group and true class"
-        if self._resolved_method() == "histogram":
-            return f"score counts per {rows} with discrete Laplace noise"
-        return (
-            f"{self.max_iter} tables of soft decision counts per {rows} with Gaussian "
-            "noise"
-        )
 
     def _calibrate(self, wall, rows, scores) -> None:
         """Release the sums or counts and compute the rule from them."""
@@ -188,7 +177,7 @@ class DecisionRepair(MetaRepair):
         ]
         mu_step = mu * (steps / self.max_iter) ** 0.5
         step = Release(
-            "soft_counts", "gaussian", mu_step, n_coordinates, times=self.max_iter
+            SoftCounts.name, "gaussian", mu_step, n_coordinates, times=self.max_iter
         )
         return [step, *lines]
 

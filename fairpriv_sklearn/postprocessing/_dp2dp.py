@@ -344,7 +344,6 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             rows,
             plan,
             ConstantClassifier(self.classes_),
-            mechanism=self._what_is_released(),
             noise=noise,
             delta=delta,
         )

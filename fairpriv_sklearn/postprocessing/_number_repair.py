@@ -51,7 +51,9 @@ WORTHLESS = (
     "more than it is worth. A stronger group_estimator or a larger fairness_tolerance "
     "may help."
 )
-WHAT_IS_RELEASED = "score counts per group with discrete Laplace noise"
+
+
+_SIZES = "group sizes"
 
 
 def _tolerance(name, value):
@@ -127,22 +129,21 @@ class NumberRepair(Repair):
             n_counts = n_columns * int(np.prod(shape))
             share = getattr(self, "reach_size", 0.0)
             sizes = (1 - share) * blind.SIZES_SHARE
-            lines = [
-                Release("sizes", "pure", sizes * self.epsilon, n_groups),
-                Release("counts", "pure", (1 - share - sizes) * self.epsilon, n_counts),
-            ]
+            parts = [(_SIZES, sizes, n_groups)]
+            parts.append((ScoreCounts.name, 1 - share - sizes, n_counts))
             if share > 0:
                 n_counts = int(np.prod(shape[:2])) * blind.MEASURED_BINS
-                lines.append(Release("reach", "pure", share * self.epsilon, n_counts))
-            return lines
-        most = MOST_BINS if self.n_bins == "auto" else self.n_bins
-        n_counts = n_columns * len(self.groups_) * most
-        if self.output != "auto":
-            return [Release("counts", "pure", self.epsilon, n_counts)]
-        share = 0.0 if self.epsilon == np.inf else ATOMS_SHARE
+                parts.append(("reach", share, n_counts))
+        else:
+            most = MOST_BINS if self.n_bins == "auto" else self.n_bins
+            n_counts = n_columns * len(self.groups_) * most
+            counts_atoms = self.output == "auto"
+            share = ATOMS_SHARE if counts_atoms and self.epsilon < np.inf else 0.0
+            parts = [(ScoreCounts.name, 1 - share, n_counts)]
+            if counts_atoms:
+                parts.append((DistinctScores.name, share or 1, n_columns))
         return [
-            Release("counts", "pure", (1 - share) * self.epsilon, n_counts),
-            Release("distinct", "pure", (share or 1) * self.epsilon, n_columns),
+            Release(name, "pure", part * self.epsilon, n) for name, part, n in parts
         ]
 
     def _release(self, wall: PrivacyFilter, rows: Rows, bounds) -> None:
@@ -353,7 +354,7 @@ class NumberRepair(Repair):
     def _release_blind(self, wall, rows, bounds) -> None:
         """Count by true group, region of the estimated shares and bin; then solve."""
         block = rows.whole()
-        query = CellCounts((len(self.groups_),), name="sizes", theorem=COUNTS_THEOREM)
+        query = CellCounts((len(self.groups_),), name=_SIZES, theorem=COUNTS_THEOREM)
         sizes = wall.release(query, rows.with_columns(cells=block.codes))
         self._centres = blind.region_centres(sizes, self.epsilon)
         shape = self._blind_shape(len(self._centres))
@@ -376,7 +377,7 @@ class NumberRepair(Repair):
             variance = float(wall.mechanism_of(query).variance)
             return counts.reshape(len(bounds), *shape), variance
 
-        self.counts_, self._noise_variance = counted("counts", shape)
+        self.counts_, self._noise_variance = counted(ScoreCounts.name, shape)
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
             self._measured = counted("reach", (*shape[:2], blind.MEASURED_BINS))

@@ -245,7 +245,7 @@ class Phases:
         What the calibration releases.
     """
 
-    def __init__(self, meta, models, own, *, mechanism, facts, noise, delta):
+    def __init__(self, meta, models, own, *, facts, noise, delta):
         self.meta, self.models = meta, models
         self.fitted_here = [model for model in models if not model.frozen]
         self._check_relations()
@@ -264,7 +264,6 @@ class Phases:
                 plan(lines_of),
                 delta=self._delta(delta),
                 neighboring=meta.neighboring,
-                mechanism=mechanism,
                 facts=(*facts, *self._assumptions()),
                 noise=noise,
                 **more,

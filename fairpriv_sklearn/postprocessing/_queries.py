@@ -23,7 +23,7 @@ from fairpriv_sklearn.postprocessing import _parity as parity
 class ScoreCounts(Query):
     """Counts of the scores per column, group and bin."""
 
-    name = "counts"
+    name = "score counts"
     theorem = "user_guide/fair_regression:score_counts"
     norm = "l1"
 
@@ -71,7 +71,7 @@ class DistinctScores(Query):
     by one or not at all: one per column under either relation.
     """
 
-    name = "distinct"
+    name = "number of distinct scores"
     theorem = "user_guide/fair_regression:distinct_scores"
     norm = "l1"
 
@@ -99,7 +99,7 @@ class MarginCounts(Query):
     before, row by row (`_parity.margin_bins`): column `places` is group times grid.
     """
 
-    name = "soft_counts"
+    name = "soft decision counts"
     theorem = "user_guide/dp2dp:soft_counts"
 
     n_groups: int
@@ -137,7 +137,7 @@ class SoftCounts(Query):
     State: offsets of shape (n_conditions, n_groups, n_classes).
     """
 
-    name = "soft_counts"
+    name = "soft decision counts"
     theorem = "user_guide/dp2dp:soft_counts"
 
     n_conditions: int
@@ -179,7 +179,7 @@ class CellCounts(Query):
     """
 
     shape: tuple
-    name: str = "cells"
+    name: str = "counts by score"
     norm: str = "l1"
     theorem: str = "user_guide/dp2dp:cell_counts"
     n_tables: int = 1

@@ -117,7 +117,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         n_columns : int
             Of the models' table.
         **about
-            `mechanism`, `facts`, `noise` and `delta` of `Phases`.
+            `facts`, `noise` and `delta` of `Phases`.
 
         Returns
         -------

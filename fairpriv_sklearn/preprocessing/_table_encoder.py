@@ -422,7 +422,6 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             plan,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism="counts of the cells of each column",
             facts=_facts(self.codebook),
             noise=noise_source(self.random_state),
             ledger=self.ledger,
