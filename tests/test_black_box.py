@@ -152,7 +152,7 @@ def test_audit_of_sizes(honest, monkeypatch):
     sensitivity = CellCounts.sensitivity
 
     def forgetful(self, neighboring):
-        return sensitivity(self, neighboring) // (1 + (self.name == "sizes"))
+        return sensitivity(self, neighboring) // (1 + (self.name == "group sizes"))
 
     if not honest:
         monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
