@@ -790,7 +790,7 @@ MUTANTS = [
     (
         "h62",
         _STEPS,
-        "    n_draws += N_SEARCHES * n_searched * searches\n",
+        "    n_draws += N_SEARCHES * n_searched\n",
         "",
         "linear models: draws of the line search are not counted",
     ),

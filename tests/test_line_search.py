@@ -1,6 +1,7 @@
 """How far along the slopes: expected falls, two looks, what slopes cost by chance."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expect
 from fairpriv_sklearn.linear_model._preconditioned import (
     Curvature,
     _Directions,
+    _Length,
+    _shrunk_minimum,
 )
 
 KEPT = erf(1 / math.sqrt(2))
@@ -223,13 +226,15 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
 
 
 class Answer:
-    """A search that says twice as far, with this error."""
+    """A search that says how far, with this error."""
 
-    def __init__(self, error, bends):
+    def __init__(self, error, bends, told=2.0, lengthens=True):
         self.error, self.bends = np.full(1, error), bends
+        self.told, self.lengthens = np.full(1, told), lengthens
 
     def scale(self, path):
-        return np.full(1, 2.0), self.error, self.bends, np.zeros(1)
+        self.path = path
+        return self.told, self.error, self.bends, np.zeros(1)
 
 
 def test_search_and_descent_count_as_far_as_they_are_sure():
@@ -242,11 +247,80 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
         b, curvature, np.full(3, 1e-9), 1e-7, None, (5, True), 1.0, lifts=0.0
     )
     bends = found.at_most / 4  # so few steps lose a part
-    alone = found.searched(Answer(1e9, bends), np.zeros(1), 0.0)
+    scores = curvature.along(found.slopes)
+    alone = found.searched(Answer(1e9, bends), scores, np.zeros(1), 0.0)
     # Without noise the descent is unsure by half of what it holds to be lost.
     assert 1.01 < alone.scale[0] < 2
     assert alone.variance[0] == approx((0.5 * (alone.scale[0] - 1)) ** 2, rel=1e-3)
     # A search without noise errs by a tenth all the same.
-    both = found.searched(Answer(0.0, bends), np.zeros(1), 0.0)
+    both = found.searched(Answer(0.0, bends), scores, np.zeros(1), 0.0)
     trust = 0.2**2 / (0.2**2 + alone.variance[0])
     assert both.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
+    # With a penalty the search alone counts, and never lengthens.
+    for told, expected in ((2.0, 1.0), (0.4, 0.4)):
+        answer = Answer(0.0, bends, told, lengthens=False)
+        held = found.searched(answer, scores, np.zeros(1), 0.0)
+        assert held.scale[0] == expected and held.variance == 0.0
+
+
+def test_a_search_beside_a_penalty_keeps_signal_and_clears_noise():
+    """Rows far from zero: the centre is that of the loss, not that of the penalty."""
+    rng = np.random.default_rng(0)
+    X, a = rng.normal(size=(4000, 4)) + 1.5, rng.integers(0, 2, 4000)
+    X[:, 0] += 0.5 * a
+    label = (X[:, 0] + X[:, 1] > 3 + rng.normal(size=4000)).astype(int)
+
+    def spread(y, **settings):
+        model = DPWassersteinLogisticRegression(
+            bounds=(-2, 5), data_norm=6.0, classes=[0, 1], groups=[0, 1],
+            random_state=1, **settings,
+        ).fit(X, y, sensitive_features=a)  # fmt: skip
+        return (X @ model.coef_.T).std()
+
+    little = {"fairness_weight": 0.5, "epsilon": 0.3}
+    assert spread(rng.permutation(label), **little) < 0.3 * spread(label, **little)
+    assert spread(label, fairness_weight=0.5, epsilon=1.0) > 0.9
+    # A strong penalty holds slopes short; the search does not clear them.
+    assert spread(label, fairness_weight=0.9, epsilon=1.0) > 0.06
+
+
+def test_errors_along_slopes_that_noise_hides_are_finite():
+    """What is likely of the curvature there is nothing, or rounding below it."""
+    curvature = Curvature.from_moments(
+        None, 0.0, n_columns=2, row_norm=1.0, constant=0.0, factor=0.125
+    )
+    for likely in (np.zeros((2, 2)), np.array([[1.0, -1.0], [-1.0, 1.0 - 1e-15]])):
+        known = replace(curvature, likely=likely)
+        b, ridge = np.full((2, 1), 0.3), np.full(2, 1e-9)
+        found = _Directions(b, known, ridge, 1e-7, None, (5, True), 1.0, lifts=0.0)
+        length = _Length(np.ones(1), np.full(1, 0.1), np.zeros(1))
+        told = found._along_anew(np.eye(2), length, 0, 0.0)
+        assert np.abs(told).max() < 1e3 and np.all(np.linalg.eigvalsh(told) > 0)
+
+
+def test_a_penalty_does_not_move_where_scores_are():
+    moments = np.array([[1.0, 0.2, 0.3], [0.2, 0.5, 0.1], [0.3, 0.1, 0.25]])
+    curvature = Curvature.from_moments(
+        moments, 1e-9, n_columns=3, row_norm=2.0, constant=0.5, factor=0.125
+    )
+    answer = Answer(0.0, np.full(1, 0.1), told=0.7, lengthens=False)
+    weights, _ = _shrunk_minimum(
+        np.zeros((3, 1)),
+        np.array([[0.3], [0.2], [0.1]]),
+        curvature,
+        bent=curvature.bent(np.array([[0.5], [0.1], [0.9]])),
+        ridge=np.array([1e-9, 1e-9, 0.0]),
+        noise=1e-7,
+        constant=None,
+        steps=(5, True),
+        noise_ridge=1.0,
+        at_scores=None,
+        search=answer,
+        lifts=0.0,
+    )
+    slopes = answer.path.slopes
+    assert_allclose(weights[:2], 0.7 * slopes, rtol=1e-12)
+    assert answer.path.center == approx(moments[:2, 2] @ slopes / 0.5, rel=1e-12)
+    inner = moments[:2, :2] - np.outer(moments[:2, 2], moments[2, :2]) / 0.25
+    expected = slopes.T @ inner @ slopes
+    assert answer.path.variance == approx(expected.item(), rel=1e-6)

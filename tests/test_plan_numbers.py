@@ -257,11 +257,6 @@ def test_plan_of_noisy_gradients():
     assert not few.has_moments and few.mu == approx(only, rel=1e-11)
     assert constant_share(1e9) == 0.03 and constant_share(1.0) == 0.3
     assert [line.name for line in few.lines] == ["gradients", "line search"]
-    alone = gradient_plan(shape, n_counts=0, searches=False, **settings)
-    only = calibrate_gaussian(1.0, 1e-5, n_draws=7 * 8 + 9 * bare.has_moments)
-    assert alone.lines[-1].name == "gradients"
-    total = sum(line.times * line.parameter**2 for line in alone.lines)
-    assert total == approx(only**2, rel=1e-10)
     assert [search_share(one) for one in (0.0, 50.0, 600.0, 1e9)] == [
         0.2,
         0.2,

@@ -176,7 +176,7 @@ def likely_share(count: float, n_records: float, noise: float, *, power: int) ->
 
     Before, the cell is empty, or holds all, with probability .4, a little more of few
     records; else it stands out of the noise, and holds at least x records with a
-    probability like 1 / x. Who comes next counts as half a record of either kind, or
+    probability like 1 / x. Who comes next counts as .35 of a record of either kind, or
     a quarter under normal noise. A constant then costs little more than the best of
     several at every share, in log loss: chosen on exact expectations, not on tables.
 
@@ -200,5 +200,5 @@ def likely_share(count: float, n_records: float, noise: float, *, power: int) ->
     distance = (np.abs(count - sizes) / noise) ** power / power
     likely = np.exp(distance.min() - distance) * prior
     count = float(likely @ sizes / likely.sum())
-    more = 0.5 / power
+    more = 0.35 if power == 1 else 0.25
     return (count + more) / (n_records + 2 * more)

@@ -61,12 +61,11 @@ def gradient_plan(
     n_bins: int = 0,
     constant: dict[str, int] | None = None,
     n_parts: int = 1,
-    searches: bool = True,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, gradients, a line search.
 
     `constant` has the names of what is asked about the constant model, with how many
-    numbers that are; a gradient has `n_parts`; `searches` ends with a line search.
+    numbers that are; a gradient has `n_parts`.
     """
     n_weights = n_parts * geometry.n_columns * geometry.n_outputs
     mu = calibrate_gaussian(epsilon, delta)
@@ -77,7 +76,7 @@ def gradient_plan(
     n_moments = max([n_moments, *(constant or {}).values()]) if has_moments else 0
     n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
     n_searched = 2 * geometry.n_outputs
-    n_draws += N_SEARCHES * n_searched * searches
+    n_draws += N_SEARCHES * n_searched
     n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
@@ -97,15 +96,14 @@ def gradient_plan(
         share = math.sqrt(MOMENT_SHARE) * mu
         lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
         mu *= math.sqrt(1 - MOMENT_SHARE)
-    share = search_share(mu * n_assumed) if searches else 0.0
+    share = search_share(mu * n_assumed)
     search = mu * math.sqrt(share / N_SEARCHES)
     step = mu * math.sqrt((1 - share) / n_steps)
-    line = Release(LossGradient.name, "gaussian", step, n_weights, times=n_steps)
-    lines.append(line)
-    if searches:
-        name = AlongSlopes.name
-        line = Release(name, "gaussian", search, n_searched, times=N_SEARCHES)
-        lines.append(line)
+    for name, part, n_numbers, times in (
+        (LossGradient.name, step, n_weights, n_steps),
+        (AlongSlopes.name, search, n_searched, N_SEARCHES),
+    ):
+        lines.append(Release(name, "gaussian", part, n_numbers, times=times))
     has_constant = bool(constant)
     return GradientPlan(lines, n_steps, n_counts, has_moments, has_constant, mu)
 

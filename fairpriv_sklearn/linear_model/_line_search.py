@@ -99,12 +99,15 @@ class LineSearch:
         Public stand-in for the curvature of the loss, per second moment.
     spread : float
         Standard deviation that scores may well have.
+    lengthens : bool, default=True
+        Whether slopes may get longer: not those that a penalty holds short.
     """
 
     ask: Callable
     worth: Floats
     curvature: float
     spread: float
+    lengthens: bool = True
 
     def scale(self, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
         r"""By what to multiply the slopes, and the variance of that.

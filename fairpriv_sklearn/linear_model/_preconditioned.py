@@ -318,12 +318,12 @@ def preconditioned_descent(
         bent = inverse @ factor
         inner = np.eye(factor.shape[1]) + factor.T @ bent
         weights = weights - bent @ np.linalg.solve(inner, factor.T @ weights)
-    curvature = curvature.bent(factor)
     steps = (max_iter, average)
     return _shrunk_minimum(
         weights,
         b,
         curvature,
+        bent=curvature.bent(factor),
         ridge=ridge,
         noise=noise,
         constant=constant,
@@ -378,6 +378,7 @@ def _shrunk_minimum(
     b: Floats,
     curvature: Curvature,
     *,
+    bent: Curvature,
     ridge: Floats,
     noise: float,
     constant: Constant | None,
@@ -401,6 +402,8 @@ def _shrunk_minimum(
         Where the descent ended: the gradient of the intercept vanishes there.
     b : ndarray of shape (n_columns, n_outputs)
     curvature : Curvature
+    bent : Curvature
+        The same with that of a penalty.
     ridge : ndarray of shape (n_columns,)
         Added in any case; 0 for the intercept, which is the last column.
     noise : float
@@ -422,9 +425,9 @@ def _shrunk_minimum(
         the variance that is left of a prior under which these ridges are the best ones
         (Bayesian intervals of smoothing splines, G. Wahba, 1983).
     """
-    found = _Directions(b, curvature, ridge, noise, constant, steps, noise_ridge, lifts)
+    found = _Directions(b, bent, ridge, noise, constant, steps, noise_ridge, lifts)
     hessian, d, unit = found.hessian, len(found.values), curvature.unit
-    cross = curvature.cross / np.diag(hessian)[d:]
+    cross = bent.cross / np.diag(hessian)[d:]
     level = weights[d:] + cross.T @ weights[:d]
 
     def constant_level(doubt):
@@ -437,13 +440,13 @@ def _shrunk_minimum(
         trust = noisy / (noisy + (constant.variance + doubt**2) / unit**2)
         return trust * constant.intercept / unit + (1 - trust) * level
 
-    means, variance, doubt = curvature.along(found.slopes)
+    scores = means, variance, doubt = curvature.along(found.slopes)
     if search is None:
         length = _Length(found.faded())
         wide = found.at_most / curvature.factor
     else:
         start = constant_level(0.0)[0] * unit if unit else 0.0 * means
-        length = found.searched(search, start, ridge.max(initial=0.0))
+        length = found.searched(search, scores, start, ridge.max(initial=0.0))
         wide = variance + doubt
     slopes = found.slopes * length.scale + 0.0  # no negative zeros
     if constant is not None:
@@ -575,10 +578,13 @@ class _Directions:
         faded = (self._gain - little) / np.maximum(enough - little, 1e-300)
         return np.clip(faded, 0.0, 1.0)
 
-    def searched(self, search: LineSearch, start: Floats, ridge: float) -> _Length:
-        """What a search and the descent itself say, each as far as it is sure."""
+    def searched(self, search: LineSearch, scores, start: Floats, ridge) -> _Length:
+        """What a search and the descent itself say, each as far as it is sure.
+
+        `scores` are those of the slopes: means, variances and the noise of these.
+        """
         curvature, sampling = self._curvature, self._sampling
-        means, squares, doubt = curvature.along(self.slopes)
+        means, squares, doubt = scores
         known = np.clip(self._part, 0.0, 1.0)[:, None] * self._flatness
         lengths = np.square(self.slopes).sum(axis=0)
         by_chance = self._variance(known, sampling) * self._divided**2
@@ -599,6 +605,8 @@ class _Directions:
             flatness=self._flatness,
         )
         scale, error, bends, noise = search.scale(path)
+        if not search.lengthens:
+            return _Length(np.minimum(scale, 1.0))
         own, own_error = self._said(known, bends, noise)
         error = error + (_BEYOND * scale) ** 2
         trust = error / np.maximum(own_error + error, 1e-300)
@@ -704,5 +712,7 @@ class _Directions:
         less = length.by_draw[k] * max(self._sampling[k] - 2 * sampled, 0.0)
         variance = max(variance - less, _LEAST_PART * variance)
         bent = self._likely @ own
-        other = np.eye(len(own)) - np.outer(own, bent) / max(own @ bent, 1e-300)
+        # Where noise hides all of it, what is likely may be nothing, or less.
+        along = max(own @ bent, _LEAST_PART * self.at_most[k], 1e-300)
+        other = np.eye(len(own)) - np.outer(own, bent) / along
         return other @ errors @ other.T + variance * np.outer(own, own)

@@ -133,8 +133,8 @@ class DPWassersteinLogisticRegression(
     the classes (3 to 30 % of the squared Gaussian-DP parameter), noisy second
     moments of the features (a tenth, left out by a rule of public numbers where
     they would tell nothing), then `max_iter` full-batch gradients with Gaussian
-    noise, and without a penalty and batches two releases along the slopes that tell
-    how far to go (3 to 20 %; a record changes them by 2 / n); or as many counts again
+    noise, and without batches two releases along the slopes that tell how far to
+    go (3 to 20 %; a record changes them by 2 / n); or as many counts again
     where those before say that features would only bring noise. With rows of norm at
     most R and K = 1 output for two classes, else one for each, replacing a record, its
     group included, changes the gradients of the loss and of the penalty, and the sums
@@ -613,13 +613,14 @@ class DPWassersteinLogisticRegression(
             return squares / sizes.n_records, slopes
 
         search = None
-        if alpha == 0 and strata is None:
+        if strata is None:
             level = np.zeros(geometry.n_outputs)
             search = LineSearch(
                 asks_along(wall, rows, query),
                 worth=entropies(level if constant is None else constant.intercept),
                 curvature=LOSS_CURVATURE,
                 spread=1.0,
+                lengthens=alpha == 0,
             )
         weights, covariance = preconditioned_descent(
             noisy_gradient,
@@ -686,7 +687,6 @@ class DPWassersteinLogisticRegression(
             max_iter=self.max_iter,
             constant=constant if self.fit_intercept else None,
             n_parts=n_parts,
-            searches=self.fairness_weight == 0,
         )
 
     def _constant(self, wall, rows: Rows, plan: GradientPlan, n_records: float):
