@@ -14,6 +14,7 @@ from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.linear_model import _linear
 from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
 from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
 from fairpriv_sklearn.linear_model._preconditioned import (
@@ -324,3 +325,26 @@ def test_a_penalty_does_not_move_where_scores_are():
     inner = moments[:2, :2] - np.outer(moments[:2, 2], moments[2, :2]) / 0.25
     expected = slopes.T @ inner @ slopes
     assert answer.path.variance == approx(expected.item(), rel=1e-6)
+
+
+
+def test_what_a_search_risks_on_a_constant_target(monkeypatch):
+    """No loss is left to lose: what is risked is a share of a small public one."""
+    seen = []
+
+    def spied(*args, **settings):
+        seen.append(settings["worth"])
+        return LineSearch(*args, **settings)
+
+    monkeypatch.setattr(_linear, "LineSearch", spied)
+    X = np.random.default_rng(0).uniform(-1, 1, (3000, 4))
+    settings = {"epsilon": 1.0, "bounds": (-1, 1), "target_bounds": (-1, 1)}
+    model = DPLinearRegression(**settings, random_state=0)
+    model.fit(X, np.full(3000, 0.3))
+    assert seen[0] == approx(5e-4, rel=1e-12)
+    # A hundredth of it, of a loss that is half a square, in units of the learnt range.
+    width = 3 / _linear.TARGET_BINS
+    assert model.predict(X).var() < 0.01 * 1e-3 * width**2
+    seen.clear()
+    model.fit(X, np.sign(X[:, 0]))
+    assert seen[0] == approx(0.5, rel=0.05)
