@@ -13,8 +13,8 @@ from scipy.special import erf
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
+    _linear,
 )
-from fairpriv_sklearn.linear_model import _linear
 from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
 from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
 from fairpriv_sklearn.linear_model._preconditioned import (
