@@ -18,6 +18,7 @@ from fairpriv_sklearn._door.groups import (
     predict_groups,
     public_groups,
 )
+from fairpriv_sklearn.metrics import dp_group_rates
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
 
@@ -115,6 +116,25 @@ def test_odd_labels_raise(labels, match):
 def test_public_groups_are_checked(groups, match):
     with pytest.raises(ValueError, match=match):
         public_groups(groups)
+
+
+@pytest.mark.parametrize("groups", [{"a", "b"}, frozenset("ab"), {"a": 1}, "ab", 2])
+def test_public_groups_have_an_order(groups):
+    """That of a set is another one in another process."""
+    asked = {"sensitive_features": [0], "groups": [0, 1], "epsilon": 1.0}
+    with pytest.raises(TypeError, match="groups must list"):
+        public_groups(groups)
+    with pytest.raises(TypeError, match="classes must list"):
+        dp_group_rates(None, [0], **asked, classes=groups)
+
+
+def test_labels_of_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    for labels in (["a", "b"], [1, 2], [True, False]):
+        array = pyarrow.array(labels)
+        assert label_list(array) == label_list(pyarrow.chunked_array([array])) == labels
+    with pytest.raises(ValueError, match="missing label"):
+        label_list(pyarrow.array(["a", None]))
 
 
 def test_public_groups_of_every_kind():

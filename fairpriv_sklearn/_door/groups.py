@@ -176,8 +176,9 @@ def label_list(sensitive_features) -> list:
         ]
     else:
         array = sensitive_features
-        if not hasattr(array, "shape"):
-            array = _object_array(sensitive_features)
+        if not hasattr(array, "shape"):  # an Arrow array, or a list
+            read = np.asarray if hasattr(array, "__array__") else _object_array
+            array = read(array)
         if len(array.shape) == 2:
             lists = [_column_list(array[:, i]) for i in range(array.shape[1])]
         elif len(array.shape) == 1:
@@ -208,13 +209,7 @@ def label_list(sensitive_features) -> list:
 
 def public_groups(groups) -> list:
     """Check the public list of groups; tuples stand for intersections."""
-    if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__iter__"):
-        raise TypeError(
-            f"groups must list the labels of the groups, got {described(groups)}."
-        )
-    groups = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
-    groups = [tuple(g) if isinstance(g, list) else g for g in groups]
-    plain_labels("groups", groups)
+    groups = plain_labels("groups", groups)
     if any(_is_missing(group) for group in groups):
         raise ValueError("groups contains a missing label; give it a name.")
     if len(set(groups)) != len(groups):

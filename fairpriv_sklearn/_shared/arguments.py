@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any
@@ -291,16 +291,19 @@ def column(name: str, value):
     return array
 
 
-def plain_labels(name: str, value: list) -> list:
+def plain_labels(name: str, value) -> list:
     """Labels that can be told apart and counted: strings, numbers, tuples of them."""
+    # What has no order of its own would be in another one in another process.
+    no_list = isinstance(value, str | bytes | Mapping | Set)
+    if no_list or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must list the labels, got {described(value)}.")
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    labels = [tuple(one) if isinstance(one, list) else one for one in value]
     try:
-        hash(tuple(value))
+        hash(tuple(labels))
     except TypeError:
-        labels = None
-    else:
-        labels = value
-    if labels is None:
-        raise TypeError(f"{name} must list plain labels, such as strings or numbers.")
+        what = "must list plain labels, such as strings or numbers."
+        raise TypeError(f"{name} {what}") from None
     return labels
 
 

@@ -20,7 +20,6 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.arguments import (
     checked,
-    described,
     number,
     one_of,
     plain_labels,
@@ -393,8 +392,6 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
 
 
 def _public_classes(classes) -> list:
-    if isinstance(classes, str) or not hasattr(classes, "__iter__"):
-        raise TypeError(f"classes must list the labels, got {described(classes)}.")
     classes = plain_labels("classes", np.asarray(classes).tolist())
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise ValueError(
