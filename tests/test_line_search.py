@@ -327,7 +327,6 @@ def test_a_penalty_does_not_move_where_scores_are():
     assert answer.path.variance == approx(expected.item(), rel=1e-6)
 
 
-
 def test_what_a_search_risks_on_a_constant_target(monkeypatch):
     """No loss is left to lose: what is risked is a share of a small public one."""
     seen = []
