@@ -169,7 +169,8 @@ class NoiseSource:
         while words.size and words.max() > largest:
             rejected = np.flatnonzero(words > largest)
             words[rejected] = self._words(rejected.size)
-        values = (words // np.uint64(cell)).astype(np.int64) + np.int64(low)
+        values = (words // np.uint64(cell)).view(np.int64)
+        values += low
         return values.reshape(size)
 
     def choice(self, n: int, k: int) -> NDArray[np.int64]:
@@ -788,7 +789,8 @@ def _lower_normal_quantile(
     The fraction is 1/2, and in the tail (r + 1/2) 2**-64 with 64 more bits r.
     """
     probability = magnitude + 0.5
-    probability[in_tail] = magnitude[in_tail] + (more_bits + 0.5) * 2.0**-64
+    if in_tail.size:
+        probability[in_tail] = magnitude[in_tail] + (more_bits + 0.5) * 2.0**-64
     probability *= 2.0**-64
     return ndtri(probability, out=probability)
 

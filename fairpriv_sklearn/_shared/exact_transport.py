@@ -136,11 +136,11 @@ class SortedCodes:
     def __init__(self, codes: Integers):
         is_edge = np.ones(codes.size + 1, dtype=bool)
         np.not_equal(codes[1:], codes[:-1], out=is_edge[1:-1])
-        self.edges = np.flatnonzero(is_edge)
+        (self.edges,) = is_edge.nonzero()
         self.values = codes[self.edges[:-1]]
         self.sizes = self.edges[1:] - self.edges[:-1]
         self.sums = np.zeros(codes.size + 1, dtype=np.int64)
-        np.cumsum(codes, out=self.sums[1:])
+        codes.cumsum(out=self.sums[1:])
 
     @property
     def n(self) -> int:
@@ -166,7 +166,9 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     n, m = u.n, v.n
     low = min(u.values[0], v.values[0])
     n_bits = int(max(u.values[-1], v.values[-1]) - low).bit_length()
-    room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
+    room = 62 - (n * m).bit_length()
+    if n_bits > room:  # most values are of few records
+        room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
     if n_bits <= room:
         of_u, of_v = _surplus(u, v), _surplus(v, u)
     else:

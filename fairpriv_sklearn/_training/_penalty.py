@@ -110,11 +110,17 @@ class GroupPenalty:
         within_two = n_groups == 2 and (n_labels == 1 or "_in_" in neighboring)
         return 4.0 if neighboring == "add_remove" or within_two else 8.0
 
+    @property
+    def n_codes(self) -> int:
+        """Number of projections; 0 where every output has a code of its own."""
+        return 0 if self.directions is None else self.directions.shape[1]
+
     def codes(self, outputs: Floats) -> NDArray[np.uint32]:
         """Outputs in [0, 1], or their projections, on the grid: (n_rows, n_codes)."""
-        if self.directions is not None:
-            # On the grid the projections are exact: functions of the record alone.
-            outputs = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
+        if self.directions is None:
+            return grid_codes(outputs, 0.0, 1.0, np.uint32)
+        # On the grid the projections are exact: functions of the record alone.
+        outputs = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
         codes = np.empty(outputs.shape, dtype=np.uint32)
         for k, (low, high) in enumerate(self._ranges(outputs.shape[1])):
             codes[:, k] = grid_codes(outputs[:, k], low, high, np.uint32)
@@ -222,8 +228,9 @@ class GroupPenalty:
         if not filled.size or filled.dtype == np.float64:
             return filled, lambda pulls: pulls[own]
         codes = SortedCodes(filled)
-        sizes = codes.sizes.copy()
+        sizes = codes.sizes
         if filled.size > sample.size:
+            sizes = sizes.copy()
             sizes[np.searchsorted(codes.values, middle)] -= filled.size - sample.size
         return codes, lambda pulls: pulls.repeat(sizes)
 
@@ -250,24 +257,30 @@ class GroupPenalty:
         return common * value, own
 
 
-def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[list, dict]:
+def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[dict, dict]:
     """Rows of every stratum by output (or its code), and the outputs in this order."""
     is_coded, width = outputs.dtype.kind in "iu", RESOLUTION + 1
     if is_coded and n_strata * width <= MAX_CODES:
         keys = np.multiply(stratum, width, dtype=np.uint64, casting="unsafe")
         keys += outputs
         order, in_order = sort_codes(keys, out=keys)
-        ends = np.searchsorted(in_order, width * np.arange(1, n_strata))
-        samples = np.split(in_order, ends)
-        for c, sample in enumerate(samples):
-            sample -= c * width
+        ends = in_order.searchsorted(width * np.arange(1, n_strata))
+        samples = _cut(in_order, ends)
+        for c in range(1, n_strata):
+            samples[c] -= c * width
     else:
         ends = np.cumsum(np.bincount(stratum, minlength=n_strata))[:-1]
         order = np.argsort(outputs)
         order = order[np.argsort(stratum[order], kind="stable")]
         outputs = outputs[order]
-        samples = np.split(outputs.astype(np.int64) if is_coded else outputs, ends)
-    return np.split(order, ends), dict(enumerate(samples))
+        samples = _cut(outputs.astype(np.int64) if is_coded else outputs, ends)
+    return _cut(order, ends), samples
+
+
+def _cut(array: NDArray, ends: Integers) -> dict[int, NDArray]:
+    """Consecutive parts by their number; the last has no end of its own."""
+    at = [0, *ends.tolist(), len(array)]
+    return {c: array[at[c] : at[c + 1]] for c in range(len(at) - 1)}
 
 
 def _fill_up(sample: Floats, least: int, middle: float):

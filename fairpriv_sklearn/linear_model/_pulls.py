@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 Floats = NDArray[np.float64]
 
@@ -100,4 +101,6 @@ class Pulls:
 
 def _span(columns: Floats) -> Floats:
     """Orthonormal columns that span these."""
-    return np.linalg.qr(columns)[0]
+    # What numpy's qr calls, without R: several times as fast for few columns.
+    reflectors, factors, _, _ = lapack.dgeqrf(columns[:, : len(columns)])
+    return np.ascontiguousarray(lapack.dorgqr(reflectors, factors)[0])

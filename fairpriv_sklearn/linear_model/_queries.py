@@ -6,7 +6,6 @@ has one bounded slope for each output (one for two classes, else one per class).
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,10 +106,14 @@ class Geometry:
 
     def in_units(self, sums: Floats) -> Floats:
         """Scale closed sums of features and of the constant."""
-        scale = np.full(self.n_columns, self.unit)
+        return sums * self._scale
+
+    @cached_property
+    def _scale(self) -> Floats:
+        scale = np.full((self.n_columns, 1), self.unit)
         if self.constant:
             scale[-1] = self.constant
-        return sums * scale.reshape((-1,) + (1,) * (sums.ndim - 1))
+        return scale
 
 
 @dataclass(frozen=True)
@@ -258,13 +261,11 @@ class LossGradient(Query):
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
-        sums = (
-            to_units(self.geometry.sums(rows[part], integers[part]) * UNIT)
-            for part in row_blocks(len(integers), self.geometry.n_features)
-        )
-        _, width = integers.shape
-        none = to_units(np.zeros((self.geometry.n_columns, width)))
-        return functools.reduce(np.add, sums, none)
+        total = 0
+        for part in row_blocks(max(1, len(integers)), self.geometry.n_features):
+            sums = self.geometry.sums(rows[part], integers[part])
+            total = to_units(sums * UNIT) + total
+        return total
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
@@ -295,7 +296,7 @@ class FairGradient(LossGradient):
     def max_rows(self) -> int:
         return self.penalty.max_records
 
-    @property
+    @cached_property
     def n_strata(self) -> int:
         """How many have their slopes told."""
         return math.prod(self.penalty.shape) if self.multiples[2] else 0
@@ -321,11 +322,9 @@ class FairGradient(LossGradient):
 
     def of_rows(self, rows: Rows, state) -> Floats:
         # Two passes: the features are not held, and may be larger than the memory.
-        n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0))
-        codes = self.penalty.codes(np.empty((0, k)))
-        _, n_codes = codes.shape
-        codes = np.empty((n, n_codes), dtype=codes.dtype)
-        stratum = np.empty(n, dtype=none.stratum.dtype)
+        n, k = rows.n_rows, self.geometry.n_outputs
+        codes = np.empty((n, self.penalty.n_codes or k), dtype=np.uint32)
+        stratum = np.empty(n, dtype=np.min_scalar_type(math.prod(self.penalty.shape)))
         slopes, scores = np.empty((n, k)), self.geometry.scores_by(state)
         losses = np.empty((n, k), dtype=np.float32)  # whole numbers, 20 bits
         for part, block in self._blocks(rows):
@@ -337,7 +336,7 @@ class FairGradient(LossGradient):
         pulls = self.penalty.pulls(codes, stratum)
         del codes
         pulls *= slopes
-        totals = to_units(np.zeros((self.geometry.n_columns, self._n_sums)))
+        totals = np.zeros((2, self.geometry.n_columns, self._n_sums), dtype=np.int64)
         for part, block in self._blocks(rows.only("x")):
             coefficients = self._side_by_side(
                 losses[part], slopes[part], stratum[part], pulls[part]
@@ -349,9 +348,8 @@ class FairGradient(LossGradient):
         coupled = sums[:, end : end + k] + sums[:, end + k : end + 2 * k] * UNIT
         coupled = self.geometry.in_units(coupled) * self._unit
         of_loss, of_penalty, of_slopes = self.multiples
-        return np.hstack(
-            [alone[:, :k] * of_loss, coupled * of_penalty, alone[:, k:] * of_slopes]
-        )
+        loss, slopes = alone[:, :k] * of_loss, alone[:, k:] * of_slopes
+        return np.concatenate([loss, coupled * of_penalty, slopes], axis=1)
 
     def _blocks(self, rows: Rows):
         rest = range(rows.n_rows)
@@ -393,12 +391,12 @@ class FairGradient(LossGradient):
         self._digits(pulls, found[:, end : end + k], found[:, end + k : end + 2 * k])
         return found
 
-    @property
+    @cached_property
     def _n_alone(self) -> int:
         """Columns of loss and slopes."""
         return (1 + self.n_strata) * self.geometry.n_outputs
 
-    @property
+    @cached_property
     def _n_sums(self) -> int:
         """Those and two digits, a multiple of four: products are faster so."""
         return 4 * math.ceil((self._n_alone + 2 * self.geometry.n_outputs) / 4)
