@@ -380,6 +380,64 @@ def test_a_named_column_of_a_frame_is_no_feature():
     assert search.decision_function(frame).shape == y.shape
 
 
+@pytest.mark.parametrize("method", ["repeat", "compose"])
+@pytest.mark.parametrize("name", ["classes", "groups"])
+def test_leaks_of_those_that_lost_are_told(name, method):
+    """The choice depends on what any candidate read; the winner does not say."""
+    X, y, group = fair_table(300)
+    grid = {name: [None, [0, 1]], "fairness_weight": [0.5]}
+    for seed in range(2):
+        search = DPGridSearchCV(logistic(), grid, method=method, random_state=seed)
+        with pytest.warns(PrivacyLeakWarning, match=name):
+            search.fit(X, y, sensitive_features=group)
+        assert search.privacy_.conditional_on == (name,)
+        assert search.privacy_.epsilon == np.inf
+
+
+def test_only_what_candidates_may_read_is_a_condition():
+    X, y, _ = fair_table(300)
+    for estimator, grid, expected in [
+        (logistic(fairness_weight=0.0), {"bounds": [None, (-4, 4)]}, ()),
+        (logistic(fairness_weight=0.0), {"data_norm": [None, 1.0]}, ()),
+        # Without sensitive features none are read.
+        (logistic(fairness_weight=0.0), {"groups": [None, [0, 1]]}, ()),
+        (logistic(fairness_weight=0.0), {"classes": [None, [0, 1]]}, ()),
+    ]:
+        search = DPGridSearchCV(estimator, grid, random_state=0, classes=[0, 1])
+        assert search.fit(X, y).privacy_.conditional_on == expected
+    twice = make_pipeline(FunctionTransformer(_twice), logistic(fairness_weight=0.0))
+    steps = {"functiontransformer": ["passthrough", FunctionTransformer(_twice)]}
+    with pytest.warns(PrivacyLeakWarning, match="FunctionTransformer"):
+        search = DPGridSearchCV(twice, steps, random_state=0).fit(X, y)
+    assert len(search.privacy_.conditional_on) == 1
+
+
+def _twice(X):
+    return 2 * X
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"neighboring": "add_remove"}, "the same `neighboring`"),
+        ({"bounds": (1, -1)}, "low <= high"),
+        ({"bounds": [(-1, 1), (-1, 1)]}, "tuple"),
+        ({"bounds": (np.zeros((2, 2)), 1)}, "tuple"),
+    ],
+)
+def test_what_arguments_tell_is_refused_before_the_budget(changes, match):
+    X, y, _ = fair_table(60)
+    ledger = PrivacyLedger(9.0, 1e-3)
+    model = logistic(fairness_weight=0.0)
+    grid = {name: [getattr(model, name), value] for name, value in changes.items()}
+    search = DPGridSearchCV(model, grid, ledger=ledger)
+    with pytest.raises(ValueError, match=match):
+        search.fit(X, y)
+    with pytest.raises(ValueError, match=match):
+        dp_cross_validate(model.set_params(**changes), X, y, ledger=ledger)
+    assert not ledger.spends()
+
+
 def test_leaks_of_the_winner_are_told():
     X, y, group = fair_table(300)
     search = DPGridSearchCV(logistic(classes=None), {"C": [1.0]}, random_state=0)

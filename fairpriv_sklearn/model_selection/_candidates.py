@@ -19,6 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
+from fairpriv_sklearn._door.estimator import DPEstimator, read_bounds
 from fairpriv_sklearn._door.groups import (
     label_list,
     named_positions,
@@ -57,6 +58,8 @@ _RELABEL = {
     "TransformedTargetRegressor",
     "VotingClassifier",
 }
+# What an estimator that is not told it may read from the data.
+_FACTS = ("bounds", "classes", "data_norm", "groups", "target_bounds")
 
 
 class OtherCost(Exception):
@@ -249,7 +252,7 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
-def check_candidates(estimator, grid: list[dict], classes=None, given=None) -> None:
+def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
@@ -257,11 +260,15 @@ def check_candidates(estimator, grid: list[dict], classes=None, given=None) -> N
     estimator : estimator
     grid : list of dict
         Parameters of each candidate.
-    classes : list, default=None
-        The public list, if there is one.
-    given : array-like, default=None
-        Sensitive features that are handed to the candidates.
+    task : Task
+
+    Returns
+    -------
+    conditions : set of str
+        What the privacy of some candidates depends on and that of others does not. The
+        winner does not tell: it was chosen from all of them.
     """
+    conditions = []
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
         for owner in (chosen, *chosen.get_params(deep=True).values()):
@@ -269,15 +276,29 @@ def check_candidates(estimator, grid: list[dict], classes=None, given=None) -> N
             has_some = hasattr(owner, "_parameter_constraints")
             if isinstance(owner, BaseEstimator) and has_some:
                 owner._validate_params()
+            if isinstance(owner, DPEstimator) and hasattr(owner, "bounds"):
+                _check_form(owner.bounds)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
-        _check_members(chosen, classes)
-        if given is None:
+        conditions.append(_check_members(chosen, task))
+        if task.given is None:
             refuse_without_groups(chosen)
+    return set().union(*conditions).difference(set.intersection(*conditions))
 
 
-def _check_members(chosen, classes: list | None) -> None:
-    """Refuse, before the budget is taken, what no fit could pay for or be covered."""
+def _check_form(bounds) -> None:
+    """Refuse bounds that are wrong for any number of columns."""
+    if bounds is not None:
+        ends = bounds if isinstance(bounds, tuple) else ()
+        read_bounds(bounds, max(map(np.size, ends), default=1))
+
+
+def _check_members(chosen, task) -> set[str]:
+    """Refuse, before the budget is taken, what no fit could pay for or be covered.
+
+    Returns what the privacy of a fit will depend on.
+    """
     steps, several = private_steps(chosen), False
+    classes = task.public.get("classes")
     for path, owner in [("", chosen), *chosen.get_params(deep=True).items()]:
         if not any(step.startswith(f"{path}__" if path else "") for step in steps):
             continue  # frozen, or without a budget
@@ -294,7 +315,21 @@ def _check_members(chosen, classes: list | None) -> None:
             )
     expected = expected_guarantee(chosen)
     if expected is not None or not several:
-        _refuse_uncovered(expected)
+        _check_guarantee(expected, task.neighboring)
+    conditions = set() if expected is None else set(expected.conditional_on)
+    return conditions.union(*(_read_from_data(step, task) for step in steps.values()))
+
+
+def _read_from_data(step, task) -> set[str]:
+    """Facts that nobody stated, and that a fit of a step reads."""
+    params = step.get_params(deep=False)
+    names = [name for name in _FACTS if params.get(name, name) is None]
+    found = {name for name in names if task.public.get(name) is None}
+    if isinstance(step, DPEstimator) and "data_norm" in params:
+        found -= {"bounds", "data_norm"}  # rows are shortened to a public length
+    if task.given is None and params.get("sensitive_features") is None:
+        found.discard("groups")
+    return found
 
 
 # --- Fitting and predicting -----------------------------------------------------------
@@ -389,12 +424,7 @@ def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     Guarantees are public and do not depend on the data: raising reveals nothing.
     """
     guarantee = guarantee_of(model)
-    _refuse_uncovered(guarantee)
-    if guarantee.neighboring != neighboring:
-        raise ValueError(
-            f"The candidates protect against {guarantee.neighboring!r} and the search "
-            f"against {neighboring!r}; give both the same `neighboring`."
-        )
+    _check_guarantee(guarantee, neighboring)
     if share.epsilon == math.inf:
         return guarantee
     if share.kind == "gaussian":
@@ -414,13 +444,18 @@ def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     return guarantee
 
 
-def _refuse_uncovered(guarantee: PrivacyGuarantee | None) -> None:
+def _check_guarantee(guarantee: PrivacyGuarantee | None, neighboring: str) -> None:
     if guarantee is None or guarantee.uncovered:
         uncovered = [] if guarantee is None else list(guarantee.uncovered)
         raise ValueError(
             f"The candidates are not private as a whole; not covered: {uncovered}. "
             "Every step has to be private, or learn nothing from the data (see "
             "privacy_report), or be declared with base_guarantee."
+        )
+    if guarantee.neighboring != neighboring:
+        raise ValueError(
+            f"The candidates protect against {guarantee.neighboring!r} and the search "
+            f"against {neighboring!r}; give both the same `neighboring`."
         )
 
 

@@ -128,8 +128,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
         noise = noise_source(self.random_state)
         grid = self._candidates(noise)
-        classes = task.public.get("classes")
-        candidates.check_candidates(self.estimator, grid, classes, task.given)
+        facts = candidates.check_candidates(self.estimator, grid, task)
         self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         wall = self._open_wall(task, noise)
         wall.reserve()
@@ -148,14 +147,15 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
                 kind, n_draws = cost.kind, cost.n_draws
         if self.refit:
             model, guarantee = self._refit(task, params, noise)
-        for fact in guarantee.conditional_on:
+        facts = dict.fromkeys([*guarantee.conditional_on, *sorted(facts)])
+        for fact in facts:
             warn_leak(fact, f"`{fact}` of the estimator")
 
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
         self.privacy_ = wall.guarantee().qualified(
             assumptions=guarantee.assumptions,
-            conditional_on=guarantee.conditional_on,
+            conditional_on=facts,
             noise_is_secure=guarantee.noise_is_secure,
         )
         return self
