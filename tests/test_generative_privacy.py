@@ -207,13 +207,28 @@ def test_sums_are_exact_integers():
 
 
 def test_too_many_records_are_refused():
-    """One more, and a sum would not be an exact double: refused before the noise."""
+    """More, and rounding sums to doubles were not paid for: before the noise."""
     plan = semidual_plan()
     wall = open_wall(plan.lines(1.0))
-    rows = Rows(2**24 + 1, z=None, codes=None)
-    with pytest.raises(ValueError, match="at most 16777216 rows"):
+    rows = Rows(2**30 + 1, z=None, codes=None)
+    with pytest.raises(ValueError, match="at most 1073741824 rows"):
         wall.release(plan.queries[0], rows)
     assert wall.log == []
+    assert 2**30 * int(_exact.UNIT) ** 2 < 2**63
+    # Three roundings in each of two tables, of sums of rows of norm sqrt(2).
+    assert 6 * 2**0.5 * 2**30 * 2.0**-53 < _exact.ROUNDING - 1
+
+
+def test_sliced_gradients_refuse_many_records_before_they_spend(monkeypatch):
+    """Sorted integers times slots would overflow; histograms have no such limit."""
+    monkeypatch.setattr("fairpriv_sklearn.generative._sliced.MAX_RECORDS", 19)
+    X, ledger = np.linspace(0, 1, 40).reshape(20, 2), PrivacyLedger(9.0, 1e-4)
+    params = dict(bounds=(0, 1), ledger=ledger, random_state=0)
+    with pytest.raises(ValueError, match='at most 19 records.*method="histogram"'):
+        DPSlicedWassersteinGenerator(method="gradient", **params).fit(X)
+    assert ledger.spends() == []
+    DPSlicedWassersteinGenerator(method="histogram", **params).fit(X)
+    assert len(ledger.spends()) == 1
 
 
 def open_wall(lines, relation="replace_one", seed=0):

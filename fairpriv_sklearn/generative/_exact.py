@@ -11,11 +11,11 @@ import numpy as np
 
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units
-MAX_RECORDS = 2**24
+MAX_RECORDS = 2**30  # products of two codes then add up to 2**60 at most
 
-# Sums round once as they become doubles, and once in a product with a constant. Over
-# MAX_RECORDS records and 2**18 coordinates this moves a release by less than 2e-6 of
-# its sensitivity.
+# A sum rounds as it becomes a double, and twice by a factor: by 2**-53 of itself each
+# time. As a vector it is no longer than sqrt(2) MAX_RECORDS, so that two tables move by
+# 6 sqrt(2) 2**-23, less than 2e-6 of the sensitivity.
 ROUNDING = 1 + 2e-6
 
 

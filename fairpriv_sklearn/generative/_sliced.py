@@ -14,6 +14,7 @@ from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._sliced_gradient import (
     MAX_BATCH,
+    MAX_RECORDS,
     GradientPlan,
     train_on_projections,
 )
@@ -137,7 +138,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
     Raises
     ------
     ValueError
-        If X is not finite, or labels or parameters do not fit.
+        If X is not finite, labels or parameters do not fit, or there are more than
+        16777216 records with ``method="gradient"``.
 
     Warns
     -----
@@ -298,6 +300,11 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         return mixture.counts
 
     def _plan(self, space, n_records):
+        if self.method == "gradient" and n_records > MAX_RECORDS:
+            raise ValueError(
+                f'method="gradient" takes at most {MAX_RECORDS} records: fit on a part '
+                'of the table, or with method="histogram".'
+            )
         k = space.n_components
         mean_clip, clip = self._clip_norms(space)
         share = 0.4 if self.epsilon >= 10 else 0.3
