@@ -9,6 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from fairpriv_sklearn._shared.purity import spreads
@@ -24,7 +25,11 @@ from fairpriv_sklearn.metrics import (
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._queries import MarginCounts
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLeakWarning
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+)
 
 PUBLIC = {"classes": [0, 1], "groups": [0, 1], "base_guarantee": "public"}
 
@@ -761,3 +766,24 @@ def test_parameters_set_after_the_fit_change_no_answer():
         model.set_params(constraint=other, n_bins=7)
         assert spreads(model) == randomised
         assert_array_equal(model.predict(X, sensitive_features=groups), before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"C": -1.0}, "'C' parameter"), ({"bounds": (1, -1)}, "low <= high")],
+)
+def test_arguments_of_models_inside_are_refused_before_the_budget(changes, match):
+    X, y, groups = make_biased_mixture(60, n_classes=2, random_state=0)
+    settings = {"bounds": (-4, 4), "classes": [0, 1], "fairness_weight": 0.0}
+    good = DPWassersteinLogisticRegression(**settings)
+    wrong = clone(good).set_params(**changes)
+    ledger = PrivacyLedger(9.0, 1e-3)
+    given = {"classes": [0, 1], "groups": [-1, 1], "ledger": ledger}
+    for meta in (
+        DP2DPClassifier(wrong, **given),
+        DP2DPClassifier(make_pipeline(wrong), **given),
+        DP2DPClassifier(good, blind=True, group_estimator=wrong, **given),
+    ):
+        with pytest.raises(ValueError, match=match):
+            meta.fit(X, y, sensitive_features=groups)
+    assert not ledger.spends()

@@ -280,6 +280,22 @@ def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:
     return np.array([index.get(label, -1) for label in labels.tolist()], dtype=np.int64)
 
 
+def check_arguments(estimator) -> None:
+    """Refuse arguments, nested ones too, that are wrong for any table.
+
+    For who fits others, before anything is spent.
+    """
+    for owner in (estimator, *estimator.get_params(deep=True).values()):
+        # Estimators of others need not have constraints.
+        has_some = hasattr(owner, "_parameter_constraints")
+        if isinstance(owner, BaseEstimator) and has_some:
+            owner._validate_params()
+        bounds = getattr(owner, "bounds", None)
+        if isinstance(owner, DPEstimator) and bounds is not None:
+            ends = bounds if isinstance(bounds, tuple) else ()
+            read_bounds(bounds, max(map(np.size, ends), default=1))
+
+
 def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:
     """Read public bounds ``(low, high)``, each a number or one entry per column.
 

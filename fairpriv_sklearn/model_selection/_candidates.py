@@ -19,7 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import DPEstimator, read_bounds
+from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
 from fairpriv_sklearn._door.groups import (
     label_list,
     named_positions,
@@ -271,25 +271,12 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     conditions = []
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
-        for owner in (chosen, *chosen.get_params(deep=True).values()):
-            # Estimators of others need not have constraints.
-            has_some = hasattr(owner, "_parameter_constraints")
-            if isinstance(owner, BaseEstimator) and has_some:
-                owner._validate_params()
-            if isinstance(owner, DPEstimator) and hasattr(owner, "bounds"):
-                _check_form(owner.bounds)
+        check_arguments(chosen)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
         if task.given is None:
             refuse_without_groups(chosen)
     return set().union(*conditions).difference(set.intersection(*conditions))
-
-
-def _check_form(bounds) -> None:
-    """Refuse bounds that are wrong for any number of columns."""
-    if bounds is not None:
-        ends = bounds if isinstance(bounds, tuple) else ()
-        read_bounds(bounds, max(map(np.size, ends), default=1))
 
 
 def _check_members(chosen, task) -> set[str]:

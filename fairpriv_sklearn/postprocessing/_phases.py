@@ -24,7 +24,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
 from fairpriv_sklearn._door.groups import refuse_without_groups
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
@@ -103,6 +103,8 @@ class Model:
                 "only, but rows of this table would fit it. Fit it on public rows and "
                 f"pass it in a FrozenEstimator, or leave {guarantee_name}=None."
             )
+        else:
+            check_arguments(self.given)
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
         if "sensitive_features" not in self.metadata:
             refuse_without_groups(self.given)
