@@ -5,7 +5,7 @@ private constants with the whole budget: Gaussian or Laplace noise on the counts
 classes, or on the sum of the targets, and for shares two ways to keep them positive.
 The loss of a constant is the mean over 1,000 draws of its noise on each split. Where
 the model itself answers a constant, with fewer records than `min_records`, its loss is
-the mean over 50 fits a split, to the targets alone (the encoder learns nothing then,
+the mean over 200 fits a split, to the targets alone (the encoder learns nothing then,
 and features play no part): with one, luck of the noise alone would decide.
 
 Simulated settings are drawn by `setting(seed)`: 250 to 6,000 rows, 1 to 60 columns or
@@ -52,7 +52,7 @@ from fairpriv_sklearn.privacy import with_budget
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 DELTA = 1e-5
 LIMITS = {"error": 0.01, "log loss": 0.02, "R2": 0.02}
-N_TEST, N_NOISES, N_FITS = 1000, 1000, 50
+N_TEST, N_NOISES, N_FITS = 1000, 1000, 200
 BLOCKS = 0, 4, 10, 20  # splits of all settings before more of any
 
 
