@@ -11,8 +11,8 @@ processes of their own with limited memory, encrypted connections if the package
   workers for one plain `dask` pass over the same columns, for the fit and its number of
   passes, both after a first one over eight files, and peak memory of a worker; bitwise
   the model that one process learns from `Batches` of the files. Files that are in the
-  folder already are taken as they are; `--only` takes the estimators whose names begin
-  so, in this order.
+  folder already are taken as they are; `--only` takes the estimator of this name, or
+  all whose names begin so, in this order.
 - workers: a random worker is killed by SIGKILL as soon as both are alive, again and
   again amid fits of every estimator, on small data; `N_WORKER_KILLS` in all.
 - drivers: the driver of a fit under `resume` is killed by SIGKILL each time its journal
@@ -452,10 +452,11 @@ def measure_passes(client, gib, folder, only):
         f"{min(N_DIFFERENT, n_rows // BLOCK)} differ",
         flush=True,
     )
+    tasks = {name: task for name, task, _ in estimators()}
     for start in only or [""]:
-        for name, task, _ in estimators():
-            if name.startswith(start):
-                measure_fits(client, folder, name, task)
+        named = [name for name in tasks if name.startswith(start)]
+        for name in [start] if start in tasks else named:
+            measure_fits(client, folder, name, tasks[name])
 
 
 def measure_fits(client, folder, name, task):

@@ -105,6 +105,7 @@ class DecisionRepair(MetaRepair):
 
     def _calibrate(self, wall, rows, scores) -> None:
         """Release the sums or counts and compute the rule from them."""
+        rows = rows.only("codes", "labels").with_columns()  # batches: read once
         shape, block = self._table_shape(), rows.whole()
         cells = block.codes
         if shape[0] > 1:
@@ -183,9 +184,10 @@ class DecisionRepair(MetaRepair):
 
     def _calibrate_blind(self, wall, rows, scores) -> None:
         """Recalibrate the group model, find the offsets, certify, maybe stand back."""
+        shares = self._group_shares(rows.only("X").whole().X, private=True)
+        rows = rows.only("codes", "labels").with_columns()  # batches: read once
         shape, block = self._table_shape(), rows.whole()
         n_groups, n_classes = shape[1], shape[2]
-        shares = self._group_shares(block.X, private=True)
         n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)
         query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
         regions = parity.score_bins(shares, blind.RECALIBRATION_BINS)

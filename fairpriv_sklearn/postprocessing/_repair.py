@@ -235,7 +235,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         phases, wall, rows = self._fit_models(
             rows, plan, models=[model], n_columns=n_columns, facts=facts, **about
         )
-        block = rows.whole()
+        block = rows.only("X", *(f"score_{name}" for name in scored_with)).whole()
         metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
         return phases, wall, rows, self._base_scores(block.X, metadata, private=True)
 
