@@ -14,11 +14,10 @@ import pytest
 from _audit import gaussian_audit, pure_audit
 from test_blind import model, regressor
 
-from fairpriv_sklearn._wall import recording
+from fairpriv_sklearn._wall import CellCounts, recording
 from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor, _blind_numbers
-from fairpriv_sklearn.postprocessing._queries import CellCounts
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import Rows, recording
+from fairpriv_sklearn._wall import CellCounts, Rows, recording
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
@@ -35,7 +35,7 @@ from fairpriv_sklearn.postprocessing import (
 )
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
-from fairpriv_sklearn.postprocessing._queries import CellCounts, SoftCounts
+from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
 

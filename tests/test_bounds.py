@@ -21,7 +21,7 @@ from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
-from fairpriv_sklearn._wall import KeyedQuery, Query, Rows
+from fairpriv_sklearn._wall import CellCounts, KeyedQuery, Query, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
     _pairs,
@@ -45,7 +45,6 @@ from fairpriv_sklearn.linear_model._queries import (
     TargetCounts,
 )
 from fairpriv_sklearn.linear_model._wasserstein_logistic import Optimum
-from fairpriv_sklearn.metrics._private import GroupCounts
 from fairpriv_sklearn.model_selection._scoring import Statistic, bounded_score
 from fairpriv_sklearn.model_selection._task import Scores, Task
 from fairpriv_sklearn.neural_network._objective import (
@@ -60,7 +59,6 @@ from fairpriv_sklearn.neural_network._queries import (
 )
 from fairpriv_sklearn.postprocessing._parity import margin_grid
 from fairpriv_sklearn.postprocessing._queries import (
-    CellCounts,
     DistinctScores,
     MarginCounts,
     ScoreCounts,
@@ -110,10 +108,6 @@ def stratum_counts(relation):
 
 def target_counts(relation):
     return pair(relation, TargetCounts(8), {"y": np.array([-1.0, 1, 1])}, {"y": 1.0})
-
-
-def group_counts(relation):
-    return pair(relation, GroupCounts((2, 3)), {"cells": np.arange(6)}, {"cells": 5})
 
 
 def cell_counts(relation):
@@ -483,7 +477,6 @@ WORST = {
     Count: count,
     StratumCounts: stratum_counts,
     TargetCounts: target_counts,
-    GroupCounts: group_counts,
     CellCounts: cell_counts,
     ScoreCounts: score_counts,
     DistinctScores: distinct_scores,

@@ -9,10 +9,9 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn._wall import CellCounts, Rows
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._queries import (
-    CellCounts,
     MarginCounts,
     SoftCounts,
 )

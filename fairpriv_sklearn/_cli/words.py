@@ -32,14 +32,14 @@ def picture_text(text) -> str:
     return " " + text if text.startswith("_") else text
 
 
-def wrap(text: str, indent: str = "", width: int = 88) -> str:
+def wrap(text: str, indent: str = "") -> str:
     """Lines of at most 88 characters."""
     import textwrap
 
     own = text[: len(text) - len(text.lstrip())]
     return textwrap.fill(
         text,
-        width,
+        88,
         subsequent_indent=own or indent,
         break_long_words=False,
         break_on_hyphens=False,

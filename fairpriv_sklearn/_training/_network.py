@@ -30,14 +30,6 @@ from scipy.special import expit
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _relu(z):
-    return np.maximum(z, 0)
-
-
-def _identity(z):
-    return z
-
-
 def _softmax(z):
     exponentials = np.exp(z - z.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -45,8 +37,8 @@ def _softmax(z):
 
 # name -> (function, product of its transposed Jacobian, at output h, with g)
 ACTIVATIONS = {
-    "identity": (_identity, lambda h, g: g),
-    "relu": (_relu, lambda h, g: g * (h > 0)),
+    "identity": (lambda z: z, lambda h, g: g),
+    "relu": (lambda z: np.maximum(z, 0), lambda h, g: g * (h > 0)),
     "tanh": (np.tanh, lambda h, g: g * (1 - h * h)),
     "logistic": (expit, lambda h, g: g * h * (1 - h)),
     "softmax": (_softmax, lambda h, g: h * (g - (h * g).sum(axis=1, keepdims=True))),

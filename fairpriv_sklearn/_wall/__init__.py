@@ -19,13 +19,14 @@ and calibration, mechanisms and sources of noise, facts and guarantees.
 from fairpriv_sklearn._wall._draws import keyed_draws
 from fairpriv_sklearn._wall._filter import NOT_RESUMED, PlanError, PrivacyFilter
 from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
-from fairpriv_sklearn._wall._query import KeyedQuery, Query
+from fairpriv_sklearn._wall._query import CellCounts, KeyedQuery, Query
 from fairpriv_sklearn._wall._recorder import recording
 from fairpriv_sklearn._wall._rows import (
     MAX_ROWS,
     Rows,
     column_length,
     current_journal,
+    n_rows_of,
     read_rows,
     rows_of,
 )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
+from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
 from fairpriv_sklearn._wall._rows import MAX_ROWS, Rows
 
 
@@ -30,9 +31,9 @@ class Query(ABC):
         How many rows `of_block` sees at most.
     """
 
-    name: ClassVar[str]
-    theorem: ClassVar[str]
-    norm: ClassVar[str] = "l2"
+    name: str
+    theorem: str
+    norm: str = "l2"
     block_rows: ClassVar[int] = 16 * BLOCK_ROWS
 
     @property
@@ -60,6 +61,40 @@ class Query(ABC):
     def of_rows(self, rows: Rows, state) -> NDArray:
         """Return the exact value; queries that couple records override this."""
         return self.value(rows.total(self, state), state)
+
+
+@dataclass(frozen=True)
+class CellCounts(Query):
+    """Counts of rows per cell of a public table; column `cells` says which.
+
+    With `n_tables` a row has one cell in each of several tables of this shape: column
+    `cells` then has as many columns.
+    """
+
+    shape: tuple
+    name: str = "counts by score"
+    norm: str = "l1"
+    theorem: str = "user_guide/dp2dp:cell_counts"
+    n_tables: int = 1
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_tables * int(np.prod(self.shape))
+
+    def sensitivity(self, neighboring):
+        if self.norm == "l1":
+            return counts_l1(neighboring, self.n_tables)
+        return counts_l2(neighboring, self.n_tables)
+
+    def of_block(self, block, state):
+        size = int(np.prod(self.shape))
+        cells = block.cells.reshape(block.n_rows, self.n_tables)
+        index = cells + size * np.arange(self.n_tables)
+        counts = np.bincount(index.ravel(), minlength=self.n_coordinates)
+        counts = counts.astype(np.int64)
+        if self.n_tables == 1:
+            return counts.reshape(self.shape)
+        return counts.reshape(self.n_tables, *self.shape)
 
 
 class KeyedQuery(Query):

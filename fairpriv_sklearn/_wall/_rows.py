@@ -134,8 +134,13 @@ def column_length(columns: dict) -> int:
     """Number of rows of the columns of one table."""
     for column in columns.values():
         if column is not None:
-            return column.shape[0] if hasattr(column, "shape") else len(column)
+            return n_rows_of(column)
     return 0
+
+
+def n_rows_of(X) -> int:
+    """Number of rows of an array, a frame, a sparse matrix or a list."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def read_rows(read, X, y=None, sensitive_features=None) -> Rows:

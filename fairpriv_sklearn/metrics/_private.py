@@ -30,42 +30,18 @@ from fairpriv_sklearn._shared.arguments import (
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import (
+    CellCounts,
     DiscreteLaplaceMechanism,
     Fact,
     PrivacyFilter,
     PrivacyGuarantee,
-    Query,
     Release,
     noise_source,
     read_rows,
 )
 
+_THEOREM = "user_guide/audit:group_counts"
 _TOO_WIDE = 0.5  # an interval that leaves out less than half of [0, 1] says nothing
-
-
-@dataclass(frozen=True)
-class GroupCounts(Query):
-    """Counts of records per cell of a public table; column `cells` says which.
-
-    A record is in one cell, which is a function of that record alone (Lemma A).
-    """
-
-    name = "counts of predictions"
-    theorem = "user_guide/audit:group_counts"
-    norm = "l1"
-
-    shape: tuple
-
-    @property
-    def n_coordinates(self) -> int:
-        return int(np.prod(self.shape))
-
-    def sensitivity(self, neighboring):
-        return counts_l1(neighboring)
-
-    def of_block(self, block, state):
-        counts = np.bincount(block.cells, minlength=self.n_coordinates)
-        return counts.reshape(self.shape).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +287,7 @@ def dp_group_rates(
     noise = noise_source(random_state)
     reader = _Reader(groups, classes, by_truth, bounds if binned else None)
     rows = read_rows(reader.read, *batched(y_pred, y_true, sensitive_features))
-    query = GroupCounts(reader.shape)
+    query = CellCounts(reader.shape, "counts of predictions", theorem=_THEOREM)
     wall = PrivacyFilter(
         "dp_group_rates",
         [Release(query.name, "pure", mechanism.epsilon_spent, query.n_coordinates)],

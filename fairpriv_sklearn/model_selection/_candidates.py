@@ -40,6 +40,7 @@ from fairpriv_sklearn._wall import (
     expected_guarantee,
     guarantee_of,
     has_budget,
+    n_rows_of,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -396,10 +397,6 @@ def _wants(model, method: str) -> bool:
 def take_rows(values, rows: np.ndarray):
     """Some rows of an array-like; None stays None."""
     return None if values is None else safe_indexing(values, rows)
-
-
-def n_rows_of(X) -> int:
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 # --- Guarantees -----------------------------------------------------------------------

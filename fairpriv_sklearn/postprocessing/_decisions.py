@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._wall import Release, calibrate_gaussian
+from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import (
@@ -13,11 +13,7 @@ from fairpriv_sklearn.postprocessing._histogram import (
     untold_groups,
     untold_message,
 )
-from fairpriv_sklearn.postprocessing._queries import (
-    CellCounts,
-    MarginCounts,
-    SoftCounts,
-)
+from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
 from fairpriv_sklearn.postprocessing._repair import MetaRepair, RepairWarning
 
 TOGETHER = "as all people together"

@@ -17,16 +17,12 @@ from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, warn_leak
+from fairpriv_sklearn._wall import CellCounts, PrivacyFilter, Release, Rows, warn_leak
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
-from fairpriv_sklearn.postprocessing._queries import (
-    CellCounts,
-    DistinctScores,
-    ScoreCounts,
-)
+from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
 from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning, row_blocks
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
@@ -367,12 +363,8 @@ class NumberRepair(Repair):
                     block.scores[:, column], tuple(pair), shape[2]
                 )
                 cells[:, column] = (block.codes * shape[1] + regions) * shape[2] + bins
-            query = CellCounts(
-                shape,
-                name=name,
-                theorem=COUNTS_THEOREM,
-                n_tables=len(bounds),
-            )
+            about = {"theorem": COUNTS_THEOREM, "n_tables": len(bounds)}
+            query = CellCounts(shape, name=name, **about)
             counts = wall.release(query, rows.with_columns(cells=cells))
             variance = float(wall.mechanism_of(query).variance)
             return counts.reshape(len(bounds), *shape), variance

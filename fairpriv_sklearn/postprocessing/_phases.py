@@ -49,6 +49,7 @@ from fairpriv_sklearn._wall import (
     expected_guarantee,
     guarantee_of,
     kept,
+    n_rows_of,
 )
 
 PHASE_CONSTRAINTS: dict = {
@@ -189,10 +190,10 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes)
 
     def predict_proba(self, X):
-        return np.full((_length(X), len(self.classes_)), 1 / len(self.classes_))
+        return np.full((n_rows_of(X), len(self.classes_)), 1 / len(self.classes_))
 
     def predict(self, X):
-        return np.full(_length(X), self.classes_[0])
+        return np.full(n_rows_of(X), self.classes_[0])
 
 
 class ConstantRegressor(RegressorMixin, BaseEstimator):
@@ -208,7 +209,7 @@ class ConstantRegressor(RegressorMixin, BaseEstimator):
         return True
 
     def predict(self, X):
-        return np.full(_length(X), float(self.constant))
+        return np.full(n_rows_of(X), float(self.constant))
 
 
 def enough_rows(neighboring: str, elsewhere: float) -> tuple[str, ...]:
@@ -227,10 +228,6 @@ def enough_rows(neighboring: str, elsewhere: float) -> tuple[str, ...]:
         f"the table has {n_rows} rows or more: in a smaller one the random split may "
         "leave a model without rows, and the constant in its place tells",
     )
-
-
-def _length(X) -> int:
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 class Phases:
@@ -425,7 +422,7 @@ def score_rows(
         Whether the rows are private: nothing that the estimator says then leaves.
     """
     call = partial(ask_wrapped, estimator, method, private=private)
-    n_rows = _length(X)
+    n_rows = n_rows_of(X)
 
     if not n_rows:  # the draws left nothing to calibrate on: legal, all noise
         return np.empty(0)

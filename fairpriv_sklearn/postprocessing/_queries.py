@@ -168,37 +168,3 @@ class SoftCounts(Query):
     def value(self, total, state):
         shape = (self.n_conditions, self.n_groups, self.n_classes)
         return total.reshape(shape) * parity.SUM_GRID
-
-
-@dataclass(frozen=True)
-class CellCounts(Query):
-    """Counts of rows per cell of a public table; column `cells` says which.
-
-    With `n_tables` a row has one cell in each of several tables of this shape: column
-    `cells` then has as many columns.
-    """
-
-    shape: tuple
-    name: str = "counts by score"
-    norm: str = "l1"
-    theorem: str = "user_guide/dp2dp:cell_counts"
-    n_tables: int = 1
-
-    @property
-    def n_coordinates(self) -> int:
-        return self.n_tables * int(np.prod(self.shape))
-
-    def sensitivity(self, neighboring):
-        if self.norm == "l1":
-            return counts_l1(neighboring, self.n_tables)
-        return counts_l2(neighboring, self.n_tables)
-
-    def of_block(self, block, state):
-        size = int(np.prod(self.shape))
-        cells = block.cells.reshape(block.n_rows, self.n_tables)
-        index = cells + size * np.arange(self.n_tables)
-        counts = np.bincount(index.ravel(), minlength=self.n_coordinates)
-        counts = counts.astype(np.int64)
-        if self.n_tables == 1:
-            return counts.reshape(self.shape)
-        return counts.reshape(self.n_tables, *self.shape)
