@@ -12,12 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import (
-    Parsed,
-    Writing,
-    looked_up,
-    parse_columns,
-)
+from fairpriv_sklearn._cli.columns import Parsed, Writing, looked_up, parse_columns
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,

@@ -12,11 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door._stream import (
-    answer_in_parts,
-    as_batches,
-    batch_arguments,
-)
+from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
 from fairpriv_sklearn._shared.callers import usual_underflow
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.fragments import with_fragments

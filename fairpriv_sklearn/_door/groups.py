@@ -17,11 +17,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import positions_in
-from fairpriv_sklearn._shared.arguments import (
-    described,
-    listed,
-    plain_labels,
-)
+from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak

@@ -13,10 +13,7 @@ from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
 from fairpriv_sklearn._door.groups import AttributeBlindMixin, fit_groups
 from fairpriv_sklearn._shared.arrays import Integers
 from fairpriv_sklearn._shared.sklearn import Interval
-from fairpriv_sklearn._training._bounded import (
-    BOUNDED_CONSTRAINTS,
-    BoundedMixin,
-)
+from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
 from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
 

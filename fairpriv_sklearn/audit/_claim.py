@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
-from fairpriv_sklearn._shared.arguments import (
-    one_of,
-)
+from fairpriv_sklearn._shared.arguments import one_of
 from fairpriv_sklearn._wall import (
     PrivacyGuarantee,
     gaussian_epsilon,

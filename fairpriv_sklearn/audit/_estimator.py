@@ -18,14 +18,7 @@ from fairpriv_sklearn._wall import PrivacyGuarantee, compose_epsilon, gaussian_e
 from ._bounds import check_confidence
 from ._claim import Claim, claim_of
 from ._contest import Contest, Light, apart, tests_of
-from ._outcome import (
-    Outcome,
-    attempt,
-    leaf_differences,
-    leaves_of,
-    listening,
-    run,
-)
+from ._outcome import Outcome, attempt, leaf_differences, leaves_of, listening, run
 from ._replay import (
     Finding,
     additive_noise,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    having,
-    listed,
-    position,
-    word,
-)
+from fairpriv_sklearn._shared.arguments import checked, having, listed, position, word
 from fairpriv_sklearn._shared.figures import footnote, group_name, new_axes, style
 
 

@@ -94,11 +94,7 @@ from fairpriv_sklearn.linear_model._pulls import (
     Pulls,
     noise_multiples,
 )
-from fairpriv_sklearn.linear_model._queries import (
-    FairGradient,
-    Geometry,
-    LossGradient,
-)
+from fairpriv_sklearn.linear_model._queries import FairGradient, Geometry, LossGradient
 
 # Line of the plan for the counts of the classes.
 _LABELS = "label counts"

@@ -9,11 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
 from fairpriv_sklearn._door.groups import named_positions
-from fairpriv_sklearn._shared.arguments import (
-    calls,
-    checked,
-    one_of,
-)
+from fairpriv_sklearn._shared.arguments import calls, checked, one_of
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 

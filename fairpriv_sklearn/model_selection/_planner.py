@@ -12,19 +12,9 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    count,
-    each,
-    number,
-    seed,
-)
+from fairpriv_sklearn._shared.arguments import checked, count, each, number, seed
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
-from fairpriv_sklearn._wall import (
-    DiscreteLaplaceMechanism,
-    PublicDraws,
-    noise_source,
-)
+from fairpriv_sklearn._wall import DiscreteLaplaceMechanism, PublicDraws, noise_source
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     equalized_odds_difference,

@@ -15,13 +15,7 @@ import numpy as np
 from scipy.stats import norm
 
 from fairpriv_sklearn._door.groups import encode_against
-from fairpriv_sklearn._shared.arguments import (
-    calls,
-    number,
-    one_of,
-    real,
-    word,
-)
+from fairpriv_sklearn._shared.arguments import calls, number, one_of, real, word
 from fairpriv_sklearn._wall import GaussianMechanism
 from fairpriv_sklearn.metrics import _disparity
 

@@ -20,10 +20,7 @@ from fairpriv_sklearn._door.estimator import (
     public_fact,
 )
 from fairpriv_sklearn._door.groups import code_groups
-from fairpriv_sklearn._shared.arguments import (
-    each,
-    number,
-)
+from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows, warn_leak
@@ -35,10 +32,7 @@ from fairpriv_sklearn.model_selection._scoring import (
     needs_target_bounds,
     table_of,
 )
-from fairpriv_sklearn.postprocessing import (
-    ConstantClassifier,
-    ConstantRegressor,
-)
+from fairpriv_sklearn.postprocessing import ConstantClassifier, ConstantRegressor
 
 _ROW_PURITY = "the candidates predict each row on its own"
 

@@ -9,9 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator
-from fairpriv_sklearn._shared.domain import (
-    domain,
-)
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._progress import with_callbacks

@@ -6,17 +6,12 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
-from fairpriv_sklearn._door.groups import (
-    fit_groups,
-    sensitive_positions,
-)
+from fairpriv_sklearn._door.groups import fit_groups, sensitive_positions
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sklearn import fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
-from fairpriv_sklearn.postprocessing._number_repair import (
-    NumberRepair,
-)
+from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
 from fairpriv_sklearn.postprocessing._repair import group_labels
 
 

@@ -22,9 +22,7 @@ from fairpriv_sklearn._shared.sklearn import (
 )
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing._blind import Reach
-from fairpriv_sklearn.postprocessing._number_repair import (
-    NumberRepair,
-)
+from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
 from fairpriv_sklearn.postprocessing._phases import (
     PHASE_CONSTRAINTS,
     ConstantRegressor,

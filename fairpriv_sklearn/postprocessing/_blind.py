@@ -21,10 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
-from fairpriv_sklearn._shared.arguments import (
-    each,
-    number,
-)
+from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn.postprocessing import _parity as parity
 
 # Shares of the squared Gaussian budget: recalibration of q, and the certificate; the

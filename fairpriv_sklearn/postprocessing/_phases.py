@@ -34,11 +34,7 @@ from fairpriv_sklearn._shared.guarded import (
 )
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import (
-    Interval,
-    StrOptions,
-    safe_indexing,
-)
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
     PrivacyGuarantee,

@@ -14,23 +14,14 @@ from importlib import metadata
 from numbers import Real
 from typing import Any
 
-from fairpriv_sklearn._shared.arguments import (
-    fits,
-    having,
-    word,
-)
+from fairpriv_sklearn._shared.arguments import fits, having, word
 from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter
 from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
-from ._guarantee import (
-    RELATIONS,
-    PrivacyGuarantee,
-    own_events,
-    round_up,
-)
+from ._guarantee import RELATIONS, PrivacyGuarantee, own_events, round_up
 
 TO_FILL = "to be filled in"
 _FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")

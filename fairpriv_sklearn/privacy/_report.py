@@ -7,9 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.arguments import (
-    fits,
-)
+from fairpriv_sklearn._shared.arguments import fits
 from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 
 from ..accounting import compose_epsilon
