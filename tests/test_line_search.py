@@ -18,6 +18,7 @@ from fairpriv_sklearn.linear_model import (
 from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
 from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
 from fairpriv_sklearn.linear_model._preconditioned import (
+    Constant,
     Curvature,
     _Directions,
     _Length,
@@ -67,7 +68,7 @@ def test_the_expected_fall_is_that_under_an_exponential_prior(told, rate):
 
 
 def test_a_parabola_ends_where_it_is_lowest():
-    scale, variance, curvature, _ = search(0.3, 0.2).scale(path())
+    scale, variance, _, curvature, _ = search(0.3, 0.2).scale(path())
     assert scale == approx(1.5, rel=1e-6) and curvature == approx(0.2, rel=1e-6)
     assert variance == approx(0.0, abs=1e-12)
     scale, *_ = search(0.3, 0.2).scale(path(bend=np.full(1, 0.1)))
@@ -122,20 +123,24 @@ def test_the_variance_of_the_scale():
     scale, variance, *_ = search(0.3, 0.2, (0.01, 1e-9)).scale(path())
     assert scale == approx(1.5, rel=2e-3)
     assert variance == approx(0.01**2 / 2 / 0.2**2, rel=1e-6)
-    scale, variance, curvature, noise = search(0.3, 0.2, (1e-9, 0.01)).scale(path())
+    scale, variance, by_draw, curvature, noise = search(0.3, 0.2, (1e-9, 0.01)).scale(
+        path()
+    )
+    assert by_draw == 0.0
     # Half a standard deviation is taken for curvature.
     assert scale == approx(0.3 / (curvature + noise / 2), rel=1e-6)
     assert variance == approx((noise * 0.3 / (curvature + noise / 2) ** 2) ** 2)
     known = path(sampling=np.full(1, 1e-4), variance=np.full(1, 4.0))
-    _, variance, *_ = search(0.3, 0.2).scale(known)
+    _, variance, by_draw, *_ = search(0.3, 0.2).scale(known)
     assert variance == approx(1e-4 * 4.05 / 0.2**2, rel=1e-6)
+    assert by_draw == approx(1e-4 * 4.05 / 0.2**2, rel=1e-6)
 
 
 def test_curvature_follows_how_flat_the_loss_is():
     flat, curvatures = np.array([0.5]), []
     for told, noise, doubt in ((9.0, 9.0, 1e-6), (-9.0, 1e-9, 0.1)):
         known = path(flatness=flat, doubt=np.full(1, doubt), typical=np.full(1, 0.3))
-        curvatures.append(search(0.3, told, (1e-9, noise)).scale(known)[2])
+        curvatures.append(search(0.3, told, (1e-9, noise)).scale(known)[3])
     # What the moments say; and a tenth of what is typical at least.
     expected = [0.125 * 0.5], [0.1 * 0.125 * 0.5 * 0.3]
     assert_allclose(curvatures, expected, rtol=1e-6)
@@ -229,13 +234,14 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
 class Answer:
     """A search that says how far, with this error."""
 
-    def __init__(self, error, bends, told=2.0, lengthens=True):
+    def __init__(self, error, bends, told=2.0, lengthens=True, by_draw=0.0):
         self.error, self.bends = np.full(1, error), bends
+        self.by_draw = np.full(1, by_draw)
         self.told, self.lengthens = np.full(1, told), lengthens
 
     def scale(self, path):
         self.path = path
-        return self.told, self.error, self.bends, np.zeros(1)
+        return self.told, self.error, self.by_draw, self.bends, np.zeros(1)
 
 
 def test_search_and_descent_count_as_far_as_they_are_sure():
@@ -257,6 +263,22 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     both = found.searched(Answer(0.0, bends), scores, np.zeros(1), 0.0)
     trust = 0.2**2 / (0.2**2 + alone.variance[0])
     assert both.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
+    assert both.spread == approx(scores[1], rel=1e-12)
+    # Who was drawn makes either less sure, but is no noise of it.
+    answer = Answer(0.05, bends, by_draw=0.03)
+    shared = found.searched(answer, scores, np.zeros(1), 0.0)
+    trust = 0.09 / (0.09 + alone.variance[0])
+    expected = trust**2 * alone.variance[0] + (1 - trust) ** 2 * 0.06
+    assert shared.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
+    assert shared.variance[0] == approx(expected, rel=1e-3)
+    drawn = Constant.guessed(0.0, 1e-4)
+    found = _Directions(
+        b, curvature, np.full(3, 1e-9), 1e-7, drawn, (5, True), 1.0, lifts=0.0
+    )
+    sampled = found.searched(Answer(1e9, bends), scores, np.zeros(1), 0.0)
+    assert sampled.variance == approx(alone.variance, rel=1e-3)
+    unsure = Answer(0.0, bends), scores, np.zeros(1), 0.0
+    assert found.searched(*unsure).scale[0] > both.scale[0] + 5e-4
     # With a penalty the search alone counts, and never lengthens.
     for told, expected in ((2.0, 1.0), (0.4, 0.4)):
         answer = Answer(0.0, bends, told, lengthens=False)
@@ -297,6 +319,61 @@ def test_errors_along_slopes_that_noise_hides_are_finite():
         length = _Length(np.ones(1), np.full(1, 0.1), np.zeros(1))
         told = found._along_anew(np.eye(2), length, 0, 0.0)
         assert np.abs(told).max() < 1e3 and np.all(np.linalg.eigvalsh(told) > 0)
+
+
+def test_who_was_drawn_moves_the_length_by_what_the_fit_leaves():
+    """However search and descent share what they say: a sandwich of known parts."""
+    moments = np.array([[1.0, 0.2, 0.1], [0.2, 0.5, 0.0], [0.1, 0.0, 0.25]])
+    curvature = Curvature.from_moments(
+        moments, 1e-9, n_columns=3, row_norm=2.0, constant=0.0, factor=0.125
+    )
+    b, ridge = np.array([[0.3], [0.2], [0.1]]), np.full(3, 1e-9)
+    drawn = Constant.guessed(0.0, 1e-3)
+    found = _Directions(b, curvature, ridge, 1e-7, drawn, (9, True), 1.0, lifts=0.0)
+    own = found.slopes[:, 0]
+    spread = own @ moments @ own
+    length = _Length(np.full(1, 1.2), np.full(1, 0.01), np.full(1, spread))
+    (told,) = found.covariance(
+        length, np.zeros(1), lambda *_: (np.full(1, 3e-4), np.full(1, 0.1))
+    )
+    bent = moments @ own
+    variance = bent @ told @ bent / spread**2
+    assert variance == approx(0.01 + 3e-4 / (0.1**2 * spread), rel=1e-6)
+
+
+def test_noise_mixes_directions_by_what_is_known():
+    """Relative variance of curvature along what is taken for its axes."""
+    nodes = (np.arange(8) + 0.5) / 8
+    for own, n_hidden in (([1.0, 0.5, 0.25], 0), ([1.0, 0.4, 0.03, 0.02], 2)):
+        d, noise = len(own), 0.02
+        curvature = Curvature.from_moments(
+            np.diag(own), noise, n_columns=d, row_norm=2.0, constant=0.0, factor=0.5
+        )
+        b, ridge = np.full((d, 1), 0.3), np.full(d, 1e-12)
+        found = _Directions(b, curvature, ridge, 1e-7, None, (5, True), 1.0, lifts=0.0)
+        plain, mixed = (np.log(one[-1] / one[0]) for one in found._spreads)
+        plain, mixed = plain / np.log(15), mixed / np.log(15)  # powers of uniforms
+        values, likely = found.values / 0.5, np.diag(found._vectors.T @ found._likely)
+        hidden = values <= 0.7 * noise * math.sqrt(2 * d) * 1.1
+        assert hidden.sum() == n_hidden
+        likely = np.einsum("ij,ij->j", found._vectors, found._likely @ found._vectors)
+        likely = np.maximum(likely / 0.5, 0.05 * values)
+        for j in range(d):
+            varied = sum(
+                min(noise**2 / 2, likely[j] * likely[k])
+                / (values[j] * values[k])
+                * (values[j] / likely[j]) ** 2
+                for k in range(d)
+                if k != j and not (hidden[j] and hidden[k])
+            )
+            least = (values[j] / likely[j] - 1) / 2 if hidden[j] else 0.0
+            assert plain[j] == approx(least, rel=1e-9, abs=1e-12)
+            least = least**2 / (1 + 2 * least)
+            expected = max(varied, least)
+            assert mixed[j] ** 2 / (1 + 2 * mixed[j]) == approx(expected, rel=1e-6)
+            assert found._spreads[1][:, j] == approx(
+                nodes ** mixed[j] * (1 + mixed[j]), rel=1e-9
+            )
 
 
 def test_a_penalty_does_not_move_where_scores_are():

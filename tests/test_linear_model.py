@@ -25,10 +25,13 @@ from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
+    _linear,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.linear_model._preconditioned import _without_noise
+from fairpriv_sklearn.linear_model._queries import TargetCounts
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
 
@@ -657,6 +660,24 @@ def test_intervals_cover_the_population(kind):
         covered.append((low <= truth) & (truth <= high))
     # Four standard errors of 400 independent intervals around .95, at most.
     assert 0.905 <= np.mean(covered) <= 0.99
+
+
+def test_targets_beyond_the_learnt_range_widen_intervals(monkeypatch):
+    """They are clipped to its ends: their squares are one, in units of its width."""
+    _, known = drawn("regressor", 0)
+    residuals = []
+
+    def told(squares, largest):
+        residuals.append(float(squares[0]))
+        return _of_residuals(squares, largest)
+
+    monkeypatch.setattr(_linear, "_of_residuals", told)
+    for share in (0.0, 0.1):
+        monkeypatch.setattr(TargetCounts, "outside", lambda *_, share=share: share)
+        _, model = drawn("regressor", 0)
+        assert_array_equal(model.coef_, known.coef_)
+    # Of a square of less than a fifth.
+    assert 0.08 < residuals[1] - residuals[0] < 0.1
 
 
 def test_intervals_follow_the_units_of_the_features():

@@ -363,6 +363,9 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     variance = shares @ (scaled - shares @ scaled) ** 2
     found = query.variance(released, 10, 0.25, 0.625)
     assert found == approx(variance, rel=1e-9)
+    # Of the counts themselves: without bias, though noise may take it below zero.
+    assert query.outside(released, 10, 0.25, 0.625) == approx(0.3)
+    assert query.outside(released + 1, 10, 0.25, 0.625) == approx(-0.3)
     assert query.variance(np.zeros(8), 0, 5.0, 0.1) == 0.0
     one = np.zeros(8)  # one record, half in either of two bins half a unit apart
     one[[4, 6]] = 0.5

@@ -109,7 +109,7 @@ class LineSearch:
     spread: float
     lengthens: bool = True
 
-    def scale(self, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    def scale(self, path: Path) -> tuple[Floats, ...]:
         r"""By what to multiply the slopes, and the variance of that.
 
         The derivative of the loss along the slopes, at the constant model, is a mean of
@@ -125,6 +125,8 @@ class LineSearch:
         -------
         scale : ndarray of shape (n_outputs,)
         variance : ndarray of shape (n_outputs,)
+        by_draw : ndarray of shape (n_outputs,)
+            Of it, by who was drawn.
         curvature : ndarray of shape (n_outputs,)
             Of the loss along the slopes.
         noise : ndarray of shape (n_outputs,)
@@ -157,7 +159,8 @@ class LineSearch:
             curvature = np.maximum(trust * curvature + (1 - trust) * likely, least)
             noise = np.sqrt(trust) * noise
             error = fall_noise**2 / n_asked
-            error = error + path.sampling * variance
+            by_draw = path.sampling * variance
+            error = error + by_draw
             risk = error / (2 * curvature * _RISK * self.worth)
             rate = np.maximum(np.sqrt(risk) - 1, 0.0) / _SHY
             expected = _expected(falls - path.overfit, np.sqrt(error), rate)
@@ -165,7 +168,8 @@ class LineSearch:
             found = np.where(none, 0.0, expected / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
         varied = (error + (found * noise) ** 2) / bends**2
-        return found, np.where(none, 0.0, varied), curvature, noise
+        varied, by_draw = np.where(none, 0.0, (varied, by_draw / bends**2))
+        return found, varied, by_draw, curvature, noise
 
 
 def _expected(told: Floats, error: Floats, rate: Floats) -> Floats:

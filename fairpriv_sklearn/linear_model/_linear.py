@@ -358,12 +358,13 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
-        center, width, square, start = 0.0, 1.0, USUAL_SQUARE, 0.0
+        center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
         if learnt:
             counts = TargetCounts(n_bins)
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
             square = counts.variance(released, n_records, center, width)
+            outside = counts.outside(released, n_records, center, width)
             off = counts.offset(released, n_records, wall.scale(counts), center)
             start = min(1.0, max(-1.0, off / width))
         level = MeanResidual(geometry, n_records, 1.0, center, width)
@@ -397,7 +398,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             ridge[-1] = 0.0
 
         def at_scores(means, variances):
-            squares, slopes = _of_residuals(square - variances, largest)
+            # Targets beyond the range are clipped to its ends.
+            clipped = square + outside * (1 - square)
+            squares, slopes = _of_residuals(clipped - variances, largest)
             return squares / n_records, slopes
 
         weights, covariance = preconditioned_descent(

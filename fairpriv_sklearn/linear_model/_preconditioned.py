@@ -471,14 +471,14 @@ class _Length:
     ----------
     scale : ndarray
     variance : ndarray or float, default=0.0
-        Of its error; 0 where nothing is known of that.
-    by_draw : ndarray or float, default=0.0
-        Of it, by what slopes of records vary from table to table.
+        Of its error, but for who was drawn; 0 where nothing is known of that.
+    spread : ndarray or float, default=0.0
+        Variance of the scores of the slopes themselves.
     """
 
     scale: Floats
     variance: Floats | float = 0.0
-    by_draw: Floats | float = 0.0
+    spread: Floats | float = 0.0
 
 
 class _Directions:
@@ -552,8 +552,7 @@ class _Directions:
 
     def _of_steps(self, ratios: Floats) -> Floats:
         """Fresh and shared noise with the ridge during the descent, by output."""
-        found = [_carried(one, *self._steps, self._damping) for one in ratios.T]
-        return np.transpose(found, (1, 2, 0))
+        return self._at_nodes(ratios.T).transpose(0, 2, 1)
 
     def faded(self) -> Floats:
         """Multiple of the slopes by how much more they promise than chance would.
@@ -604,18 +603,19 @@ class _Directions:
             sampling=sampling,
             flatness=self._flatness,
         )
-        scale, error, bends, noise = search.scale(path)
+        scale, error, by_draw, bends, noise = search.scale(path)
         if not search.lengthens:
             return _Length(np.minimum(scale, 1.0))
-        own, own_error = self._said(known, bends, noise)
+        own, own_error, own_by_draw = self._said(known, bends, noise)
         error = error + (_BEYOND * scale) ** 2
         trust = error / np.maximum(own_error + error, 1e-300)
-        bends = np.maximum(bends, 1e-100)
-        error = error + (CAUTION * scale * noise / bends) ** 2
+        error = error - by_draw
+        error = error + (CAUTION * scale * noise / np.maximum(bends, 1e-100)) ** 2
+        own_error = own_error - own_by_draw
         return _Length(
             scale + trust * (own - scale),
             trust**2 * own_error + (1 - trust) ** 2 * error,
-            trust**2 * (squares + doubt) / bends**2,
+            squares,
         )
 
     def _said(self, known: Floats, bends: Floats, bends_noise: Floats):
@@ -636,15 +636,17 @@ class _Directions:
             return 1 - (weight * carried).sum(axis=0) / at_most
 
         fresh, shared = self._of_steps(known)
-        noisy = self._profiled[:, None] * fresh
-        noisy += self._drawn[:, None] * known * shared * self._sampling
+        by_draw = self._drawn[:, None] * known * shared * self._sampling
+        noisy = self._profiled[:, None] * fresh + by_draw
         own = (self._signal * chosen - noisy * divided).sum(axis=0)
         own = np.maximum(own, 0.0) / at_most
         error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
+        by_draw = (by_draw * chosen**2).sum(axis=0)
         added = (noisy * divided).sum(axis=0) / at_most
         unsure = _UNSURE * np.hypot(lost(bends - bends_noise), added)
         kept = np.maximum(1 - lost(bends), 1e-3)
-        return own / kept, (error / at_most**2 + unsure**2) / kept**2
+        by_draw, error = by_draw / at_most**2, error / at_most**2 + unsure**2
+        return own / kept, error / kept**2, by_draw / kept**2
 
     @property
     def _known_part(self) -> Floats:
@@ -656,6 +658,29 @@ class _Directions:
         variances = self._known_part * self.values
         return variances[self._hidden].sum() > _MOST_HIDDEN * variances.sum()
 
+    @property
+    def _spreads(self) -> tuple[Floats, Floats]:
+        """What curvature may be relative to its mean in a direction, (n_nodes, d).
+
+        What is hidden varies between zero and the floor: so, with the mean that is
+        known. And the directions are not those of the true second moments: noise mixes
+        them, seen ones too, with a variance that is known. What is lost depends on the
+        slopes; noise is averaged over all that is mixed.
+        """
+        part, values, hidden = self._known_part, self.values, self._hidden
+        power = np.where(hidden, (1 / np.minimum(part, 1.0) - 1) / 2, 0.0)
+        variances = np.outer(part * values, part * values)
+        pairs = np.minimum(self._curvature.noise**2 / 2, variances)
+        pairs[hidden[:, None] & hidden | np.eye(len(values), dtype=bool)] = 0.0
+        varied = (pairs / np.outer(values, values)).sum(axis=1) / part**2
+        mixed = np.maximum(power, varied + np.sqrt(varied**2 + varied))
+        return tuple(_NODES[:, None] ** one * (1 + one) for one in (power, mixed))
+
+    def _at_nodes(self, ratios: Floats) -> Floats:
+        """Fresh and shared noise with the ridge during the descent, (2, n_nodes, d)."""
+        found = [_carried(one, *self._steps, self._damping) for one in ratios]
+        return np.stack(found, axis=1)
+
     def covariance(self, length: _Length, means: Floats, at_scores) -> Floats:
         """Of the errors of slopes of this length, whose scores have these means."""
         part, values, chosen = self._known_part, self.values, self._chosen
@@ -664,24 +689,17 @@ class _Directions:
         by_noise = self._variance(part, 0.0 * self._sampling) * self._divided**2
         spread = variances @ (chosen**2 - by_noise) / self._curvature.factor
         spread = length.scale**2 * np.maximum(spread, 0.0)
-        # What is hidden varies between zero and the floor: so, with the mean that is
-        # known.
-        known = np.where(hidden, np.minimum(part, 1.0), 1.0)
-        power = (1 / known - 1) / 2
-        spreads = _NODES[:, None] ** power * (1 + power)
+        spreads, mixed = self._spreads
         covariance = []
         for k, (sampled, true) in enumerate(
             zip(*at_scores(means, spread), strict=True)
         ):
-            ratios = spreads * part * true / self._curvature.factor
-            carried = [_carried(one, *self._steps, self._damping) for one in ratios]
-            fresh, shared = np.stack(carried, axis=1)
-            error = self._profiled * fresh + self._drawn * ratios * shared * sampled
+            flat = true / self._curvature.factor * part
+            ratios, (_, shared) = spreads * flat, self._at_nodes(spreads * flat)
             # As errors of scores: directions weigh by their variance.
-            error, divided = (
-                (spreads * error).mean(axis=0) / values,
-                self._divided[:, k],
-            )
+            error = mixed * self._profiled * self._at_nodes(mixed * flat)[0]
+            error += spreads * self._drawn * ratios * shared * sampled
+            error, divided = error.mean(axis=0) / values, self._divided[:, k]
             # From zero on, few steps and their ridge lose a part of what they look for,
             # but for the mean of it, which the search made good.
             carried = length.scale[k] * ratios * np.sqrt(shared)
@@ -697,22 +715,22 @@ class _Directions:
             divided = np.minimum(length.scale[k] ** 2 * divided, 4 / values)
             error = error * divided + lost * told
             errors = (self._vectors * error) @ self._vectors.T
-            covariance.append(self._along_anew(errors, length, k, sampled))
+            covariance.append(self._along_anew(errors, length, k, sampled / true**2))
         return np.stack(covariance)
 
-    def _along_anew(self, errors: Floats, length: _Length, k: int, sampled) -> Floats:
+    def _along_anew(self, errors: Floats, length: _Length, k: int, by_draw) -> Floats:
         """With the error along the slopes as the search told it.
 
-        As if who was drawn moved the slopes by what the constant model leaves: a good
-        fit leaves less.
+        Who was drawn moves what the search and the descent say alike, by what the fit
+        leaves: `by_draw` is that variance per inverse second moment.
         """
-        variance, own = length.variance[k], self.slopes[:, k]
-        if variance <= 0:
+        if length.variance[k] <= 0:
             return errors
-        less = length.by_draw[k] * max(self._sampling[k] - 2 * sampled, 0.0)
-        variance = max(variance - less, _LEAST_PART * variance)
-        bent = self._likely @ own
+        own, bent = self.slopes[:, k], self._likely @ self.slopes[:, k]
         # Where noise hides all of it, what is likely may be nothing, or less.
-        along = max(own @ bent, _LEAST_PART * self.at_most[k], 1e-300)
+        least = max(_LEAST_PART * self.at_most[k], 1e-300)
+        along = max(own @ bent, least)
+        variance = by_draw / max(length.spread[k], least / self._curvature.factor)
+        variance += length.variance[k]
         other = np.eye(len(own)) - np.outer(own, bent) / along
         return other @ errors @ other.T + variance * np.outer(own, own)

@@ -592,11 +592,20 @@ class TargetCounts(Query):
     def variance(self, released, n_records, center: float, width: float) -> float:
         """Variance, in units of `width`, of the target within a range."""
         shares = project_simplex(released, n_records)
-        middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1
-        inside = np.abs(middles - center) <= width
+        inside, middles = self._within(center, width)
         shares = shares[inside] / max(shares[inside].sum(), 1.0)
-        middles = (middles[inside] - center) / width
+        middles = middles[inside] / width
         return float(shares @ (middles - shares @ middles) ** 2)
+
+    def outside(self, released, n_records, center: float, width: float) -> float:
+        """Share of the records beyond a range: those that are not counted within."""
+        inside, _ = self._within(center, width)
+        return float(1 - released[inside].sum() / n_records)
+
+    def _within(self, center: float, width: float):
+        """Which bins lie in a range, and the middles of all, less its centre."""
+        middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1 - center
+        return np.abs(middles) <= width, middles
 
     def range(
         self, released: Floats, n_records: float, noise: float
