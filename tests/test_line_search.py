@@ -319,6 +319,11 @@ def test_errors_along_slopes_that_noise_hides_are_finite():
         length = _Length(np.ones(1), np.full(1, 0.1), np.zeros(1))
         told = found._along_anew(np.eye(2), length, 0, 0.0)
         assert np.abs(told).max() < 1e3 and np.all(np.linalg.eigvalsh(told) > 0)
+        if not likely.any():  # scores vary by a twentieth of the most, at least
+            told = found._along_anew(np.eye(2), length, 0, 0.3)
+            own = found.slopes[:, 0]
+            variance = 0.1 + 0.3 / (0.05 * found.at_most[0] / 0.125)
+            assert_allclose(told, np.eye(2) + variance * np.outer(own, own))
 
 
 def test_who_was_drawn_moves_the_length_by_what_the_fit_leaves():
@@ -374,6 +379,28 @@ def test_noise_mixes_directions_by_what_is_known():
             assert found._spreads[1][:, j] == approx(
                 nodes ** mixed[j] * (1 + mixed[j]), rel=1e-9
             )
+
+
+@pytest.mark.parametrize("part, sign", [(0.1, -1), (0.9, 1)])
+def test_noise_is_averaged_over_directions_that_are_mixed(part, sign):
+    """In scores it is concave in curvature that steps hardly see, then convex."""
+    curvature = Curvature.from_moments(
+        np.diag([1.0, 0.5, 0.3]), 0.1, n_columns=3, row_norm=2.0, constant=0.0,
+        factor=0.125,
+    )  # fmt: skip
+    curvature = replace(curvature, likely=0.125 * part * np.diag([1.0, 0.5, 0.3]))
+    b, ridge, noises = np.full((3, 1), 1e-6), np.full(3, 1e-12), []
+    for noise in (0.0, curvature.noise):
+        known = replace(curvature, noise=noise)
+        found = _Directions(b, known, ridge, 0.01, None, (9, True), 0.0, lifts=0.0)
+        (told,) = found.covariance(
+            _Length(np.ones(1), np.zeros(1), np.zeros(1)),
+            np.zeros(1),
+            lambda *_: (np.zeros(1), np.full(1, 0.125)),
+        )
+        noises.append(np.diag(told))
+    assert np.all(sign * np.log(noises[1] / noises[0]) > 0.002)
+    assert_allclose(noises[1], noises[0], rtol=0.6)
 
 
 def test_a_penalty_does_not_move_where_scores_are():
