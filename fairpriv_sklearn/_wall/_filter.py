@@ -77,7 +77,6 @@ class PrivacyFilter:
     noise: NoiseSource
     facts: Sequence = ()
     ledger: Any = None
-    mechanism: str = ""  # read no more: the plan says it
     cost: PrivacyGuarantee | None = None  # what the ledger is charged, if not the whole
     log: list = field(default_factory=list)
 

@@ -154,14 +154,13 @@ class BaseGenerator(DPEstimator):
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
 
-    def _filter(self, lines, mechanism, facts) -> PrivacyFilter:
+    def _filter(self, lines, facts) -> PrivacyFilter:
         """Open the wall for the planned releases and reserve their cost."""
         wall = PrivacyFilter(
             self,
             lines,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism=mechanism,
             facts=facts,
             noise=noise_source(self.random_state),
             ledger=self.ledger,

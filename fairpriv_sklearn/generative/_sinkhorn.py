@@ -523,12 +523,7 @@ class DPSinkhornGenerator(BaseGenerator):
         # composing delta rounds up by less than this
         epsilon = self.epsilon * (1 - 1e-8) if shown else self.epsilon
         mu = calibrate_gaussian(epsilon, self.delta - shown, n_draws=n_draws)
-        return self._filter(
-            lines(mu),
-            "cells and categories of the columns, tables of counts and distances of "
-            "tables with Gaussian noise",
-            facts,
-        )
+        return self._filter(lines(mu), facts)
 
     def _sample_raw(self, n_samples, y, given, public):
         pairs, label = self._pairs, self._label
@@ -593,12 +588,7 @@ class DPSinkhornGenerator(BaseGenerator):
     def _fit_semidual(self, rows, space, facts):
         plan = self._semidual_plan(space, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(
-            plan.lines(mu),
-            "class means, second moments and semi-dual transport sums with Gaussian "
-            "noise",
-            facts,
-        )
+        wall = self._filter(plan.lines(mu), facts)
         with np.errstate(all="ignore"):
             mixture = fit_mixture(rows, plan, wall)
         self._space_, self._mixture = space, mixture
@@ -646,11 +636,7 @@ class DPSinkhornGenerator(BaseGenerator):
     def _fit_table(self, rows, schema, facts):
         plan = self._table_plan(schema, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(
-            plan.lines(mu),
-            "one-way tables and semi-dual transport sums with Gaussian noise",
-            facts,
-        )
+        wall = self._filter(plan.lines(mu), facts)
         mixture = fit_tables(rows, plan, wall)
         self._schema, self._table_plan_, self._mixture = schema, plan, mixture
         self._publish(wall, mixture.counts)
@@ -693,11 +679,7 @@ class DPSinkhornGenerator(BaseGenerator):
             plan.n_steps,
             ("poisson", plan.sampling_rate),
         )
-        wall = self._filter(
-            [steps],
-            "clipped point gradients of Poisson batches with Gaussian noise",
-            facts,
-        )
+        wall = self._filter([steps], facts)
         with np.errstate(all="ignore"):
             self._network = train_network(rows, plan, wall, basis)
         self._space_, self._network_plan_ = space, plan

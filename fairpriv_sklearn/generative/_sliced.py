@@ -28,12 +28,6 @@ from fairpriv_sklearn.generative._slices import (
     slice_scales,
 )
 
-# What crosses the wall, for the guarantee.
-RELEASES = {
-    "histogram": "class means, second moments and histograms of projections",
-    "gradient": "class means and sliced Wasserstein gradients",
-}
-
 MEAN_SHARE = 0.05
 # Part of the budget for the histograms: by number of coordinates, then by epsilon.
 FEW_COMPONENTS = 10
@@ -266,11 +260,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         del self._public
         plan = self._plan(space, rows.n_rows)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(
-            plan.lines(mu),
-            f"{RELEASES[self.method]} with Gaussian noise",
-            facts,
-        )
+        wall = self._filter(plan.lines(mu), facts)
         self.directions_ = draw_directions(
             space.n_components, plan.n_projections, wall.public_draws()
         )

@@ -282,13 +282,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             return self.solver
         return "moments" if self.epsilon == np.inf else "gradients"
 
-    def _open(self, lines, mechanism: str, facts, noise) -> PrivacyFilter:
+    def _open(self, lines, facts, noise) -> PrivacyFilter:
         wall = PrivacyFilter(
             self,
             lines,
             delta=self.delta,
             neighboring=self.neighboring,
-            mechanism=mechanism,
             facts=facts,
             noise=noise,
             ledger=self.ledger,
@@ -299,7 +298,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     def _fit_constant(self, rows: Rows, scaling, facts, noise):
         query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)
         plan = constant_plan(query, self.epsilon)
-        wall = self._open(plan, "the mean of the targets", facts, noise)
+        wall = self._open(plan, facts, noise)
         mean = released_constant(wall, rows, query)[0]
         self.n_iter_ = 0
         return np.zeros(self.n_features_in_), mean, wall, None
@@ -312,8 +311,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         line = Release(query.name, "gaussian", mu, n_draws)
-        what = "second moments of features and target"
-        wall = self._open([line], what, facts, noise)
+        wall = self._open([line], facts, noise)
         released = wall.release(query, rows)
         moments = query.unpack(released, None if counted else rows.n_rows)
         alpha = self.alpha
@@ -352,8 +350,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_bins=n_bins,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
-        what = f"{plan.n_steps} noisy gradients of squares with bounded residuals"
-        wall = self._open(plan.lines, what, facts, noise)
+        wall = self._open(plan.lines, facts, noise)
         n_records = rows.n_rows
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
