@@ -174,7 +174,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if rows.n_rows > MAX_RECORDS:
             raise ValueError(
                 f"At most {MAX_RECORDS} records can be summed with a proved rounding "
-                f"error, got {rows.n_rows}; fit on a part of the table."
+                "error; fit on a part of the table."
             )
         noise = noise_source(self.random_state)
         if self._has_few_records(rows.n_rows):
