@@ -253,12 +253,10 @@ MUTANTS = [
     ),
     (
         "m31",
-        "metrics/_private.py",
-        """    def sensitivity(self, neighboring):
-        return counts_l1(neighboring)""",
-        """    def sensitivity(self, neighboring):
-        return 1""",
-        "dp_group_rates: sensitivity 2 -> 1",
+        "_wall/_query.py",
+        "return counts_l1(neighboring, self.n_tables)",
+        "return self.n_tables",
+        "counts of cells (dp_group_rates): sensitivity 2 -> 1",
     ),
     (
         "m32",
@@ -988,9 +986,6 @@ _PROOFS = {
     "is read below 1 only": [
         "accounting/_privacy_loss.py | small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q) | 1.0 -> 2.0",
     ],
-    "a variance does not depend on the centre": [
-        "linear_model/_queries.py | middles = (middles[inside] - center) / width | middles[inside] - center -> middles[inside] + center",
-    ],
     "projected counts add up to all records: the last bin is always reached": [
         "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1",
         "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1 | 2",
@@ -1142,10 +1137,17 @@ _PROOFS = {
     "there is no noise, and nothing is claimed": [
         "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
     ],
-    "a block that is read for the types and sizes of its columns only": [
-        "linear_model/_queries.py | n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0)) | 0 -> 1",
-        "linear_model/_queries.py | n, k, none = rows.n_rows, self.geometry.n_outputs, rows.block(slice(0, 0)) | 0 -> 1 | 2",
-        "linear_model/_queries.py | codes = self.penalty.codes(np.empty((0, k))) | 0 -> 1",
+    "one block in either case, of one row or of none": [
+        "linear_model/_queries.py | for part in row_blocks(max(1, len(integers)), self.geometry.n_features): | 1 -> 2",
+    ],
+    "two more columns of zeros, which nobody reads": [
+        "linear_model/_queries.py | return _NARROW if 4 < n_sums <= _NARROW else 4 * math.ceil(n_sums / 4) | 4 < n_sums <= _NARROW -> 4 <= n_sums <= _NARROW",
+    ],
+    "an array of two axes: the last is the second, and any other place raises": [
+        "linear_model/_queries.py | return np.concatenate([loss, coupled * of_penalty, slopes], axis=1) | 1 -> 2",
+    ],
+    "where epsilon is infinite, so is every part of it": [
+        "postprocessing/_number_repair.py | share = ATOMS_SHARE if counts_atoms and self.epsilon < np.inf else 0.0 | self.epsilon < np.inf -> self.epsilon <= np.inf",
     ],
     "which of two private plans is taken: both keep the budget": [
         "model_selection/_plan.py | worth_it = geometric.fit.size > poisson.fit.size * 1.1 | geometric.fit.size > poisson.fit.size * 1.1 -> geometric.fit.size >= poisson.fit.size * 1.1",

@@ -177,6 +177,13 @@ def test_shares_lose_little_against_the_best_way_to_keep_them_positive(count, si
     assert ours - best < (0.03 if size > 1 else 0.005) * entropy
 
 
+def test_who_comes_next_counts_as_a_part_of_a_record():
+    """Of a cell that is surely empty, or surely all: there is no noise to speak of."""
+    for power, part in ((1, 0.35), (2, 0.25)):
+        found = [likely_share(x, 100.0, 0.01, power=power) for x in (0.0, 100.0)]
+        assert found == pytest.approx([part / (100 + 2 * part), 1 - found[0]])
+
+
 @pytest.mark.parametrize("signal, n_gradients", [(6.0, 0), (30.0, 5)])
 def test_a_rare_class_takes_the_budget_of_a_network(signal, n_gradients, monkeypatch):
     asked, release = [], PrivacyFilter.release

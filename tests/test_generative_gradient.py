@@ -189,6 +189,12 @@ def test_sensitivity_is_met_and_kept_by_large_tables():
     assert 0.999 * exact < change <= bound < 1.001 * exact
 
 
+def test_so_many_records_as_the_page_says_and_their_sums_are_exact():
+    module = _sliced_gradient
+    assert f" {module.MAX_RECORDS} records" in DPSlicedWassersteinGenerator.__doc__
+    assert module.MAX_RECORDS * module.RESOLUTION * module.MAX_BATCH < 2**63
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_releases_fit_into_the_budget(relation):
     rng = np.random.default_rng(0)

@@ -28,7 +28,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.generative._sinkhorn import calibrate_network
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyLedger
+from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
 
 RELATIONS = ["replace_one", "add_remove"]
 REACHED = 0.95  # of the stated sensitivity, by the fuzzing below
@@ -229,6 +229,9 @@ def test_sliced_gradients_refuse_many_records_before_they_spend(monkeypatch):
     assert ledger.spends() == []
     DPSlicedWassersteinGenerator(method="histogram", **params).fit(X)
     assert len(ledger.spends()) == 1
+    params["ledger"] = PrivacyLedger(0.1, 1e-4)
+    with pytest.raises(BudgetExceededError):  # as many as that are taken
+        DPSlicedWassersteinGenerator(method="gradient", **params).fit(X[:19])
 
 
 def open_wall(lines, relation="replace_one", seed=0):

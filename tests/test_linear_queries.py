@@ -516,6 +516,18 @@ def fair_gradient(n, form, n_outputs=1, n_groups=2, parts=(0.3, 0.7, 0.5), k=Non
     return FairGradient(shape, float(n), classes, None, parts, penalty)
 
 
+def test_codes_are_outputs_or_their_projections_on_the_grid():
+    outputs = np.random.default_rng(1).random((50, 3))
+    plain = fair_gradient(50, "pairs", 3, 2).penalty
+    assert plain.n_codes == 0
+    assert np.abs(plain.codes(outputs) - outputs * 2**20).max() <= 0.5
+    penalty = fair_gradient(50, "pairs", 3, 2, k=4).penalty
+    assert penalty.n_codes == 4
+    low, high = (f(penalty.directions, 0).sum(axis=0) for f in (np.minimum, np.maximum))
+    steps = (outputs @ penalty.directions - low) / (high - low) * 2**20
+    assert np.abs(penalty.codes(outputs) - steps).max() < 1.5  # outputs are cut first
+
+
 def test_no_pull_moves_a_record_by_more_than_its_unit():
     for multiples, n_strata in (((0.5, 0.5, 0.5), 2), ((0.5, 0.5, 0.0), 0)):
         query = fair_gradient(10, "pairs", 1, 2, multiples)
@@ -539,6 +551,15 @@ def test_no_pull_moves_a_record_by_more_than_its_unit():
         sums = from_units(query._exact_sums(np.eye(3), found))
         assert_array_equal(sums[:3] * 2.0**20, found)
         assert_array_equal(sums[3] * 2.0**20, found.sum(axis=0))  # for the constant
+
+
+@pytest.mark.parametrize("width", [4, 6])
+def test_sums_of_more_records_than_a_block_add_up(width):
+    query, rng = fair_gradient(9000, "pairs"), np.random.default_rng(0)
+    rows = rng.integers(-9, 10, size=(9000, 3)).astype(float)  # blocks have 4,096
+    integers = rng.integers(-99, 100, size=(9000, width)).astype(float)
+    sums = from_units(query._exact_sums(rows, integers)) * 2.0**20
+    assert_array_equal(sums, [*(rows.T @ integers), integers.sum(axis=0)])
 
 
 def test_loss_and_sums_are_functions_of_their_record_alone():

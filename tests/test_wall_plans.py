@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 from fairpriv_sklearn._wall import (
+    CellCounts,
     Combined,
     KeyedQuery,
     KeyedRelease,
@@ -100,6 +101,20 @@ def test_a_line_is_released_once_unless_it_says_otherwise():
     line = Release("counts", "pure", 0.25, 3)
     assert line.events("replace_one") == (PureEvent(0.25),)
     assert wall([line])._left == {"counts": 1}
+
+
+def test_cells_of_several_tables_are_counted_side_by_side():
+    cells, expected = np.arange(60).reshape(20, 3) % 7 % 6, np.zeros((3, 2, 3), int)
+    for row in cells:
+        for t, cell in enumerate(row):
+            expected[t, cell // 3, cell % 3] += 1
+    three, one = CellCounts((2, 3), n_tables=3), CellCounts((2, 3))
+    assert three.n_coordinates == 18 and one.n_coordinates == 6
+    found = three.of_rows(Rows(20, cells=cells), None)
+    assert found.dtype == np.int64
+    assert_array_equal(found, expected, strict=True)
+    alone = one.of_rows(Rows(20, cells=cells[:, 0]), None)
+    assert_array_equal(alone, expected[0], strict=True)
 
 
 def test_secret_integers_are_all_below_their_bound():

@@ -189,6 +189,18 @@ def test_codes_of_large_samples(n, m):
         assert_allclose(actual, expected, rtol=4e-15)
 
 
+def test_sums_that_no_integer_holds():
+    """70,000 times 70,000 times 2**32 is above 2**63: codes are cut into digits."""
+    n, top = 70_000, 2**32 - 1
+    tied, other = np.zeros(n, dtype=np.int64), top - np.arange(n)
+    distance, of_tied, of_other = wasserstein_1d(tied, other, return_gradient=True)
+    again = wasserstein_1d(other, tied, return_gradient=True)
+    expected = sum(value**2 for value in other.tolist()) / n
+    assert_allclose([distance, again[0]], expected, rtol=1e-15)
+    assert_allclose([of_tied, again[2]], -2 * (sum(other.tolist()) / n) / n, rtol=1e-15)
+    assert_allclose([of_other, again[1]], [2 * other / n] * 2, rtol=1e-15)
+
+
 def test_floats_of_large_samples():
     rng = np.random.default_rng(0)
     u, v = rng.random(100_000), rng.random(77_777)  # multiples of 2**-53
