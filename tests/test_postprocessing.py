@@ -374,7 +374,7 @@ def test_the_wrapped_model_is_told_to_share_draws_before_it_is_looked_at(monkeyp
     inner = make_pipeline(
         DPBarycenterTransformer(output="randomized"), LinearRegression()
     )
-    model = _phases.Model("estimator", inner, None, "y", DummyRegressor())
+    model = _phases.Model("estimator", inner, None, "y", DummyRegressor(), 2, False)
     monkeypatch.setattr(_phases, "fit_wrapped", lambda *_: None)
     monkeypatch.setattr(_phases, "refuse_spreading", lambda m: told.append(spreads(m)))
     monkeypatch.setattr(_phases.Model, "lines", lambda self: ())

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 from scipy.stats import beta, norm
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
 from fairpriv_sklearn._shared.arguments import checked, count, each, number, seed
@@ -333,8 +333,11 @@ def _told_shares(sizes, separation, public: PublicDraws, codes):
     return softmax(separation * z + np.log(shares), axis=1)
 
 
-class _Given(ClassifierMixin, BaseEstimator):
-    """Takes its rows as class probabilities, or their first column as scores."""
+class _Given(BaseEstimator):
+    """Takes its rows as class probabilities, or their first column as scores.
+
+    It serves as a classifier and as a regressor, so it says nothing of its kind.
+    """
 
     def __init__(self, n_classes=2, first=0):
         self.n_classes = n_classes

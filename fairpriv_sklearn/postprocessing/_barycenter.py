@@ -237,7 +237,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         phases, wall, rows = self._fit_models(
             rows,
             self._plan(len(bounds)),
-            n_columns=len(bounds),
+            columns=(len(bounds), False),
             facts=facts,
             noise=noise,
             delta=0.0,

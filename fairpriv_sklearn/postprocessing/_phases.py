@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
@@ -72,6 +73,10 @@ class Model:
         The column that it learns.
     stand_in : estimator
         A public constant, for where there are no rows to fit.
+    n_columns : int
+        Of the table that it sees.
+    named : bool
+        Whether these columns have names.
     metadata : dict
         Columns that its `fit` asked for by routing.
     """
@@ -81,6 +86,8 @@ class Model:
     declared: Any
     target: str
     stand_in: Any
+    n_columns: int
+    named: bool
     metadata: dict = field(default_factory=dict)
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
@@ -88,11 +95,13 @@ class Model:
 
     def __post_init__(self):
         self.frozen = isinstance(self.given, FrozenEstimator)
+        self._refuse_another_kind()
         guarantee_name = {"estimator": "base_guarantee"}.get(
             self.name, "group_guarantee"
         )
         if self.frozen:
             check_is_fitted(self.given)
+            self._refuse_another_width()
             self.fitted = self.given
         elif self.declared == "public":
             raise ValueError(
@@ -102,6 +111,7 @@ class Model:
             )
         else:
             check_arguments(self.given)
+        self._refuse_other_labels()
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
         if "sensitive_features" not in self.metadata:
             refuse_without_groups(self.given)
@@ -109,6 +119,48 @@ class Model:
         if self.declared is None:
             cost = guarantee_of if self.frozen else expected_guarantee
             self.cost = cost(self.given)
+
+    def _refuse_another_kind(self) -> None:
+        """Refuse a model that predicts something else; one that does not say passes."""
+        kind = tagged_kind(self.given)
+        wanted = tagged_kind(self.stand_in)
+        if kind not in (None, wanted):
+            inner = self.given.estimator if self.frozen else self.given
+            raise ValueError(
+                f"The {self.name} must be a {wanted}, but {type(inner).__name__} is a "
+                f"{kind.replace('_', ' ')}."
+            )
+
+    def _refuse_other_labels(self) -> None:
+        """Refuse a classifier that was told, or has seen, labels that nobody listed."""
+        if not isinstance(self.stand_in, ConstantClassifier):
+            return
+        last = self.given
+        while isinstance(last, Pipeline):
+            last = last.steps[-1][1]
+        known = None
+        if self.frozen:
+            known = getattr(last, "classes_", None)
+        elif isinstance(last, DPEstimator):
+            known = getattr(last, "classes", None)
+        if known is not None:
+            known = np.asarray(known).tolist()
+            refuse_unlisted(known, self.stand_in.classes_.tolist(), self.name)
+
+    def _refuse_another_width(self) -> None:
+        """Refuse a fitted model that saw another number of columns."""
+        first = self.given.estimator
+        while isinstance(first, Pipeline):
+            first = first.steps[0][1]
+        # It may choose among columns that have names; ours take some or all of them.
+        if self.named or isinstance(first, DPEstimator):
+            return
+        fitted_to = getattr(self.given, "n_features_in_", self.n_columns)
+        if fitted_to != self.n_columns:
+            raise ValueError(
+                f"The {self.name} was fitted to {fitted_to} columns, and this table "
+                f"has {self.n_columns} for it."
+            )
 
     @property
     def uncovered(self) -> bool:
@@ -158,6 +210,23 @@ class Model:
             estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
         self.fitted = estimator
+
+
+def tagged_kind(estimator) -> str | None:
+    """What an estimator says it is: "classifier", say; None if it does not."""
+    if not hasattr(estimator, "__sklearn_tags__"):
+        return None
+    return get_tags(estimator).estimator_type
+
+
+def refuse_unlisted(labels, classes: list, what: str) -> None:
+    """Refuse a classifier that knows labels which are not in the public list."""
+    unknown = [] if labels is None else [x for x in labels if x not in classes]
+    if unknown:
+        raise ValueError(
+            f"The wrapped {what} knows the class {unknown[0]!r}, which is not in "
+            f"classes={classes!r}."
+        )
 
 
 def _tell_classes(estimator, classes) -> None:

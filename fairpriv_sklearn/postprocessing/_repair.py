@@ -47,6 +47,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     Model,
     Phases,
     private_columns,
+    refuse_unlisted,
     score_rows,
 )
 
@@ -105,7 +106,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                 f"{self.calibration_size + self.group_size:.3g}."
             )
 
-    def _fit_models(self, rows, plan, *, models=(), n_columns, **about):
+    def _fit_models(self, rows, plan, *, models=(), columns, **about):
         """Reserve, part the rows, fit the models; return what calibrates.
 
         Parameters
@@ -114,7 +115,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         plan : list of Release
         models : sequence of Model
             Besides the group model of a blind repair.
-        n_columns : int
+        columns : tuple (n_columns, named)
             Of the models' table.
         **about
             `facts`, `noise` and `delta` of `Phases`.
@@ -129,10 +130,10 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         if self.blind:
             given = self.group_estimator
             if given is None:
-                given = default_group_estimator(self, n_columns)
+                given = default_group_estimator(self, columns[0])
             stand_in = ConstantClassifier(group_labels(self))
             name, said = "group_estimator", self.group_guarantee
-            models.append(Model(name, given, said, "group", stand_in))
+            models.append(Model(name, given, said, "group", stand_in, *columns))
         phases = Phases(self, models, plan, **about)
         wall, rows = phases.begin(rows)
         for model in models:
@@ -213,7 +214,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
-        self._public = facts, n_columns, tuple(asked), tuple(scored_with)
+        shape = n_columns, hasattr(X, "columns")
+        self._public = facts, shape, tuple(asked), tuple(scored_with)
         return private_columns(
             X,
             y=y,
@@ -226,14 +228,13 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     def _fit_both(self, rows, plan, stand_in, **about):
         """Fit the models; return phases, wall, rows and the scores that calibrate."""
-        facts, n_columns, asked, scored_with = self._public
+        facts, shape, asked, scored_with = self._public
         del self._public
         metadata = {name: f"fit_{name}" for name in asked}
-        model = Model(
-            "estimator", self.estimator, self.base_guarantee, "y", stand_in, metadata
-        )
+        given, said = self.estimator, self.base_guarantee
+        model = Model("estimator", given, said, "y", stand_in, *shape, metadata)
         phases, wall, rows = self._fit_models(
-            rows, plan, models=[model], n_columns=n_columns, facts=facts, **about
+            rows, plan, models=[model], columns=shape, facts=facts, **about
         )
         block = rows.only("X", *(f"score_{name}" for name in scored_with)).whole()
         metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
@@ -353,13 +354,8 @@ def class_probabilities(
         )
     if seen == classes:
         return scores
+    refuse_unlisted(seen, classes, what)
     columns = {label: column for column, label in enumerate(classes)}
-    unknown = [label for label in seen if label not in columns]
-    if unknown:
-        raise ValueError(
-            f"The wrapped {what} knows the class {unknown[0]!r}, which is not "
-            f"in classes={list(columns)!r}."
-        )
     aligned = np.zeros((len(scores), len(columns)))
     aligned[:, [columns[label] for label in seen]] = scores
     return aligned

@@ -1,0 +1,156 @@
+"""What the caller got wrong is refused in one sentence before any budget is spent."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
+from fairpriv_sklearn.postprocessing import (
+    DP2DPClassifier,
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.privacy import PrivacyLedger
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def table(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, 2))
+    return X, (X[:, 0] > 0).astype(int), np.arange(n) % 2
+
+
+X, Y, GROUP = table()
+FITTED = LogisticRegression().fit(X, Y)
+DOUBLED = LogisticRegression().fit(np.hstack([X, X]), Y)
+
+
+def logistic(**changes):
+    public = {"bounds": (-1, 1), "classes": [0, 1], "fairness_weight": 0.0}
+    return DPWassersteinLogisticRegression(**{**public, **changes})
+
+
+def regression(**changes):
+    return DPLinearRegression(**{"bounds": (-1, 1), "target_bounds": (0, 1), **changes})
+
+
+def numbers(estimator, **more):
+    return DPBarycenterRegressor(estimator, target_bounds=(0, 1), groups=[0, 1], **more)
+
+
+def decisions(estimator, **more):
+    return DP2DPClassifier(estimator, classes=[0, 1], groups=[0, 1], **more)
+
+
+def scores(**more):
+    return DPBarycenterTransformer(bounds=(-1, 1), groups=[0, 1], blind=True, **more)
+
+
+def frozen(estimator):
+    return {"estimator": FrozenEstimator(estimator), "base_guarantee": "public"}
+
+
+def refused(estimator, said, X=X):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    estimator.set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        estimator.fit(X, Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
+def accepted(estimator, X=X):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    estimator.set_params(ledger=ledger).fit(X, Y, sensitive_features=GROUP)
+    assert len(ledger.spends()) == 1
+
+
+class Bare(BaseEstimator):
+    """Says nothing of its kind."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class Regressor(RegressorMixin, LogisticRegression):
+    """Says that it is a regressor, and has probabilities."""
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (numbers(logistic()), "must be a regressor, but DPWasserstein"),
+        (numbers(make_pipeline(logistic())), "Pipeline is a classifier"),
+        (numbers(**frozen(FITTED)), "LogisticRegression is a classifier"),
+        (numbers(KMeans(2)), "KMeans is a clusterer"),
+        (decisions(GaussianMixture(2)), "a classifier, but GaussianMixture is a dens"),
+        (decisions(Regressor()), "must be a classifier, but Regressor is a regressor"),
+        (
+            numbers(regression(), blind=True, group_estimator=Regressor()),
+            "The group_estimator must be a classifier",
+        ),
+        (scores(group_estimator=Regressor()), "The group_estimator must be a class"),
+    ],
+)
+def test_a_model_of_another_kind(estimator, said):
+    refused(estimator, said)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (decisions(**frozen(DOUBLED)), "estimator was fitted to 4 columns, and this"),
+        (decisions(**frozen(make_pipeline(DOUBLED))), "table has 2 for it"),
+        (
+            scores(group_estimator=FrozenEstimator(DOUBLED), group_guarantee="public"),
+            "The group_estimator was fitted to 4",
+        ),
+        (
+            decisions(**frozen(LogisticRegression().fit(X, Y + 1))),
+            "The wrapped estimator knows the class 2",
+        ),
+        (decisions(make_pipeline(logistic(classes=[0, 1, 2]))), "knows the class 2"),
+        (
+            decisions(
+                logistic(),
+                blind=True,
+                group_estimator=FrozenEstimator(LogisticRegression().fit(X, Y + 7)),
+                group_guarantee="public",
+            ),
+            "The wrapped group_estimator knows the class 7",
+        ),
+    ],
+)
+def test_a_fitted_model_of_another_table(estimator, said):
+    refused(estimator, said)
+
+
+def test_models_that_may_serve_are_taken():
+    accepted(numbers(Bare()))
+    accepted(numbers(regression()))
+    accepted(decisions(**frozen(FITTED)))
+    # Ours take a table with or without the columns that they name as sensitive.
+    named = logistic(sensitive_features=[2], groups=[0, 1], fairness_weight=0.5)
+    named.fit(np.column_stack([X, GROUP]), Y)
+    accepted(decisions(**frozen(named)))
+    accepted(decisions(**frozen(make_pipeline(named))))
+    # A fitted model may choose among columns that have names.
+    pandas = pytest.importorskip("pandas")
+    three = pandas.DataFrame(np.column_stack([X, GROUP]), columns=["a", "b", "c"])
+    choice = ColumnTransformer([("a", "passthrough", ["a"])])
+    model = make_pipeline(choice, LinearRegression()).fit(three, Y)
+    accepted(numbers(**frozen(model)), three[["a", "b"]])
