@@ -355,11 +355,9 @@ MUTANTS = [
         "h05",
         _FILTER,
         """        self._check_reader(rows)
-        if rows.n_rows > query.max_rows:
-            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
+        refuse_many_rows(rows.n_rows, query.max_rows)
         if line.sampling""",
-        """        if rows.n_rows > query.max_rows:
-            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
+        """        refuse_many_rows(rows.n_rows, query.max_rows)
         if line.sampling""",
         "a release does not ask whose rows it reads",
     ),

@@ -12,8 +12,14 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._training._penalty import most_records
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
+)
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.postprocessing import (
@@ -154,3 +160,65 @@ def test_models_that_may_serve_are_taken():
     choice = ColumnTransformer([("a", "passthrough", ["a"])])
     model = make_pipeline(choice, LinearRegression()).fit(three, Y)
     accepted(numbers(**frozen(model)), three[["a", "b"]])
+
+
+# --- too many rows -------------------------------------------------------------------
+
+LOGISTIC = "linear_model._wasserstein_logistic.most_records"
+OUTPUT = "linear_model._output_perturbation.MOST_RECORDS"
+POINTS = "generative._sinkhorn.MAX_RECORDS"
+SLICES = "generative._sliced.MOST_SUMMED"
+PENALISED = {"fairness_weight": 0.5, "groups": [0, 1]}
+LISTS = {0: [False, True], 1: [False, True]}
+BATCHES = {"batch_size": 20, "group_sizes_public": True}
+
+
+def output_perturbation(**changes):
+    public = {"bounds": (-1, 1), "classes": [0, 1]}
+    return DPOutputPerturbationLogisticRegression(**{**public, **changes})
+
+
+def limited(monkeypatch, limit, most):
+    """Set a limit, whether it is a number or follows from the number of groups."""
+    value = (lambda n_groups: {2: most}[n_groups]) if limit == LOGISTIC else most
+    monkeypatch.setattr(f"fairpriv_sklearn.{limit}", value)
+
+
+def fit(estimator, limit, X=X):
+    if "generative" in limit:
+        return estimator.fit(X)
+    groups = {"sensitive_features": GROUP} if limit == LOGISTIC else {}
+    return estimator.fit(X, Y, **groups)
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_summed", "estimator", "X"),
+    [
+        (LOGISTIC, 60, logistic(**PENALISED), X),
+        (LOGISTIC, 20, logistic(**PENALISED, **BATCHES), X),
+        (OUTPUT, 60, output_perturbation(neighboring="add_remove"), X),
+        (POINTS, 60, DPSinkhornGenerator(bounds=(-1, 1)), X),
+        (POINTS, 60, DPSinkhornGenerator(categories=LISTS, method="semidual"), X > 0),
+        (SLICES, 60, DPSlicedWassersteinGenerator(bounds=(-1, 1)), X),
+    ],
+)
+def test_more_rows_than_can_be_summed(monkeypatch, limit, n_summed, estimator, X):
+    """The first query would find them, after the reserve; how many is not told."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    estimator.set_params(ledger=ledger, random_state=0)
+    most = n_summed - 1
+    limited(monkeypatch, limit, most)
+    with pytest.raises(ValueError, match=f"^A table may have at most {most} rows here"):
+        fit(estimator, limit, X)
+    assert ledger.spends() == []
+    limited(monkeypatch, limit, n_summed)
+    fit(estimator, limit, X)
+    assert len(ledger.spends()) == 1
+
+
+def test_only_what_sums_many_rows_has_the_limit(monkeypatch):
+    assert most_records(15) == 50_000_000 and most_records(16) == 20_000_000
+    limited(monkeypatch, LOGISTIC, 3)
+    fit(logistic(groups=[0, 1]), LOGISTIC)
+    limited(monkeypatch, OUTPUT, 3)
+    fit(output_perturbation(), OUTPUT)

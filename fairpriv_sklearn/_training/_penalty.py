@@ -35,6 +35,11 @@ ROUNDING = 1e-4
 MANY_GROUPS = 16
 
 
+def most_records(n_groups: int) -> int:
+    """Largest table whose rounding `ROUNDING` covers."""
+    return 50_000_000 if n_groups < MANY_GROUPS else 20_000_000
+
+
 @dataclass(frozen=True)
 class GroupPenalty:
     r"""Distance between groups of outputs: its public numbers, and its sensitivity.
@@ -75,7 +80,7 @@ class GroupPenalty:
     @property
     def max_records(self) -> int:
         """Largest table whose rounding `ROUNDING` covers."""
-        return 50_000_000 if self.shape[1] < MANY_GROUPS else 20_000_000
+        return most_records(self.shape[1])
 
     @property
     def _scale(self) -> float:

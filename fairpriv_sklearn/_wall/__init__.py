@@ -28,6 +28,7 @@ from fairpriv_sklearn._wall._rows import (
     current_journal,
     n_rows_of,
     read_rows,
+    refuse_many_rows,
     rows_of,
 )
 from fairpriv_sklearn.accounting import (

@@ -27,7 +27,7 @@ from fairpriv_sklearn._wall._plan import (
 )
 from fairpriv_sklearn._wall._query import KeyedQuery, Query
 from fairpriv_sklearn._wall._recorder import taped
-from fairpriv_sklearn._wall._rows import Rows, current_journal
+from fairpriv_sklearn._wall._rows import Rows, current_journal, refuse_many_rows
 from fairpriv_sklearn.mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
@@ -161,8 +161,7 @@ class PrivacyFilter:
                 raise PlanError(f"The parameter of {line.name!r} is in the plan.")
             line = replace(line, parameter=parameter)
         self._check_reader(rows)
-        if rows.n_rows > query.max_rows:
-            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
+        refuse_many_rows(rows.n_rows, query.max_rows)
         if line.sampling is not None and line.parameter < math.inf:
             _check_sample(line.name, line.sampling, rows._sampled)
         mechanism = self._mechanism(query, line)
@@ -227,8 +226,7 @@ class PrivacyFilter:
         """
         line = self._take_line(query.name if name is None else name, KeyedRelease)
         self._check_reader(rows)
-        if rows.n_rows > query.max_rows:
-            raise ValueError(f"A table may have at most {query.max_rows} rows here.")
+        refuse_many_rows(rows.n_rows, query.max_rows)
         mechanism = self.mechanism_of(query, name=line.name)
         if query.n_coordinates > line.n_coordinates:
             raise PlanError(f"{line.name!r} releases more numbers than planned.")

@@ -20,6 +20,15 @@ MAX_ROWS = 1 << 32
 current_journal: ContextVar = ContextVar("current_journal", default=None)
 
 
+def refuse_many_rows(n_rows: int, most: int) -> None:
+    """Refuse a table longer than some arithmetic is proved for; how long is private.
+
+    Whoever opens a plan with such a query asks before the reserve.
+    """
+    if n_rows > most:
+        raise ValueError(f"A table may have at most {most} rows here.")
+
+
 class Rows:
     """Private columns of equal length; read in blocks by a query, kept nowhere else.
 
@@ -32,8 +41,7 @@ class Rows:
     """
 
     def __init__(self, n_rows: int, **columns):
-        if n_rows > MAX_ROWS:
-            raise ValueError(f"A table may have at most {MAX_ROWS} rows.")
+        refuse_many_rows(n_rows, MAX_ROWS)
         self.n_rows = int(n_rows)
         self._columns = columns
         self._reader: object = None  # the filter that alone may read these rows

@@ -28,6 +28,7 @@ from fairpriv_sklearn._wall import (
     compose_epsilon,
     gaussian_mu,
     read_rows,
+    refuse_many_rows,
 )
 from fairpriv_sklearn.generative._base import (
     SCALE,
@@ -35,6 +36,7 @@ from fairpriv_sklearn.generative._base import (
     check_n_samples,
     or_default,
 )
+from fairpriv_sklearn.generative._exact import MAX_RECORDS
 from fairpriv_sklearn.generative._network_training import (
     NetworkPlan,
     PointGradient,
@@ -595,6 +597,7 @@ class DPSinkhornGenerator(BaseGenerator):
         self._publish(wall, mixture.counts)
 
     def _semidual_plan(self, space, n_records):
+        refuse_many_rows(n_records, MAX_RECORDS)
         mean_clip, clip = self._clip_norms(space)
         moments = 0.2 if self.epsilon >= 10 else 0.35 if self.epsilon >= 3 else 0.5
         shares = (MEAN_SHARE, moments, 1 - MEAN_SHARE - moments)
@@ -642,6 +645,7 @@ class DPSinkhornGenerator(BaseGenerator):
         self._publish(wall, mixture.counts)
 
     def _table_plan(self, schema, n_records):
+        refuse_many_rows(n_records, MAX_RECORDS)
         default_steps = 6 if self.epsilon >= 3 else 3
         n_steps = default_steps if self.max_iter == "auto" else self.max_iter
         n_blocks = len(schema.columns)

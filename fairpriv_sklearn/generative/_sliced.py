@@ -8,8 +8,9 @@ import numpy as np
 
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import calibrate_gaussian, read_rows
+from fairpriv_sklearn._wall import calibrate_gaussian, read_rows, refuse_many_rows
 from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
+from fairpriv_sklearn.generative._exact import MAX_RECORDS as MOST_SUMMED
 from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._sliced_gradient import (
@@ -290,6 +291,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         return mixture.counts
 
     def _plan(self, space, n_records):
+        refuse_many_rows(n_records, MOST_SUMMED)
         if self.method == "gradient" and n_records > MAX_RECORDS:
             raise ValueError(
                 f'method="gradient" takes at most {MAX_RECORDS} records: fit on a part '

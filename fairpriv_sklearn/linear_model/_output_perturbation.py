@@ -34,6 +34,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     calibrate_gaussian,
     noise_source,
+    refuse_many_rows,
 )
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
@@ -204,6 +205,9 @@ class DPOutputPerturbationLogisticRegression(
         n_outputs = 1 if n_classes == 2 else n_classes
         n_records, n_features = X.shape
         n_columns = n_features + self.fit_intercept
+        # The rounding is bounded for the largest table, or for this one.
+        most = n_records if self.neighboring == "replace_one" else MOST_RECORDS
+        refuse_many_rows(n_records, most)
 
         counted = self.C is None and self.neighboring == "add_remove"
         n_draws = n_columns * n_outputs + counted
@@ -229,7 +233,6 @@ class DPOutputPerturbationLogisticRegression(
             least = max(1.0, wall.scale(Count()))
             n_records = max(least, wall.release(Count(), rows).item())
         self.C_ = self.C or default_C(n_records, scaling.row_norm, mu)
-        most = rows.n_rows if self.neighboring == "replace_one" else MOST_RECORDS
         query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
         weights = wall.release(query, rows)
         if n_outputs > 1:

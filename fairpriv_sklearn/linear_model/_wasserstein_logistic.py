@@ -46,6 +46,7 @@ from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
     WassersteinPenalty,
+    most_records,
     projection_directions,
     unit_range_directions,
 )
@@ -59,6 +60,7 @@ from fairpriv_sklearn._wall import (
     calibrate_without_replacement,
     noise_source,
     read_rows,
+    refuse_many_rows,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import (
     at_constant,
@@ -538,6 +540,9 @@ class DPWassersteinLogisticRegression(
 
     def _fit_privately(self, rows: Rows, noise) -> None:
         strata = None if self.batch_size is None else self._batch_strata(rows)
+        if self.fairness_weight > 0:
+            n_summed = rows.n_rows if strata is None else strata.drawn.sum()
+            refuse_many_rows(n_summed, most_records(self._shape[1]))
         # Under add/remove the rules of public numbers assume a table of some size.
         counted = self._relation() == "add_remove"
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
