@@ -266,9 +266,9 @@ def _sorted_strata(outputs, stratum: Integers, n_strata: int) -> tuple[dict, dic
     """Rows of every stratum by output (or its code), and the outputs in this order."""
     is_coded, width = outputs.dtype.kind in "iu", RESOLUTION + 1
     if is_coded and n_strata * width <= MAX_CODES:
-        keys = np.multiply(stratum, width, dtype=np.uint64, casting="unsafe")
+        keys = np.multiply(stratum, width, dtype=np.uint32, casting="unsafe")
         keys += outputs
-        order, in_order = sort_codes(keys, out=keys)
+        order, in_order = sort_codes(keys)
         ends = in_order.searchsorted(width * np.arange(1, n_strata))
         samples = _cut(in_order, ends)
         for c in range(1, n_strata):
