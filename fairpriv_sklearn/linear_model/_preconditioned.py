@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from sklearn.isotonic import isotonic_regression
 
 from fairpriv_sklearn.linear_model._line_search import CAUTION, LineSearch, Path
@@ -314,10 +315,12 @@ def preconditioned_descent(
         pulled, factor = pulls.model()
         b = b + pulled
         weights = inverse @ b
+        if not factor.size:
+            continue
         # Woodbury's formula: the penalty bends few directions.
         bent = inverse @ factor
         inner = np.eye(factor.shape[1]) + factor.T @ bent
-        weights = weights - bent @ np.linalg.solve(inner, factor.T @ weights)
+        weights = weights - bent @ lapack.dposv(inner, factor.T @ weights)[1]
     steps = (max_iter, average)
     return _shrunk_minimum(
         weights,

@@ -61,7 +61,7 @@ class Pulls:
     """
 
     def __init__(self, moments: Floats, curvature: float, average: bool):
-        self._moments, self._curvature = moments, curvature
+        self._root, self._curvature = np.linalg.cholesky(moments), curvature
         self._average = average
         self._n_added = 0
         self._slopes: Floats | float = 0.0
@@ -94,8 +94,11 @@ class Pulls:
         for k in range(n_outputs):
             own = span if n_outputs == 1 else _span(self._slopes[:, k::n_outputs])
             pull[:, k] = own @ (own.T @ self._pull[:, k])
-        inside = np.linalg.inv(span.T @ np.linalg.solve(self._moments, span))
-        factor = span @ np.linalg.cholesky(self._curvature * (inside + inside.T) / 2)
+        # The inverse of S^T M^-1 S for the span S is that of a root of it, twice.
+        whitened, _ = lapack.dtrtrs(self._root, span, lower=True)
+        root, _ = lapack.dpotrf(whitened.T @ whitened, lower=True)
+        factor = lapack.dtrtrs(root, math.sqrt(self._curvature) * span.T, lower=True)[0]
+        factor = factor.T
         return factor @ (factor.T @ self._at) - pull, factor
 
 

@@ -266,11 +266,9 @@ class LossGradient(Query):
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
-        total = 0
-        for part in row_blocks(max(1, len(integers)), self.geometry.n_features):
-            sums = self.geometry.sums(rows[part], integers[part])
-            total = to_units(sums * UNIT) + total
-        return total
+        parts = row_blocks(max(1, len(integers)), self.geometry.n_features)
+        sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
+        return to_units(np.array(sums) * UNIT).sum(axis=1)
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
