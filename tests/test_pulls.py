@@ -159,6 +159,42 @@ def test_moments_may_be_as_good_as_singular():
             assert np.linalg.eigvalsh(0.3 * M - factor @ factor.T).min() > -1e-4
 
 
+def test_without_slopes_a_descent_adds_the_penalty_to_the_loss():
+    d, known = 4, {"row_norm": 1.0, "constant": 0.0, "factor": 0.125}
+    stand_in = Curvature.from_moments(None, 0.0, n_columns=d, **known)
+    pulls = Pulls(stand_in.matrix, 0.3, True)
+
+    def loss(weights):
+        return 0.1 * weights - 0.02
+
+    def penalty(weights):
+        return 0.05 * weights + np.linspace(-0.1, 0.1, d)[:, None]
+
+    def with_pulls(weights):
+        pulls.add(penalty(weights), np.empty((d, 0)), weights)
+        return loss(weights)
+
+    found = [
+        preconditioned_descent(
+            gradient,
+            stand_in,
+            n_outputs=1,
+            ridge=np.full(d, 1e-9),
+            noise=1e-3,
+            max_iter=10,
+            average=True,
+            noise_ridge=1.0,
+            pulls=told,
+        )[0]
+        for gradient, told in (
+            (with_pulls, pulls),
+            (lambda weights: loss(weights) + penalty(weights), None),
+        )
+    ]
+    assert np.abs(found[0]).min() > 0.05
+    assert_allclose(*found, rtol=1e-9)
+
+
 def test_a_ridge_does_not_make_up_what_noise_hides():
     """Of pure noise less is left with one than without."""
     d, left = 40, {}
