@@ -4,13 +4,15 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._training._penalty import most_records
 from fairpriv_sklearn.generative import (
@@ -22,6 +24,8 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -160,6 +164,108 @@ def test_models_that_may_serve_are_taken():
     choice = ColumnTransformer([("a", "passthrough", ["a"])])
     model = make_pipeline(choice, LinearRegression()).fit(three, Y)
     accepted(numbers(**frozen(model)), three[["a", "b"]])
+
+
+# --- what would be found by a fit inside ---------------------------------------------
+
+
+def search(estimator, grid=None, **more):
+    return DPGridSearchCV(
+        estimator, grid or {}, groups=[0, 1], **lists(estimator), **more
+    )
+
+
+def lists(estimator):
+    if is_classifier(estimator):
+        return {"classes": [0, 1]}
+    return {"target_bounds": (0, 1)}
+
+
+THREE = (np.zeros(3), 1.0)
+WIDTH = "an entry for each of the 2 columns"
+TREE = DecisionTreeClassifier()
+
+
+@pytest.mark.parametrize("wrap", ["search", "grid", "repair", "validation"])
+@pytest.mark.parametrize(
+    ("model", "changes", "said"),
+    [
+        (logistic(), {"bounds": THREE}, WIDTH),
+        (logistic(), {"classes": [1]}, "at least two labels"),
+        (logistic(), {"batch_size": 5, "neighboring": "add_remove"}, "batch_size ne"),
+        (regression(), {"bounds": THREE}, WIDTH),
+        (regression(), {"target_bounds": (1, 0)}, "target_bounds must be a pair"),
+        (
+            DPWassersteinMLPRegressor(bounds=(-1, 1), fairness_weight=0.0),
+            {"target_bounds": (1, 1)},
+            "target_bounds must have low < high",
+        ),
+        (
+            numbers(regression()),
+            {"target_bounds": (1, 1)},
+            "target_bounds must have low < high",
+        ),
+        (numbers(regression()), {"estimator__bounds": THREE}, WIDTH),
+        (numbers(regression()), {"estimator": logistic()}, "must be a regressor"),
+        (decisions(logistic()), {"estimator": regression()}, "'predict_proba'"),
+        (decisions(logistic()), {"group_estimator": TREE}, "is for blind=True"),
+        (
+            decisions(logistic()),
+            {"blind": True, "method": "histogram"},
+            "needs method='gradient' or 'auto'",
+        ),
+        (
+            decisions(logistic()),
+            {"estimator": TREE, "base_guarantee": "public"},
+            'base_guarantee="public" says',
+        ),
+        (
+            decisions(logistic()),
+            {"blind": True, "group_estimator": TREE, "group_guarantee": "public"},
+            'group_guarantee="public" says',
+        ),
+        (
+            make_pipeline(scores(), regression()),
+            {"dpbarycentertransformer__bounds": THREE},
+            WIDTH,
+        ),
+        (
+            make_pipeline("passthrough", regression()),
+            {"dplinearregression__bounds": THREE},
+            WIDTH,
+        ),
+    ],
+)
+def test_what_a_fit_inside_would_refuse(wrap, model, changes, said):
+    wrong = clone(model).set_params(**changes)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    given = {"sensitive_features": GROUP}
+    with pytest.raises(ValueError, match=re.escape(said)):
+        if wrap == "validation":
+            dp_cross_validate(wrong, X, Y, ledger=ledger, **lists(wrong), **given)
+        elif wrap == "grid":
+            grid = {name: [value] for name, value in changes.items()}
+            search(model, grid, ledger=ledger).fit(X, Y, **given)
+        elif wrap == "search":
+            search(wrong, ledger=ledger).fit(X, Y, **given)
+        else:
+            repair = decisions if is_classifier(model) else numbers
+            repair(wrong).set_params(ledger=ledger).fit(X, Y, **given)
+    assert ledger.spends() == []
+
+
+def test_bounds_of_the_columns_that_a_model_sees_are_taken():
+    """Behind a transformer, or beside named groups, there may be other columns."""
+    wide = regression(bounds=(np.zeros(5), 1.0))
+    squares = PolynomialFeatures(include_bias=False)
+    accepted(numbers(make_pipeline(squares, wide)))
+    named = logistic(bounds=([-1.0] * 2, 1.0), sensitive_features=[2], groups=[0, 1])
+    table = np.column_stack([X, GROUP])
+    search(named).fit(table, Y)
+    search(named.set_params(bounds=([-1.0] * 3, 1.0))).fit(table, Y)
+    everywhere = search(logistic(bounds=([-1.0] * 2, 1.0)), sensitive_features=[2])
+    everywhere.fit(table, Y)
+    search(make_pipeline("passthrough", logistic())).fit(X, Y)
 
 
 # --- too many rows -------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from functools import wraps
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -172,6 +174,18 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             if old in given:
                 raise TypeError(f"{cls.__name__}: the argument {old!r} is now {new!r}.")
 
+    def _check_arguments(self) -> None:
+        """Refuse arguments that are wrong for any table, before anything is spent.
+
+        For who fits this one inside: what a `fit` finds out later comes on top.
+        """
+        self._validate_params()
+        bounds = getattr(self, "bounds", None)
+        if bounds is not None:
+            read_bounds(bounds, n_entries(bounds))
+        if getattr(self, "classes", None) is not None:
+            public_classes(self.classes)
+
     def _has_few_records(self, n_records: int) -> bool:
         """Whether `min_records` says that features tell nothing; public numbers."""
         least = getattr(self, "min_records", None)
@@ -242,11 +256,17 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
             )
         codes = np.searchsorted(classes, y)
         return codes, classes, fact
+    classes = public_classes(classes)
+    codes = label_codes(y, classes)
+    return codes, classes, public_fact("classes", classes.tolist(), from_data=False)
+
+
+def public_classes(classes) -> np.ndarray:
+    """The public list of labels, sorted."""
     classes = np.unique(np.asarray(classes))
     if len(classes) < 2:
         raise ValueError(f"classes must list at least two labels, got {classes!r}.")
-    codes = label_codes(y, classes)
-    return codes, classes, public_fact("classes", classes.tolist(), from_data=False)
+    return classes
 
 
 def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -276,20 +296,52 @@ def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:
     return np.array([index.get(label, -1) for label in labels.tolist()], dtype=np.int64)
 
 
-def check_arguments(estimator) -> None:
-    """Refuse arguments, nested ones too, that are wrong for any table.
+def check_arguments(estimator, n_columns: int) -> None:
+    """Refuse arguments, nested ones too, that are wrong for any table of this width.
 
     For who fits others, before anything is spent.
     """
     for owner in (estimator, *estimator.get_params(deep=True).values()):
+        if isinstance(owner, DPEstimator):
+            owner._check_arguments()
         # Estimators of others need not have constraints.
-        has_some = hasattr(owner, "_parameter_constraints")
-        if isinstance(owner, BaseEstimator) and has_some:
-            owner._validate_params()
-        bounds = getattr(owner, "bounds", None)
-        if isinstance(owner, DPEstimator) and bounds is not None:
-            ends = bounds if isinstance(bounds, tuple) else ()
-            read_bounds(bounds, max(map(np.size, ends), default=1))
+        elif isinstance(owner, BaseEstimator):
+            if hasattr(owner, "_parameter_constraints"):
+                owner._validate_params()
+    for owner in _handed_the_table(estimator):
+        if getattr(owner, "bounds", None) is not None:
+            read_bounds(owner.bounds, n_columns)
+
+
+def _handed_the_table(estimator) -> Iterator:
+    """Private estimators that see all columns: a first step, and what it wraps."""
+    while True:
+        estimator = first_step(estimator)
+        named = getattr(estimator, "sensitive_features", None)
+        if not isinstance(estimator, DPEstimator) or named is not None:
+            return
+        yield estimator
+        estimator = getattr(estimator, "estimator", None)
+
+
+def first_step(estimator):
+    """The estimator itself, or what a pipeline hands its table to."""
+    while isinstance(estimator, Pipeline):
+        steps = (step for _, step in estimator.steps if hasattr(step, "fit"))
+        estimator = next(steps, None)
+    return estimator
+
+
+def last_step(estimator):
+    """The estimator itself, or the last of a pipeline."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def n_entries(bounds) -> int:
+    """How many columns bounds are for, by the longer end."""
+    return max(map(np.size, bounds if isinstance(bounds, tuple) else ()), default=1)
 
 
 def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:

@@ -12,11 +12,10 @@ from math import isinf
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import positions_in
+from fairpriv_sklearn._door.estimator import last_step, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
@@ -59,8 +58,7 @@ def refuse_without_groups(estimator) -> None:
     For who fits others, before anything is spent: earlier steps have paid for
     themselves when the last one refuses.
     """
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
+    estimator = last_step(estimator)
     frozen = isinstance(estimator, FrozenEstimator)
     if not frozen and getattr(estimator, "_needs_groups", False):
         raise ValueError(NEEDED.format(type(estimator).__name__))

@@ -26,6 +26,7 @@ from fairpriv_sklearn._wall._rows import (
     Rows,
     column_length,
     current_journal,
+    n_columns_of,
     n_rows_of,
     read_rows,
     refuse_many_rows,

@@ -151,6 +151,11 @@ def n_rows_of(X) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
+def n_columns_of(X) -> int:
+    """Number of columns of an array, a frame, a sparse matrix or a list of rows."""
+    return X.shape[1] if hasattr(X, "shape") else len(X[0])
+
+
 def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
     """Open the private rows of a table in memory, in `Batches`, or on a cluster.
 

@@ -468,6 +468,15 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             fact = public_fact("target_bounds", None, from_data=True)
             # A constant target needs some range to be scaled by.
             return low, high if high > low else low + max(1.0, abs(low)), fact
+        low, high = self._given_target()
+        return low, high, public_fact("target_bounds", (low, high), from_data=False)
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        if self.target_bounds is not None:
+            self._given_target()
+
+    def _given_target(self) -> tuple[float, float]:
         try:
             low, high = (float(bound) for bound in self.target_bounds)
         except (TypeError, ValueError):
@@ -477,7 +486,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 "target_bounds must be a pair (low, high) of finite numbers with "
                 f"low < high, got {self.target_bounds!r}."
             )
-        return low, high, public_fact("target_bounds", (low, high), from_data=False)
+        return low, high
 
     def _publish(self, weights, intercept, scaling, low, high, covariance) -> None:
         half = high / 2 - low / 2

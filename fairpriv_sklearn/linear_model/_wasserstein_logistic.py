@@ -453,6 +453,10 @@ class DPWassersteinLogisticRegression(
         """
         return most_probable(self.decision_function(X), self.classes_)
 
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._check_relation()
+
     def _check_relation(self) -> None:
         if self.group_sizes_public and self.neighboring == "add_remove":
             raise ValueError(

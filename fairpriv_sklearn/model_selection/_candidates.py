@@ -40,6 +40,7 @@ from fairpriv_sklearn._wall import (
     expected_guarantee,
     guarantee_of,
     has_budget,
+    n_columns_of,
     n_rows_of,
 )
 from fairpriv_sklearn.metrics import _takes_groups
@@ -272,7 +273,7 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     conditions = []
     for params in grid:
         chosen = clone(estimator).set_params(**clone(params, safe=False))
-        check_arguments(chosen)
+        check_arguments(chosen, n_columns_of(task.X))
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
         if task.given is None:

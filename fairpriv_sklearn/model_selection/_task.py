@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d
 
@@ -17,6 +16,7 @@ from fairpriv_sklearn._door.estimator import (
     DPEstimator,
     check_given,
     encode_labels,
+    first_step,
     public_fact,
 )
 from fairpriv_sklearn._door.groups import code_groups
@@ -207,8 +207,9 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
 
 def _refuse_what_the_estimator_would(estimator, X) -> None:
     """Check plain arrays before the ledger is asked; frames may hold text."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[0][1]
+    estimator = first_step(estimator)
+    if estimator is None:  # nothing but "passthrough"
+        return
     tags = get_tags(estimator).input_tags
     reads_numbers = isinstance(estimator, DPEstimator) and not tags.string
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"

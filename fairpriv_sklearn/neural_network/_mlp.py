@@ -11,6 +11,7 @@ from fairpriv_sklearn._door.estimator import (
     DPEstimator,
     check_given,
     encode_labels,
+    n_entries,
     public_fact,
     read_bounds,
 )
@@ -229,6 +230,11 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        if self.target_bounds is not None:
+            _given_targets(self.target_bounds, n_entries(self.target_bounds))
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -611,8 +617,13 @@ def _public_targets(target_bounds, Y):
         # A constant target needs some range to be scaled by.
         high = np.where(high > low, high, low + np.maximum(1.0, np.abs(low)))
         return low, high, fact
+    low, high = _given_targets(target_bounds, n_outputs)
+    given = (low.tolist(), high.tolist())
+    return low, high, public_fact("target_bounds", given, from_data=False)
+
+
+def _given_targets(target_bounds, n_outputs: int):
     low, high = read_bounds(target_bounds, n_outputs, name="target_bounds")
     if not (low < high).all():
         raise ValueError("target_bounds must have low < high.")
-    given = (low.tolist(), high.tolist())
-    return low, high, public_fact("target_bounds", given, from_data=False)
+    return low, high

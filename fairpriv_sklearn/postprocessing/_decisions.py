@@ -52,13 +52,16 @@ class DecisionRepair(MetaRepair):
     def _spreads(self) -> bool:
         return self._is_randomised()
 
-    def _check_method(self) -> None:
-        """Refuse methods that cannot serve what is asked."""
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
         if self.blind and self.method == "histogram":
             raise ValueError(
                 "A blind repair needs method='gradient' or 'auto': counts by score do "
                 "not hold what the rule reads about the group."
             )
+
+    def _check_method(self) -> None:
+        """Refuse a method that cannot serve so many classes."""
         if len(self.classes_) > 2 and (
             self.method == "histogram" and self.constraint == "demographic_parity"
         ):

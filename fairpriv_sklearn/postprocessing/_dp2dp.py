@@ -335,7 +335,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         -------
         self : DP2DPClassifier
         """
-        self._check_blind()
+        self._check_arguments()
         rows = read_rows(self._read, X, y, sensitive_features)
         self._check_method()
         noise = noise_source(self.random_state)

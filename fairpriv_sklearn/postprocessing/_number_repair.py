@@ -12,7 +12,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import public_fact, read_bounds
+from fairpriv_sklearn._door.estimator import n_entries, public_fact, read_bounds
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
@@ -109,13 +109,18 @@ class NumberRepair(Repair):
             lower, upper = values.min(axis=0), values.max(axis=0)
             upper = np.where(upper > lower, upper, lower + 1.0)
             return np.column_stack([lower, upper]), fact
-        lower, upper = read_bounds(given, values.shape[1], name=name)
+        lower, upper = self._given_bounds(values.shape[1])
+        ends = tuple(e.item() if e.size == 1 else e.tolist() for e in (lower, upper))
+        return np.column_stack([lower, upper]), public_fact(name, ends, from_data=False)
+
+    def _given_bounds(self, n_columns: int):
+        name, given = self._bounds_name, getattr(self, self._bounds_name)
+        lower, upper = read_bounds(given, n_columns, name=name)
         if not (lower < upper).all():
             raise ValueError(f"{name} must have low < high, got {given!r}.")
         if max(np.abs(lower).max(), np.abs(upper).max()) > LARGEST_BOUND:
             raise ValueError(f"{name} must lie within +-1e150: squares overflow.")
-        ends = tuple(e.item() if e.size == 1 else e.tolist() for e in (lower, upper))
-        return np.column_stack([lower, upper]), public_fact(name, ends, from_data=False)
+        return lower, upper
 
     def _plan(self, n_columns: int) -> list[Release]:
         """What the calibration releases: a function of public numbers only."""
@@ -335,8 +340,11 @@ class NumberRepair(Repair):
     # --- blind ---------------------------------------------------------------------
 
     def _check_arguments(self) -> None:
+        super()._check_arguments()
         solver_name(self.solver)  # a typo is found before it costs anything
-        self._check_blind()
+        given = getattr(self, self._bounds_name)
+        if given is not None:
+            self._given_bounds(n_entries(given))
         if self.blind and self.output in ("randomized", "mean"):
             raise ValueError(
                 f"A blind repair has a continuous output, got output={self.output!r}; "

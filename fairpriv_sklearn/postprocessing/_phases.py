@@ -21,11 +21,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
+from fairpriv_sklearn._door.estimator import (
+    DPEstimator,
+    check_arguments,
+    first_step,
+    last_step,
+)
 from fairpriv_sklearn._door.groups import refuse_without_groups
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
@@ -95,22 +99,12 @@ class Model:
 
     def __post_init__(self):
         self.frozen = isinstance(self.given, FrozenEstimator)
-        self._refuse_another_kind()
-        guarantee_name = {"estimator": "base_guarantee"}.get(
-            self.name, "group_guarantee"
-        )
         if self.frozen:
             check_is_fitted(self.given)
             self._refuse_another_width()
             self.fitted = self.given
-        elif self.declared == "public":
-            raise ValueError(
-                f'{guarantee_name}="public" says that the {self.name} saw public rows '
-                "only, but rows of this table would fit it. Fit it on public rows and "
-                f"pass it in a FrozenEstimator, or leave {guarantee_name}=None."
-            )
         else:
-            check_arguments(self.given)
+            check_arguments(self.given, self.n_columns)
         self._refuse_other_labels()
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
         if "sensitive_features" not in self.metadata:
@@ -120,24 +114,11 @@ class Model:
             cost = guarantee_of if self.frozen else expected_guarantee
             self.cost = cost(self.given)
 
-    def _refuse_another_kind(self) -> None:
-        """Refuse a model that predicts something else; one that does not say passes."""
-        kind = tagged_kind(self.given)
-        wanted = tagged_kind(self.stand_in)
-        if kind not in (None, wanted):
-            inner = self.given.estimator if self.frozen else self.given
-            raise ValueError(
-                f"The {self.name} must be a {wanted}, but {type(inner).__name__} is a "
-                f"{kind.replace('_', ' ')}."
-            )
-
     def _refuse_other_labels(self) -> None:
         """Refuse a classifier that was told, or has seen, labels that nobody listed."""
         if not isinstance(self.stand_in, ConstantClassifier):
             return
-        last = self.given
-        while isinstance(last, Pipeline):
-            last = last.steps[-1][1]
+        last = last_step(self.given)
         known = None
         if self.frozen:
             known = getattr(last, "classes_", None)
@@ -149,11 +130,8 @@ class Model:
 
     def _refuse_another_width(self) -> None:
         """Refuse a fitted model that saw another number of columns."""
-        first = self.given.estimator
-        while isinstance(first, Pipeline):
-            first = first.steps[0][1]
         # It may choose among columns that have names; ours take some or all of them.
-        if self.named or isinstance(first, DPEstimator):
+        if self.named or isinstance(first_step(self.given.estimator), DPEstimator):
             return
         fitted_to = getattr(self.given, "n_features_in_", self.n_columns)
         if fitted_to != self.n_columns:
@@ -219,6 +197,35 @@ def tagged_kind(estimator) -> str | None:
     return get_tags(estimator).estimator_type
 
 
+def check_model(name: str, given, declared, wanted: str) -> None:
+    """Refuse a model that predicts something else, or is declared what it is not.
+
+    Parameters
+    ----------
+    name : str
+        The argument that holds it.
+    given : estimator
+    declared : PrivacyGuarantee, "public" or None
+    wanted : str
+        "classifier" or "regressor"; a model that does not say passes.
+    """
+    frozen = isinstance(given, FrozenEstimator)
+    kind = tagged_kind(given)
+    if kind not in (None, wanted):
+        inner = given.estimator if frozen else given
+        raise ValueError(
+            f"The {name} must be a {wanted}, but {type(inner).__name__} is a "
+            f"{kind.replace('_', ' ')}."
+        )
+    if declared == "public" and not frozen:
+        said = {"estimator": "base_guarantee"}.get(name, "group_guarantee")
+        raise ValueError(
+            f'{said}="public" says that the {name} saw public rows only, but rows of '
+            "this table would fit it. Fit it on public rows and pass it in a "
+            f"FrozenEstimator, or leave {said}=None."
+        )
+
+
 def refuse_unlisted(labels, classes: list, what: str) -> None:
     """Refuse a classifier that knows labels which are not in the public list."""
     unknown = [] if labels is None else [x for x in labels if x not in classes]
@@ -231,8 +238,7 @@ def refuse_unlisted(labels, classes: list, what: str) -> None:
 
 def _tell_classes(estimator, classes) -> None:
     """Give the list of labels to a private classifier that would read it from rows."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
+    estimator = last_step(estimator)
     if isinstance(estimator, DPEstimator):
         if estimator.get_params(deep=False).get("classes", ()) is None:
             estimator.set_params(classes=list(classes))

@@ -40,15 +40,17 @@ from fairpriv_sklearn._shared.sklearn import (
     routing_enabled,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import PrivacyGuarantee, expected_guarantee
+from fairpriv_sklearn._wall import PrivacyGuarantee, expected_guarantee, n_columns_of
 from fairpriv_sklearn.postprocessing._phases import (
     Coded,
     ConstantClassifier,
     Model,
     Phases,
+    check_model,
     private_columns,
     refuse_unlisted,
     score_rows,
+    tagged_kind,
 )
 
 BLIND_CONSTRAINTS: dict = {
@@ -85,6 +87,16 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
     def _needs_groups(self) -> bool:
         """Whether a `fit` without sensitive features refuses."""
         return self.sensitive_features is None
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._check_blind()
+        if self.blind and self.group_estimator is not None:
+            given, said = self.group_estimator, self.group_guarantee
+            check_model("group_estimator", given, said, "classifier")
+        if hasattr(self, "estimator"):
+            kind = tagged_kind(self)
+            check_model("estimator", self.estimator, self.base_guarantee, kind)
 
     def _check_blind(self) -> None:
         """Refuse arguments that contradict `blind`."""
@@ -213,8 +225,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         check_cells(self, X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
-        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
-        shape = n_columns, hasattr(X, "columns")
+        shape = n_columns_of(X), hasattr(X, "columns")
         self._public = facts, shape, tuple(asked), tuple(scored_with)
         return private_columns(
             X,
