@@ -9,7 +9,9 @@ from _audit import pure_audit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.pipeline import make_pipeline
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
 from test_with_budget import CASES, pipeline, regressor, table
 
 from fairpriv_sklearn._training._constant import (
@@ -22,6 +24,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PureEvent,
     calibrate_gaussian,
+    compose_epsilon,
 )
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -33,6 +36,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPRegressor,
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
 
@@ -116,6 +120,79 @@ def test_both_ways_cost_at_most_the_budget(case, epsilon):
         total = privacy_report(chosen).guarantee.epsilon_at(1e-5)
         assert share * epsilon <= total <= epsilon
         assert (chosen[0].privacy_.epsilon == 0.0) == (n < least)
+
+
+@pytest.mark.parametrize("case", [pipeline, CASES["three steps"]])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_what_is_stated_before_the_fit_is_either_way_and_not_both(case, epsilon):
+    chosen = with_budget(case(), epsilon)
+    expected = expected_guarantee(chosen)
+    assert 0.99 * epsilon <= expected.epsilon <= epsilon and expected.delta <= 1e-5
+    (either,) = expected.events
+    (constant,) = either.right
+    assert constant == PureEvent(0.99 * chosen[-1].epsilon)
+    least = chosen[-1].min_records
+    for n in (least - 1, least):
+        X, y, _ = table(n)
+        fitted = privacy_report(chosen.fit(X, y)).guarantee
+        for delta in (1e-9, 1e-7, 1e-5, 1e-3):
+            assert fitted.epsilon_at(delta) <= expected.epsilon_at(delta)
+    always = clone(chosen).set_params(
+        **{f"{name}__min_records": None for name, _ in chosen.steps}
+    )
+    assert expected_guarantee(always).events == either.left
+    encoders = expected_guarantee(make_pipeline(*([chosen[0]] * 2)))
+    assert encoders.epsilon > chosen[0].epsilon and encoders.events[0].right == ()
+    # Without the other way this one would not be covered.
+    assert either.left and compose_epsilon(either.left, 1e-9) > constant.epsilon
+
+
+def test_a_repair_states_before_its_fit_what_it_states_after():
+    X, y, group = table(1500)
+    model = with_budget(pipeline(), 1.0)
+    few = clone(model).set_params(**{f"{k}__min_records": 9999 for k, _ in model.steps})
+    for wrapped in (model, few):
+        repair = DP2DPClassifier(
+            wrapped, epsilon=0.3, classes=[0, 1], groups=["a", "b"]
+        )
+        expected = expected_guarantee(repair)
+        repair.fit(X, y, sensitive_features=group)
+        assert expected.epsilon == repair.privacy_.epsilon <= 1.0
+        assert repair.privacy_.epsilon > 0.999
+
+
+@pytest.mark.parametrize("change", ["another", "none", "nested", "frozen"])
+def test_steps_that_decide_on_their_own_add_up(change):
+    chosen = with_budget(pipeline(), 1.0)
+    first, last = (f"{name}__min_records" for name, _ in chosen.steps)
+    encoder, model = (step.epsilon for _, step in chosen.steps)
+    if change == "another":
+        chosen.set_params(**{first: chosen[0].min_records - 1})
+    elif change == "none":
+        chosen.set_params(**{first: None})
+    elif change == "nested":
+        chosen = make_pipeline(make_pipeline(chosen[0]), chosen[1])
+    else:
+        X, y, _ = table(1500)
+        chosen = make_pipeline(FrozenEstimator(chosen[0].fit(X, y)), chosen[1])
+    expected = expected_guarantee(chosen)
+    assert expected.epsilon > 1.0
+    assert not isinstance(expected.events[0], MaximumEvent)
+    assert isinstance(expected.events[-1], MaximumEvent)
+
+
+def test_a_step_that_tells_no_constant_costs_the_same_either_way():
+    """An encoder, and a model in batches: what it tells of few records is not known."""
+    chosen = with_budget(pipeline(), 1.0)
+    batches = clone(chosen[-1]).set_params(epsilon=0.2)
+    declared = DPWassersteinLogisticRegression(
+        epsilon=0.3, batch_size=9, min_records=chosen[-1].min_records
+    )
+    steps = [*chosen.steps[:-1], ("batches", declared), ("model", batches)]
+    (either,) = expected_guarantee(Pipeline(steps)).events
+    assert either.left[-2:] != either.right and len(either.right) == 2
+    assert either.right[0] in either.left
+    assert either.right[1] == PureEvent(0.99 * 0.2)
 
 
 def test_where_steps_may_see_other_records_nothing_is_set():

@@ -15,10 +15,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn._shared.purity import spreads
 
-from ..accounting import PrivacyEvent, compose_epsilon
+from ..accounting import MaximumEvent, PrivacyEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
-from ._with_budget import step_events, with_room
+from ._with_budget import is_encoder, or_pure, step_events, with_room
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
 _SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}
@@ -584,11 +584,41 @@ def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee
 
 def composed(steps: Iterator[Found], planned=False) -> PrivacyGuarantee | None:
     """Compose the steps, fitted or only planned; None if no part is private."""
-    steps = [one.step for one in steps]
-    n_private = sum(step.guarantee is not None for step in steps)
-    if planned and n_private > 1:
-        steps = [_with_room(step) for step in steps]
-    return total_of(steps) if n_private else None
+    found = list(steps)
+    private = [one for one in found if one.step.guarantee is not None]
+    if not private:
+        return None
+    if not planned or len(private) == 1:
+        return total_of([one.step for one in found])
+    found = [replace(one, step=_with_room(one.step)) for one in found]
+    total = total_of([one.step for one in found])
+    return _learn_or_not(total, found) if _learn_together(private) else total
+
+
+def _learn_together(private: list[Found]) -> bool:
+    """Whether all steps or none learn from features: one public number decides.
+
+    Side by side they see the same number of records.
+    """
+    least = {getattr(one.estimator, "min_records", None) for one in private}
+    alone = (one.frozen or "__" in one.step.name for one in private)
+    return len(least) == 1 and None not in least and not any(alone)
+
+
+def _learn_or_not(total: PrivacyGuarantee, found: list[Found]) -> PrivacyGuarantee:
+    """What all steps learn, or the constants of the models without any encoder."""
+    learnt, constants = [], []
+    for one in found:
+        events = () if one.step.guarantee is None else one.step.guarantee.events
+        either = events[0] if or_pure(one.estimator) else None
+        if isinstance(either, MaximumEvent):
+            learnt += either.left
+            constants += either.right
+        else:
+            learnt += events
+            constants += () if is_encoder(one.estimator) else events
+    events = (MaximumEvent(tuple(learnt), tuple(constants)),)
+    return replace(total, events=events, epsilon=compose_epsilon(events, total.delta))
 
 
 def _with_room(step: StepPrivacy) -> StepPrivacy:

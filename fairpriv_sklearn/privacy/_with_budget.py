@@ -153,7 +153,7 @@ def _min_records(estimator, epsilon: float) -> int | None:
     if any("__" in path for path in steps):
         return None
     models = [s for s in steps.values() if hasattr(s, "_signal_of_features")]
-    encoders = [s for s in steps.values() if _kind(s) == "encoder"]
+    encoders = [s for s in steps.values() if is_encoder(s)]
     if len(models) != 1 or len(models) + len(encoders) < len(steps):
         return None
     (model,) = models
@@ -277,6 +277,11 @@ def has_budget(estimator) -> bool:
     return private and "epsilon" in estimator.get_params(deep=False)
 
 
+def is_encoder(step) -> bool:
+    """Whether a step spends nothing on a table with too few records."""
+    return getattr(step, "_budget_kind", None) == "encoder"
+
+
 def is_search(estimator) -> bool:
     """Whether an estimator chooses among candidates, privately."""
     names = {"param_grid", "param_distributions"}
@@ -366,7 +371,7 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
     n_draws = _n_draws(step)
     mu = calibrate_gaussian(epsilon, step.delta * share, n_draws=n_draws)
     events = _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
-    return _or_constant(events, epsilon) if _or_pure(step) else events
+    return _or_constant(events, epsilon) if or_pure(step) else events
 
 
 def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
@@ -374,7 +379,7 @@ def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
     return (MaximumEvent(events, (PureEvent(CONSTANT_SHARE * epsilon),)),)
 
 
-def _or_pure(step) -> bool:
+def or_pure(step) -> bool:
     """Whether all of epsilon may tell a constant, without a delta."""
     return hasattr(step, "_signal_of_features") and step.min_records is not None
 
@@ -471,7 +476,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
                     _kind(step),
                     own,
                     n_draws=_n_draws(step),
-                    or_pure=_or_pure(step),
+                    or_pure=or_pure(step),
                     delta_share=min(1.0, share / _ENCODER_SHARE),
                 ),
                 () if is_search(step) else _tree(steps, shares, path, own),
