@@ -1,16 +1,18 @@
 """What the caller got wrong is refused in one sentence before any budget is spent."""
 
+import pickle
 import re
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeClassifier
 
@@ -31,7 +33,8 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
-from fairpriv_sklearn.privacy import PrivacyLedger
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import PrivacyLedger, with_budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -266,6 +269,71 @@ def test_bounds_of_the_columns_that_a_model_sees_are_taken():
     everywhere = search(logistic(bounds=([-1.0] * 2, 1.0)), sensitive_features=[2])
     everywhere.fit(table, Y)
     search(make_pipeline("passthrough", logistic())).fit(X, Y)
+
+
+# --- a pipeline of one budget --------------------------------------------------------
+
+FAIR = DPWassersteinLogisticRegression(
+    data_norm=1.0, classes=[0, 1], groups=[0, 1], fairness_weight=0.5, max_iter=2
+)
+
+
+def encoded(model, ledger, epsilon=3.0):
+    pipeline = make_pipeline(DPTableEncoder(ledger=ledger), model)
+    return with_budget(pipeline, epsilon)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        FAIR,
+        make_pipeline("passthrough", FAIR),
+        decisions(logistic(data_norm=1.0, bounds=None)),
+    ],
+)
+def test_a_pipeline_of_one_budget_asks_for_groups_before_its_encoder_spends(model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(model, ledger)
+    assert isinstance(pipeline, Pipeline)
+    thawed = pickle.loads(pickle.dumps(encoded(model, None)))
+    thawed.set_params(dptableencoder__ledger=ledger)
+    for one in (pipeline, clone(pipeline), thawed):
+        with pytest.raises(ValueError, match="needs the sensitive features"):
+            one.fit(X, Y)
+        with pytest.raises(ValueError, match="needs the sensitive features"):
+            one.fit(X, Y, **{f"{one.steps[-1][0]}__sensitive_features": None})
+        with pytest.raises(ValueError, match="needs the sensitive features"):
+            one.fit(X, Y, dptableencoder__other=1)
+    assert ledger.spends() == []
+
+
+def test_a_pipeline_of_one_budget_takes_groups_where_they_come_from():
+    ledger = PrivacyLedger(500.0, 1e-2)
+    key = "dpwassersteinlogisticregression__sensitive_features"
+    table = np.column_stack([X, GROUP])
+    encoded(FAIR, ledger).fit(X, Y, **{key: GROUP})
+    encoded(clone(FAIR).set_params(fairness_weight=0.0), ledger).fit(X, Y)
+    with config_context(enable_metadata_routing=True):
+        encoded(FAIR, ledger).fit(X, Y, sensitive_features=GROUP)
+        renamed = clone(FAIR).set_fit_request(sensitive_features="group")
+        encoded(renamed, ledger).fit(X, Y, group=GROUP)
+        with pytest.raises(ValueError, match="needs the sensitive features"):
+            encoded(FAIR, ledger).fit(X, Y)
+    named = clone(FAIR).set_params(sensitive_features=[0])
+    with_budget(make_pipeline("passthrough", named), 3.0).fit(table[:, ::-1], Y)
+    # What is frozen is not fitted.
+    done = FrozenEstimator(clone(FAIR).fit(X, Y, sensitive_features=GROUP))
+    with_budget(make_pipeline(DPTableEncoder(ledger=ledger), done), 3.0).fit(X, Y)
+    assert len(ledger.spends()) == 5
+
+
+def test_a_pipeline_of_one_budget_asks_all_steps_for_their_arguments():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(FAIR, ledger)
+    pipeline[-1].set_params(C=-1.0)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        pipeline.fit(X, Y, dpwassersteinlogisticregression__sensitive_features=GROUP)
+    assert ledger.spends() == []
 
 
 # --- too many rows -------------------------------------------------------------------

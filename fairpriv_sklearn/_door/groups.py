@@ -11,7 +11,6 @@ from math import isinf
 
 import numpy as np
 from scipy import sparse
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
@@ -30,18 +29,27 @@ NEEDED = (
 OTHERS = "..."  # as the last entry of the list: the group of all other labels
 
 
-class AttributeBlindMixin:
+class GroupsMixin:
+    """Estimators that take sensitive features, or need them."""
+
+    _needs_groups = False  # whether a `fit` without sensitive features refuses
+
+    def _refuse_without_groups(self) -> None:
+        if self._needs_groups:
+            raise ValueError(NEEDED.format(type(self).__name__))
+
+
+class AttributeBlindMixin(GroupsMixin):
     """Estimators that need the sensitive features in `fit` only."""
 
     __metadata_request__fit = {"sensitive_features": True}
 
     @property
     def _needs_groups(self) -> bool:
-        """Whether a `fit` without sensitive features refuses."""
         return self.sensitive_features is None and self.fairness_weight != 0
 
 
-class AttributeAwareMixin:
+class AttributeAwareMixin(GroupsMixin):
     """Estimators that need the sensitive features at prediction as well."""
 
     __metadata_request__fit = {"sensitive_features": True}
@@ -59,9 +67,8 @@ def refuse_without_groups(estimator) -> None:
     themselves when the last one refuses.
     """
     estimator = last_step(estimator)
-    frozen = isinstance(estimator, FrozenEstimator)
-    if not frozen and getattr(estimator, "_needs_groups", False):
-        raise ValueError(NEEDED.format(type(estimator).__name__))
+    if isinstance(estimator, GroupsMixin):
+        estimator._refuse_without_groups()
 
 
 def fit_groups(estimator, X, sensitive_features):

@@ -85,13 +85,12 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 
     @property
     def _needs_groups(self) -> bool:
-        """Whether a `fit` without sensitive features refuses."""
         return self.sensitive_features is None
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         self._check_blind()
-        if self.blind and self.group_estimator is not None:
+        if self.group_estimator is not None:
             given, said = self.group_estimator, self.group_guarantee
             check_model("group_estimator", given, said, "classifier")
         if hasattr(self, "estimator"):

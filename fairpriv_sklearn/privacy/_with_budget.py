@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.sklearn import routing_enabled
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -69,9 +70,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     may, from an epsilon of .1 on (of .5 with networks of 100 steps: with less, or with
     more steps, what the error of their many draws may cost at most weighs more;
     generators .997 at 1). A step that is changed afterwards costs what it was changed
-    to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: if the
-    last one refuses, for want of the sensitive features for example, those before have
-    spent.
+    to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: what its
+    arguments tell, and the want of sensitive features, is refused before the first one
+    spends; if the last one refuses its rows, those before have spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
@@ -97,7 +98,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     Returns
     -------
     estimator : estimator
-        A clone, not fitted, whose steps have their own epsilon and delta.
+        A clone, not fitted, whose steps have their own epsilon and delta. A pipeline
+        comes as one that asks all steps whether they could be fitted, before any is.
 
     See Also
     --------
@@ -127,7 +129,48 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
             settings[f"{prefix}delta"] = step_delta
     chosen.set_params(**settings)
     least = _min_records(chosen, epsilon)
-    return chosen.set_params(**_each(chosen, "min_records", least))
+    chosen.set_params(**_each(chosen, "min_records", least))
+    if type(chosen) is Pipeline:
+        chosen = BudgetPipeline(**chosen.get_params(deep=False))
+    return chosen
+
+
+class BudgetPipeline(Pipeline):
+    """A pipeline whose `fit` asks all steps for mistakes before the first one spends.
+
+    Parameters
+    ----------
+    steps, transform_input, memory, verbose
+        As in scikit-learn.
+    """
+
+    def fit(self, X, y=None, **params):
+        """Fit the steps in turn.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like, default=None
+        **params : dict
+            As in scikit-learn.
+
+        Returns
+        -------
+        self : object
+        """
+        steps = [self]
+        while isinstance(steps[-1], Pipeline):
+            steps += [step for _, step in steps.pop().steps]
+        # Asked of the class: a frozen step hands on the attributes of what it holds.
+        for step in steps:
+            if hasattr(type(step), "_check_arguments"):
+                step._check_arguments()
+        # Where routing is on, sensitive features may have any name.
+        end = "" if routing_enabled() else "__sensitive_features"
+        given = [k for k, v in params.items() if k.endswith(end) and v is not None]
+        if not given and hasattr(type(steps[-1]), "_refuse_without_groups"):
+            steps[-1]._refuse_without_groups()
+        return super().fit(X, y, **params)
 
 
 def _each(estimator, name: str, value) -> dict:
