@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -140,7 +140,7 @@ def test_what_was_fitted_on_spread_answers_stays_uncovered_when_frozen():
 # --- A7, A25: nothing of a wrapped model's errors leaves ------------------------------
 
 
-class Quotes(RegressorMixin, ClassifierMixin, BaseEstimator):
+class Quotes(BaseEstimator):
     """Quotes a cell by an error of some class, raised while another is handled."""
 
     def __init__(self, kind=ValueError, at="fit"):
@@ -296,7 +296,7 @@ def test_an_exhausted_ledger_says_nothing_of_the_draws(i):
 # --- M: rows that fit a model never calibrate or score it -----------------------------
 
 
-class Remembers(ClassifierMixin, RegressorMixin, BaseEstimator):
+class Remembers(BaseEstimator):
     """Writes down the numbers of its rows, in column 0: those of `fit`, and others."""
 
     seen = []
