@@ -18,7 +18,8 @@ _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -8, 34
 _N_QUANTILES = 32
 # No cell sets more than a tenth of the edges, nor a quarter of the ranks.
 _EDGE_CAP, _WIDTH_CAP, _CAP_STEPS = 0.1, 0.25, 20
-_TABLE = 1 << 14  # steps of the ranks at which the basis is tabulated
+N_KNOTS = (1 << 14) + 1
+"""Ranks at which the basis is tabulated."""
 _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
@@ -147,10 +148,9 @@ class RankMap:
             return self.edges, self.cdf
         i = at[0]
         below, above = self.cdf[i : i + 2]
-        edges = np.insert(self.edges, i, -_above(0.0))
-        cdf = np.insert(self.cdf, i, below)
-        cdf[i + 1] = (below + above) / 2
-        return edges, cdf
+        edges = np.concatenate([self.edges[:i], [-_above(0.0)], self.edges[i:]])
+        middle = [below, (below + above) / 2]
+        return edges, np.concatenate([self.cdf[:i], middle, self.cdf[i + 1 :]])
 
 
 def n_coordinates(n_columns: int, signal: float = math.inf) -> int:
@@ -183,7 +183,7 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
     -------
     table : ndarray of shape (16385, n_coordinates), float32
     """
-    ranks = np.linspace(0.0, 1.0, _TABLE + 1)
+    ranks = np.linspace(0.0, 1.0, N_KNOTS)
     frequencies = np.arange(1.0, n_coordinates + 1)
     amplitudes = 1 / frequencies
     amplitudes /= np.linalg.norm(amplitudes) * (1 + 1e-12)
@@ -193,9 +193,9 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
     return table
 
 
-def smooth(ranks, table) -> NDArray[np.float32]:
-    """Return the basis at some ranks: those of the nearest knot."""
-    return table[np.rint(ranks * (len(table) - 1)).astype(np.intp)]
+def nearest_knots(ranks) -> NDArray[np.intp]:
+    """Rows of the basis that stand for some ranks."""
+    return np.rint(ranks * (N_KNOTS - 1)).astype(np.intp)
 
 
 def _above(value: float) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
 from numbers import Real
 
 import numpy as np
@@ -44,12 +46,13 @@ from fairpriv_sklearn.preprocessing._counting import (
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._ranks import (
+    N_KNOTS,
     RankMap,
     edges_within,
     n_coordinates,
+    nearest_knots,
     quantile_edges,
     rank_basis,
-    smooth,
     universal_edges,
     with_prior,
     with_shares,
@@ -64,6 +67,8 @@ _MOST_CELLS = 64
 _DROWNED = 2.0**30
 # Rows are shortened by more than single precision can lengthen them.
 _SLACK = 1.0 - 1e-5
+# Rows that are written at once stay in the cache.
+_WRITTEN = 1024
 # Rows this many standard deviations longer than the mean are shortened.
 _LONG = 1.0
 
@@ -279,12 +284,16 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         _check_lists(table, self._columns)
         Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
         scale = _row_scale(self._columns)
+        runs = [[*run] for _, run in groupby(self._columns, lambda one: one.layout)]
         with np.errstate(all="ignore"):
             for rows, cells in table.blocks(64 * BLOCK_ROWS):
-                for column in self._columns:
-                    block = Z[rows, self.feature_slices_[column.name]]
-                    column.encode(cells.cells(column.position), block, scale)
-                _shorten(Z[rows])
+                block, squares = Z[rows], np.zeros(len(cells))
+                for run in runs:
+                    first, last = (self.feature_slices_[run[i].name] for i in (0, -1))
+                    codes = [one.codes(cells.cells(one.position)) for one in run]
+                    out = block[:, first.start : last.stop]
+                    squares += run[0].write(codes, out, scale)
+                _shorten(block, squares)
         return Z
 
     def get_feature_names_out(self, input_features=None):
@@ -335,7 +344,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         values, cells = column.points(n_points)
         scale = _row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
-        column.encode(cells, rows, scale)
+        column.write([column.codes(cells)], rows, scale)
         return values, rows
 
     def __sklearn_tags__(self):
@@ -525,20 +534,36 @@ _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 
 
 def _row_scale(columns) -> float:
-    """Scale at which few rows are longer than 1; those are shortened.
+    """Scale at which few rows are longer than `_SLACK`; those are shortened.
 
     Of evenly spread ranks a column has squared norm 1/2 on average, and variance at
     most 1/8; a category has norm 1.
     """
     n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
     typical = len(columns) - n_numbers / 2 + _LONG * math.sqrt(n_numbers / 8)
-    return 1.0 / math.sqrt(max(1.0, min(typical, len(columns))))
+    return _SLACK / math.sqrt(max(1.0, min(typical, len(columns))))
 
 
-def _shorten(rows) -> None:
-    """Shorten rows to norm 1, each by itself."""
-    norms = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1))
-    rows *= (_SLACK / np.maximum(norms, 1.0))[:, None]
+def _shorten(rows, squares) -> None:
+    """Shorten rows of these squared norms to less than 1, each by itself."""
+    long = np.flatnonzero(squares > _SLACK**2)
+    rows[long] *= (_SLACK / np.sqrt(squares[long]))[:, None]
+
+
+@lru_cache(maxsize=32)
+def _basis(width: int, has_flag: bool, scale: float) -> tuple:
+    """What a number becomes by its knot, with squared norms; a missing one comes last.
+
+    Columns are the functions of the rank, and the flag.
+    """
+    table = rank_basis(width) * np.float32(scale)
+    if has_flag:
+        table = np.pad(table, (0, 1))
+        table[-1, -1] = scale
+    squares = np.square(table, dtype=np.float64).sum(axis=1)
+    for shared in (table, squares):
+        shared.setflags(write=False)
+    return table, squares
 
 
 def _facts(codebook) -> list[Fact]:
@@ -756,17 +781,30 @@ class NumberColumn:
         kind = DATE if self.kind == "date" else NUMBER
         return values, Cells(np.full(n_points, kind, dtype=np.int8), values)
 
-    def encode(self, cells: Cells, out, scale: float) -> None:
-        """Write the columns of some cells."""
+    @property
+    def layout(self) -> tuple:
+        """Columns alike that stand side by side are written together."""
+        return self.width, self.has_flag
+
+    def codes(self, cells: Cells) -> np.ndarray:
+        """Rows of the table of :func:`_basis` that the cells become."""
         cells = without_missing_values(cells, self.missing_values)
         numbers = cells.numbers(self.kind)
-        ranks = self.rank_map(numbers)
-        table = rank_basis(self.width) * np.float32(scale)
-        out[:, : self.width] = smooth(ranks, table)
+        codes = nearest_knots(self.rank_map(numbers))
         if self.has_flag:
-            missing = np.isnan(numbers)
-            out[missing, : self.width] = 0.0
-            out[missing, self.width] = scale
+            codes[np.isnan(numbers)] = N_KNOTS
+        return codes
+
+    def write(self, codes: list, out, scale: float) -> np.ndarray:
+        """Write columns like this one, given their codes; return squared norms."""
+        table, squares = _basis(self.width, self.has_flag, scale)
+        together = np.stack(codes, axis=1)
+        for start in range(0, len(out), _WRITTEN):
+            rows = slice(start, start + _WRITTEN)
+            # No code needs to be clipped: it is the fast way.
+            found = table.take(together[rows], axis=0, mode="clip")
+            out[rows] = found.reshape(len(found), -1)
+        return sum(squares.take(own) for own in codes)
 
 
 @dataclass(frozen=True)
@@ -798,13 +836,23 @@ class CategoryColumn:
         listed = TableReader.of(keys.reshape(len(self.keys), 1))
         return np.array(self.labels, dtype=object), listed.cells(0)
 
-    def encode(self, cells: Cells, out, scale: float) -> None:
-        """Write the columns of some cells."""
+    @property
+    def layout(self) -> str:
+        """No other column is written together with this one."""
+        return self.name
+
+    def codes(self, cells: Cells) -> np.ndarray:
+        """Places of the indicators; -1 for cells that have none."""
         keys, inverse = without_missing_values(cells, self.missing_values).keys()
         index = {key: i for i, key in enumerate(self.keys)}
         other = len(self.keys) if self.has_other else -1
         missing = len(self.keys) + self.has_other if self.has_flag else other
         at = [missing if key is None else index.get(key, other) for key in keys]
-        positions = np.array(at, dtype=np.intp)[inverse]
-        rows = np.flatnonzero(positions >= 0)
-        out[rows, positions[rows]] = scale
+        return np.array(at, dtype=np.intp)[inverse]
+
+    def write(self, codes: list, out, scale: float) -> np.ndarray:
+        """Write the indicators of this column; return squared norms."""
+        (places,) = codes
+        rows = np.flatnonzero(places >= 0)
+        out[rows, places[rows]] = scale
+        return np.where(places >= 0, float(np.float32(scale)) ** 2, 0.0)
