@@ -27,8 +27,8 @@ from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
     n_coordinates,
-    quantile_edges,
     nearest_knots,
+    quantile_edges,
     rank_basis,
     universal_edges,
 )
@@ -227,7 +227,9 @@ def test_projection_is_the_nearest_point_of_the_simplex():
 def test_basis_rows_have_norm_at_most_one():
     u = np.random.default_rng(0).random(5000)
     for width in (1, 4, 24, 64):
-        norms = np.linalg.norm(rank_basis(width)[nearest_knots(u)].astype(float), axis=1)
+        norms = np.linalg.norm(
+            rank_basis(width)[nearest_knots(u)].astype(float), axis=1
+        )
         assert norms.max() <= 1 + 1e-7
         assert norms.max() >= 0.9999
 

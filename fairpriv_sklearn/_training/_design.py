@@ -125,7 +125,7 @@ class FeatureScaling:
         n, d = X.shape
         # float32 holds the grid as well; small tables stay as they are, for speed.
         dtype = np.float32 if exact and X.size > _LARGE else X.dtype
-        rows = np.full((n, d + self.fit_intercept), self.constant, dtype=dtype)
+        rows = np.empty((n, d + self.fit_intercept), dtype=dtype)
         with np.errstate(all="ignore"):
             for block in row_blocks(n, d):
                 # The norm of a row must not depend on the memory layout.
@@ -147,7 +147,7 @@ class FeatureScaling:
                     # Truncation shortens the row: its norm stays below the bound.
                     np.trunc(scaled * 2.0**BITS, out=scaled)
                     scaled *= UNIT
-                rows[block, :d] = scaled
+                rows[block, :d], rows[block, d:] = scaled, self.constant
         return rows
 
     def _sparse_rows(self, X, norm: float, exact: bool) -> sparse.csr_array:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
-from fairpriv_sklearn.preprocessing._ranks import cell_of
 
 _RARE_KIND = 0.02  # no kind of column is less likely
 
@@ -51,8 +50,10 @@ class Counted:
             return np.array([np.count_nonzero(cells.kinds == MISSING)])
         numbers = cells.numbers("date" if self.kind == "date" else "number")
         absent = np.isnan(numbers)
-        told = np.sort(numbers[~absent])  # in order they find their cells faster
-        counts = np.bincount(cell_of(told, self.edges), minlength=len(self.edges) - 1)
+        told = np.sort(numbers[~absent])
+        # Those beyond the ends count for the outer cells.
+        below = told.searchsorted(self.edges[1:-1])
+        counts = np.diff(below, prepend=0, append=told.size)
         if self.kind is not None:
             return np.append(counts, np.count_nonzero(absent))
         others = [np.count_nonzero(cells.kinds == k) for k in (MISSING, DATE, TEXT)]
