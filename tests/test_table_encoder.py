@@ -32,6 +32,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     rank_basis,
     universal_edges,
 )
+from fairpriv_sklearn.preprocessing._table_encoder import _row_scale
 from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
 
 
@@ -232,6 +233,17 @@ def test_basis_rows_have_norm_at_most_one():
         )
         assert norms.max() <= 1 + 1e-7
         assert norms.max() >= 0.9999
+
+
+def test_numbers_are_counted_in_the_cell_they_lie_in():
+    edges = np.array([-1.0, 0.0, np.nextafter(0.0, 1.0), 2.0, 5.0])
+    values = np.array([0.0, -0.0, 2.0, 5.0, -1.0, 7.0, -9.0, np.inf, -np.inf, 1.0])
+    X = np.append(values, np.nan)[:, None]
+    cells = TableReader.of(X).cells(0)
+    expected = [[(values < 0).sum(), 2, 1, (values >= 2).sum()], [1], [0, 0]]
+    found = Counted(0, None, edges).counts(cells)
+    assert_array_equal(found, np.concatenate(expected))
+    assert_array_equal(Counted(0, "number", edges).counts(cells), found[:-2])
 
 
 def test_rank_map_is_a_distribution_function():
@@ -544,6 +556,36 @@ def test_a_table_of_nothing_but_dates_gives_a_constant_model():
     assert list(line[0].get_feature_names_out()) == ["constant"]
     assert_array_equal(line[0].transform(X), np.zeros((400, 1)))
     assert_allclose(line.predict(X), 0.5, atol=0.1)
+
+
+def test_columns_are_written_as_if_each_stood_alone():
+    rng = np.random.default_rng(0)
+    n = 2500
+    X = pd.DataFrame(rng.normal(size=(n, 5)), columns=list("abcde"))
+    X = X.mask(rng.random(X.shape) < [0.2, 0.2, 0.0, 0.0, 0.2])
+    X.insert(1, "word", rng.choice(["x", "y", None], n))
+    encoder = DPTableEncoder(epsilon=20.0, random_state=0).fit(X)
+    kinds = [type(column).__name__ for column in encoder._columns]
+    flags = [column.has_flag for column in encoder._columns]
+    assert kinds == ["NumberColumn", "CategoryColumn", *["NumberColumn"] * 4]
+    assert flags == [True, True, True, False, False, True]
+    names = list(encoder.get_feature_names_out())
+    expected, scale = np.zeros((n, len(names))), _row_scale(encoder._columns)
+    for column in encoder._columns:
+        at, cells = encoder.feature_slices_[column.name], X[column.name]
+        if column.name == "word":
+            own = np.column_stack([cells == "x", cells == "y", np.zeros(n)])
+        else:
+            knots = nearest_knots(column.rank_map(cells))
+            own = rank_basis(column.width)[knots].astype(float)
+            own[cells.isna() & column.has_flag] = 0.0
+        if column.has_flag:
+            own = np.column_stack([own, cells.isna()])
+        expected[:, at] = scale * own
+    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+    assert 0.02 < (lengths > 1).mean() < 0.5
+    expected /= np.maximum(lengths, 1.0)
+    assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=1e-12)
 
 
 def test_missing_cells_get_a_flag_where_they_are_frequent():

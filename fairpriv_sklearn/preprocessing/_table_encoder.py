@@ -534,14 +534,14 @@ _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 
 
 def _row_scale(columns) -> float:
-    """Scale at which few rows are longer than `_SLACK`; those are shortened.
+    """Scale at which few rows are longer than 1; those are shortened.
 
     Of evenly spread ranks a column has squared norm 1/2 on average, and variance at
     most 1/8; a category has norm 1.
     """
     n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
     typical = len(columns) - n_numbers / 2 + _LONG * math.sqrt(n_numbers / 8)
-    return _SLACK / math.sqrt(max(1.0, min(typical, len(columns))))
+    return 1.0 / math.sqrt(max(1.0, min(typical, len(columns))))
 
 
 def _shorten(rows, squares) -> None:
