@@ -8,18 +8,25 @@ import pytest
 from _ends import approx
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import erf
+from scipy.special import erf, expit
+from scipy.stats import beta
 
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
     _linear,
 )
-from fairpriv_sklearn.linear_model._bounded_slope import entropies, linked, scores_of
+from fairpriv_sklearn.linear_model._bounded_slope import (
+    entropies,
+    flattening,
+    linked,
+    scores_of,
+)
 from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
 from fairpriv_sklearn.linear_model._preconditioned import (
     Constant,
     Curvature,
+    _between,
     _Directions,
     _Length,
     _shrunk_minimum,
@@ -68,7 +75,7 @@ def test_the_expected_fall_is_that_under_an_exponential_prior(told, rate):
 
 
 def test_a_parabola_ends_where_it_is_lowest():
-    scale, variance, _, curvature, _ = search(0.3, 0.2).scale(path())
+    scale, variance, _, curvature, *_ = search(0.3, 0.2).scale(path())
     assert scale == approx(1.5, rel=1e-6) and curvature == approx(0.2, rel=1e-6)
     assert variance == approx(0.0, abs=1e-12)
     scale, *_ = search(0.3, 0.2).scale(path(bend=np.full(1, 0.1)))
@@ -123,10 +130,13 @@ def test_the_variance_of_the_scale():
     scale, variance, *_ = search(0.3, 0.2, (0.01, 1e-9)).scale(path())
     assert scale == approx(1.5, rel=2e-3)
     assert variance == approx(0.01**2 / 2 / 0.2**2, rel=1e-6)
-    scale, variance, by_draw, curvature, noise = search(0.3, 0.2, (1e-9, 0.01)).scale(
-        path()
-    )
-    assert by_draw == 0.0
+    found = search(0.3, 0.2, (0.01, 0.01)).scale(path())
+    of_falls = 0.01**2 / 2 / (found[3] + found[4] / 2) ** 2
+    assert found[5] == approx(of_falls, rel=1e-6) and found[1] > 1.5 * found[5]
+    scale, variance, by_draw, curvature, noise, of_falls = search(
+        0.3, 0.2, (1e-9, 0.01)
+    ).scale(path())
+    assert by_draw == 0.0 and of_falls == approx(0.0, abs=1e-12)
     # Half a standard deviation is taken for curvature.
     assert scale == approx(0.3 / (curvature + noise / 2), rel=1e-6)
     assert variance == approx((noise * 0.3 / (curvature + noise / 2) ** 2) ** 2)
@@ -156,7 +166,7 @@ def test_curvature_is_told_by_whoever_knows_it_better():
     """The released moments, with their noise, and the search with its own."""
     for noise, doubt in ((0.01, 4.0), (1.0, 0.01), (0.05, 0.8)):
         known = path(doubt=np.full(1, doubt))
-        *_, found, left = search(0.3, 0.2, (1e-9, noise)).scale(known)
+        *_, found, left, _ = search(0.3, 0.2, (1e-9, noise)).scale(known)
         own, other = noise**2, (0.125 * doubt) ** 2
         # Of two looks, nearly even where noise is larger than what they differ by.
         part = own / (2 * own + (0.2 * 0.2) ** 2)
@@ -234,14 +244,16 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
 class Answer:
     """A search that says how far, with this error."""
 
-    def __init__(self, error, bends, told=2.0, lengthens=True, by_draw=0.0):
+    def __init__(self, error, bends, told=2.0, lengthens=True, by_draw=0.0, noise=0.0):
+        self.noise = np.full(1, noise)
         self.error, self.bends = np.full(1, error), bends
         self.by_draw = np.full(1, by_draw)
         self.told, self.lengthens = np.full(1, told), lengthens
 
     def scale(self, path):
         self.path = path
-        return self.told, self.error, self.by_draw, self.bends, np.zeros(1)
+        nothing = np.zeros(1)
+        return self.told, self.error, self.by_draw, self.bends, self.noise, nothing
 
 
 def test_search_and_descent_count_as_far_as_they_are_sure():
@@ -271,6 +283,19 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     expected = trust**2 * alone.variance[0] + (1 - trust) ** 2 * 0.06
     assert shared.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
     assert shared.variance[0] == approx(expected, rel=1e-3)
+    # Where the curvature is smaller by its noise, both say more.
+    noisy, still = (
+        found.searched(Answer(0.01, bends, noise=one * bends), scores, np.zeros(1), 0.0)
+        for one in (0.2, 0.0)
+    )
+    unsure = found._said(np.ones((3, 1)), bends, 0.2 * bends)
+    assert unsure[3][0] > 0.01
+    trust = 0.05 / (0.05 + unsure[1][0])
+    expected = trust**2 * unsure[1] + (1 - trust) ** 2 * (0.05 + (0.5 * 0.4) ** 2)
+    expected += 2 * trust * (1 - trust) * unsure[3] * 2.0 * 0.2
+    assert noisy.variance > still.variance
+    assert noisy.variance == approx(expected[0], rel=0.05)
+    assert noisy.alike == approx(2 * trust * (1 - trust) * unsure[1][0], rel=0.05)
     drawn = Constant.guessed(0.0, 1e-4)
     found = _Directions(
         b, curvature, np.full(3, 1e-9), 1e-7, drawn, (5, True), 1.0, lifts=0.0
@@ -339,7 +364,7 @@ def test_who_was_drawn_moves_the_length_by_what_the_fit_leaves():
     spread = own @ moments @ own
     length = _Length(np.full(1, 1.2), np.full(1, 0.01), np.full(1, spread))
     (told,) = found.covariance(
-        length, np.zeros(1), lambda *_: (np.full(1, 3e-4), np.full(1, 0.1))
+        length, np.zeros(1), lambda *_: (np.full(1, 3e-4), np.full(1, 0.1), 0.0, 0.0)
     )
     bent = moments @ own
     variance = bent @ told @ bent / spread**2
@@ -356,29 +381,83 @@ def test_noise_mixes_directions_by_what_is_known():
         )
         b, ridge = np.full((d, 1), 0.3), np.full(d, 1e-12)
         found = _Directions(b, curvature, ridge, 1e-7, None, (5, True), 1.0, lifts=0.0)
-        plain, mixed = (np.log(one[-1] / one[0]) for one in found._spreads)
-        plain, mixed = plain / np.log(15), mixed / np.log(15)  # powers of uniforms
-        values, likely = found.values / 0.5, np.diag(found._vectors.T @ found._likely)
+        plain, mixed = found._spreads
+        power = np.log(plain[-1] / plain[0]) / np.log(15)  # of uniforms
+        values = found.values / 0.5
         hidden = values <= 0.7 * noise * math.sqrt(2 * d) * 1.1
         assert hidden.sum() == n_hidden
         likely = np.einsum("ij,ij->j", found._vectors, found._likely @ found._vectors)
         likely = np.maximum(likely / 0.5, 0.05 * values)
         for j in range(d):
             varied = sum(
-                min(noise**2 / 2, likely[j] * likely[k])
-                / (values[j] * values[k])
-                * (values[j] / likely[j]) ** 2
+                min(noise**2 / 2, likely[j] * likely[k]) / (values[j] * values[k])
                 for k in range(d)
                 if k != j and not (hidden[j] and hidden[k])
             )
-            least = (values[j] / likely[j] - 1) / 2 if hidden[j] else 0.0
-            assert plain[j] == approx(least, rel=1e-9, abs=1e-12)
-            least = least**2 / (1 + 2 * least)
-            expected = max(varied, least)
-            assert mixed[j] ** 2 / (1 + 2 * mixed[j]) == approx(expected, rel=1e-6)
-            assert found._spreads[1][:, j] == approx(
-                nodes ** mixed[j] * (1 + mixed[j]), rel=1e-9
-            )
+            part = likely[j] / values[j]
+            least = (1 / part - 1) / 2 if hidden[j] else 0.0
+            assert power[j] == approx(least, rel=1e-9, abs=1e-12)
+            varied += part**2 * least**2 / (1 + 2 * least)
+            top = max(1.0, 1.5 * part)
+            m, v = part / top, varied / top**2
+            size = m * (1 - m) / min(max(v, 1e-4 * m * (1 - m)), 0.9 * m * (1 - m)) - 1
+            mixes = beta(m * size, (1 - m) * size)
+            expected = mixes.ppf(nodes) / mixes.ppf(nodes).mean()
+            assert_allclose(mixed[:, j], expected, rtol=1e-7)
+
+
+def test_what_is_mixed_has_its_mean_and_variance():
+    means, variances = np.array([0.2, 0.5, 0.9]), np.array([0.02, 0.1, 0.01])
+    nodes = _between(means, variances)
+    assert nodes.shape == (8, 3) and (nodes > 0).all()
+    assert_allclose(nodes.mean(axis=0), means, rtol=1e-12)
+    assert_allclose(nodes.var(axis=0), variances, rtol=0.2)  # eight nodes
+    assert (nodes[:, 1] < 1).all() and (nodes[:, 2] < 1.35).all()
+    assert np.isfinite(
+        _between(np.array([1e-9, 1.0, 2.0]), np.array([0, 9.0, 9]))
+    ).all()
+
+
+@pytest.mark.parametrize("mean, sd", [(0.0, 1.0), (0.5, 1.2), (-1.5, 0.6), (0.0, 2.0)])
+def test_how_the_loss_flattens_along_its_scores(mean, sd):
+    """Against quadrature of what the loss itself bends, label by label."""
+
+    def bend(length):  # where slopes are cut off on the side of a wrong label
+        def density(z):
+            own, there = mean + sd * z, mean + length * sd * z
+            p = linked(np.array([own]))[0]
+            right = p if there > 0 else 1 - p
+            q = expit(there)
+            return right * q * (1 - q) * z**2 * math.exp(-(z**2) / 2)
+
+        edge = -mean / (length * sd) if length else 0.0
+        return sum(
+            quad(density, *ends)[0]
+            for ends in ((-9, edge), (edge, 9))
+            if edge is not None
+        )
+
+    for length, found in zip(
+        (1.0, 2.0), flattening(np.array([mean]), np.array([sd**2])), strict=True
+    ):
+        secant = quad(bend, 1e-9, length, limit=200)[0] / length
+        assert found[0] == approx(1 - bend(length) / secant, abs=0.02)
+
+
+def test_a_loss_that_flattens_makes_the_length_less_sure():
+    length = _Length(
+        *np.array([[1.2], [0.01], [1.0]]),
+        of_falls=np.full(1, 0.004),
+        alike=np.full(1, 0.02),
+    )
+    assert length.on_a_curve(np.zeros(1), np.zeros(1)).variance == approx(0.01)
+    bent = length.on_a_curve(np.full(1, 0.3), np.full(1, 0.6))
+    # The first release errs by noise of its own half, and leads by .3 of that.
+    by_noise = 0.004 * ((1 + 2 * 0.3) ** 2 + 1) / 2
+    assert bent.variance == approx(0.01 - 0.004 + by_noise + 0.3 * 0.6 * 0.02)
+    assert bent.scale == length.scale
+    none = flattening(np.array([0.0, 30.0, -800.0]), np.zeros(3))
+    assert np.isfinite(none).all() and none[0][0] < 1e-5
 
 
 @pytest.mark.parametrize("part, sign", [(0.1, -1), (0.9, 1)])
@@ -396,7 +475,7 @@ def test_noise_is_averaged_over_directions_that_are_mixed(part, sign):
         (told,) = found.covariance(
             _Length(np.ones(1), np.zeros(1), np.zeros(1)),
             np.zeros(1),
-            lambda *_: (np.zeros(1), np.full(1, 0.125)),
+            lambda *_: (np.zeros(1), np.full(1, 0.125), 0.0, 0.0),
         )
         noises.append(np.diag(told))
     assert np.all(sign * np.log(noises[1] / noises[0]) > 0.002)

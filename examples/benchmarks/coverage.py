@@ -8,8 +8,8 @@ from the encoder's own columns on 20,000 further rows: least squares of the scor
 without noise. ("Against what was simulated": the curve itself, which few
 columns cannot always draw: nothing in the table says what they leave away.) Nominal
 level .95; standard errors over fits. What is supposed of hidden curvature
-(`_preconditioned.py`) and of searches was chosen on the first 1,000 seeds; those
-reported start at 5,000.
+(`_preconditioned.py`) and of searches was chosen on seeds below 5,000; those reported
+start there.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py [fits] [of curves] [kind]
 """

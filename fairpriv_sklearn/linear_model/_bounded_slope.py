@@ -104,6 +104,7 @@ def at_constant(probabilities: Floats) -> tuple[Floats, Floats]:
 
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+_LEAST = 1e-6  # variance of scores whose curvature is told
 
 
 def at_normal(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
@@ -112,6 +113,28 @@ def at_normal(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
     weights = _WEIGHTS / _WEIGHTS.sum()
     squares, slopes = at_constant(linked(scores))
     return squares @ weights, slopes @ weights
+
+
+def flattening(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Of the loss along scores that are normal, the link holding for each of them.
+
+    By how much its mean curvature, from the mean of the scores on, falls relative to
+    itself as all of them get longer: at their own length, and at twice that.
+    """
+    apart = np.sqrt(np.maximum(variances, _LEAST))[:, None] * _NODES
+    p, weights = linked(means[:, None] + apart), apart * _WEIGHTS
+
+    def rise(length):
+        there = means[:, None] + length * apart
+        none, one = (bounded_slopes(there, label) for label in (0, 1))
+        return ((none + p * (one - none)) * weights).sum(axis=1)
+
+    def flattens(length, part=0.05):
+        before, at, after = (rise(length * (1 + i * part)) for i in (-1, 0, 1))
+        tangent, secant = (after - before) / (2 * part), at - rise(0.0)
+        return np.clip(1 - tangent / np.maximum(secant, 1e-300), 0.0, 1.0)
+
+    return flattens(1.0), flattens(2.0)
 
 
 def link_slopes(scores: Floats) -> Floats:

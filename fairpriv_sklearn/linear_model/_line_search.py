@@ -131,6 +131,8 @@ class LineSearch:
             Of the loss along the slopes.
         noise : ndarray of shape (n_outputs,)
             Of that.
+        of_falls : ndarray of shape (n_outputs,)
+            Of the variance, by the noise in how fast the loss falls.
         """
         none = path.variance + path.doubt <= _TINY
         variance = np.where(none, 1.0, path.variance + _DOUBT * path.doubt)
@@ -158,9 +160,9 @@ class LineSearch:
             trust = likely_noise**2 / np.maximum(likely_noise**2 + noise**2, _TINY**2)
             curvature = np.maximum(trust * curvature + (1 - trust) * likely, least)
             noise = np.sqrt(trust) * noise
-            error = fall_noise**2 / n_asked
+            of_falls = fall_noise**2 / n_asked
             by_draw = path.sampling * variance
-            error = error + by_draw
+            error = of_falls + by_draw
             risk = error / (2 * curvature * _RISK * self.worth)
             rate = np.maximum(np.sqrt(risk) - 1, 0.0) / _SHY
             expected = _expected(falls - path.overfit, np.sqrt(error), rate)
@@ -168,8 +170,9 @@ class LineSearch:
             found = np.where(none, 0.0, expected / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
         varied = (error + (found * noise) ** 2) / bends**2
-        varied, by_draw = np.where(none, 0.0, (varied, by_draw / bends**2))
-        return found, varied, by_draw, curvature, noise
+        parts = varied, by_draw / bends**2, of_falls / bends**2
+        varied, by_draw, of_falls = np.where(none, 0.0, parts)
+        return found, varied, by_draw, curvature, noise, of_falls
 
 
 def _expected(told: Floats, error: Floats, rate: Floats) -> Floats:

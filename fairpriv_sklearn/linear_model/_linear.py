@@ -398,7 +398,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             # Targets beyond the range are clipped to its ends.
             clipped = square + outside * (1 - square)
             squares, slopes = _of_residuals(clipped - variances, largest)
-            return squares / n_records, slopes
+            return squares / n_records, slopes, 0.0, 0.0
 
         weights, covariance = preconditioned_descent(
             lambda weights: wall.release(query, rows, weights),

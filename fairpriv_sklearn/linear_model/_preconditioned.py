@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from scipy.special import betaincinv
 from sklearn.isotonic import isotonic_regression
 
 from fairpriv_sklearn.linear_model._line_search import CAUTION, LineSearch, Path
@@ -38,6 +39,7 @@ _LIKELY = 0.15  # least share of its bound that hidden curvature is likely to ha
 _LEAST_PART = 0.05  # of the stand-in, that curvature is taken for in a covariance
 _MOST_PART = 2.0  # the same, where noise made the stand-in too small
 _NODES = (np.arange(8) + 0.5) / 8  # of what is supposed of hidden curvature
+_ABOVE_MEAN = 1.5  # up to where mixed curvature goes, relative to its mean
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
@@ -283,7 +285,8 @@ def preconditioned_descent(
         pass for those of features.
     at_scores : callable, default=None
         Means and variances of the scores to `Constant.sampling` and the curvature
-        there. None: no covariance is asked for.
+        there, and to how it falls, as `_Length.on_a_curve` takes it. None: no
+        covariance is asked for.
     pulls : Pulls, default=None
         Of a penalty, to which `gradient` adds; it returns the gradient of the loss.
     search : LineSearch, default=None
@@ -337,6 +340,19 @@ def preconditioned_descent(
         # The loss's weight does not scale it: a strong penalty's fit would fade away.
         lifts=ridge.max(initial=0.0) if pulls is None else 0.0,
     )
+
+
+def _between(means: Floats, variances: Floats) -> Floats:
+    """Nodes of beta distributions on [0, 1] with these moments, (n_nodes, n).
+
+    Large means have more room above. The means of the nodes are exact.
+    """
+    top = np.maximum(1.0, _ABOVE_MEAN * means)
+    means, variances = means / top, variances / top**2
+    widest = means * (1 - means)
+    size = widest / np.clip(variances, 1e-4 * widest, 0.9 * widest) - 1
+    nodes = betaincinv(means * size, (1 - means) * size, _NODES[:, None])
+    return nodes * (means / nodes.mean(axis=0)) * top
 
 
 class _AverageModel:
@@ -477,11 +493,29 @@ class _Length:
         Of its error, but for who was drawn; 0 where nothing is known of that.
     spread : ndarray or float, default=0.0
         Variance of the scores of the slopes themselves.
+    of_falls : ndarray or float, default=0.0
+        Of the variance, what noise says of how fast the loss falls.
+    alike : ndarray or float, default=0.0
+        Twice the covariance of search and descent, had the search only followed it.
     """
 
     scale: Floats
     variance: Floats | float = 0.0
     spread: Floats | float = 0.0
+    of_falls: Floats | float = 0.0
+    alike: Floats | float = 0.0
+
+    def on_a_curve(self, flattens: Floats, before: Floats) -> _Length:
+        """The same where the curvature along the slopes falls, relative to itself.
+
+        The search took it up to where its first release, that looked at twice the
+        length (where it falls by `before`), led with its noise: what is found errs by
+        `flattens` of that. And what the first release did not follow, the descent does
+        not either.
+        """
+        variance = self.variance + flattens * before * self.alike
+        variance = variance + 2 * flattens * (1 + flattens) * self.of_falls
+        return replace(self, variance=variance)
 
 
 class _Directions:
@@ -606,23 +640,29 @@ class _Directions:
             sampling=sampling,
             flatness=self._flatness,
         )
-        scale, error, by_draw, bends, noise = search.scale(path)
+        scale, error, by_draw, bends, noise, of_falls = search.scale(path)
         if not search.lengthens:
             return _Length(np.minimum(scale, 1.0))
-        own, own_error, own_by_draw = self._said(known, bends, noise)
+        own, own_error, own_by_draw, longer = self._said(known, bends, noise)
         error = error + (_BEYOND * scale) ** 2
         trust = error / np.maximum(own_error + error, 1e-300)
-        error = error - by_draw
-        error = error + (CAUTION * scale * noise / np.maximum(bends, 1e-100)) ** 2
+        of_bends = scale * noise / np.maximum(bends, 1e-100)
+        error = error - by_draw + (CAUTION * of_bends) ** 2
         own_error = own_error - own_by_draw
+        both = 2 * trust * (1 - trust)
         return _Length(
             scale + trust * (own - scale),
-            trust**2 * own_error + (1 - trust) ** 2 * error,
+            trust**2 * own_error + (1 - trust) ** 2 * error + both * longer * of_bends,
             squares,
+            of_falls=(1 - trust) ** 2 * of_falls,
+            alike=both * own_error,
         )
 
     def _said(self, known: Floats, bends: Floats, bends_noise: Floats):
         """What the descent itself says of the scale, and the variance of that.
+
+        Then what of it is by who was drawn, and by how much it says more where the
+        curvature is smaller by its noise.
 
         It says 1, but for the noise in its slopes and for what few steps and their
         ridge lose, where the loss is as flat along the slopes as the search found.
@@ -646,10 +686,12 @@ class _Directions:
         error = (noisy * chosen**2 + 2 * np.square(noisy * divided)).sum(axis=0)
         by_draw = (by_draw * chosen**2).sum(axis=0)
         added = (noisy * divided).sum(axis=0) / at_most
-        unsure = _UNSURE * np.hypot(lost(bends - bends_noise), added)
-        kept = np.maximum(1 - lost(bends), 1e-3)
+        flatter = lost(bends - bends_noise)
+        unsure = _UNSURE * np.hypot(flatter, added)
+        kept, less = (np.maximum(1 - one, 1e-3) for one in (lost(bends), flatter))
         by_draw, error = by_draw / at_most**2, error / at_most**2 + unsure**2
-        return own / kept, error / kept**2, by_draw / kept**2
+        longer = own / less - own / kept
+        return own / kept, error / kept**2, by_draw / kept**2, longer
 
     @property
     def _known_part(self) -> Floats:
@@ -667,17 +709,19 @@ class _Directions:
 
         What is hidden varies between zero and the floor: so, with the mean that is
         known. And the directions are not those of the true second moments: noise mixes
-        them, seen ones too, with a variance that is known. What is lost depends on the
-        slopes; noise is averaged over all that is mixed.
+        them, seen ones too, with a variance that is known, which adds to that; where
+        much is mixed, some directions are flat. What is lost depends on the slopes;
+        noise is averaged over all that is mixed.
         """
         part, values, hidden = self._known_part, self.values, self._hidden
         power = np.where(hidden, (1 / np.minimum(part, 1.0) - 1) / 2, 0.0)
-        variances = np.outer(part * values, part * values)
-        pairs = np.minimum(self._curvature.noise**2 / 2, variances)
+        pairs = np.outer(part * values, part * values)
+        pairs = np.minimum(self._curvature.noise**2 / 2, pairs)
         pairs[hidden[:, None] & hidden | np.eye(len(values), dtype=bool)] = 0.0
-        varied = (pairs / np.outer(values, values)).sum(axis=1) / part**2
-        mixed = np.maximum(power, varied + np.sqrt(varied**2 + varied))
-        return tuple(_NODES[:, None] ** one * (1 + one) for one in (power, mixed))
+        varied = (pairs / np.outer(values, values)).sum(axis=1)
+        varied += (part * power) ** 2 / (2 * power + 1)
+        spread = _NODES[:, None] ** power * (1 + power)
+        return spread, _between(part, varied) / part
 
     def _at_nodes(self, ratios: Floats) -> Floats:
         """Fresh and shared noise with the ridge during the descent, (2, n_nodes, d)."""
@@ -694,9 +738,9 @@ class _Directions:
         spread = length.scale**2 * np.maximum(spread, 0.0)
         spreads, mixed = self._spreads
         covariance = []
-        for k, (sampled, true) in enumerate(
-            zip(*at_scores(means, spread), strict=True)
-        ):
+        *at, flattens, before = at_scores(means, spread)
+        length = length.on_a_curve(flattens, before)
+        for k, (sampled, true) in enumerate(zip(*at, strict=True)):
             flat = true / self._curvature.factor * part
             ratios, (_, shared) = spreads * flat, self._at_nodes(spreads * flat)
             # As errors of scores: directions weigh by their variance.

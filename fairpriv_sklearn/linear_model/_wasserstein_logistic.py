@@ -66,6 +66,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     at_constant,
     at_normal,
     entropies,
+    flattening,
     link_slopes,
     linked,
     scores_of,
@@ -615,7 +616,7 @@ class DPWassersteinLogisticRegression(
 
         def at_scores(means, variances):
             squares, slopes = at_normal(means, variances)
-            return squares / sizes.n_records, slopes
+            return squares / sizes.n_records, slopes, *flattening(means, variances)
 
         search = None
         if strata is None:
