@@ -296,6 +296,18 @@ def test_an_exhausted_ledger_says_nothing_of_the_draws(i):
 # --- M: rows that fit a model never calibrate or score it -----------------------------
 
 
+def test_a_number_too_large_for_a_float_is_refused_as_a_text_is():
+    """Another class of error would tell what the cell is."""
+    said = set()
+    for cell in (10**400, SECRET):
+        X = np.array(TABLE, dtype=object)
+        X[0, 0] = cell
+        with pytest.raises(Exception, match="cannot be read as a number") as caught:
+            DPLinearRegression(bounds=(-9, 9), target_bounds=(0, 1)).fit(X, ODD)
+        said.add((caught.type, str(caught.value)))
+    assert len(said) == 1
+
+
 class Remembers(BaseEstimator):
     """Writes down the numbers of its rows, in column 0: those of `fit`, and others."""
 

@@ -9,9 +9,12 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeClassifier
@@ -27,7 +30,10 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
-from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinAutoencoder,
+    DPWassersteinMLPRegressor,
+)
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -271,6 +277,24 @@ def test_bounds_of_the_columns_that_a_model_sees_are_taken():
     search(make_pipeline("passthrough", logistic())).fit(X, Y)
 
 
+def test_what_needs_groups_deep_inside_is_asked_first():
+    fair = logistic(fairness_weight=0.5, groups=[0, 1])
+    threshold = FixedThresholdClassifier(fair, threshold=0.5)
+    voting = VotingClassifier([("a", logistic()), ("b", fair)], voting="soft")
+    for inside in (threshold, voting, make_pipeline("passthrough", threshold)):
+        refused(decisions(inside), "DPWassersteinLogisticRegression needs the sens")
+        for meta in (search(inside), search(make_pipeline("passthrough", inside))):
+            meta.set_params(ledger=PrivacyLedger(50.0, 1e-3))
+            with pytest.raises(ValueError, match="needs the sensitive features"):
+                meta.fit(X, Y)
+            assert meta.ledger.spends() == []
+    # What is fitted already, or by a search with other arguments, needs none.
+    done = FrozenEstimator(clone(fair).fit(X, Y, sensitive_features=GROUP))
+    accepted(decisions(done))
+    accepted(decisions(StackingClassifier([("a", done)], logistic(), cv="prefit")))
+    accepted(decisions(search(fair, {"fairness_weight": [0.0]})))
+
+
 # --- a pipeline of one budget --------------------------------------------------------
 
 FAIR = DPWassersteinLogisticRegression(
@@ -334,6 +358,84 @@ def test_a_pipeline_of_one_budget_asks_all_steps_for_their_arguments():
     with pytest.raises(ValueError, match="'C' parameter"):
         pipeline.fit(X, Y, dpwassersteinlogisticregression__sensitive_features=GROUP)
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "said"),
+    [
+        (logistic(), Y + 1, "y contains a label that is not in classes"),
+        (logistic(), np.where(Y, 1.0, np.nan), "y contains a label"),
+        (logistic(), Y[:-1], "need a row for each record"),
+        (logistic(), None, "requires y to be passed"),
+        (logistic(), np.column_stack([Y, Y]), "should be a 1d array"),
+        (regression(), np.where(Y, 1.0, np.nan), "y contains NaN"),
+        (regression(), np.where(Y, "John", "1"), "y has a cell that cannot be read"),
+    ],
+)
+def test_a_pipeline_of_one_budget_looks_at_the_target_first(model, y, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = clone(model).set_params(bounds=None)
+    with pytest.raises(ValueError, match=said) as caught:
+        encoded(model, ledger).fit(X, y)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+    # A range that is read, and several targets where the model takes them.
+    several = DPWassersteinMLPRegressor(
+        data_norm=1.0, target_bounds=(0, 1), fairness_weight=0.0, max_iter=1
+    )
+    encoded(several, ledger).fit(X, np.column_stack([Y, Y]))
+    # And none where it wants none.
+    encoded(DPWassersteinAutoencoder(fairness_weight=0.0, max_iter=1), ledger).fit(X)
+
+
+# --- cells that a model inside cannot read -------------------------------------------
+
+
+def frame(**columns):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], **columns})
+
+
+def cells(kind):
+    words = np.array(["John Doe", *["x"] * 59], dtype=object)
+    if kind == "array":
+        return np.column_stack([X.astype(object)[:, 0], words])
+    if kind == "missing":
+        return frame(b=[None, *X[1:, 1]]).astype("Float64")
+    if kind == "dates":
+        return frame(b=np.array(["2020-01-01"] * 60, dtype="datetime64[ns]"))
+    return frame(b=words)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "missing", "dates"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        decisions(logistic()),
+        numbers(regression()),
+        numbers(make_pipeline("passthrough", regression())),
+        search(decisions(logistic())),
+        decisions(DummyClassifier(), blind=True),
+        decisions(DummyClassifier(), blind=True, group_estimator=logistic()),
+    ],
+)
+def test_cells_that_a_model_inside_cannot_read(kind, model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = clone(model).set_params(ledger=ledger)
+    with pytest.raises((TypeError, ValueError), match="X") as caught:
+        model.fit(cells(kind), Y, sensitive_features=GROUP)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+def test_cells_that_a_model_inside_can_read_or_may():
+    encoder = make_pipeline(DPTableEncoder(), logistic(bounds=None, data_norm=1.0))
+    for kind in ("array", "frame", "missing", "dates"):
+        accepted(decisions(clone(encoder)), cells(kind))
+        accepted(decisions(DummyClassifier()), cells(kind))
+    # What a model of another package reads is not known.
+    constant = DummyClassifier().fit(X, Y)
+    accepted(search(decisions(**frozen(constant))), cells("frame"))
+    named = logistic(sensitive_features=["b"], groups=["John Doe", "x"])
+    accepted(decisions(named), cells("frame"))
 
 
 # --- too many rows -------------------------------------------------------------------

@@ -31,14 +31,17 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV
-from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinAutoencoder,
+    DPWassersteinMLPClassifier,
+)
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
     RepairWarning,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import privacy_report, with_budget
+from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
 from fairpriv_sklearn.privacy._with_budget import KEY_SHARE, step_events, with_room
 
 GROUPS = {"groups": ["a", "b"]}
@@ -93,6 +96,10 @@ CASES = {
     "network": lambda: make_pipeline(
         DPTableEncoder(),
         DPWassersteinMLPClassifier(fairness_weight=0, classes=[0, 1], max_iter=5),
+    ),
+    "autoencoder": lambda: make_pipeline(
+        DPTableEncoder(),
+        DPWassersteinAutoencoder(fairness_weight=0, hidden_layer_sizes=2, max_iter=5),
     ),
     "perturbed output": lambda: make_pipeline(
         DPTableEncoder(),
@@ -311,6 +318,18 @@ def test_a_raw_table_goes_through_everything_under_one_budget():
     assert not guarantee.conditional_on
     assert not guarantee.uncovered
     assert set(model.predict(X)) <= {0, 1}
+
+
+def test_a_model_of_the_codes_of_an_autoencoder():
+    """It tells no constant where there are few records, so no step does."""
+    coder = DPWassersteinAutoencoder(fairness_weight=0, bounds=(-1, 1), max_iter=5)
+    model = with_budget(make_pipeline(DPTableEncoder(), coder, classifier()), 1.0)
+    assert model[0].min_records is None and model[-1].min_records is None
+    # The draws of two steps that take many may cost a little, and do not.
+    assert 0.99 <= privacy_report(fitted(model)).guarantee.epsilon_at(1e-5) <= 1.0
+    assert expected_guarantee(model).epsilon <= 1.0
+    alone = with_budget(make_pipeline(DPTableEncoder(), coder), 1.0)
+    assert alone[0].min_records is None
 
 
 def whole_pipeline(relation="replace_one"):

@@ -8,15 +8,16 @@ from functools import wraps
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from scipy import sparse
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
 from fairpriv_sklearn._shared.callers import usual_underflow
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
@@ -186,6 +187,18 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         if getattr(self, "classes", None) is not None:
             public_classes(self.classes)
 
+    def _refuse_target(self, X, y) -> None:
+        """Refuse a target that `fit` would, for who spends before it."""
+        if _comes_in_parts(X) or not get_tags(self).target_tags.required:
+            return
+        check_given(self, y)
+        same_length(X, y)
+        if getattr(self, "classes", None) is not None:
+            encode_labels(y, self.classes)
+        elif is_regressor(self):
+            with domain("y"):
+                check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+
     def _has_few_records(self, n_records: int) -> bool:
         """Whether `min_records` says that features tell nothing; public numbers."""
         least = getattr(self, "min_records", None)
@@ -322,6 +335,33 @@ def _handed_the_table(estimator) -> Iterator:
             return
         yield estimator
         estimator = getattr(estimator, "estimator", None)
+
+
+def refuse_cells(estimator, X) -> None:
+    """Refuse cells that an estimator inside would, before anything is spent.
+
+    Arrays of numbers are checked for all, other tables for those of this library that
+    read every column as a number; elsewhere frames may hold text.
+    """
+    *_, reader = first_step(estimator), *_handed_the_table(estimator)
+    if reader is None:  # nothing but "passthrough"
+        return
+    # What a model of another package, or behind named columns, reads is not known.
+    is_last = isinstance(reader, DPEstimator) and not hasattr(reader, "estimator")
+    named = getattr(reader, "sensitive_features", None) is not None
+    tags = get_tags(reader).input_tags
+    reads_numbers = is_last and not named and not tags.string
+    is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
+    if reads_numbers or is_plain or sparse.issparse(X):
+        with domain("X"):
+            check_array(
+                X,
+                accept_sparse=True,
+                dtype="numeric" if reads_numbers else None,
+                ensure_all_finite=not tags.allow_nan,
+                estimator=reader,
+                input_name="X",
+            )
 
 
 def first_step(estimator):

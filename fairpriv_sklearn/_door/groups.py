@@ -11,10 +11,11 @@ from math import isinf
 
 import numpy as np
 from scipy import sparse
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import last_step, positions_in
+from fairpriv_sklearn._door.estimator import positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
@@ -61,14 +62,34 @@ class AttributeAwareMixin(GroupsMixin):
 
 
 def refuse_without_groups(estimator) -> None:
-    """Refuse to fit an estimator, or a pipeline's last, that needs groups and has none.
+    """Refuse to fit what needs groups, anywhere inside, and would get none.
 
     For who fits others, before anything is spent: earlier steps have paid for
-    themselves when the last one refuses.
+    themselves when a later one refuses.
     """
-    estimator = last_step(estimator)
-    if isinstance(estimator, GroupsMixin):
-        estimator._refuse_without_groups()
+    for owner in _fitted_with(estimator):
+        if isinstance(owner, GroupsMixin):
+            owner._refuse_without_groups()
+
+
+def _fitted_with(estimator) -> list:
+    """An estimator and those inside that its `fit` fits, by their arguments as set."""
+    owners = {"": estimator}
+    for path, value in estimator.get_params(deep=True).items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            owners[f"{path}__"] = value
+    closed = [path for path, owner in owners.items() if _is_closed(owner)]
+    return [
+        owner
+        for path, owner in owners.items()
+        if not any(path != one and path.startswith(one) for one in closed)
+    ]
+
+
+def _is_closed(owner) -> bool:
+    """Whether what is inside is fitted already, or by a search, as its lists say."""
+    lists = {"param_grid", "param_distributions"} & set(owner.get_params(deep=False))
+    return isinstance(owner, FrozenEstimator) or bool(lists)
 
 
 def fit_groups(estimator, X, sensitive_features):

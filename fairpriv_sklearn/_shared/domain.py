@@ -35,6 +35,7 @@ _SHORTENED = {
         "single sample."
     ),
     "Complex data not supported": "Complex data not supported.",
+    "Expected unique column names": "Columns need different names.",
 }
 
 
@@ -48,7 +49,7 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
     with hushed(RuntimeWarning), np.errstate(all="ignore"):
         try:
             yield
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             if own_words and is_ours(error):
                 raise
             raise scrubbed(error, _sentence(error, name)) from None

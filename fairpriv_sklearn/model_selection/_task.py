@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
-from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door.estimator import (
-    DPEstimator,
     check_given,
     encode_labels,
-    first_step,
     public_fact,
+    refuse_cells,
 )
 from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import each, number
@@ -174,7 +171,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("Input y contains NaN or infinity.")
     groups = candidates.read_groups(owner, estimator, X, sensitive_features)
-    _refuse_what_the_estimator_would(estimator, groups.X)
+    refuse_cells(estimator, groups.X)
     same_length(X, groups.labels)
     table = _one_table(scorings)
     codes, listed, about_groups = _encode_groups(owner, estimator, groups.labels, table)
@@ -203,32 +200,6 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         tuple(filter(None, facts)),
         is_classifier(estimator),
     )
-
-
-def _refuse_what_the_estimator_would(estimator, X) -> None:
-    """Check plain arrays before the ledger is asked; frames may hold text."""
-    estimator = first_step(estimator)
-    if estimator is None:  # nothing but "passthrough"
-        return
-    tags = get_tags(estimator).input_tags
-    reads_numbers = isinstance(estimator, DPEstimator) and not tags.string
-    is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
-    if sparse.issparse(X) or is_plain or (reads_numbers and _reads(estimator, X)):
-        with domain("X"):
-            check_array(
-                X,
-                accept_sparse=True,
-                dtype="numeric" if reads_numbers else None,
-                ensure_all_finite=not tags.allow_nan,
-                estimator=estimator,
-                input_name="X",
-            )
-
-
-def _reads(estimator, X) -> bool:
-    """Whether the estimator itself reads all columns: none is named as sensitive."""
-    inner = getattr(estimator, "estimator", None)
-    return inner is None and getattr(estimator, "sensitive_features", None) is None
 
 
 def _one_table(scorings) -> str | None:

@@ -22,7 +22,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DPEstimator
+from fairpriv_sklearn._door.estimator import DPEstimator, refuse_cells
 from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     as_table,
@@ -222,6 +222,12 @@ class MetaRepair(MetaEstimatorMixin, Repair):
     def _private_table(self, X, y, codes, facts, sensitive_features, **columns) -> dict:
         """The private columns of one checked table; sets what is public about it."""
         check_cells(self, X)
+        refuse_cells(self.estimator, X)
+        if self.blind:
+            group = self.group_estimator
+            if group is None:
+                group = default_group_estimator(self, n_columns_of(X))
+            refuse_cells(group, X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         shape = n_columns_of(X), hasattr(X, "columns")

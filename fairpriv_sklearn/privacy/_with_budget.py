@@ -71,8 +71,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     more steps, what the error of their many draws may cost at most weighs more;
     generators .997 at 1). A step that is changed afterwards costs what it was changed
     to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: what its
-    arguments tell, and the want of sensitive features, is refused before the first one
-    spends; if the last one refuses its rows, those before have spent.
+    arguments and the target tell, and the want of sensitive features, is refused before
+    the first one spends; if the last one refuses its rows, those before have spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
@@ -99,7 +99,7 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     -------
     estimator : estimator
         A clone, not fitted, whose steps have their own epsilon and delta. A pipeline
-        comes as one that asks all steps whether they could be fitted, before any is.
+        comes as one that looks for mistakes before any step is fitted.
 
     See Also
     --------
@@ -165,6 +165,8 @@ class BudgetPipeline(Pipeline):
         for step in steps:
             if hasattr(type(step), "_check_arguments"):
                 step._check_arguments()
+        if hasattr(type(steps[-1]), "_refuse_target"):
+            steps[-1]._refuse_target(X, y)
         # Where routing is on, sensitive features may have any name.
         end = "" if routing_enabled() else "__sensitive_features"
         given = [k for k, v in params.items() if k.endswith(end) and v is not None]
@@ -195,7 +197,7 @@ def _min_records(estimator, epsilon: float) -> int | None:
         return None
     if any("__" in path for path in steps):
         return None
-    models = [s for s in steps.values() if hasattr(s, "_signal_of_features")]
+    models = [s for s in steps.values() if _tells_constants(s)]
     encoders = [s for s in steps.values() if is_encoder(s)]
     if len(models) != 1 or len(models) + len(encoders) < len(steps):
         return None
@@ -424,7 +426,12 @@ def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
 
 def or_pure(step) -> bool:
     """Whether all of epsilon may tell a constant, without a delta."""
-    return hasattr(step, "_signal_of_features") and step.min_records is not None
+    return _tells_constants(step) and step.min_records is not None
+
+
+def _tells_constants(step) -> bool:
+    """Whether a step answers a constant where there are few records: no autoencoder."""
+    return hasattr(step, "_signal_of_features") and hasattr(step, "min_records")
 
 
 def with_room(events) -> tuple[PrivacyEvent, ...]:
