@@ -78,12 +78,8 @@ def _fitted_with(estimator) -> list:
     for path, value in estimator.get_params(deep=True).items():
         if hasattr(value, "get_params") and not isinstance(value, type):
             owners[f"{path}__"] = value
-    closed = [path for path, owner in owners.items() if _is_closed(owner)]
-    return [
-        owner
-        for path, owner in owners.items()
-        if not any(path != one and path.startswith(one) for one in closed)
-    ]
+    closed = tuple(path for path, owner in owners.items() if _is_closed(owner))
+    return [owner for path, owner in owners.items() if not path.startswith(closed)]
 
 
 def _is_closed(owner) -> bool:
