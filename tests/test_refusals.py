@@ -8,7 +8,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -284,10 +284,18 @@ def test_what_needs_groups_deep_inside_is_asked_first():
     for inside in (threshold, voting, make_pipeline("passthrough", threshold)):
         refused(decisions(inside), "DPWassersteinLogisticRegression needs the sens")
         for meta in (search(inside), search(make_pipeline("passthrough", inside))):
+            refused(meta, "needs the sensitive features")  # these hand them to nobody
             meta.set_params(ledger=PrivacyLedger(50.0, 1e-3))
             with pytest.raises(ValueError, match="needs the sensitive features"):
                 meta.fit(X, Y)
             assert meta.ledger.spends() == []
+    with config_context(enable_metadata_routing=True):
+        accepted(search(threshold))
+    plain = FixedThresholdClassifier(logistic(), threshold=0.5)
+    accepted(search(plain))
+    accepted(search(make_pipeline("passthrough", make_pipeline(logistic()))))
+    repaired = TransformedTargetRegressor(numbers(regression()))
+    accepted(search(repaired))
     # What is fitted already, or by a search with other arguments, needs none.
     done = FrozenEstimator(clone(fair).fit(X, Y, sensitive_features=GROUP))
     accepted(decisions(done))

@@ -6,6 +6,7 @@ output, no ledger entry, no numeric error.
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
@@ -276,7 +278,7 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
         check_arguments(chosen, n_columns_of(task.X))
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
-        if task.given is None:
+        if not groups_for(chosen, "fit", task.given):
             refuse_without_groups(chosen)
     return set().union(*conditions).difference(set.intersection(*conditions))
 
@@ -392,7 +394,15 @@ def groups_for(model, method: str, given) -> dict:
 
 
 def _wants(model, method: str) -> bool:
-    return not isinstance(model, FrozenEstimator) and _takes_groups(model, method)
+    if isinstance(model, FrozenEstimator):
+        return False
+    if method == "fit" and not routing_enabled():
+        # What takes any keyword refuses this one without routing, and one hands it on.
+        said = inspect.signature(model.fit).parameters
+        if "sensitive_features" not in said:
+            hands_on = isinstance(model, TransformedTargetRegressor)
+            return hands_on and _takes_groups(model, method)
+    return _takes_groups(model, method)
 
 
 def take_rows(values, rows: np.ndarray):
