@@ -371,9 +371,8 @@ def test_an_owned_randomised_base_scores_each_record_on_its_own(relation):
 
 def test_the_wrapped_model_is_told_to_share_draws_before_it_is_looked_at(monkeypatch):
     told, rows = [], Rows(2, X=np.zeros((2, 1)), y=np.arange(2.0))
-    inner = make_pipeline(
-        DPBarycenterTransformer(output="randomized"), LinearRegression()
-    )
+    first = DPBarycenterTransformer(output="randomized", sensitive_features=[0])
+    inner = make_pipeline(first, LinearRegression())
     model = _phases.Model("estimator", inner, None, "y", DummyRegressor(), 2, False)
     monkeypatch.setattr(_phases, "fit_wrapped", lambda *_: None)
     monkeypatch.setattr(_phases, "refuse_spreading", lambda m: told.append(spreads(m)))
