@@ -398,7 +398,7 @@ def _wants(model, method: str) -> bool:
         return False
     if method == "fit" and not routing_enabled():
         # What takes any keyword refuses this one without routing, and one hands it on.
-        said = inspect.signature(model.fit).parameters
+        said = inspect.signature(getattr(model, method)).parameters
         if "sensitive_features" not in said:
             hands_on = isinstance(model, TransformedTargetRegressor)
             return hands_on and _takes_groups(model, method)
