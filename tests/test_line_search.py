@@ -244,16 +244,16 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
 class Answer:
     """A search that says how far, with this error."""
 
-    def __init__(self, error, bends, told=2.0, lengthens=True, by_draw=0.0, noise=0.0):
-        self.noise = np.full(1, noise)
-        self.error, self.bends = np.full(1, error), bends
-        self.by_draw = np.full(1, by_draw)
-        self.told, self.lengthens = np.full(1, told), lengthens
+    def __init__(
+        self, error, bends, told=2.0, lengthens=True, by_draw=0.0, noise=0.0, falls=0.0
+    ):
+        one = np.ones(1)
+        self.said = told * one, error * one, by_draw * one, bends, noise * one
+        self.falls, self.told, self.lengthens = falls * one, told * one, lengthens
 
     def scale(self, path):
         self.path = path
-        nothing = np.zeros(1)
-        return self.told, self.error, self.by_draw, self.bends, self.noise, nothing
+        return *self.said, self.falls
 
 
 def test_search_and_descent_count_as_far_as_they_are_sure():
@@ -304,6 +304,9 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     assert sampled.variance == approx(alone.variance, rel=1e-3)
     unsure = Answer(0.0, bends), scores, np.zeros(1), 0.0
     assert found.searched(*unsure).scale[0] > both.scale[0] + 5e-4
+    falls = found.searched(Answer(0.01, bends, falls=0.01), scores, np.zeros(1), 0.0)
+    trust = (falls.scale - 2) / (alone.scale - 2)
+    assert falls.of_falls == approx(0.01 * (1 - trust[0]) ** 2, rel=0.05)
     # With a penalty the search alone counts, and never lengthens.
     for told, expected in ((2.0, 1.0), (0.4, 0.4)):
         answer = Answer(0.0, bends, told, lengthens=False)
@@ -369,6 +372,12 @@ def test_who_was_drawn_moves_the_length_by_what_the_fit_leaves():
     bent = moments @ own
     variance = bent @ told @ bent / spread**2
     assert variance == approx(0.01 + 3e-4 / (0.1**2 * spread), rel=1e-6)
+    # And what a loss that flattens adds to the error of the search.
+    length = replace(length, alike=np.full(1, 0.02))
+    (told,) = found.covariance(
+        length, np.zeros(1), lambda *_: (np.full(1, 3e-4), np.full(1, 0.1), 0.5, 0.6)
+    )
+    assert bent @ told @ bent / spread**2 == approx(variance + 0.3 * 0.02, rel=1e-6)
 
 
 def test_noise_mixes_directions_by_what_is_known():
@@ -397,7 +406,7 @@ def test_noise_mixes_directions_by_what_is_known():
             part = likely[j] / values[j]
             least = (1 / part - 1) / 2 if hidden[j] else 0.0
             assert power[j] == approx(least, rel=1e-9, abs=1e-12)
-            varied += part**2 * least**2 / (1 + 2 * least)
+            varied = max(varied, part**2 * least**2 / (1 + 2 * least))
             top = max(1.0, 1.5 * part)
             m, v = part / top, varied / top**2
             size = m * (1 - m) / min(max(v, 1e-4 * m * (1 - m)), 0.9 * m * (1 - m)) - 1

@@ -40,6 +40,7 @@ _LEAST_PART = 0.05  # of the stand-in, that curvature is taken for in a covarian
 _MOST_PART = 2.0  # the same, where noise made the stand-in too small
 _NODES = (np.arange(8) + 0.5) / 8  # of what is supposed of hidden curvature
 _ABOVE_MEAN = 1.5  # up to where mixed curvature goes, relative to its mean
+_WIDEST = 0.9  # of the variance of what is either nothing or all
 _ABOVE_MOST = 1.4  # the mean of hidden curvature, relative to what most of it is
 _LEFT = 0.3  # of the variation of the slopes, where features explain the rest
 _FLATTEST = 0.3  # share of the stand-in that a loss has where features tell anything
@@ -350,7 +351,7 @@ def _between(means: Floats, variances: Floats) -> Floats:
     top = np.maximum(1.0, _ABOVE_MEAN * means)
     means, variances = means / top, variances / top**2
     widest = means * (1 - means)
-    size = widest / np.clip(variances, 1e-4 * widest, 0.9 * widest) - 1
+    size = widest / np.clip(variances, 1e-4 * widest, _WIDEST * widest) - 1
     nodes = betaincinv(means * size, (1 - means) * size, _NODES[:, None])
     return nodes * (means / nodes.mean(axis=0)) * top
 
@@ -709,9 +710,9 @@ class _Directions:
 
         What is hidden varies between zero and the floor: so, with the mean that is
         known. And the directions are not those of the true second moments: noise mixes
-        them, seen ones too, with a variance that is known, which adds to that; where
-        much is mixed, some directions are flat. What is lost depends on the slopes;
-        noise is averaged over all that is mixed.
+        them, seen ones too, with a variance that is known: where much is mixed, some
+        directions are flat. What is lost depends on the slopes; noise is averaged over
+        all that is mixed.
         """
         part, values, hidden = self._known_part, self.values, self._hidden
         power = np.where(hidden, (1 / np.minimum(part, 1.0) - 1) / 2, 0.0)
@@ -719,7 +720,7 @@ class _Directions:
         pairs = np.minimum(self._curvature.noise**2 / 2, pairs)
         pairs[hidden[:, None] & hidden | np.eye(len(values), dtype=bool)] = 0.0
         varied = (pairs / np.outer(values, values)).sum(axis=1)
-        varied += (part * power) ** 2 / (2 * power + 1)
+        varied = np.maximum(varied, (part * power) ** 2 / (2 * power + 1))
         spread = _NODES[:, None] ** power * (1 + power)
         return spread, _between(part, varied) / part
 
