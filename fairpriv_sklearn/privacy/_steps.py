@@ -176,6 +176,10 @@ _SPREAD_FIX = (
 _SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
 )
+_INVERSE_FIX = (
+    "Pass `check_inverse=False`: whether the check of the inverse warns depends on the "
+    "values of some rows."
+)
 _COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
 
 # Functions of each number on its own that are no ufuncs.
@@ -198,6 +202,8 @@ def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
         fix = _FIX_BY_NAME.get(kind, _ANY_FIX)
         return replace(step, status="uncovered", fix=fix)
     function = isinstance(estimator, FunctionTransformer)
+    if function and _inverse_refusal(estimator):
+        return replace(step, status="uncovered", fix=_INVERSE_FIX)
     if function and _works_by_row(estimator.func):
         return step
     if not function and _is_scikit_learns(estimator):
@@ -288,6 +294,13 @@ def _bagging_refusal(bagging) -> str:
     )
 
 
+def _inverse_refusal(transformer) -> str:
+    """Of what is transformed, rows or the target, with an inverse that is checked."""
+    both = None not in (transformer.func, transformer.inverse_func)
+    has_inverse = both or getattr(transformer, "transformer", None) is not None
+    return _INVERSE_FIX if has_inverse and transformer.check_inverse else ""
+
+
 def _chain_refusal(chain) -> str:
     if chain.cv is None:
         return ""
@@ -336,6 +349,7 @@ _METAS = {
             ("transformer", one.transformer or FunctionTransformer(one.func)),
             ("regressor", one.regressor),
         ],
+        refusal=_inverse_refusal,
     ),
     "FixedThresholdClassifier": _Meta(
         lambda one: [("estimator", one.estimator_)],
