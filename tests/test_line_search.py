@@ -465,8 +465,30 @@ def test_a_loss_that_flattens_makes_the_length_less_sure():
     by_noise = 0.004 * ((1 + 2 * 0.3) ** 2 + 1) / 2
     assert bent.variance == approx(0.01 - 0.004 + by_noise + 0.3 * 0.6 * 0.02)
     assert bent.scale == length.scale
-    none = flattening(np.array([0.0, 30.0, -800.0]), np.zeros(3))
-    assert np.isfinite(none).all() and none[0][0] < 1e-5
+    none = np.array(flattening(np.array([0.0, 30.0, -800.0]), np.zeros(3)))
+    assert (none >= 0).all() and (none <= 1).all() and none[0, 0] < 1e-5
+
+
+@pytest.mark.parametrize("kind, moved", [("classifier", True), ("regressor", False)])
+def test_the_loss_of_the_classifier_alone_flattens(kind, moved, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4000, 3))
+    scores = X @ [2.0, -1.0, 0.5]
+    if kind == "classifier":
+        y = (rng.random(4000) < linked(scores)).astype(int)
+        model = DPWassersteinLogisticRegression(
+            fairness_weight=0, classes=[0, 1], bounds=(-1, 1), random_state=0
+        )
+    else:
+        y = np.clip(scores / 8 + 0.1 * rng.normal(size=4000), -1, 1)
+        model = DPLinearRegression(
+            bounds=(-1, 1), target_bounds=(-1, 1), random_state=0
+        )
+    own = model.fit(X, y).coef_covariance_
+    monkeypatch.setattr(_Length, "on_a_curve", lambda length, *_: length)
+    straight = model.fit(X, y).coef_covariance_
+    apart = np.trace(np.squeeze(own)) / np.trace(np.squeeze(straight)) - 1
+    assert (apart > 1e-4) == moved and (moved or apart == 0.0)
 
 
 @pytest.mark.parametrize("part, sign", [(0.1, -1), (0.9, 1)])
