@@ -465,7 +465,7 @@ def test_a_loss_that_flattens_makes_the_length_less_sure():
     by_noise = 0.004 * ((1 + 2 * 0.3) ** 2 + 1) / 2
     assert bent.variance == approx(0.01 - 0.004 + by_noise + 0.3 * 0.6 * 0.02)
     assert bent.scale == length.scale
-    none = np.array(flattening(np.array([0.0, 30.0, -800.0]), np.zeros(3)))
+    none = np.array(flattening(np.array([0.0, 30.0, -800.0]), np.array([0.0, 1, 1])))
     assert (none >= 0).all() and (none <= 1).all() and none[0, 0] < 1e-5
 
 
