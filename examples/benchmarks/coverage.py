@@ -131,8 +131,11 @@ def bands(kind, n, epsilon, seed):
 def report(name, found):
     """Coverage by fit, its standard error over fits, and the least column's."""
     found = [one for one in found if one is not None]
-    if not found:
-        print(f"{name:44s} none given", flush=True)
+    if len(found) < 2:
+        print(
+            f"{name:44s} {f'given in {len(found)}' if found else 'none given'}",
+            flush=True,
+        )
         return
     by_fit = np.mean(found, axis=1)
     error = by_fit.std(ddof=1) / len(found) ** 0.5
