@@ -140,9 +140,9 @@ def test_a_model_of_another_kind(estimator, said):
         ),
         (
             decisions(**frozen(LogisticRegression().fit(X, Y + 1))),
-            "The wrapped estimator knows the class 2",
+            "The wrapped estimator knows a class",
         ),
-        (decisions(make_pipeline(logistic(classes=[0, 1, 2]))), "knows the class 2"),
+        (decisions(make_pipeline(logistic(classes=[0, 1, 2]))), "knows a class"),
         (
             decisions(
                 logistic(),
@@ -150,12 +150,23 @@ def test_a_model_of_another_kind(estimator, said):
                 group_estimator=FrozenEstimator(LogisticRegression().fit(X, Y + 7)),
                 group_guarantee="public",
             ),
-            "The wrapped group_estimator knows the class 7",
+            "The wrapped group_estimator knows a class",
         ),
     ],
 )
 def test_a_fitted_model_of_another_table(estimator, said):
     refused(estimator, said)
+
+
+@pytest.mark.filterwarnings("ignore:The list of labels was read from the data")
+def test_labels_that_were_read_from_rows_are_not_printed():
+    """Neither those that the model learnt nor, without a list, those of this table."""
+    model = LogisticRegression().fit(X, np.where(Y > 0, "secret", "known"))
+    for listed in (["hidden", "known"], None):
+        repair = DP2DPClassifier(**frozen(model), classes=listed, groups=[0, 1])
+        with pytest.raises(ValueError, match="knows a class") as refusal:
+            repair.fit(X, np.where(Y > 0, "hidden", "known"), sensitive_features=GROUP)
+        assert "secret" not in str(refusal.value) and "hidden" not in str(refusal.value)
 
 
 def test_models_that_may_serve_are_taken():

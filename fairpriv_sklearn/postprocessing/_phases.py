@@ -227,12 +227,14 @@ def check_model(name: str, given, declared, wanted: str) -> None:
 
 
 def refuse_unlisted(labels, classes: list, what: str) -> None:
-    """Refuse a classifier that knows labels which are not in the public list."""
-    unknown = [] if labels is None else [x for x in labels if x not in classes]
-    if unknown:
+    """Refuse a classifier that knows labels which are not among those of this fit.
+
+    Either may have been read from private rows, so none is printed.
+    """
+    if labels is not None and not set(labels) <= set(classes):
         raise ValueError(
-            f"The wrapped {what} knows the class {unknown[0]!r}, which is not in "
-            f"classes={classes!r}."
+            f"The wrapped {what} knows a class that this fit does not: list all that "
+            "it knows, in public, as the classes (or groups) of this estimator."
         )
 
 
