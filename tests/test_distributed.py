@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fairpriv_sklearn._door import _dask
 from fairpriv_sklearn._door._dask import DaskBatches, _Part
 from fairpriv_sklearn._door._stream import StreamRows
 from fairpriv_sklearn._door.estimator import DPEstimator
@@ -38,6 +40,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.postprocessing._phases import Indexed
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
 GRID = 2.0**20
@@ -370,6 +373,113 @@ def test_a_split_gives_the_same_rows_however_they_come():
         )
     assert_array_equal(sums[0], sums[1])
     assert_array_equal(sums[0], sums[2])
+
+
+class Reads:
+    """What a door makes of rows of any kind, and how many it saw at a time."""
+
+    def __init__(self):
+        self.saw = []
+
+    def read(self, X, y, sensitive_features):
+        if not X.shape[0]:
+            raise ValueError("no rows")
+        self.saw.append(X.shape[0])
+        dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        return {"x": dense, "cells": Indexed(X), "y": None if y is None else y}
+
+
+def doubled(X):
+    return 2 * X
+
+
+def as_kind(kind, X):
+    """A dask collection of five partitions."""
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    if kind == "frame":
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame(X, columns=list("abc"))
+        return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=5)
+    if kind == "array":
+        return da.from_array(X, chunks=(len(X) // 5, 3))
+    blocks = [
+        da.from_delayed(dask.delayed(kind)(part), part.shape, np.float64)
+        for part in np.split(X, 5)
+    ]
+    return da.concatenate(blocks)
+
+
+@pytest.mark.parametrize(
+    "kind", ["array", "frame", sparse.csr_array, sparse.coo_array, sparse.csc_array]
+)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_workers_choose_the_rows_that_travel(kind, mapped, monkeypatch):
+    dask = pytest.importorskip("dask")
+    X, y = table(600)
+    collection = DaskBatches(as_kind(kind, X))
+    if mapped:
+        X, collection = doubled(X), collection.map(doubled)
+    door, answered = Reads(), []
+    with dask.config.set(scheduler="synchronous"):
+        rows = collection.read(door.read)
+        mask = np.random.default_rng(0).uniform(size=600) < 0.3
+        mask[120:240] = False  # nothing of the second partition
+        mask[240:360] = True
+        compute = _dask._computed
+        monkeypatch.setattr(
+            _dask, "_computed", lambda tasks: answered.extend(a := compute(tasks)) or a
+        )
+        door.saw.clear()
+        chosen = rows.take(mask).only("x", "cells")
+        block = chosen.whole()
+        assert_array_equal(block.x, X[mask])
+        cells = block.cells
+        cells = cells.toarray() if sparse.issparse(cells) else np.asarray(cells)
+        assert_array_equal(cells, X[mask])
+        # The rows that were asked for are all that is mapped and read, and travels.
+        sizes = [part.sum() for part in np.split(mask, 5)]
+        assert sorted(door.saw) == sorted(max(size, 1) for size in sizes)
+        assert [len(columns["x"]) for *_, columns in answered] == sizes
+        assert {tuple(columns) for *_, columns in answered} == {("x", "cells")}
+        for size in (1, 100, 999):
+            blocks = list(chosen.blocks(size))
+            assert {b.n_rows for b in blocks[:-1]} <= {size}
+            assert_array_equal(np.concatenate([b.x for b in blocks]), X[mask])
+        assert_array_equal(rows.whole().x, X)
+        none = rows.take(np.zeros(600, dtype=bool)).whole()
+        assert none.x.shape == (0, 3) and none.n_rows == 0
+
+
+@pytest.mark.parametrize("row", [300, 301])
+def test_rows_that_change_stop_a_choice_that_leaves_them_out(row):
+    dask = pytest.importorskip("dask")
+    X, y = table(600)
+    reads = []
+
+    def changed(i, part):
+        reads.append(i)
+        if i == row // 100 and reads.count(i) == 3:
+            part.iloc[row % 100, 1] += 1e-12
+        return part
+
+    with dask.config.set(scheduler="synchronous"):
+        collections = read_by_tasks(X, y, change=changed)
+        rows = DaskBatches(*collections).read(Reads().read).only("x")
+        even = rows.take(np.arange(600) % 2 == 0)
+        assert_array_equal(even.whole().x, X[::2])
+        with pytest.raises(ChangedDataError):
+            even.whole()
+
+
+def test_a_worker_of_another_kind_chooses_nothing(monkeypatch):
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        rows = DaskBatches(*read_by_tasks(*table(600))).read(Reads().read)
+        kinds = iter("abcdefghijklmnopqrstuvwxyz")
+        monkeypatch.setattr(_dask, "kernels", lambda: next(kinds))
+        with pytest.raises(RuntimeError, match="other bits"):
+            rows.whole()
 
 
 # --- what is refused ------------------------------------------------------------------

@@ -11,6 +11,7 @@ from common import ENTRIES, outputs
 from common import table as tabulated
 from numpy.testing import assert_array_equal
 from sklearn import config_context
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn.distributed import Batches, ChangedDataError
@@ -159,7 +160,19 @@ def others():
     pairs = DPSinkhornGenerator(
         method="pairs", epsilon=3.0, classes=[0, 1], random_state=0
     )
+
+    known = DPWassersteinLogisticRegression(
+        fairness_weight=0.0, classes=[0, 1], bounds=(-1, 1), random_state=0
+    ).fit(numbers, labels)
+
+    def calibrated():
+        return DP2DPClassifier(FrozenEstimator(known), classes=[0, 1], **named)
+
+    def says_calibrated(model):
+        return model.predict(numbers[:50], sensitive_features=groups[:50])
+
     return [
+        Fit("frozen", calibrated, numbers, labels, groups, says_calibrated),
         Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
         Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),

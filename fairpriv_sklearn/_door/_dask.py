@@ -13,6 +13,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context, get_config
 
 from fairpriv_sklearn._door._stream import (
@@ -48,13 +49,16 @@ class DaskBatches(Batches):
     def __iter__(self):
         import dask
 
-        here = dask.delayed(_here, pure=False)
-        parts = [here(part) for part in self.partitions()]
+        here, function = dask.delayed(_here, pure=False), _Held(self.map_X)
+        parts = [here(function, part) for part in self.partitions()]
         for first in range(0, len(parts), AT_ONCE):
             yield from _computed(parts[first : first + AT_ONCE])
 
     def partitions(self) -> list:
-        """(X, y, sensitive_features) of every partition, delayed or a `_Part`."""
+        """(X, y, sensitive_features) of every partition, delayed or a `_Part`.
+
+        As they are: `map_X` comes after.
+        """
         return _as_one(_apart(self._delayed()))
 
     def _delayed(self) -> list:
@@ -65,7 +69,7 @@ class DaskBatches(Batches):
         if frame is not None:
             names = [_names_of(column) for column in self.collections]
             take = dask.delayed(_taken, pure=False)
-            return [take(self.map_X, names, part) for part in _pieces(frame, None)]
+            return [take(names, part) for part in _pieces(frame, None)]
         X = _one_block_wide(X)
         columns = [_pieces(X, None), _pieces(y, X), _pieces(groups, X)]
         n_parts = len(columns[0])
@@ -76,10 +80,7 @@ class DaskBatches(Batches):
             )
         bundle = dask.delayed(_bundle, pure=False)
         return [
-            bundle(
-                self.map_X,
-                *(None if column is None else column[i] for column in columns),
-            )
+            bundle(*(None if column is None else column[i] for column in columns))
             for i in range(n_parts)
         ]
 
@@ -95,7 +96,10 @@ class DaskBatches(Batches):
 
 
 class DaskRows(StreamRows):
-    """Private rows of dask collections: sums of integers are taken on the workers."""
+    """Private rows of dask collections: sums of integers are taken on the workers.
+
+    Where the driver needs rows themselves, workers choose them: only those travel.
+    """
 
     def __init__(self, read, batches: DaskBatches):
         import dask
@@ -107,8 +111,8 @@ class DaskRows(StreamRows):
             raise ValueError("The dask collection has no partition.")
         # The first one tells the driver names and number of columns.
         here, measure = (dask.delayed(f, pure=False) for f in (_here, _measure))
-        self._read_one(_computed([here(parts[0])])[0])
-        reader = dask.delayed(_Reader(read), pure=False)
+        self._read_one(_computed([here(_Held(batches.map_X), parts[0])])[0])
+        reader = self._reader_there()
         self._prints = _agreed(_computed([measure(reader, few) for few in _few(parts)]))
         Rows.__init__(self, sum(n_rows for n_rows, _ in self._prints))
 
@@ -116,21 +120,42 @@ class DaskRows(StreamRows):
         """Sum over the blocks of all partitions, each on its worker."""
         import dask
 
-        masks = [None] * len(self._prints)
-        if self._mask is not None:
-            ends = np.cumsum([n_rows for n_rows, _ in self._prints])
-            masks = np.split(self._mask, ends[:-1])
-        pairs = list(zip(self._batches.partitions(), masks, strict=True))
         task = dask.delayed(_partition_total, pure=False)
-        reader = dask.delayed(_Reader(self._read), pure=False)
-        held = dask.delayed(_Held(state), pure=False)
-        answers = _computed([task(reader, query, held, few) for few in _few(pairs)])
+        reader, held = self._reader_there(), dask.delayed(_Held(state), pure=False)
+        tasks = [task(reader, query, held, few) for few in _few(self._pairs())]
+        answers = _computed(tasks)
         if _agreed(answers) != self._prints:
             raise ChangedDataError
         total = query.of_block(self.block(slice(0, 0)), state)
         for _, _, one in answers:
             total = total + one
         return total
+
+    def _parts(self):
+        import dask
+
+        task, reader = dask.delayed(_chosen, pure=False), self._reader_there()
+        tasks = [task(reader, self._names, *pair) for pair in self._pairs()]
+        for first in range(0, len(tasks), AT_ONCE):
+            at_once = slice(first, first + AT_ONCE)
+            answers = _computed(tasks[at_once])
+            if _agreed(answers) != self._prints[at_once]:
+                raise ChangedDataError
+            for _, _, columns in answers:
+                yield columns
+
+    def _pairs(self) -> list[tuple]:
+        """Every partition, and a mask of its rows or None for all of them."""
+        masks = [None] * len(self._prints)
+        if self._mask is not None:
+            ends = np.cumsum([n_rows for n_rows, _ in self._prints])
+            masks = np.split(self._mask, ends[:-1])
+        return list(zip(self._batches.partitions(), masks, strict=True))
+
+    def _reader_there(self):
+        import dask
+
+        return dask.delayed(_Reader(self._read, self._batches.map_X), pure=False)
 
 
 class _Reader:
@@ -139,8 +164,8 @@ class _Reader:
     Settings of scikit-learn, such as metadata routing, are the driver's.
     """
 
-    def __init__(self, read):
-        self._config = get_config()
+    def __init__(self, read, function):
+        self._config, self._function = get_config(), function
         self._name, original = read.__name__, read.__self__
         copy = object.__new__(type(original))
         kept = dict(original.__dict__)
@@ -148,9 +173,22 @@ class _Reader:
         copy.__dict__ = {**kept, "ledger": None, "random_state": None}
         self._estimator = copy
 
-    def read(self, batch: tuple) -> dict:
+    def read(self, batch: tuple, mask=None) -> dict:
+        """Private columns of a partition, or of some of its rows, and of no others.
+
+        A row is mapped and read on its own: these are the bits of all rows together.
+        """
+        rows = None if mask is None else np.flatnonzero(mask)
+        if rows is not None:
+            # A table without rows is refused: one is read, and left out again.
+            few = rows if len(rows) else np.arange(1)
+            batch = tuple(rows_of(column, few) for column in batch)
         with config_context(**self._config):
-            return read_batch(getattr(self._estimator, self._name), batch)
+            batch = _mapped(self._function, batch)
+            columns = read_batch(getattr(self._estimator, self._name), batch)
+        if rows is not None and not len(rows):
+            columns = {k: rows_of(column, slice(0, 0)) for k, column in columns.items()}
+        return columns
 
 
 class _Held:
@@ -196,17 +234,29 @@ def _silent(task):
 
 
 def _opened(part) -> tuple:
-    return part.open() if isinstance(part, _Part) else part
+    batch = part.open() if isinstance(part, _Part) else part
+    # Not all sparse formats have rows.
+    return tuple(c.tocsr() if sparse.issparse(c) else c for c in batch)
 
 
 @_silent
-def _here(part):
+def _here(function, part):
     """A partition for the driver."""
-    return _opened(part)
+    return _mapped(function.value, _opened(part))
 
 
-def _bundle(function, X, y, groups) -> tuple:
+def _mapped(function, batch: tuple) -> tuple:
+    X, y, groups = batch
     return (X if function is None else function(X)), y, groups
+
+
+def _print_of(batch: tuple) -> tuple[int, int]:
+    """Length and checksum of a partition as it is, before it is mapped and read."""
+    return fingerprint(dict(enumerate(batch)))
+
+
+def _bundle(X, y, groups) -> tuple:
+    return X, y, groups
 
 
 @_silent
@@ -216,7 +266,8 @@ def _measure(reader: _Reader, parts: list):
     for part in parts:
         batch = _opened(part)  # what is wrong here may quote a cell
         try:
-            prints.append(fingerprint(reader.read(batch)))
+            reader.read(batch)
+            prints.append(_print_of(batch))
         except (ValueError, TypeError) as error:
             return error
     return prints, kernels()
@@ -226,19 +277,26 @@ def _measure(reader: _Reader, parts: list):
 def _partition_total(reader: _Reader, query, state, pairs: list):
     prints, totals = [], []
     for part, mask in pairs:
-        columns = reader.read(_opened(part))
-        prints.append(fingerprint(columns))
+        batch = _opened(part)
+        prints.append(_print_of(batch))
+        columns = reader.read(batch, mask)
         rows = Rows(column_length(columns), **columns)
-        if mask is not None:
-            rows = rows.take(np.flatnonzero(mask))
         with np.errstate(all="ignore"):
             totals.append(rows.total(query, state.value))
     return prints, kernels(), reduce(add, totals)
 
 
-def _taken(function, names: list, part) -> tuple:
-    columns = (None if name is None else part[name] for name in names)
-    return _bundle(function, *columns)
+@_silent
+def _chosen(reader: _Reader, names, part, mask):
+    """Columns of chosen rows, for the driver."""
+    batch = _opened(part)
+    columns = reader.read(batch, mask)
+    columns = columns if names is None else {name: columns[name] for name in names}
+    return [_print_of(batch)], kernels(), columns
+
+
+def _taken(names: list, part) -> tuple:
+    return tuple(None if name is None else part[name] for name in names)
 
 
 def _names_of(column):

@@ -467,6 +467,9 @@ class Indexed:
     def __init__(self, values):
         self.values = values
 
+    def __len__(self):
+        return n_rows_of(self.values)
+
     def rows_at(self, rows):
         return safe_indexing(self.values, rows)
 
