@@ -15,8 +15,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._training._penalty import most_records
@@ -29,7 +30,12 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.model_selection import (
+    ConstrainedScore,
+    DPGridSearchCV,
+    DPRandomizedSearchCV,
+    dp_cross_validate,
+)
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
     DPWassersteinMLPRegressor,
@@ -40,7 +46,12 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import PrivacyLedger, with_budget
+from fairpriv_sklearn.privacy import (
+    BudgetExceededError,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    with_budget,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -54,6 +65,7 @@ def table(n=60):
 X, Y, GROUP = table()
 FITTED = LogisticRegression().fit(X, Y)
 DOUBLED = LogisticRegression().fit(np.hstack([X, X]), Y)
+BOTH = np.column_stack([Y, 1 - Y])
 
 
 def logistic(**changes):
@@ -156,6 +168,39 @@ def test_a_model_of_another_kind(estimator, said):
 )
 def test_a_fitted_model_of_another_table(estimator, said):
     refused(estimator, said)
+
+
+SEVERAL = "was fitted to several targets"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (numbers(**frozen(LinearRegression().fit(X, BOTH))), SEVERAL),
+        (numbers(**frozen(make_pipeline(LinearRegression()).fit(X, BOTH))), SEVERAL),
+        (decisions(**frozen(DecisionTreeClassifier().fit(X, BOTH))), SEVERAL),
+        (
+            decisions(
+                logistic(),
+                blind=True,
+                group_estimator=FrozenEstimator(DecisionTreeClassifier().fit(X, BOTH)),
+                group_guarantee="public",
+            ),
+            "The group_estimator must answer one probability per class",
+        ),
+        (decisions(MultiOutputClassifier(logistic())), "takes several targets"),
+        (numbers(make_pipeline(MultiOutputRegressor(regression()))), "several targets"),
+    ],
+)
+def test_a_model_of_several_targets(estimator, said):
+    refused(estimator, said)
+
+
+def test_a_fitted_model_that_takes_no_row_of_numbers_is_taken():
+    pandas = pytest.importorskip("pandas")
+    words = pandas.DataFrame({"a": np.where(Y, "yes", "no"), "b": "no"})
+    model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(words, Y)
+    accepted(numbers(**frozen(model)), words)
 
 
 @pytest.mark.filterwarnings("ignore:The list of labels was read from the data")
@@ -288,6 +333,41 @@ def test_bounds_of_the_columns_that_a_model_sees_are_taken():
     search(make_pipeline("passthrough", logistic())).fit(X, Y)
 
 
+@pytest.mark.parametrize("values", [[0.5], [0.0, 0.5]])
+def test_a_search_inside_is_asked_for_the_groups_of_its_candidates(values):
+    fair, grid = logistic(groups=[0, 1]), {"fairness_weight": values}
+    both = (search(fair, grid), DPRandomizedSearchCV(fair, grid, classes=[0, 1]))
+    for inner in both:
+        for inside in (inner, make_pipeline("passthrough", inner)):
+            refused(decisions(inside), "needs the sensitive features")
+        refused(search(FixedThresholdClassifier(inner), {}), "needs the sensitive")
+        ledger = PrivacyLedger(50.0, 1e-3)
+        with pytest.raises(ValueError, match="needs the sensitive features"):
+            encoded(inner, ledger).fit(X, Y)
+        assert ledger.spends() == []
+    compares = ConstrainedScore()
+    refused(
+        decisions(search(logistic(), scoring=compares)), "The score compares groups"
+    )
+    # Columns that it names itself, and a list without the penalty.
+    table = np.column_stack([X, GROUP])
+    named = search(logistic(), grid, sensitive_features=[2], scoring=compares)
+    accepted(decisions(named), table)
+    accepted(decisions(search(logistic(fairness_weight=0.5), {"fairness_weight": [0]})))
+
+
+def test_a_search_inside_is_asked_for_its_arguments():
+    for grid, said in (
+        ({"CC": [1.0]}, "Invalid parameter 'CC'"),
+        ({"C": [-1.0]}, "'C'"),
+    ):
+        refused(decisions(search(logistic(), grid)), said)
+        ledger = PrivacyLedger(50.0, 1e-3)
+        with pytest.raises(ValueError, match=said):
+            encoded(search(logistic(bounds=None), grid), ledger).fit(X, Y)
+        assert ledger.spends() == []
+
+
 def test_what_needs_groups_deep_inside_is_asked_first():
     fair = logistic(fairness_weight=0.5, groups=[0, 1])
     threshold = FixedThresholdClassifier(fair, threshold=0.5)
@@ -380,9 +460,119 @@ def test_a_pipeline_of_one_budget_asks_all_steps_for_their_arguments():
 
 
 @pytest.mark.parametrize(
+    "model",
+    [
+        FixedThresholdClassifier(FAIR, threshold=0.5),
+        VotingClassifier([("fair", FAIR)], voting="soft"),
+        make_pipeline(scores().set_params(blind=False, output="mean"), FAIR),
+    ],
+)
+def test_a_pipeline_of_one_budget_looks_for_groups_inside(model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises(ValueError, match="needs the sensitive features"):
+        encoded(model, ledger).fit(X, Y)
+    if isinstance(model, Pipeline):  # given to one of those that need them
+        key = "pipeline__dpwassersteinlogisticregression__sensitive_features"
+        with pytest.raises(ValueError, match="DPBarycenterTransformer needs the sens"):
+            encoded(model, ledger).fit(X, Y, **{key: GROUP})
+        keys = [key, "pipeline__dpbarycentertransformer__sensitive_features"]
+        encoded(model, None).fit(X, Y, **dict.fromkeys(keys, GROUP))
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        (GROUP + 5, "a label that is not in groups"),
+        (GROUP[:-1], "need a row for each record"),
+        (np.where(GROUP, 1.0, np.nan), "a missing label"),
+    ],
+)
+def test_a_pipeline_of_one_budget_looks_at_the_groups_first(groups, said):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    key = "dpwassersteinlogisticregression__sensitive_features"
+    with pytest.raises(ValueError, match=said):
+        encoded(FAIR, ledger).fit(X, Y, **{key: groups})
+    assert ledger.spends() == []
+    with pytest.raises(ValueError, match="was given twice"):
+        named = clone(FAIR).set_params(sensitive_features=[0])
+        encoded(named, ledger).fit(X, Y, **{key: GROUP})
+    assert ledger.spends() == []
+    # Where the list of groups is read they may be any.
+    with pytest.warns(PrivacyLeakWarning, match="list of groups"):
+        reads = clone(FAIR).set_params(groups=None)
+        encoded(reads, ledger).fit(X, Y, **{key: GROUP + 5})
+
+
+def test_a_pipeline_of_one_budget_whose_codes_are_wanted_asks_first():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    coder = DPWassersteinAutoencoder(fairness_weight=0.5, groups=[0, 1], max_iter=1)
+    with pytest.raises(ValueError, match="needs the sensitive features"):
+        encoded(coder, ledger).fit_transform(X)
+    assert ledger.spends() == []
+    fair = encoded(coder.set_params(fairness_weight=0.0), ledger)
+    assert len(fair.fit_transform(X)) == len(X) and len(ledger.spends()) == 1
+    assert not hasattr(encoded(FAIR, None), "fit_transform")
+
+
+def test_a_pipeline_of_one_budget_keeps_no_cache(tmp_path):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(logistic(bounds=None), ledger).set_params(memory=str(tmp_path))
+    with pytest.raises(ValueError, match="takes memory=None"):
+        pipeline.fit(X, Y)
+    assert ledger.spends() == [] and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("n_rows", [60, 1])
+@pytest.mark.parametrize("delta", [1e-5, 1e-3])
+def test_a_ledger_has_room_for_all_steps_or_none_spends(delta, n_rows):
+    """Also where it is measured at another delta, and where records are few."""
+    pipeline = encoded(logistic(bounds=None, data_norm=1.0), None, epsilon=1.0)
+    pipeline.set_params(**dict.fromkeys(least(pipeline), 50))
+
+    def spends(room):
+        ledger = PrivacyLedger(room, delta)
+        paid = clone(pipeline)
+        paid.set_params(
+            dptableencoder__ledger=ledger,
+            dpwassersteinlogisticregression__ledger=ledger,
+        )
+        try:
+            paid.fit(X[:n_rows], Y[:n_rows])
+        except BudgetExceededError:
+            return ledger.spends(), None
+        return ledger.spends(), ledger.total().epsilon
+
+    paid, total = spends(50.0)
+    assert [one["epsilon"] > 0 for one in paid] == [n_rows == 60, True]
+    assert total <= 1.0
+    room = 1.03 if n_rows == 1 else 1.002  # a constant may cost .97 of the whole
+    assert spends(room * total)[1] == pytest.approx(total, rel=1e-5)
+    assert spends(0.998 * total) == ([], None)
+
+    # Others' ledgers are asked when they are to pay.
+    class Other:
+        def spend(self, guarantee, label):
+            raise BudgetExceededError("no")
+
+    pipeline.set_params(dpwassersteinlogisticregression__ledger=Other())
+    with pytest.raises(BudgetExceededError, match="no"):
+        pipeline.fit(X, Y)
+
+
+def least(pipeline):
+    return [k for k in pipeline.get_params() if k.endswith("__min_records")]
+
+
+@pytest.mark.parametrize(
     ("model", "y", "said"),
     [
         (logistic(), Y + 1, "y contains a label that is not in classes"),
+        (
+            FixedThresholdClassifier(logistic(), threshold=0.5),
+            Y + 1,
+            "y contains a label that is not in classes",
+        ),
         (logistic(), np.where(Y, 1.0, np.nan), "y contains a label"),
         (logistic(), Y[:-1], "need a row for each record"),
         (logistic(), None, "requires y to be passed"),
@@ -393,7 +583,8 @@ def test_a_pipeline_of_one_budget_asks_all_steps_for_their_arguments():
 )
 def test_a_pipeline_of_one_budget_looks_at_the_target_first(model, y, said):
     ledger = PrivacyLedger(50.0, 1e-3)
-    model = clone(model).set_params(bounds=None)
+    bounds = [k for k in model.get_params() if k.endswith("bounds")]
+    model = clone(model).set_params(**dict.fromkeys(bounds[:1], None))
     with pytest.raises(ValueError, match=said) as caught:
         encoded(model, ledger).fit(X, y)
     assert ledger.spends() == [] and "John" not in str(caught.value)

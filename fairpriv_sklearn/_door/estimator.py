@@ -314,6 +314,20 @@ def check_arguments(estimator, n_columns: int) -> None:
 
     For who fits others, before anything is spent.
     """
+    check_nested_arguments(estimator)
+    last = last_step(estimator)
+    if isinstance(last, BaseEstimator) and not get_tags(last).target_tags.single_output:
+        raise ValueError(
+            f"{type(last).__name__} takes several targets, and here there is one: pass "
+            "the estimator that it wraps."
+        )
+    for owner in _handed_the_table(estimator):
+        if getattr(owner, "bounds", None) is not None:
+            read_bounds(owner.bounds, n_columns)
+
+
+def check_nested_arguments(estimator) -> None:
+    """Refuse arguments, nested ones too, that are wrong for any table."""
     for owner in (estimator, *estimator.get_params(deep=True).values()):
         if isinstance(owner, DPEstimator):
             owner._check_arguments()
@@ -321,9 +335,6 @@ def check_arguments(estimator, n_columns: int) -> None:
         elif isinstance(owner, BaseEstimator):
             if hasattr(owner, "_parameter_constraints"):
                 owner._validate_params()
-    for owner in _handed_the_table(estimator):
-        if getattr(owner, "bounds", None) is not None:
-            read_bounds(owner.bounds, n_columns)
 
 
 def _handed_the_table(estimator) -> Iterator:

@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import positions_in
+from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
@@ -38,6 +38,15 @@ class GroupsMixin:
     def _refuse_without_groups(self) -> None:
         if self._needs_groups:
             raise ValueError(NEEDED.format(type(self).__name__))
+
+    def _refuse_groups(self, X, sensitive_features) -> None:
+        """Refuse groups that `fit` would, for who spends before it."""
+        refuse_twice(self.sensitive_features, sensitive_features)
+        if not _comes_in_parts(X):
+            labels = label_values(sensitive_features)
+            same_length(X, labels)
+            if self.groups is not None:
+                code_groups(labels, self.groups)
 
 
 class AttributeBlindMixin(GroupsMixin):
@@ -78,8 +87,12 @@ def _fitted_with(estimator) -> list:
     for path, value in estimator.get_params(deep=True).items():
         if hasattr(value, "get_params") and not isinstance(value, type):
             owners[f"{path}__"] = value
-    closed = tuple(path for path, owner in owners.items() if _is_closed(owner))
-    return [owner for path, owner in owners.items() if not path.startswith(closed)]
+    closed = [path for path, owner in owners.items() if _is_closed(owner)]
+    return [
+        owner
+        for path, owner in owners.items()
+        if not any(path != one and path.startswith(one) for one in closed)
+    ]
 
 
 def _is_closed(owner) -> bool:

@@ -110,11 +110,16 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
         return Groups(labels, without_sensitive_columns(owner, X), labels)
     if sensitive_features is not None:
         return Groups(label_list(sensitive_features), X, sensitive_features)
-    named = _inner_parameter(estimator, "sensitive_features")
-    # Behind a pipeline's transformers a column is not where it was.
-    if named is None or isinstance(estimator, Pipeline):
-        return Groups(None, X, None)
-    return Groups(_labels_in(owner, named, X), X, None)
+    named = named_groups(estimator)
+    labels = None if named is None else _labels_in(owner, named, X)
+    return Groups(labels, X, None)
+
+
+def named_groups(estimator):
+    """The columns of groups that the candidates' estimator names itself, or None."""
+    if isinstance(estimator, Pipeline):
+        return None  # behind its transformers a column is not where it was
+    return _inner_parameter(estimator, "sensitive_features")
 
 
 def _labels_in(owner, named, X) -> list:
@@ -182,6 +187,11 @@ def _outermost(steps: dict) -> list[str]:
     ]
 
 
+def made(estimator, params: dict) -> BaseEstimator:
+    """Return an unfitted candidate as the public list says."""
+    return clone(estimator).set_params(**clone(params, safe=False))
+
+
 def candidate(
     estimator, params: dict, share: FitShare, noise: NoiseSource, public: dict
 ) -> BaseEstimator:
@@ -191,7 +201,7 @@ def candidate(
     that the candidate itself names is lowered to its share. Steps that have no list of
     groups or classes get the `public` ones.
     """
-    chosen = clone(estimator).set_params(**clone(params, safe=False))
+    chosen = made(estimator, params)
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
     steps = private_steps(chosen)
@@ -274,7 +284,7 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     """
     conditions = []
     for params in grid:
-        chosen = clone(estimator).set_params(**clone(params, safe=False))
+        chosen = made(estimator, params)
         check_arguments(chosen, n_columns_of(task.X))
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))

@@ -13,8 +13,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._door.groups import AttributeAwareMixin, as_table
+from fairpriv_sklearn._door.estimator import (
+    DELTA_CONSTRAINT,
+    DPEstimator,
+    check_nested_arguments,
+)
+from fairpriv_sklearn._door.groups import (
+    AttributeAwareMixin,
+    as_table,
+    refuse_without_groups,
+)
 from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import (
@@ -47,6 +55,7 @@ from fairpriv_sklearn.model_selection._scoring import (
     table_of,
 )
 from fairpriv_sklearn.model_selection._task import (
+    SCORE_NEEDS_GROUPS,
     Scores,
     Task,
     default_scoring,
@@ -102,6 +111,25 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         """
         kind = candidates.expected_kind(self.estimator)
         return self._plan(self._n_candidates(), kind, DRAWS_PER_FIT, n_statistics=1)
+
+    def _likely(self) -> list:
+        """Candidates for checks before the fit, which may draw others."""
+        grid = self._candidates(noise_source(0))
+        return [candidates.made(self.estimator, params) for params in grid]
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        for chosen in self._likely():
+            check_nested_arguments(chosen)
+
+    def _refuse_without_groups(self) -> None:
+        if self.sensitive_features is not None:
+            return
+        compares = table_of(self._scoring()) is not None
+        if compares and candidates.named_groups(self.estimator) is None:
+            raise ValueError(SCORE_NEEDS_GROUPS)
+        for chosen in self._likely():
+            refuse_without_groups(chosen)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, *, sensitive_features=None):

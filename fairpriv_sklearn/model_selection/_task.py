@@ -31,6 +31,11 @@ from fairpriv_sklearn.model_selection._scoring import (
 )
 from fairpriv_sklearn.postprocessing import ConstantClassifier, ConstantRegressor
 
+SCORE_NEEDS_GROUPS = (
+    "The score compares groups and needs the sensitive features: pass them in the "
+    "call, as in fit(X, y, sensitive_features=labels), or name the column(s) of X in "
+    "the constructor, as in sensitive_features='sex'."
+)
 _ROW_PURITY = "the candidates predict each row on its own"
 
 
@@ -219,11 +224,7 @@ def _encode_groups(owner, estimator, labels, table):
     if labels is None:
         if table is None:
             return None, (), None
-        raise ValueError(
-            "The score compares groups and needs the sensitive features: pass them in "
-            "the call, as in fit(X, y, sensitive_features=labels), or name the "
-            "column(s) of X in the constructor, as in sensitive_features='sex'."
-        )
+        raise ValueError(SCORE_NEEDS_GROUPS)
     if listed is None and table is None:
         return None, (), None
     return code_groups(labels, listed)

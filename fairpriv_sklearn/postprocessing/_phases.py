@@ -36,6 +36,7 @@ from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
     ask_wrapped,
     fit_wrapped,
+    guarded,
 )
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
@@ -102,6 +103,7 @@ class Model:
         if self.frozen:
             check_is_fitted(self.given)
             self._refuse_another_width()
+            self._refuse_several_outputs()
             self.fitted = self.given
         else:
             check_arguments(self.given, self.n_columns)
@@ -138,6 +140,26 @@ class Model:
             raise ValueError(
                 f"The {self.name} was fitted to {fitted_to} columns, and this table "
                 f"has {self.n_columns} for it."
+            )
+
+    def _refuse_several_outputs(self) -> None:
+        """Refuse a fitted model that answers a public row, of zeros, in another form.
+
+        One that takes no row of numbers is not asked.
+        """
+        width = getattr(self.given, "n_features_in_", self.n_columns)
+        is_classifier = isinstance(self.stand_in, ConstantClassifier)
+        method = "predict_proba" if is_classifier else "predict"
+        try:
+            call = getattr(self.given, method)
+            answer = np.asarray(guarded(call, np.zeros((1, width))))
+        except Exception:
+            return
+        if answer.ndim != 2 if is_classifier else answer.size != 1:
+            wanted = "one probability per class" if is_classifier else "one number"
+            raise ValueError(
+                f"The {self.name} must answer {wanted} for each row, and was fitted to "
+                "several targets, or answers in another form."
             )
 
     @property

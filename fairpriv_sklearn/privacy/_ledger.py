@@ -230,9 +230,7 @@ class PrivacyLedger:
         asked.fits(*self._cap)
 
         def step(spent: Composition | None) -> Composition:
-            total = asked if spent is None else spent.plus(asked)
-            if not total.fits(*self._cap):
-                raise BudgetExceededError(self._refusal(asked, spent, total))
+            total = self._total(asked, spent)
             if self._mirror is not None:
                 self._mirror.spend(*cost)
             return total
@@ -353,6 +351,19 @@ class PrivacyLedger:
     def __getstate__(self):
         # The mirror is an object of this process; a copy of it would count for nobody.
         return {**self.__dict__, "_mirror": None}
+
+    def _refuse_beyond(self, guarantee: PrivacyGuarantee) -> None:
+        """Raise where `spend` would now; for several steps before the first spends."""
+        relation = guarantee.neighboring
+        asked = Composition(relation).add(_charge(guarantee), relation)
+        self._total(asked, self._store.running(self._dataset))
+
+    def _total(self, asked: Composition, spent: Composition | None) -> Composition:
+        """Return the total with what is asked for, or raise."""
+        total = asked if spent is None else spent.plus(asked)
+        if not total.fits(*self._cap):
+            raise BudgetExceededError(self._refusal(asked, spent, total))
+        return total
 
     def _refusal(self, asked, spent, total) -> str:
         """Say why, in public numbers only."""

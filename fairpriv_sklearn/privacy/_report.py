@@ -135,7 +135,10 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     in a class of somebody's own, nothing here can see whether rows are treated one by
     one: that is a condition, unless the function or class has an attribute
     `__fairpriv_row_pure__` that says so. A `ColumnTransformer` is uncovered if it
-    chooses columns by a callable, or between sparse and dense output by the rows.
+    chooses columns by a callable, or between sparse and dense output by the rows; a
+    pipeline if it caches its steps (`memory`), since what comes from the cache tells
+    whether the rows are those of an earlier fit; bagging if it draws with replacement,
+    or if the number of rows is private, which it keeps.
 
     Models of diffprivlib are judged one by one: a tree or forest costs twice its
     epsilon for one replaced record, on the condition that `bounds` and `classes` were

@@ -180,6 +180,10 @@ _INVERSE_FIX = (
     "Pass `check_inverse=False`: whether the check of the inverse warns depends on the "
     "values of some rows."
 )
+_MEMORY_FIX = (
+    "Pass `memory=None`: whether a step comes from the cache tells whether the rows "
+    "are those of an earlier fit, and the cache holds them without noise."
+)
 _COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
 
 # Functions of each number on its own that are no ufuncs.
@@ -281,16 +285,13 @@ def _bagging_refusal(bagging) -> str:
             "A bootstrap sample holds a record several times: pass `bootstrap=False`, "
             "or use a `VotingClassifier` or `VotingRegressor`."
         )
-    part = bagging.max_samples
-    if part is None or (isinstance(part, float) and part == 1.0):  # 1 is one row
-        return ""
     inner = walk(bagging.estimator, fitted=False)
     relations = {one.step.guarantee.neighboring for one in inner if one.step.guarantee}
     if "add_remove" not in relations:
         return ""
     return (
-        "A record more takes the place of another in a sample of some rows, which is "
-        'two changes: pass `max_samples=1.0`, or `neighboring="replace_one"`.'
+        "It keeps the number of rows, which is private where records come and go: use "
+        'a `VotingClassifier` or `VotingRegressor`, or `neighboring="replace_one"`.'
     )
 
 
@@ -474,6 +475,8 @@ def walk(
     if isinstance(estimator, ColumnTransformer):
         for fix in _column_problems(estimator, fitted):
             yield found(replace(uncovered, fix=fix))
+    if getattr(estimator, "memory", None) is not None:
+        yield found(replace(uncovered, fix=_MEMORY_FIX))
     if kind in _READ_CLASSES:
         yield found(_reading_step(name, kind))
     options = {"fitted": fitted, "frozen": frozen, "before": before}

@@ -11,7 +11,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 
 from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn._shared.sklearn import routing_enabled
@@ -27,6 +29,7 @@ from fairpriv_sklearn.accounting import (
 )
 
 from ._guarantee import PrivacyGuarantee, own_events
+from ._ledger import PrivacyLedger
 
 # Aim below the total by this much: conversions round to the private side.
 _AIM = 1.0 - 1e-6
@@ -71,8 +74,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     more steps, what the error of their many draws may cost at most weighs more;
     generators .997 at 1). A step that is changed afterwards costs what it was changed
     to, and :func:`privacy_report` says so. A pipeline fits its steps in turn: what its
-    arguments and the target tell, and the want of sensitive features, is refused before
-    the first one spends; if the last one refuses its rows, those before have spent.
+    arguments, the target, the sensitive features and the ledgers' room tell is refused
+    before the first one spends; if the last one refuses its rows, those before have
+    spent.
 
     A model of this library, alone or after encoders, gets `min_records`, and so do
     they: of a table with fewer records, too few for features to tell anything, the
@@ -135,8 +139,16 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     return chosen
 
 
+def _pipeline_has(method: str):
+    def check(self) -> bool:
+        getattr(super(BudgetPipeline, self), method)  # or it says what is missing
+        return True
+
+    return check
+
+
 class BudgetPipeline(Pipeline):
-    """A pipeline whose `fit` asks all steps for mistakes before the first one spends.
+    """A pipeline that asks all steps for mistakes before the first one spends.
 
     Parameters
     ----------
@@ -158,21 +170,78 @@ class BudgetPipeline(Pipeline):
         -------
         self : object
         """
-        steps = [self]
-        while isinstance(steps[-1], Pipeline):
-            steps += [step for _, step in steps.pop().steps]
+        self._refuse_mistakes(X, y, params)
+        return super().fit(X, y, **params)
+
+    @available_if(_pipeline_has("fit_transform"))
+    def fit_transform(self, X, y=None, **params):
+        """Fit the steps in turn, and transform by the last one too.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like, default=None
+        **params : dict
+            As in scikit-learn.
+
+        Returns
+        -------
+        X_new : array-like or DataFrame
+        """
+        self._refuse_mistakes(X, y, params)
+        return super().fit_transform(X, y, **params)
+
+    def _refuse_mistakes(self, X, y, params) -> None:
+        if self.memory is not None:
+            raise ValueError(
+                "A pipeline of one budget takes memory=None: whether a step comes from "
+                "the cache tells whether the rows are those of an earlier fit."
+            )
         # Asked of the class: a frozen step hands on the attributes of what it holds.
-        for step in steps:
+        last = self
+        while isinstance(last, Pipeline | FixedThresholdClassifier):
+            last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
+        if hasattr(type(last), "_refuse_target"):
+            last._refuse_target(X, y)
+        # Where routing is on, sensitive features may have any name.
+        routed = routing_enabled() and any(v is not None for v in params.values())
+        for path, step in private_steps(self).items():
             if hasattr(type(step), "_check_arguments"):
                 step._check_arguments()
-        if hasattr(type(steps[-1]), "_refuse_target"):
-            steps[-1]._refuse_target(X, y)
-        # Where routing is on, sensitive features may have any name.
-        end = "" if routing_enabled() else "__sensitive_features"
-        given = [k for k, v in params.items() if k.endswith(end) and v is not None]
-        if not given and hasattr(type(steps[-1]), "_refuse_without_groups"):
-            steps[-1]._refuse_without_groups()
-        return super().fit(X, y, **params)
+            if not hasattr(type(step), "_refuse_without_groups") or routed:
+                continue
+            groups = params.get(f"{path}__sensitive_features")
+            if groups is None:
+                step._refuse_without_groups()
+            else:
+                step._refuse_groups(X, groups)
+        _refuse_without_room(self, getattr(X, "shape", (None,))[0])
+
+
+def _refuse_without_room(pipeline, n_records) -> None:
+    """Ask each ledger for what all of its steps will spend together, at most."""
+    from ._steps import composed, walk
+
+    pipeline = clone(pipeline)
+    known = isinstance(n_records, Integral)
+    steps = [s for s in private_steps(pipeline).values() if _tells_constants(s)]
+    if known and not any(step._has_few_records(n_records) for step in steps):
+        pipeline.set_params(**_each(pipeline, "min_records", None))
+    payers = [one for one in walk(pipeline, fitted=False) if _pays_alone(one)]
+    ledgers = {id(one.estimator.ledger): one.estimator.ledger for one in payers}
+    for ledger in ledgers.values():
+        theirs = (one for one in payers if one.estimator.ledger is ledger)
+        ledger._refuse_beyond(composed(theirs, planned=True))
+
+
+def _pays_alone(found) -> bool:
+    """Whether a step pays from our ledger, and nothing inside from one of its own."""
+    if found.frozen or found.step.guarantee is None:
+        return False
+    params = found.estimator.get_params(deep=True).items()
+    inside = any(k.endswith("__ledger") and v is not None for k, v in params)
+    own = getattr(found.estimator, "ledger", None)
+    return isinstance(own, PrivacyLedger) and not inside
 
 
 def _each(estimator, name: str, value) -> dict:
