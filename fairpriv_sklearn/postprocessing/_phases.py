@@ -156,10 +156,12 @@ class Model:
         except Exception:
             return
         if answer.ndim != 2 if is_classifier else answer.size != 1:
-            wanted = "one probability per class" if is_classifier else "one number"
+            wanted = (
+                "probability per class and row" if is_classifier else "number per row"
+            )
             raise ValueError(
-                f"The {self.name} must answer {wanted} for each row, and was fitted to "
-                "several targets, or answers in another form."
+                f"The {self.name} must answer one {wanted}; it was fitted to several "
+                "targets, or answers in another form."
             )
 
     @property
