@@ -70,6 +70,7 @@ from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyLeakWarning,
     PrivacyLedger,
+    guarantee_of,
     privacy_report,
 )
 
@@ -90,8 +91,47 @@ def test_the_best_candidate_wins(method, neighboring):
     assert search.best_params_ == {"column": 1}
     assert search.score(X, y) == 1.0
     assert search.privacy_.epsilon == 4.0 and search.privacy_.delta == 1e-5
-    assert search.best_estimator_.privacy_.epsilon < 4.0
+    assert search.best_estimator_.privacy_.epsilon_if_public < 4.0
     assert privacy_report(search).guarantee.epsilon == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_winner_taken_out_of_its_search_states_no_epsilon(refit):
+    """Nor does what it is made of, nor a model around it: the choice is private too."""
+    X, y = stub_table(200)
+    base = DPWassersteinLogisticRegression(
+        bounds=(-1, 1), classes=[0, 1], fairness_weight=0.0, max_iter=2
+    )
+    public = {"classes": [0, 1], "groups": [0, 1]}
+    repair = DP2DPClassifier(base, sensitive_features=first_sign_of_the_last, **public)
+
+    def searched(model):
+        search = DPGridSearchCV(model, [{}], refit=refit, classes=[0, 1], epsilon=4.0)
+        assert search.fit(X, y).privacy_.epsilon == 4.0
+        return search
+
+    search = searched(base)
+    pipeline = searched(make_pipeline(FunctionTransformer(np.tanh), base))
+    winner = searched(repair).best_estimator_
+    for one in (
+        search.best_estimator_,
+        pipeline.best_estimator_,
+        pipeline.best_estimator_[-1],
+        winner,
+        winner.estimator_,
+    ):
+        own = guarantee_of(one)
+        assert own.epsilon == np.inf and 0 < own.epsilon_if_public <= 4.0
+        assert "the choice of this candidate" in str(own)
+    around = clone(repair).set_params(estimator=FrozenEstimator(search.best_estimator_))
+    assert around.fit(X, y).privacy_.epsilon == np.inf
+    around.set_params(estimator=FrozenEstimator(search))
+    assert 4.0 < around.fit(X, y).privacy_.epsilon < np.inf
+    # What comes frozen is the caller's own.
+    given = clone(base).fit(X, y)
+    frozen = {"estimator": FrozenEstimator(given), "base_guarantee": "public"}
+    searched(clone(repair).set_params(**frozen))
+    assert given.privacy_.epsilon <= 1.0
 
 
 def test_no_noise_is_a_plain_search():
@@ -236,7 +276,7 @@ def test_refit_keeps_its_share(method):
         refit_fraction=0.25,
         random_state=0,
     ).fit(X, y)
-    assert search.best_estimator_.privacy_.epsilon == pytest.approx(1.0)
+    assert search.best_estimator_.privacy_.epsilon_if_public == pytest.approx(1.0)
     assert search.best_estimator_.privacy_.delta == pytest.approx(0.25e-5)
     assert search.privacy_.epsilon == 4.0
     # All rows: the noisy sum is near the sum of the whole table.
@@ -253,7 +293,7 @@ def test_a_wrong_guess_of_the_guarantee_starts_again():
     assert search.plan().fit.kind == "gaussian"
     search.fit(X, y)
     assert search.plan_.fit.kind == "approximate"
-    assert search.best_estimator_.privacy_.epsilon <= search.plan_.fit.epsilon
+    assert search.best_estimator_.privacy_.epsilon_if_public <= search.plan_.fit.epsilon
     result = dp_cross_validate(Stub(kind="pure"), X, y, epsilon=2.0, random_state=0)
     total = compose_epsilon(
         [DeclaredEvent(result.fit_epsilon, result.fit_delta)] * 4, 1e-5

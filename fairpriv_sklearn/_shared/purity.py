@@ -74,7 +74,7 @@ def spreads(estimator) -> bool:
     """
     return any(
         isinstance(part, RowPureMixin) and part._may_spread() and part._spreads()
-        for part in _parts(estimator)
+        for part in estimators_inside(estimator)
     )
 
 
@@ -89,7 +89,7 @@ def refuse_spreading(estimator, what: str = "The wrapped estimator") -> None:
         )
 
 
-def _parts(root) -> list[Any]:
+def estimators_inside(root) -> list[Any]:
     """All estimators within an object, itself included."""
     found, seen, queue = [], set(), [root]
     while queue:

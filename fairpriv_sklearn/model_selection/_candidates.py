@@ -30,7 +30,11 @@ from fairpriv_sklearn._door.groups import (
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
-from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
+from fairpriv_sklearn._shared.purity import (
+    estimators_inside,
+    pure_clone,
+    refuse_spreading,
+)
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
 from fairpriv_sklearn._wall import (
@@ -331,6 +335,23 @@ def _read_from_data(step, task) -> set[str]:
     if task.given is None and params.get("sensitive_features") is None:
         found.discard("groups")
     return found
+
+
+CHOSEN = "the choice of this candidate, which the guarantee of its search pays for"
+
+
+def tell_of_the_choice(winner) -> None:
+    """Let no guarantee inside the winner stand alone: which one won is private too.
+
+    What came frozen is the caller's own.
+    """
+    inside = estimators_inside(winner)
+    frozen = [one for one in inside if isinstance(one, FrozenEstimator)]
+    given = {id(one) for each in frozen for one in estimators_inside(each)}
+    for one in inside:
+        own = vars(one).get("privacy_")
+        if isinstance(own, PrivacyGuarantee) and id(one) not in given:
+            one.privacy_ = own.qualified(conditional_on=(CHOSEN,))
 
 
 # --- Fitting and predicting -----------------------------------------------------------

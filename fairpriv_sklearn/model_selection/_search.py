@@ -179,6 +179,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         for fact in facts:
             warn_leak(fact, f"`{fact}` of the estimator")
 
+        candidates.tell_of_the_choice(model)
         self.best_estimator_, self.best_params_ = model, params
         self.plan_ = plan
         self.privacy_ = wall.guarantee().qualified(
@@ -490,7 +491,8 @@ class DPGridSearchCV(_PrivateSearch):
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner. Its own `privacy_` is the cost of its fit alone.
+        The winner. Its own `privacy_` speaks of its fit alone, and is conditional on
+        the choice: that is private too, and paid for by the search.
     best_params_ : dict
         Its parameters.
     privacy_ : PrivacyGuarantee
@@ -663,7 +665,8 @@ class DPRandomizedSearchCV(_PrivateSearch):
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner. Its own `privacy_` is the cost of its fit alone.
+        The winner. Its own `privacy_` speaks of its fit alone, and is conditional on
+        the choice: that is private too, and paid for by the search.
     best_params_ : dict
         Its parameters.
     privacy_ : PrivacyGuarantee
