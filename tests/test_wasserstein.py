@@ -14,7 +14,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import linprog
 
-from fairpriv_sklearn._shared.exact_transport import RESOLUTION
+from fairpriv_sklearn._shared.exact_transport import (
+    MAX_CODES,
+    RESOLUTION,
+    sort_codes,
+    sort_samples,
+)
 from fairpriv_sklearn.transport import (
     pairwise_wasserstein,
     quantise,
@@ -210,6 +215,36 @@ def test_floats_of_large_samples():
         expected = np.ldexp(sorted_gradient(*scaled, n_blocks=20_000), -53)
         actual = gradient[np.argsort(a)][: expected.size]
         assert_allclose(actual, expected, atol=1e-15 / a.size, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 2, 300, 70_000])
+@pytest.mark.parametrize(
+    "kind", ["spread", "ties", "equal", "outlier", "close", "wide", "subnormal"]
+)
+def test_the_order_of_samples_is_the_stable_one(n, kind):
+    """Leading digits tell many apart, few, or none, or are out of range."""
+    rng = np.random.default_rng(n)
+    values = {
+        "spread": lambda: rng.normal(size=n),
+        "ties": lambda: rng.integers(-9, 9, n) / 7,
+        "equal": lambda: np.full(n, -0.3),
+        "outlier": lambda: np.append(rng.normal(size=n - 1), -1e15),
+        "close": lambda: np.append(1 + rng.integers(0, 9, n - 1) * 2.0**-52, 2.0),
+        "wide": lambda: rng.uniform(-1, 1, n) * 1.7e308,
+        "subnormal": lambda: rng.integers(-9, 9, n) * 5e-324,
+    }[kind]()
+    order, in_order = sort_samples(values)
+    assert_array_equal(order, np.argsort(values, kind="stable"))
+    assert_array_equal(in_order, values[order])
+
+
+@pytest.mark.parametrize("end", [3, RESOLUTION + 1, MAX_CODES])
+def test_the_order_of_codes_is_the_stable_one(end):
+    codes = np.random.default_rng(0).integers(0, end, 5000)
+    codes[[7, 4000]] = end - 1
+    order, in_order = sort_codes(codes)
+    assert_array_equal(order, np.argsort(codes, kind="stable"))
+    assert_array_equal(in_order, codes[order])
 
 
 def test_memory_is_linear():

@@ -39,39 +39,41 @@ def grid_codes(outputs: Floats, low: float, high: float, dtype=np.int64) -> NDAr
 
 
 def sort_codes(codes: NDArray) -> tuple[Integers, Integers]:
-    """Return the stable order of whole numbers from 0 to below `MAX_CODES`, and them.
+    """Return the stable order of whole numbers below `MAX_CODES`, and them."""
+    codes = codes.astype(np.uint32, copy=False)
+    order = _order_of_codes(codes)
+    return order, codes.take(order).astype(np.int64)
+
+
+def _order_of_codes(codes: NDArray[np.uint32]) -> Integers:
+    """The stable order.
 
     Numbers of 16 bits have a radix sort: one by the lower half, one by the upper half
     are several times as fast as a sort of the whole numbers.
     """
-    codes = codes.astype(np.uint32, copy=False)
     order = codes.astype(np.uint16).argsort(kind="stable")
     upper = (codes >> np.uint32(16)).astype(np.uint16)
-    order = order.take(upper.take(order).argsort(kind="stable"))
-    return order, codes.take(order).astype(np.int64)
+    return order.take(upper.take(order).argsort(kind="stable"))
 
 
 def sort_samples(values: Floats) -> tuple[Integers, Floats]:
-    """Return an order of finite numbers, and them in it.
+    """Return the stable order of finite numbers, and them in it.
 
-    By their leading digits, which hold their places; with argsort where they do not do.
+    By their leading digits first, as codes: a stable sort is fast where nearly all is
+    in order.
     """
-    n_places = int(values.size - 1).bit_length()
-    low, n_bits = values.min(), min(50, 64 - n_places)
+    low = values.min()
     with np.errstate(all="ignore"):
-        factor = (2.0**n_bits - 1) / (values.max() - low)
-    if 0 < factor < np.inf:
-        packed = ((values - low) * factor).astype(np.uint64)
-        packed <<= np.uint64(n_places)
-        packed |= np.arange(values.size, dtype=np.uint32)
-        packed.sort()
-        packed &= np.uint64((1 << n_places) - 1)
-        order = packed.view(np.int64)
-        in_order = values[order]
-        if (in_order[1:] >= in_order[:-1]).all():
-            return order, in_order
-    order = np.argsort(values)
-    return order, values[order]
+        factor = (MAX_CODES - 1) / (values.max() - low)
+    if not 0 < factor < np.inf:
+        order = values.argsort(kind="stable")
+        return order, values.take(order)
+    order = _order_of_codes(((values - low) * factor).astype(np.uint32))
+    in_order = values.take(order)
+    if (in_order[1:] < in_order[:-1]).any():
+        again = in_order.argsort(kind="stable")
+        order, in_order = order.take(again), in_order.take(again)
+    return order, in_order
 
 
 class Transport(NamedTuple):
