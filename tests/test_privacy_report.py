@@ -194,6 +194,9 @@ class Bare:
         (OneHotEncoder(), "uncovered"),
         (OneHotEncoder(categories=CATEGORIES, min_frequency=2), "uncovered"),
         (OneHotEncoder(categories=CATEGORIES, max_categories=2), "uncovered"),
+        (OneHotEncoder(categories=CATEGORIES, handle_unknown="ignore"), "public"),
+        # Whether it warns tells whether anybody is of an unknown one.
+        (OneHotEncoder(categories=CATEGORIES, handle_unknown="warn"), "uncovered"),
         (OrdinalEncoder(categories=CATEGORIES), "public"),
         (OrdinalEncoder(), "uncovered"),
         (

@@ -50,6 +50,7 @@ from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
+    guarantee_of,
     privacy_report,
 )
 from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
@@ -231,6 +232,56 @@ def test_whether_the_check_of_an_inverse_warns_depends_on_rows(wraps):
     assert any("check_inverse=False" in step.fix for step in report.steps)
     unchecked = fit(wraps(**how, check_inverse=False), X + 0.3, y + 0.3)
     assert not privacy_report(unchecked).guarantee.uncovered
+
+
+@pytest.mark.parametrize("output", ["randomized", "mean", "continuous"])
+def test_targets_that_are_spread_over_twins_are_not_covered(output):
+    """The transformer of a target is fitted, and then asked by `transform`."""
+    groups = LABELS.reshape(-1, 1)
+
+    def by_position(y):
+        return groups[: len(y), 0]
+
+    scores = DPBarycenterTransformer(
+        bounds=(-1, 1), sensitive_features=by_position, groups=[0, 1], output=output
+    )
+    for transformer in (scores, make_pipeline(scores)):
+        model = TransformedTargetRegressor(
+            line(), transformer=transformer, check_inverse=False
+        )
+        atoms = np.where(RNG.random(120) < 0.3 + 0.4 * LABELS, 1.0, -1.0)
+        report = privacy_report(fit(model, y=atoms))
+        pure = output in ("mean", "continuous")
+        assert (report.guarantee.epsilon < math.inf) == pure
+        assert pure or any("pure output" in step.fix for step in report.steps)
+        assert bool(expected_guarantee(model).uncovered) != pure
+
+
+class Passing(BaseEstimator):
+    """Scales by what it learns, and hands on the attributes of what it holds."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y):
+        self.scale_ = np.abs(X).max()
+        self.estimator.fit(X / self.scale_, y)
+        return self
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__dict__["estimator"], name)
+
+
+def test_a_guarantee_that_a_wrapper_hands_on_is_not_its_own():
+    model = fit(Passing(line()))
+    assert model.privacy_.epsilon <= 1.0
+    for one in (model, make_pipeline("passthrough", model)):
+        guarantee = guarantee_of(one)
+        assert guarantee is None or guarantee.epsilon == math.inf
+    report = privacy_report(model)
+    assert report.guarantee.epsilon == math.inf and report.guarantee.uncovered
 
 
 def test_a_stack_of_fitted_models_pays_for_the_last():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import getattr_static
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,11 @@ class Found:
 
 
 def _categories_given(step) -> bool:
-    # Rare categories are found by counting rows.
+    # Rare categories are found by counting rows; and whether a row has an unknown one
+    # is nobody's business.
     counted = (step.min_frequency, step.max_categories) != (None, None)
-    return not isinstance(step.categories, str) and not counted
+    warns = step.handle_unknown == "warn"
+    return not isinstance(step.categories, str) and not counted and not warns
 
 
 def _fills_constant(step) -> bool:
@@ -124,8 +127,9 @@ _WITHOUT_FIT = {
 _FROM_CONSTRUCTOR = {
     "OneHotEncoder": (
         _categories_given,
-        "Pass `categories=[...]`, the public list for each column, and leave "
-        "`min_frequency` and `max_categories` at None.",
+        "Pass `categories=[...]`, the public list for each column, leave "
+        "`min_frequency` and `max_categories` at None, and do not let it warn of "
+        "unknown ones.",
     ),
     "OrdinalEncoder": (
         _categories_given,
@@ -325,8 +329,13 @@ def _stacked(stack) -> list[tuple[str, Any]]:
     return [*models, ("final_estimator", stack.final_estimator_)]
 
 
-# What the last of their parts is fitted on are answers of the others.
-_FEED_THE_LAST = ("StackingRegressor", "StackingClassifier")
+# What the last of their parts is fitted on are answers of the others, given after these
+# were fitted: a `fit_transform` of ours gives twins one answer, a `transform` need not.
+_FEED_THE_LAST = (
+    "StackingRegressor",
+    "StackingClassifier",
+    "TransformedTargetRegressor",
+)
 # These read the list of classes from the data.
 _READ_CLASSES = """VotingClassifier OneVsRestClassifier BaggingClassifier
     StackingClassifier""".split()
@@ -482,7 +491,8 @@ def walk(
     options = {"fitted": fitted, "frozen": frozen, "before": before}
     several = [list(walk(s, _place(name, n), **options)) for n, s in parts]
     if isinstance(estimator, Pipeline) or kind in _FEED_THE_LAST:
-        several = _with_spreading([step for _, step in parts], several, fitted)
+        steps = [step for _, step in parts]
+        several = _with_spreading(steps, several, fitted, kind in _FEED_THE_LAST)
     for steps in several:
         yield from steps
 
@@ -505,9 +515,12 @@ def _reading_step(name: str, kind: str) -> StepPrivacy:
 
 
 def _with_spreading(
-    estimators: list, several: list[list[Found]], fitted: bool
+    estimators: list, several: list[list[Found]], fitted: bool, all_asked: bool
 ) -> list[list[Found]]:
-    """Uncover frozen steps whose answers, spread over twins, a private step is fed."""
+    """Uncover steps whose answers, spread over twins, a private step is fed.
+
+    Frozen ones in a pipeline, or all of which a `transform` or `predict` is asked.
+    """
     for i, estimator in enumerate(estimators[:-1]):
         # Whatever stands around: what is frozen in here was not fitted in here.
         later = [walk(one, fitted=fitted) for one in estimators[i + 1 :]]
@@ -516,7 +529,8 @@ def _with_spreading(
             for steps in later
             for one in steps
         )
-        if fed and _holds_frozen(estimator) and spreads(estimator):
+        asked = all_asked or _holds_frozen(estimator)
+        if fed and asked and spreads(estimator):
             several[i] = [
                 replace(
                     one, step=replace(one.step, status="uncovered", fix=_SPREAD_FIX)
@@ -545,9 +559,11 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
 
 
 def _own_guarantee(estimator, fitted, n_features, before) -> PrivacyGuarantee | None:
-    own = getattr(estimator, "privacy_", None)
-    if fitted and isinstance(own, PrivacyGuarantee):
-        return own
+    # Somebody's wrapper may hand on the attributes of what it holds: not its own.
+    if fitted and getattr_static(estimator, "privacy_", None) is not None:
+        own = estimator.privacy_
+        if isinstance(own, PrivacyGuarantee):
+            return own
     if _foreign.is_diffprivlibs(estimator):
         return _foreign.diffprivlib_guarantee(estimator, before)
     if not fitted and hasattr(estimator, "_reserve"):
