@@ -27,7 +27,6 @@ from fairpriv_sklearn._shared.sklearn import (
 )
 from fairpriv_sklearn._wall import (
     NOT_RESUMED,
-    READ,
     Fact,
     PrivacyGuarantee,
     current_journal,
@@ -224,11 +223,6 @@ DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}
 MIN_RECORDS = {"min_records": [None, Interval(Integral, 1, None, closed="left")]}
 
 
-def public_fact(name: str, value, *, from_data: bool) -> Fact:
-    """Return a fact taken as public; one read from the data has no value."""
-    return Fact(name, origin=READ) if from_data else Fact(name, value)
-
-
 def check_given(estimator, y) -> None:
     """Refuse a fit without a target."""
     if y is None:
@@ -271,7 +265,7 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
         return codes, classes, fact
     classes = public_classes(classes)
     codes = label_codes(y, classes)
-    return codes, classes, public_fact("classes", classes.tolist(), from_data=False)
+    return codes, classes, Fact("classes", classes.tolist())
 
 
 def public_classes(classes) -> np.ndarray:

@@ -11,13 +11,14 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import public_fact, read_bounds
+from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._door.groups import sensitive_positions
 from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.domain import domain, finite_sparse
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
+from fairpriv_sklearn._wall import Fact
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.
 COUNT_SHARE = 0.1
@@ -48,7 +49,7 @@ class BoundedMixin:
         low = high = None
         if self.bounds is not None:
             low, high = _check_bounds(self, X.shape[1])
-            facts.append(public_fact("bounds", _plain(self.bounds), from_data=False))
+            facts.append(Fact("bounds", _plain(self.bounds)))
         data_norm = self.data_norm
         if data_norm is None:
             # Without bounds, rows as an encoder gives them: nothing is read from data.
@@ -60,7 +61,7 @@ class BoundedMixin:
                 "Sparse X cannot be centred: give bounds that are symmetric about "
                 "zero, or data_norm alone, or pass X.toarray()."
             )
-        return scaling, [*facts, public_fact("data_norm", data_norm, from_data=False)]
+        return scaling, [*facts, Fact("data_norm", data_norm)]
 
     def _default_data_norm(self, n_features: int) -> float:
         # Without noise there is nothing to gain from shortening a row.

@@ -16,7 +16,6 @@ from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
     label_codes,
-    public_fact,
     read_bounds,
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
@@ -83,7 +82,7 @@ class BaseGenerator(DPEstimator):
             return codes, [warn_leak("classes", "the list of labels")]
         self.classes_ = np.unique(np.asarray(self.classes))
         codes = label_codes(y, self.classes_)
-        return codes, [public_fact("classes", self.classes_.tolist(), from_data=False)]
+        return codes, [Fact("classes", self.classes_.tolist())]
 
     @property
     def _n_classes(self) -> int:
@@ -102,7 +101,7 @@ class BaseGenerator(DPEstimator):
         lower, upper = read_bounds(self.bounds, n_columns)
         fact = tuple(np.asarray(end).tolist() for end in self.bounds)
         width = np.where(upper > lower, upper - lower, 1.0)
-        return lower, width, public_fact("bounds", fact, from_data=False)
+        return lower, width, Fact("bounds", fact)
 
     def _read_records(self, X, y, default_components) -> dict:
         """Coordinates and codes of records that are numbers; sets public facts.

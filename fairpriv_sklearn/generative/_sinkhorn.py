@@ -14,11 +14,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fairpriv_sklearn._door.estimator import label_codes, public_fact
+from fairpriv_sklearn._door.estimator import label_codes
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import (
+    READ,
+    Fact,
     GaussianEvent,
     Release,
     Rows,
@@ -409,7 +411,9 @@ class DPSinkhornGenerator(BaseGenerator):
         codes, facts = self._encode_labels(y, records.shape[0])
         self._container = Container.of(X if hasattr(X, "columns") else records)
         schema, leaked = make_schema(records, self.categories, self.bounds, self.bins)
-        fact = public_fact("columns", schema.facts(), from_data=leaked)
+        fact = (
+            Fact("columns", origin=READ) if leaked else Fact("columns", schema.facts())
+        )
         self._public = schema, [fact, *facts]
         return {"levels": schema.encode(records), "codes": codes}
 
@@ -511,7 +515,7 @@ class DPSinkhornGenerator(BaseGenerator):
         if not columns:
             raise ValueError("X has no column left to model.")
         check_lists(table, [*columns, *([label] if label else [])], ROWS_TOGETHER)
-        facts = [public_fact("columns", known, from_data=False), *facts]
+        facts = [Fact("columns", known), *facts]
         self._container, self._names = Container.of(X), names
         self._public = columns, label, facts
         return {"cells": table, "codes": codes.astype(np.int64)}

@@ -15,7 +15,6 @@ from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     MIN_RECORDS,
     DPEstimator,
-    public_fact,
 )
 from fairpriv_sklearn._shared.domain import domain, finite_sparse
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
@@ -32,6 +31,8 @@ from fairpriv_sklearn._training._constant import (
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
+    READ,
+    Fact,
     PrivacyFilter,
     Release,
     Rows,
@@ -465,11 +466,11 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             warn_leak("target_bounds", "the range of the target")
             limit = np.finfo(np.float64).max / 4
             low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
-            fact = public_fact("target_bounds", None, from_data=True)
+            fact = Fact("target_bounds", origin=READ)
             # A constant target needs some range to be scaled by.
             return low, high if high > low else low + max(1.0, abs(low)), fact
         low, high = self._given_target()
-        return low, high, public_fact("target_bounds", (low, high), from_data=False)
+        return low, high, Fact("target_bounds", (low, high))
 
     def _check_arguments(self) -> None:
         super()._check_arguments()

@@ -16,7 +16,6 @@ from fairpriv_sklearn._door.estimator import (
     MIN_RECORDS,
     DPEstimator,
     encode_labels,
-    public_fact,
 )
 from fairpriv_sklearn._door.groups import blind_X
 from fairpriv_sklearn._shared.domain import same_length
@@ -52,6 +51,7 @@ from fairpriv_sklearn._training._penalty import (
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
 from fairpriv_sklearn._wall import (
+    Fact,
     PrivacyFilter,
     Query,
     Release,
@@ -514,9 +514,7 @@ class DPWassersteinLogisticRegression(
                     f"got {self.class_weight!r}; 'balanced' would read the data."
                 )
             weights[at] = weight
-        self._facts.append(
-            public_fact("class_weight", self.class_weight, from_data=False)
-        )
+        self._facts.append(Fact("class_weight", self.class_weight))
         return weights / weights.max()
 
     @property
@@ -529,7 +527,7 @@ class DPWassersteinLogisticRegression(
         if self._relation() in SIZES_PUBLIC:
             facts.append("the number of records of each group, and label if compared")
         if self.min_group_size is not None:
-            fact = public_fact("min_group_size", self.min_group_size, from_data=False)
+            fact = Fact("min_group_size", self.min_group_size)
             facts.append(fact)
         wall = PrivacyFilter(
             self,

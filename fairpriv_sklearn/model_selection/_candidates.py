@@ -150,7 +150,7 @@ def _inner_parameter(estimator, name: str):
 # --- Budgets --------------------------------------------------------------------------
 
 
-def private_steps(estimator) -> dict[str, BaseEstimator]:
+def budget_owners(estimator) -> dict[str, BaseEstimator]:
     """Return the steps that have a budget, by their prefix in `set_params`."""
     owners = {"": estimator}
     for path, value in estimator.get_params(deep=True).items():
@@ -170,7 +170,7 @@ def expected_kind(estimator) -> str:
 
     A wrong guess costs time and nothing else: the guarantees are checked.
     """
-    steps = private_steps(estimator)
+    steps = budget_owners(estimator)
     if not steps:
         raise ValueError(
             f"{type(estimator).__name__} is not a private estimator: it has no step "
@@ -208,7 +208,7 @@ def candidate(
     chosen = made(estimator, params)
     # Scores on private rows: identical ones must get identical answers.
     chosen = pure_clone(chosen)
-    steps = private_steps(chosen)
+    steps = budget_owners(chosen)
     budgets = _budgets(chosen, steps, share)
     settings = {}
     for path, step in steps.items():
@@ -302,7 +302,7 @@ def _check_members(chosen, task) -> set[str]:
 
     Returns what the privacy of a fit will depend on.
     """
-    steps, several = private_steps(chosen), False
+    steps, several = budget_owners(chosen), False
     classes = task.public.get("classes")
     for path, owner in [("", chosen), *chosen.get_params(deep=True).items()]:
         if not any(step.startswith(f"{path}__" if path else "") for step in steps):

@@ -13,14 +13,13 @@ from sklearn.utils.validation import column_or_1d
 from fairpriv_sklearn._door.estimator import (
     check_given,
     encode_labels,
-    public_fact,
     refuse_cells,
 )
 from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows, warn_leak
+from fairpriv_sklearn._wall import Fact, PrivacyFilter, Query, Rows, warn_leak
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._scoring import (
     Reading,
@@ -248,4 +247,4 @@ def _target_bounds(owner, y):
     if len(ends) != 2 or not (np.isfinite(ends).all() and ends[0] < ends[1]):
         raise ValueError("target_bounds must be a pair, finite with low < high.")
     low, high = map(float, ends)
-    return (low, high), public_fact("target_bounds", (low, high), from_data=False)
+    return (low, high), Fact("target_bounds", (low, high))

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairpriv_sklearn._door.estimator import public_fact
 from fairpriv_sklearn._door.groups import blind_X
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.rowwise import row_scores
@@ -30,6 +29,7 @@ from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_width
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._wall import (
+    Fact,
     PrivacyFilter,
     Release,
     Rows,
@@ -260,9 +260,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _filter(self, plan, noise) -> PrivacyFilter:
         facts = list(self._facts)
         if self.min_group_size is not None:
-            facts.append(
-                public_fact("min_group_size", self.min_group_size, from_data=False)
-            )
+            facts.append(Fact("min_group_size", self.min_group_size))
         return PrivacyFilter(
             self,
             plan,

@@ -12,14 +12,13 @@ from fairpriv_sklearn._door.estimator import (
     check_given,
     encode_labels,
     n_entries,
-    public_fact,
     read_bounds,
 )
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
-from fairpriv_sklearn._wall import read_rows, warn_leak
+from fairpriv_sklearn._wall import Fact, read_rows, warn_leak
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
 
@@ -619,7 +618,7 @@ def _public_targets(target_bounds, Y):
         return low, high, fact
     low, high = _given_targets(target_bounds, n_outputs)
     given = (low.tolist(), high.tolist())
-    return low, high, public_fact("target_bounds", given, from_data=False)
+    return low, high, Fact("target_bounds", given)
 
 
 def _given_targets(target_bounds, n_outputs: int):

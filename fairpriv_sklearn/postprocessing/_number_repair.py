@@ -12,12 +12,19 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import n_entries, public_fact, read_bounds
+from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
-from fairpriv_sklearn._wall import CellCounts, PrivacyFilter, Release, Rows, warn_leak
+from fairpriv_sklearn._wall import (
+    CellCounts,
+    Fact,
+    PrivacyFilter,
+    Release,
+    Rows,
+    warn_leak,
+)
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
@@ -111,7 +118,7 @@ class NumberRepair(Repair):
             return np.column_stack([lower, upper]), fact
         lower, upper = self._given_bounds(values.shape[1])
         ends = tuple(e.item() if e.size == 1 else e.tolist() for e in (lower, upper))
-        return np.column_stack([lower, upper]), public_fact(name, ends, from_data=False)
+        return np.column_stack([lower, upper]), Fact(name, ends)
 
     def _given_bounds(self, n_columns: int):
         name, given = self._bounds_name, getattr(self, self._bounds_name)
@@ -138,11 +145,10 @@ class NumberRepair(Repair):
         else:
             most = MOST_BINS if self.n_bins == "auto" else self.n_bins
             n_counts = n_columns * len(self.groups_) * most
-            counts_atoms = self.output == "auto"
-            share = ATOMS_SHARE if counts_atoms and self.epsilon < np.inf else 0.0
+            share = ATOMS_SHARE if self.output == "auto" else 0.0
             parts = [(ScoreCounts.name, 1 - share, n_counts)]
-            if counts_atoms:
-                parts.append((DistinctScores.name, share or 1, n_columns))
+            if share > 0:
+                parts.append((DistinctScores.name, share, n_columns))
         return [
             Release(name, "pure", part * self.epsilon, n) for name, part, n in parts
         ]
