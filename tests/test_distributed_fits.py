@@ -292,6 +292,29 @@ def test_array_batches_and_dask_give_the_same_bits(fit):
         assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
 
 
+@pytest.mark.parametrize(
+    "name, n_passes",
+    [
+        ("DP2DPClassifier", 3),
+        ("DP2DPClassifier-histogram", 3),
+        ("DP2DPClassifier-blind", 4),
+        ("DPBarycenterRegressor", 3),
+        ("DPBarycenterRegressor-blind", 4),
+        ("frozen", 2),
+    ],
+)
+def test_a_repair_reads_once_for_each_model_and_once_to_calibrate(name, n_passes):
+    fit = next(fit for fit in FITS if fit.name == name)
+    passes = []
+
+    def counted():
+        passes.append(None)
+        return cut(fit.columns(), 100)
+
+    fit(Batches(counted))
+    assert len(passes) == n_passes
+
+
 def test_dask_frames_of_text_and_numbers():
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")

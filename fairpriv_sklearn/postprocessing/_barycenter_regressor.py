@@ -255,6 +255,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             rows,
             self._plan(1),
             ConstantRegressor(bounds.mean()),
+            reads=("codes",),
             noise=noise,
             delta=0.0,
         )

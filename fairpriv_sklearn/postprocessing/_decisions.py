@@ -104,7 +104,7 @@ class DecisionRepair(MetaRepair):
 
     def _calibrate(self, wall, rows, scores) -> None:
         """Release the sums or counts and compute the rule from them."""
-        rows = rows.only("codes", "labels").with_columns()  # batches: read once
+        rows = rows.only("codes", "labels")
         shape, block = self._table_shape(), rows.whole()
         cells = block.codes
         if shape[0] > 1:
@@ -184,7 +184,7 @@ class DecisionRepair(MetaRepair):
     def _calibrate_blind(self, wall, rows, scores) -> None:
         """Recalibrate the group model, find the offsets, certify, maybe stand back."""
         shares = self._group_shares(rows.only("X").whole().X, private=True)
-        rows = rows.only("codes", "labels").with_columns()  # batches: read once
+        rows = rows.only("codes", "labels")
         shape, block = self._table_shape(), rows.whole()
         n_groups, n_classes = shape[1], shape[2]
         n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)

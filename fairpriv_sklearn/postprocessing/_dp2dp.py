@@ -344,6 +344,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             rows,
             plan,
             ConstantClassifier(self.classes_),
+            reads=("codes", "labels"),
             noise=noise,
             delta=delta,
         )

@@ -242,8 +242,11 @@ class MetaRepair(MetaEstimatorMixin, Repair):
             **{f"score_{name}": value for name, value in scored_with.items()},
         )
 
-    def _fit_both(self, rows, plan, stand_in, **about):
-        """Fit the models; return phases, wall, rows and the scores that calibrate."""
+    def _fit_both(self, rows, plan, stand_in, *, reads, **about):
+        """Fit the models; return phases, wall, rows and the scores that calibrate.
+
+        The rows keep the columns `reads`, and `X` where the group is estimated.
+        """
         facts, shape, asked, scored_with = self._public
         del self._public
         metadata = {name: f"fit_{name}" for name in asked}
@@ -252,9 +255,14 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         phases, wall, rows = self._fit_models(
             rows, plan, models=[model], columns=shape, facts=facts, **about
         )
-        block = rows.only("X", *(f"score_{name}" for name in scored_with)).whole()
+        scores_of = "X", *(f"score_{name}" for name in scored_with)
+        # Batches and partitions are read once for all that calibrates.
+        rows = rows.only(*scores_of, *reads).with_columns()
+        block = rows.only(*scores_of).whole()
         metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
-        return phases, wall, rows, self._base_scores(block.X, metadata, private=True)
+        scores = self._base_scores(block.X, metadata, private=True)
+        also = ("X",) if self.blind else ()
+        return phases, wall, rows.only(*reads, *also), scores
 
     def get_metadata_routing(self):
         """Metadata routing: sensitive features for itself, the rest as asked for.
