@@ -48,6 +48,7 @@ from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     WrappedEstimatorError,
+    guarantee_of,
     privacy_report,
 )
 from fairpriv_sklearn.privacy._guarantee import RANDOM_SPLIT, UNIT_OF_PRIVACY
@@ -122,6 +123,22 @@ def test_spread_answers_before_a_private_step_are_never_covered(around):
         assert "output" in str(refusal) or "private" in str(refusal)
         return
     assert guarantee.epsilon == math.inf
+
+
+def test_a_frozen_model_that_is_fitted_anew_is_another_one():
+    """The repair keeps the one that its guarantee speaks of."""
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, (200, 2)), np.arange(200) % 2
+    y = X[:, 0]
+    base = DPLinearRegression(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    frozen = FrozenEstimator(base.fit(X, y))
+    repair = DPBarycenterRegressor(frozen, groups=[0, 1], target_bounds=(-1, 1))
+    repair.fit(X, y, sensitive_features=group)
+    stated = repair.privacy_.epsilon
+    answers = repair.predict(X, sensitive_features=group)
+    base.set_params(epsilon=100.0).fit(X, -y)
+    assert np.array_equal(repair.predict(X, sensitive_features=group), answers)
+    assert guarantee_of(repair.estimator_).epsilon <= 1.0 < stated < 2.0
 
 
 def test_what_was_fitted_on_spread_answers_stays_uncovered_when_frozen():

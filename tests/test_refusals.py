@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
@@ -50,6 +51,7 @@ from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyLeakWarning,
     PrivacyLedger,
+    privacy_report,
     with_budget,
 )
 
@@ -558,6 +560,30 @@ def test_a_ledger_has_room_for_all_steps_or_none_spends(delta, n_rows):
     pipeline.set_params(dpwassersteinlogisticregression__ledger=Other())
     with pytest.raises(BudgetExceededError, match="no"):
         pipeline.fit(X, Y)
+
+
+@pytest.mark.parametrize("around", [lambda m: m, FixedThresholdClassifier])
+def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
+    """A new encoder beside the model of an earlier fit has another guarantee."""
+    fixed = DPTableEncoder()
+    model = encoded(make_pipeline("passthrough", around(logistic(bounds=None))), None)
+    model.fit(X, Y)
+    assert privacy_report(model).guarantee.epsilon <= 3.0
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="y contains a label"):  # nothing was spent
+        model.fit(X, Y + 1)
+    assert np.array_equal(model.predict(X), before)
+    bounds = max(k for k in model.get_params() if k.endswith("__bounds"))
+    model.set_params(**{bounds: THREE})
+    with pytest.raises(ValueError, match="an entry for each of"):
+        model.fit(X, Y)
+    for ask in (privacy_report, lambda one: one.predict(X)):
+        with pytest.raises(NotFittedError):
+            ask(model)
+    # What is frozen stays.
+    done = FrozenEstimator(fixed.fit(X))
+    whole = with_budget(make_pipeline(done, logistic(bounds=None)), 3.0).fit(X, Y)
+    assert privacy_report(whole.fit(X, Y)).guarantee.epsilon < np.inf
 
 
 def least(pipeline):

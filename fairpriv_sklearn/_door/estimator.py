@@ -216,7 +216,11 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         """Forget earlier fits: from the reserve on the object is unfitted."""
         published = self.__dict__.get("_draft_of", self)
         if published is not self:
-            published.__dict__ = unfitted_state(published)
+            published._forget()
+
+    def _forget(self) -> None:
+        """Become unfitted."""
+        self.__dict__ = unfitted_state(self)
 
 
 DELTA_CONSTRAINT = {"delta": [Interval(Real, 0, 1, closed="neither")]}

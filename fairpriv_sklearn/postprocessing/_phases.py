@@ -13,6 +13,7 @@ All that a fit costs is known, and reserved, before a wrapped estimator sees a r
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -115,6 +116,9 @@ class Model:
         if self.declared is None:
             cost = guarantee_of if self.frozen else expected_guarantee
             self.cost = cost(self.given)
+            if self.frozen and self.cost is not None:
+                # Fitted anew, what is frozen would have another guarantee than this.
+                self.fitted = deepcopy(self.given)
 
     def _refuse_other_labels(self) -> None:
         """Refuse a classifier that was told, or has seen, labels that nobody listed."""

@@ -173,7 +173,9 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     Notes
     -----
     Data may only enter through `fit`: constants that were read from the data and passed
-    to a constructor cannot be seen here.
+    to a constructor cannot be seen here. Nor can it be seen that steps of a pipeline
+    are of different fits, as after one that stopped half-way: then fit it again; one
+    out of `with_budget` is unfitted there.
 
     Examples
     --------

@@ -216,6 +216,24 @@ class BudgetPipeline(Pipeline):
             else:
                 step._refuse_groups(X, groups)
         _refuse_without_room(self, getattr(X, "shape", (None,))[0])
+        for _, step in self.steps:
+            _forget(step)
+
+
+def _forget(step) -> None:
+    """Make a step unfitted that will be fitted anew, unless one before it fails.
+
+    Beside others of a later fit its guarantee would not be that of the whole.
+    """
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            _forget(inner)
+    elif hasattr(type(step), "_forget"):
+        step._forget()
+    elif hasattr(step, "get_params") and not isinstance(step, FrozenEstimator):
+        for name in set(vars(step)) - set(step.get_params(deep=False)):
+            if name.endswith("_") and not name.startswith("_"):
+                delattr(step, name)
 
 
 def _refuse_without_room(pipeline, n_records) -> None:
