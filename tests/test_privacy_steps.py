@@ -18,6 +18,7 @@ from sklearn.ensemble import (
     VotingClassifier,
     VotingRegressor,
 )
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_approximation import AdditiveChi2Sampler
@@ -255,6 +256,42 @@ def test_targets_that_are_spread_over_twins_are_not_covered(output):
         assert (report.guarantee.epsilon < math.inf) == pure
         assert pure or any("pure output" in step.fix for step in report.steps)
         assert bool(expected_guarantee(model).uncovered) != pure
+
+
+def middle(X):
+    """Labels that depend on other rows."""
+    return (X[:, 0] > np.median(X[:, 0])).astype(int)
+
+
+@pytest.mark.parametrize("model", [
+    classifier(fairness_weight=0.5, groups=[0, 1]),
+    DP2DPClassifier(classifier(), classes=[0, 1], groups=[0, 1]),
+    DPBarycenterTransformer(bounds=(-1, 1), groups=[0, 1]),
+])  # fmt: skip
+def test_a_function_that_labels_rows_is_named_in_the_guarantee(model):
+    words = "the function sensitive_features labels each row on its own"
+    model = clone(model).set_params(sensitive_features=middle)
+    assert words in fit(model, y=LABELS).privacy_.assumptions
+    model.set_params(sensitive_features=None).fit(X, LABELS, sensitive_features=LABELS)
+    assert words not in model.privacy_.assumptions
+
+
+@pytest.mark.parametrize(
+    ("step", "public"),
+    [
+        (HashingVectorizer(n_features=2), True),
+        (HashingVectorizer(n_features=2, tokenizer=str.split), False),
+        (HashingVectorizer(n_features=2, analyzer=str.split, dtype=np.float32), False),
+        (FunctionTransformer(np.tanh), True),
+        (FunctionTransformer(np.clip, kw_args={"a_min": -1, "a_max": 1}), True),
+        (FunctionTransformer(np.tanh, kw_args={"out": np.empty((120, 2))}), False),
+        (FunctionTransformer(np.tanh, kw_args={"where": False}), False),
+    ],
+)
+def test_what_a_step_of_scikit_learn_may_call_or_write_is_a_condition(step, public):
+    """Rows would stay in the array; and a tokenizer may remember rows before."""
+    (found,) = walk(step, fitted=False)
+    assert found.step.status == ("public" if public else "conditional")
 
 
 class Passing(BaseEstimator):

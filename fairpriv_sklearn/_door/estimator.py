@@ -35,6 +35,7 @@ from fairpriv_sklearn._wall import (
 
 _PACKAGE = __name__.split(".")[0]
 _NOT_OURS = "{}, a class of another package, keeps nothing else of its rows"
+_LABELS_ROWS = "the function sensitive_features labels each row on its own"
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
 
@@ -60,14 +61,24 @@ def _on_a_draft(fit):
             fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
         del fitted["_draft_of"]
-        if "privacy_" in fitted and type(self).__module__.split(".")[0] != _PACKAGE:
+        if "privacy_" in fitted:
             fitted["privacy_"] = fitted["privacy_"].qualified(
-                assumptions=(_NOT_OURS.format(type(self).__name__),)
+                assumptions=_code_of_others(self)
             )
         self.__dict__ = fitted
         return self
 
     return fit_and_publish
+
+
+def _code_of_others(estimator) -> list[str]:
+    """What is assumed of code that nothing here can look into."""
+    assumed = []
+    if type(estimator).__module__.split(".")[0] != _PACKAGE:
+        assumed.append(_NOT_OURS.format(type(estimator).__name__))
+    if callable(getattr(estimator, "sensitive_features", None)):
+        assumed.append(_LABELS_ROWS)
+    return assumed
 
 
 def _comes_in_parts(X) -> bool:

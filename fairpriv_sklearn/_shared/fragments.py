@@ -250,19 +250,21 @@ scoring : str, BoundedScore or ConstrainedScore, default=None
     "sensitive_features": """\
 sensitive_features : str, int, list or callable, default=None
     Column(s) of X that hold the sensitive features, which the model then does not
-    use, or a callable ``X -> labels``. None: they are passed to `fit`.
+    use, or a callable ``X -> labels`` that labels each row on its own. None: they
+    are passed to `fit`.
 """,
     "sensitive_features_2": """\
 sensitive_features : str, int, list of these, or callable, default=None
     Columns of `X` that hold the sensitive features, or a function of `X` that
-    returns the labels; the candidates then get `X` without these columns, and the
-    labels in the call. None: pass `sensitive_features` to `fit`, or name the
+    labels each row on its own; the candidates then get `X` without these columns,
+    and the labels in the call. None: pass `sensitive_features` to `fit`, or name the
     columns in the estimator's own constructor.
 """,
     "sensitive_features_3": """\
 sensitive_features : str, int, list of these, or callable, default=None
     Columns of `X` that hold the sensitive features, or a function of `X` that
-    returns the labels. None: pass `sensitive_features` to `fit` and `predict`.
+    labels each row on its own. None: pass `sensitive_features` to `fit` and
+    `predict`.
 """,
     "solver": """\
 solver : {"adam", "sgd"}, default="sgd"

@@ -164,8 +164,8 @@ _ANY_FIX = (
     "as a `FunctionTransformer` around a NumPy ufunc."
 )
 _FUNCTION_FIX = (
-    "Use a NumPy ufunc, or declare that the function works on each row on its own: set "
-    f"its attribute `{ROW_PURE}` to True."
+    "Use a NumPy ufunc without `out` and `where`, or declare that the function works "
+    f"on each row on its own: set its attribute `{ROW_PURE}` to True."
 )
 _CLASS_FIX = (
     "Declare that it learns nothing and works on each row on its own: set the class "
@@ -203,6 +203,17 @@ def _works_by_row(function) -> bool:
     return isinstance(function, np.ufunc) and library
 
 
+def _writes(transformer: FunctionTransformer) -> bool:
+    """Whether a ufunc leaves rows in somebody's array, or out."""
+    return not {"out", "where"}.isdisjoint(transformer.kw_args or ())
+
+
+def _calls(estimator) -> bool:
+    """Whether a step calls functions of the user, such as a tokenizer."""
+    given = estimator.get_params(deep=False).values()
+    return any(callable(value) and not isinstance(value, type) for value in given)
+
+
 def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     kind = type(estimator).__name__
     step = StepPrivacy(name, kind, "public")
@@ -212,9 +223,9 @@ def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     function = isinstance(estimator, FunctionTransformer)
     if function and _inverse_refusal(estimator):
         return replace(step, status="uncovered", fix=_INVERSE_FIX)
-    if function and _works_by_row(estimator.func):
+    if function and _works_by_row(estimator.func) and not _writes(estimator):
         return step
-    if not function and _is_scikit_learns(estimator):
+    if not function and _is_scikit_learns(estimator) and not _calls(estimator):
         return step
     # Somebody's own code: nothing here can see what it does to the rows.
     declared = getattr(estimator.func if function else estimator, ROW_PURE, None)
