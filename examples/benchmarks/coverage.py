@@ -8,8 +8,8 @@ from the encoder's own columns on 20,000 further rows: least squares of the scor
 without noise. ("Against what was simulated": the curve itself, which few
 columns cannot always draw: nothing in the table says what they leave away.) Nominal
 level .95; standard errors over fits. What is supposed of hidden curvature
-(`_preconditioned.py`) and of searches was chosen on seeds below 21,000; those reported
-start at 30,000.
+(`_preconditioned.py`) and of searches was chosen on seeds below 30,000; those reported
+start at 40,000.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/coverage.py [fits] [of curves] [kind]
 """
@@ -42,7 +42,7 @@ CURVES = {
 }
 LEVELS = {"x": -0.5, "y": 0.5, "z": 1.0}
 CODEBOOK = {**{name: [-1, 1] for name in CURVES}, "job": list(LEVELS)}
-N_POPULATION, FIRST = 20_000, 30_000
+N_POPULATION, FIRST = 20_000, 40_000
 SCALE = {"classifier": 1.0, "regressor": 0.1}
 
 
