@@ -451,6 +451,43 @@ def test_workers_choose_the_rows_that_travel(kind, mapped, monkeypatch):
         assert none.x.shape == (0, 3) and none.n_rows == 0
 
 
+def answer(X, sensitive_features=None):
+    return doubled(np.asarray(X))
+
+
+def test_a_fit_to_answers_asks_for_those_of_the_rows_it_chooses():
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    X, y = table(600)
+    for kind in ("array", "frame"):
+        source = as_kind(kind, X)
+        once = _dask.blockwise(answer, source)
+        twice = _dask.blockwise(answer, once)
+        for answers, factor in ((once, 2), (twice, 4)):
+            batches = DaskBatches(answers)
+            assert batches.collections[0] is source
+            door = Reads()
+            with dask.config.set(scheduler="synchronous"):
+                rows = batches.read(door.read).only("x")
+                door.saw.clear()
+                even = rows.take(np.arange(600) % 2 == 0).whole().x
+            assert_array_equal(even, factor * X[::2])
+            assert door.saw == [60] * 5
+
+        target = da.from_array(y, chunks=(100, 140, 120, 120, 120))
+        batches = DaskBatches(once, target)
+        assert (batches.collections[0] is source) == (kind == "array")
+        read = batches.read(Reads().read).whole()
+        assert_array_equal(read.x, 2 * X)
+        assert_array_equal(read.y, y)
+        aware = _dask.blockwise(answer, source, source)
+        assert DaskBatches(aware).map_X is None
+        once[once < 0] = 0
+        with dask.config.set(scheduler="synchronous"):
+            changed = DaskBatches(once).read(Reads().read).whole().x
+        assert_array_equal(changed, np.maximum(2 * X, 0))
+
+
 @pytest.mark.parametrize("row", [300, 301])
 def test_rows_that_change_stop_a_choice_that_leaves_them_out(row):
     dask = pytest.importorskip("dask")

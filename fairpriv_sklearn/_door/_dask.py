@@ -10,7 +10,7 @@ import hashlib
 import sys
 from functools import lru_cache, reduce, wraps
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +28,7 @@ from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
 MANY = 128  # partitions, from which on a task opens more than one
+_ANSWERS = "_fairpriv_answers"  # an attribute of arrays
 
 
 class DaskBatches(Batches):
@@ -40,8 +41,8 @@ class DaskBatches(Batches):
     """
 
     def __init__(self, X, y=None, sensitive_features=None):
+        X, self.map_X = _asked(X, y, sensitive_features)
         self.collections = (X, y, sensitive_features)
-        self.map_X = None
 
     # Looked for by `read_rows`.
     make_batches = None
@@ -87,7 +88,7 @@ class DaskBatches(Batches):
     def map(self, function) -> DaskBatches:
         """Apply `function` to the X of every partition, on the workers."""
         mapped = DaskBatches(*self.collections)
-        mapped.map_X = function if self.map_X is None else _Both(self.map_X, function)
+        mapped.map_X = _both(self.map_X, function)
         return mapped
 
     def read(self, read) -> Rows:
@@ -208,6 +209,32 @@ class _Part:
         from dask.core import get
 
         return get(self.tasks, self.key)
+
+
+def _asked(X, *others) -> tuple:
+    """A collection as it was before a model answered to it, and this model or None.
+
+    A fit to answers chooses rows first, and asks for no answer that it leaves out.
+    """
+    answers = getattr(X, "__dict__", {}).get(_ANSWERS)
+    if answers is None or answers.name != X.name:  # arrays can be written into
+        return X, None
+    if not hasattr(answers.X, "rechunk") and any(hasattr(c, "rechunk") for c in others):
+        return X, None  # only arrays are cut like arrays
+    X, function = _asked(answers.X, *others)
+    return X, _both(function, answers.model)
+
+
+class _Answers(NamedTuple):
+    """What a dask array is made of: remembered as an attribute of it."""
+
+    name: str
+    X: Any
+    model: Any
+
+
+def _both(first, second):
+    return second if first is None else _Both(first, second)
 
 
 class _Both:
@@ -482,7 +509,10 @@ def blockwise(answer, X, sensitive_features=None):
         da.from_delayed(there(part, group), (size, *shape), dtype=dtype)
         for part, group, size in zip(parts, groups, sizes, strict=True)
     ]
-    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+    answers = da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+    if sensitive_features is None:
+        setattr(answers, _ANSWERS, _Answers(answers.name, X, answer))
+    return answers
 
 
 def _example(answer, X, groups) -> tuple:
