@@ -494,6 +494,39 @@ def staff(tmp_path):
     return str(path), str(new)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_saved_model_reads_new_dates_in_the_order_it_learnt(tmp_path, capsys, told):
+    """Whether told by --dates or found; no cell of the new rows tells it."""
+    pytest.importorskip("skops")
+    path, new, book = (tmp_path / name for name in ("a.csv", "new.csv", "book.json"))
+    rng = np.random.default_rng(0)
+    lines = ["joined,sex,pay"]
+    for i in range(3000):
+        day, month = rng.integers(1, 29), rng.integers(1, 13)
+        pay = 100 * month + rng.integers(0, 9)
+        lines.append(f"{day}/{month}/2015,{'fm'[i % 2]},{pay}")
+    path.write_text("\n".join(lines) + "\n")
+    new.write_text("joined,sex\n12/1/2015,f\n1/12/2015,f\n")
+    dates = {"kind": "date", "range": ["2015-01-01", "2015-12-31"]}
+    book.write_text(json.dumps({"joined": dates}))
+    model, out = str(tmp_path / "m.skops"), tmp_path / "p.csv"
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--save", model]
+    arguments += ["--bounds", "0", "1300", "--epsilon", "20", "--codebook", str(book)]
+    arguments += ["--dates", "day-first"] if told else []
+    assert run(tmp_path, *arguments) == 0
+
+    def predicted(*more):
+        assert main(["predict", model, str(new), "--out", str(out), *more]) == 0
+        return [float(row.split(",")[-1]) for row in out.read_text().splitlines()[1:]]
+
+    january, december = predicted()
+    assert january < 500 < 900 < december
+    # What is said of the new table counts first, and then what its cells tell.
+    assert predicted("--dates", "month-first", "--force") == [december, january]
+    new.write_text("joined,sex\n1/12/2015,f\n12/1/2015,f\n2/25/2015,f\n")
+    assert predicted("--force")[:2] == [january, december]
+
+
 @pytest.mark.parametrize("target", ["salary", "hired"])
 def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     pytest.importorskip("skops")

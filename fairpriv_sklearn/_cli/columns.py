@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -40,6 +40,7 @@ class Parsed:
     declared: bool
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
     cells: np.ndarray | None = None  # not declared: what each cell is, by itself
+    day_first: bool | None = None  # of declared dates, if it is told
 
     def take(self, rows) -> Parsed:
         """Some of the rows."""
@@ -67,11 +68,15 @@ class Writing:
     day_first : bool or None
     separator : str or None
         Of the file. In a file parted by commas the decimal mark is the point.
+    orders : dict of str to bool
+        Whether days come first in a declared column where the cells do not tell: as in
+        those that a model learnt from.
     """
 
     decimal: str | None = None
     day_first: bool | None = None
     separator: str | None = None
+    orders: dict[str, bool] = field(default_factory=dict)
 
     @property
     def public_decimal(self) -> str | None:
@@ -129,12 +134,15 @@ def _parse(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     if column.kind in ("category", "flag"):
         return _category(name, cells, column)
     if column.kind == "date":
-        values = _converted(cells, _to_day, _order(cells, writing))
+        told = _told_order(name, cells, writing)
+        values = _converted(cells, _to_day, _order(name, cells, writing))
     else:
+        told = None
         values = _converted(cells, _to_any_number, writing.public_decimal or mark)
     if column.integer:
         values = np.round(values)
-    return Parsed(name, column, values, True, _n_odd(cells, values))
+    n_odd = _n_odd(cells, values)
+    return Parsed(name, column, values, True, n_odd, day_first=told)
 
 
 def _check_some(p: Parsed):
@@ -192,7 +200,7 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     distinct = list(dict.fromkeys(filled))
     if not _are_codes(distinct) and not all(isinstance(c, bool) for c in distinct):
         marks = (writing.decimal,) if writing.decimal else (mark, _OTHER[mark])
-        orders = (_order(distinct, writing),)
+        orders = (_order(name, distinct, writing),)
         for kind, convert, styles in (
             ("number", _to_number, marks),
             ("date", _to_day, orders),
@@ -239,8 +247,16 @@ def _are_codes(cells) -> bool:
 _OTHER = {".": ",", ",": "."}
 
 
-def _order(cells, writing: Writing) -> bool:
-    """Whether days come first: 13/04/2020 in one cell tells it for all."""
+def _order(name, cells, writing: Writing) -> bool:
+    """Whether days come first; if nothing tells, as usual with such a separator."""
+    told = _told_order(name, cells, writing)
+    return (
+        (writing.decimal == "," or writing.separator == ";") if told is None else told
+    )
+
+
+def _told_order(name, cells, writing: Writing) -> bool | None:
+    """The same if it is told: 13/04/2020 in one cell tells it for all."""
     if writing.day_first is not None:
         return writing.day_first
     texts = {c for c in cells if isinstance(c, str)}
@@ -249,7 +265,7 @@ def _order(cells, writing: Writing) -> bool:
         for order in (False, True)
     }
     if n_read[False] == n_read[True]:
-        return writing.decimal == "," or writing.separator == ";"
+        return writing.orders.get(name)
     return n_read[True] > n_read[False]
 
 

@@ -49,6 +49,11 @@ def save_model(study: Study, path: str) -> None:
         "groups": list(learnt.groups),
         "bounds": list(learnt.bounds) if learnt.bounds else None,
         "guarantee": json.dumps(study.guarantee.to_dict()),
+        "day_first": {
+            name: p.day_first
+            for name, p in table.features.items()
+            if p.day_first is not None
+        },
     }
     written(path, skops.dumps(content))
 
@@ -112,6 +117,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
             )
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
+    writing = replace(writing, orders=content.get("day_first", {}))
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
     X = encoded(content["encoder"], list(codebook), parsed)
     labels, given = [], {}
