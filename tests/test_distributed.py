@@ -488,6 +488,22 @@ def test_a_fit_to_answers_asks_for_those_of_the_rows_it_chooses():
         assert_array_equal(changed, np.maximum(2 * X, 0))
 
 
+@pytest.mark.parametrize("bad", [0, 3])
+def test_a_model_that_cannot_answer_to_private_rows_is_not_quoted(bad, caplog):
+    pytest.importorskip("dask")
+
+    def refuses(X):
+        if (np.asarray(X) == table(600)[0][120 * bad, 0]).any():
+            raise ValueError(f"could not convert {PLANTED!r}")
+        return X
+
+    collection = DaskBatches(as_kind("array", table(600)[0])).map(refuses)
+    with pytest.raises(RuntimeError, match="could not be computed") as error:
+        collection.read(Reads().read)
+    assert_no_trace(repr(error.getrepr(chain=True)).encode())
+    assert_no_trace(caplog.text.encode())
+
+
 @pytest.mark.parametrize("row", [300, 301])
 def test_rows_that_change_stop_a_choice_that_leaves_them_out(row):
     dask = pytest.importorskip("dask")

@@ -184,12 +184,20 @@ class _Reader:
             # A table without rows is refused: one is read, and left out again.
             few = rows if len(rows) else np.arange(1)
             batch = tuple(rows_of(column, few) for column in batch)
-        with config_context(**self._config):
-            batch = _mapped(self._function, batch)
-            columns = read_batch(getattr(self._estimator, self._name), batch)
+        columns = self.columns(self.mapped(batch))
         if rows is not None and not len(rows):
             columns = {k: rows_of(column, slice(0, 0)) for k, column in columns.items()}
         return columns
+
+    def mapped(self, batch: tuple) -> tuple:
+        """A partition as it is read; what is wrong here may quote a cell."""
+        with config_context(**self._config):
+            return _mapped(self._function, batch)
+
+    def columns(self, mapped: tuple) -> dict:
+        """Private columns of a partition; what is wrong here quotes none."""
+        with config_context(**self._config):
+            return read_batch(getattr(self._estimator, self._name), mapped)
 
 
 class _Held:
@@ -291,10 +299,11 @@ def _measure(reader: _Reader, parts: list):
     """Length and checksum of partitions, or the sentence of what is wrong."""
     prints = []
     for part in parts:
-        batch = _opened(part)  # what is wrong here may quote a cell
+        batch = _opened(part)
+        prints.append(_print_of(batch))
+        mapped = reader.mapped(batch)
         try:
-            reader.read(batch)
-            prints.append(_print_of(batch))
+            reader.columns(mapped)
         except (ValueError, TypeError) as error:
             return error
     return prints, kernels()
