@@ -256,6 +256,11 @@ def test_targets_that_are_spread_over_twins_are_not_covered(output):
         assert (report.guarantee.epsilon < math.inf) == pure
         assert pure or any("pure output" in step.fix for step in report.steps)
         assert bool(expected_guarantee(model).uncovered) != pure
+    # Fitted with a pipeline, it gives twins one answer.
+    table = np.column_stack([TARGET, LABELS])
+    columns = clone(scores).set_params(sensitive_features=1)
+    report = privacy_report(fit(make_pipeline(columns, line()), table))
+    assert report.guarantee.epsilon < math.inf
 
 
 def middle(X):

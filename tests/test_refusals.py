@@ -586,6 +586,29 @@ def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
     assert privacy_report(whole.fit(X, Y)).guarantee.epsilon < np.inf
 
 
+def test_each_ledger_has_room_for_its_own_steps():
+    pipeline = encoded(logistic(bounds=None, data_norm=1.0), None, epsilon=1.0)
+    ledgers = [PrivacyLedger(1.001 * step.epsilon, 1e-5) for _, step in pipeline.steps]
+    for (_, step), ledger in zip(pipeline.steps, ledgers, strict=True):
+        step.ledger = ledger
+    pipeline.fit(X, Y)
+    assert [len(ledger.spends()) for ledger in ledgers] == [1, 1]
+
+
+def test_a_model_inside_that_pays_elsewhere_takes_no_room():
+    model = decisions(logistic(bounds=None, ledger=PrivacyLedger(50.0, 1e-3)))
+    ledger = PrivacyLedger(3.0, 1e-3)
+    pipeline = encoded(model.set_params(ledger=ledger), ledger, epsilon=1.0)
+    pipeline.set_params(dp2dpclassifier__estimator__epsilon=20.0)
+    pipeline.fit(X, Y, dp2dpclassifier__sensitive_features=GROUP)
+    assert len(ledger.spends()) == 2
+    assert len(pipeline[-1].estimator.ledger.spends()) == 1
+    pipeline[-1].estimator.set_params(ledger=None)
+    with pytest.raises(BudgetExceededError):
+        pipeline.fit(X, Y, dp2dpclassifier__sensitive_features=GROUP)
+    assert len(ledger.spends()) == 2
+
+
 def least(pipeline):
     return [k for k in pipeline.get_params() if k.endswith("__min_records")]
 
