@@ -473,6 +473,30 @@ def test_a_gap_makes_no_other_column(tmp_path):
     assert statements[0] == statements[1]
 
 
+def test_wide_tables_of_numbers_are_read_without_detours(tmp_path, monkeypatch):
+    """No number is tried as a date, and code books are not written for each column."""
+    from fairpriv_sklearn._cli import columns
+    from fairpriv_sklearn._cli.table import Table
+
+    calls = []
+    written, tried = Table.codebook.fget, columns.cell_day
+    codebook = property(lambda table: calls.append("code book") or written(table))
+    monkeypatch.setattr(Table, "codebook", codebook)
+    monkeypatch.setattr(
+        columns, "cell_day", lambda *cell: calls.append("date") or tried(*cell)
+    )
+    path, n_columns = tmp_path / "wide.csv", 40
+    cells = np.random.default_rng(0).normal(size=(90, n_columns)).round(3)
+    lines = [",".join([*(f"x{j}" for j in range(n_columns)), "sex", "pay"])]
+    for i, row in enumerate(cells):
+        lines.append(",".join([*map(str, row), "fm"[i % 2], str(row[0])]))
+    path.write_text("\n".join(lines) + "\n")
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--epsilon", "50"]
+    assert run(tmp_path, *arguments) == 0
+    assert "date" not in calls
+    assert calls.count("code book") < n_columns
+
+
 # --------------------------------------------------------- several groups, saved models
 @pytest.fixture
 def staff(tmp_path):

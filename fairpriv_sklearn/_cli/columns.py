@@ -199,25 +199,24 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
         return Parsed(name, left_out, np.full(len(cells), None, dtype=object), False)
     distinct = list(dict.fromkeys(filled))
     if not _are_codes(distinct) and not all(isinstance(c, bool) for c in distinct):
-        marks = (writing.decimal,) if writing.decimal else (mark, _OTHER[mark])
-        orders = (_order(name, distinct, writing),)
-        for kind, convert, styles in (
-            ("number", _to_number, marks),
-            ("date", _to_day, orders),
-        ):
-            for style in styles:
-                values = _converted(cells, convert, style)
-                n_odd = _n_odd(cells, values)
-                if n_odd <= (1 - ENOUGH) * len(filled):
-                    whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
-                    column = replace(
-                        column, kind=kind, integer=whole and kind == "number"
-                    )
-                    return Parsed(name, column, values, False, n_odd, each)
+        for kind, convert, style in _readings(name, distinct, writing, mark):
+            values = _converted(cells, convert, style)
+            n_odd = _n_odd(cells, values)
+            if n_odd <= (1 - ENOUGH) * len(filled):
+                whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
+                column = replace(column, kind=kind, integer=whole and kind == "number")
+                return Parsed(name, column, values, False, n_odd, each)
     values = np.fromiter(
         (None if c is None else category_key(c) for c in cells), dtype=object
     )
     return Parsed(name, replace(column, kind="category"), values, False, 0, each)
+
+
+def _readings(name, distinct, writing: Writing, mark):
+    """What cells may be, one after the other: the look for dates is slow."""
+    for style in (writing.decimal,) if writing.decimal else (mark, _OTHER[mark]):
+        yield "number", _to_number, style
+    yield "date", _to_day, _order(name, distinct, writing)
 
 
 def _each(cells, mark) -> np.ndarray:

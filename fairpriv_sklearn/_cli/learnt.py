@@ -130,8 +130,11 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
     found = encoder.codebook_
     facts, dates, crowds = [], [], []
     if _was_asked(encoder):
+        declared = table.codebook
         facts = [
-            f"{w} of {name}" for name in names for w in _learnt_of(table, name, found)
+            f"{what} of {name}"
+            for name in names
+            for what in _learnt_of(declared[name], name, found)
         ]
         dates = [n for n in names if n not in encoder.feature_slices_]
         crowds = [
@@ -179,8 +182,7 @@ def _target_is_learnt(table: Table) -> bool:
     return (table.bounds if table.task == "regression" else table.classes) is None
 
 
-def _learnt_of(table: Table, name, found):
-    declared = table.codebook[name]
+def _learnt_of(declared: Column, name, found):
     if declared.kind is None:
         yield "the kind"
     kind = found[name].kind if name in found else None
