@@ -551,6 +551,67 @@ def test_a_saved_model_reads_new_dates_in_the_order_it_learnt(tmp_path, capsys, 
     assert predicted("--force")[:2] == [january, december]
 
 
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("mark", [".", ","])
+def test_a_saved_model_reads_new_numbers_by_the_mark_it_learnt(
+    tmp_path, mark, told, declared
+):
+    """Whether told by --decimal or found; no cell of the one new row tells it."""
+    pytest.importorskip("skops")
+    path, new, book = (tmp_path / name for name in ("a.csv", "new.csv", "book.json"))
+    # Another separator than the one that usually goes with the mark
+    separator = {".": ";", ",": "\t"}[mark]
+    table = [["size", "weight", "sex", "pay"]]
+    rng = np.random.default_rng(0)
+    for i, (number, weight) in enumerate(rng.uniform(0, 1, size=(3000, 2))):
+        numbers = f"{2000 * number:.3f}", f"{9 * weight:.2f}", f"{1000 * number:.2f}"
+        size, weight, pay = (n.replace(".", mark) for n in numbers)
+        table.append([size, weight, "fm"[i % 2], pay])
+    path.write_text("\n".join(map(separator.join, table)) + "\n")
+    # 1.5 where the comma is the decimal mark, and 1500 where the point is
+    header, row = ["size", "weight", "sex"], ["1,500", "5", "f"]
+    new.write_text("\n".join(map(separator.join, (header, row))) + "\n")
+    facts = {"size": {"kind": "number", "range": [0, 2000]}} if declared else {}
+    book.write_text(json.dumps(facts))
+    model, out = str(tmp_path / "m.skops"), tmp_path / "p.csv"
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--save", model]
+    arguments += ["--bounds", "0", "1000", "--epsilon", "20", "--codebook", str(book)]
+    arguments += ["--decimal", mark] if told else []
+    assert run(tmp_path, *arguments) == 0
+
+    def predicted(*more):
+        assert main(["predict", model, str(new), "--out", str(out), *more]) == 0
+        return float(out.read_text().splitlines()[1].split(",")[-1])
+
+    def is_by(read, value):
+        return value < 300 if read == "," else 600 < value
+
+    assert is_by(mark, predicted())
+    # What is said of the new table counts first, and then what its cells tell.
+    other = {".": ",", ",": "."}[mark]
+    assert is_by(other, predicted("--decimal", other, "--force"))
+    row[1] = f"5{other}25"
+    new.write_text("\n".join(map(separator.join, (header, row))) + "\n")
+    assert is_by(other, predicted("--force"))
+
+
+def test_a_saved_model_tells_no_mark_that_its_statement_does_not(tmp_path):
+    """Here the mark is found in a column that is not used, and read by none."""
+    pytest.importorskip("skops")
+    from fairpriv_sklearn._cli.saved import load_model
+
+    path, book, model = (tmp_path / name for name in ("a.csv", "b.json", "m.skops"))
+    rows = [f"{'ab'[i % 2]};{'fm'[i % 3 == 0]};{'ny'[i % 2]};1,5" for i in range(300)]
+    path.write_text("\n".join(["town;sex;hired;size", *rows]) + "\n")
+    book.write_text('{"town": ["a", "b"], "sex": ["f", "m"], "hired": ["n", "y"]}')
+    arguments = [str(path), "--target", "hired", "--sensitive", "sex", "--drop", "size"]
+    arguments += ["--codebook", str(book), "--save", str(model)]
+    assert run(tmp_path, *arguments) == 0
+    assert report(tmp_path)["conditional_on"] == []
+    assert load_model(str(model))["decimal"] is None
+
+
 @pytest.mark.parametrize("target", ["salary", "hired"])
 def test_a_saved_model_predicts_new_rows(staff, tmp_path, capsys, target):
     pytest.importorskip("skops")

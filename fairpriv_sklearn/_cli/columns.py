@@ -41,6 +41,7 @@ class Parsed:
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
     cells: np.ndarray | None = None  # not declared: what each cell is, by itself
     day_first: bool | None = None  # of declared dates, if it is told
+    decimal: str | None = None  # mark of its numbers, unless the file's form tells it
 
     def take(self, rows) -> Parsed:
         """Some of the rows."""
@@ -71,12 +72,15 @@ class Writing:
     orders : dict of str to bool
         Whether days come first in a declared column where the cells do not tell: as in
         those that a model learnt from.
+    learnt_decimal : str or None
+        Decimal mark where the cells do not tell: as of those that a model learnt from.
     """
 
     decimal: str | None = None
     day_first: bool | None = None
     separator: str | None = None
     orders: dict[str, bool] = field(default_factory=dict)
+    learnt_decimal: str | None = None
 
     @property
     def public_decimal(self) -> str | None:
@@ -88,11 +92,14 @@ def parse_columns(
     raw: Raw, codebook, names, writing: Writing, strict=True
 ) -> dict[str, Parsed]:
     """Parse the named columns of a table; strict: one of no number is an error."""
-    mark = writing.decimal or _decimal_mark(raw, codebook)
+    mark = writing.decimal or _decimal_mark(raw, codebook, writing.learnt_decimal)
     columns = {}
     for name in names:
         column = _known(raw, codebook, name)
         columns[name] = _parse(name, raw.columns[name], column, writing, mark)
+        # Where no number is read the mark is no condition, and must not be told.
+        if column.kind in (None, "number"):
+            columns[name].decimal = writing.decimal if writing.public_decimal else mark
         if strict:
             _check_some(columns[name])
     return columns
@@ -300,11 +307,12 @@ def _n_odd(cells, values) -> int:
     return sum(c is not None for c in cells) - int(np.sum(~np.isnan(values)))
 
 
-def _decimal_mark(raw: Raw, codebook) -> str:
+def _decimal_mark(raw: Raw, codebook, learnt) -> str:
     """The decimal mark of the columns that nobody declared.
 
-    A column that makes sense with one mark only decides; with none, a comma in a file
-    whose separator is a semicolon is the decimal mark.
+    A column that makes sense with one mark only decides; with none, the mark that a
+    model learnt; without a model, a comma in a file whose separator is a semicolon is
+    the decimal mark.
     """
     only = {".": 0, ",": 0}
     ambiguous = 0
@@ -325,4 +333,6 @@ def _decimal_mark(raw: Raw, codebook) -> str:
         ambiguous += reads["."] and any("," in t for t in texts)
     if bool(only["."]) != bool(only[","]):
         return "," if only[","] else "."
+    if learnt:
+        return learnt
     return "," if raw.separator == ";" and ambiguous and not only["."] else "."

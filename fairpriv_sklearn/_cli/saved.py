@@ -54,6 +54,10 @@ def save_model(study: Study, path: str) -> None:
             for name, p in table.features.items()
             if p.day_first is not None
         },
+        # one for all columns; if it was found out, the statement is conditional on it
+        "decimal": next(
+            (p.decimal for p in table.features.values() if p.decimal), None
+        ),
     }
     written(path, skops.dumps(content))
 
@@ -117,7 +121,11 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
             )
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
-    writing = replace(writing, orders=content.get("day_first", {}))
+    writing = replace(
+        writing,
+        orders=content.get("day_first", {}),
+        learnt_decimal=content.get("decimal"),
+    )
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
     X = encoded(content["encoder"], list(codebook), parsed)
     labels, given = [], {}
