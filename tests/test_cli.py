@@ -596,6 +596,22 @@ def test_a_saved_model_reads_new_numbers_by_the_mark_it_learnt(
     assert is_by(other, predicted("--force"))
 
 
+def test_a_learnt_range_of_the_target_ends_where_targets_do(tmp_path):
+    """It ended at 2.6e10, where the noise of an empty cell was, and models with it."""
+    rng = np.random.default_rng(0)
+    sizes = rng.uniform(1, 2000, 3000)
+    rows = [f"{size:.3f},{'fm'[i % 2]},{size / 2:.2f}" for i, size in enumerate(sizes)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["size,sex,pay", *rows]) + "\n")
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--seed", "0"]
+    for epsilon in ("1", "20"):
+        assert run(tmp_path, *arguments, "--epsilon", epsilon, "--force") == 0
+        told = report(tmp_path)
+        constant = told["constant"]["error"]
+        for model in told["models"]:
+            assert model["error"] < constant / 5
+
+
 def test_a_saved_model_tells_no_mark_that_its_statement_does_not(tmp_path):
     """Here the mark is found in a column that is not used, and read by none."""
     pytest.importorskip("skops")

@@ -26,6 +26,7 @@ from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, vote
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
+    likely_ends,
     n_coordinates,
     nearest_knots,
     quantile_edges,
@@ -739,6 +740,52 @@ def test_shapes_of_the_columns_add_up_to_the_score():
         AdditiveShapesDisplay.from_estimator(model, columns=["day"])
     with pytest.raises(ValueError, match="pipeline of a table encoder"):
         AdditiveShapesDisplay.from_estimator(model[-1])
+
+
+@pytest.mark.parametrize("n, epsilon", [(3000, 20.0), (30_000, 1.0)])
+def test_learnt_ranges_end_where_records_do(n, epsilon):
+    """They ended at 1.7e10, wherever the noise of an empty cell was."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(
+            {
+                "even": rng.uniform(0.5, 1000, n),
+                "normal": rng.normal(size=n),
+                "wages": np.exp(rng.normal(10, 1.2, size=n)),
+                "age": rng.integers(17, 90, n),
+                "below": -rng.uniform(0, 3, n),
+                "one": np.full(n, 7.0),
+            }
+        )
+        encoder = DPTableEncoder(epsilon=epsilon, delta=1e-5, random_state=seed).fit(X)
+        for name, values in X.items():
+            low, high = encoder.codebook_[name].bounds
+            least, most = np.quantile(values, [0.03, 0.97])
+            assert low <= least and most <= high
+            # A universal cell is a third or a half of its lower end wide; an atom
+            # leaves the rest of the cells to noise, of which near ones may pass.
+            largest = np.abs(values).max() * (6 if name == "one" else 1.5)
+            assert -largest <= low and high <= largest
+            shown, _ = encoder.shape_points(name, 50)
+            assert low <= shown.min() and shown.max() <= high
+            assert shown[-1] > np.quantile(values, 0.9) or name == "one"
+
+
+def test_likely_ends():
+    nowhere = math.inf, -math.inf
+    # As far as the next universal edge, or as cells that surely have records.
+    assert likely_ends((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
+    assert likely_ends((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
+    assert likely_ends((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
+    assert likely_ends((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
+    assert likely_ends((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
+    # Beyond an edge lies the next cell.
+    assert likely_ends((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
+    # All in one cell, of which nothing else is known.
+    assert likely_ends((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
+    assert likely_ends((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (100.0, 192.0)
+    top = 2.0**34
+    assert likely_ends((-top, top), (-top, top), nowhere) == (-top, top)
 
 
 def test_whole_numbers_without_a_range_learn_a_whole_one():

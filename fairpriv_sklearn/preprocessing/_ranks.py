@@ -67,6 +67,28 @@ def quantile_edges(edges, counts, bounds=None) -> NDArray[np.float64]:
     return np.unique(np.concatenate([inner, ends, zero, [low, high]]))
 
 
+def likely_ends(ends, inner, place) -> tuple[float, float]:
+    """Ends of a column, as near as universal cells allow where its range is not public.
+
+    Parameters
+    ----------
+    ends : tuple of float
+        Ends of the outermost cells with records: as far away as the noise of any empty
+        cell was taken for records.
+    inner : tuple of float
+        Where these cells begin, seen from the middle.
+    place : tuple of float
+        Ends of the outermost universal cells with many records.
+    """
+    edges = universal_edges()
+    below = edges[max(0, np.searchsorted(edges, inner[0]) - 1)]
+    after = np.searchsorted(edges, inner[1], side="right")
+    above = edges[min(after, len(edges) - 1)]
+    low = max(ends[0], min(below, place[0]))
+    high = min(ends[1], max(above, place[1]))
+    return (float(low), float(high)) if low < high else ends
+
+
 def cell_of(values, edges) -> NDArray[np.intp]:
     """Cell of every value; those beyond the ends count for the outer cells."""
     cells = np.searchsorted(edges, values, side="right") - 1

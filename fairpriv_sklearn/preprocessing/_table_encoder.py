@@ -49,6 +49,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     N_KNOTS,
     RankMap,
     edges_within,
+    likely_ends,
     n_coordinates,
     nearest_knots,
     quantile_edges,
@@ -62,6 +63,8 @@ from fairpriv_sklearn.preprocessing._ranks import (
 _FIRST_SHARE = 0.5
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
+_SURE = 5.0  # the same for any one of hundreds of cells
+_REACH = 4.0  # how far from such cells tails are looked for, in units of their ends
 _MOST_CELLS = 64
 # Scale of the noise of counts that were not asked for.
 _DROWNED = 2.0**30
@@ -606,6 +609,7 @@ class _Draft:
     ranks: str
     edges: np.ndarray | None = None
     shares: np.ndarray | None = None  # of the records between the edges, by and large
+    place: tuple = (math.inf, -math.inf)  # ends of cells that surely have records
     rank_map: RankMap | None = None
     range: tuple | None = None
     categories: tuple | None = None
@@ -662,17 +666,20 @@ class _Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""
         if self.declared.kind not in ("number", "date"):
             return self
-        edges = self.located().edges
+        edges, place = self.located().edges, self.place
+        sure = np.flatnonzero(noisy[: len(edges) - 1] > _SURE * scale)
+        if len(sure):
+            place = edges[sure[0]], edges[sure[-1] + 1]
         counts = project_simplex(noisy, total)[: len(edges) - 1]
         is_shared = common is not None and self.is_universal
         if is_shared:
             counts = with_shares(counts, common, scale, total)
         finer = quantile_edges(edges, counts, self.declared.bounds)
         if not is_shared or not counts.any():
-            return replace(self, edges=finer)
+            return replace(self, edges=finer, place=place)
         cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
         shares = np.diff(np.interp(finer, edges, cumulated))
-        return replace(self, edges=finer, shares=shares)
+        return replace(self, edges=finer, shares=shares, place=place)
 
     def counted(self) -> Counted:
         """How the second release counts it."""
@@ -689,16 +696,26 @@ class _Draft:
         if self.shares is not None:
             counts = with_shares(counts, self.shares, scale, total)
         rank_map = RankMap.from_counts(self.edges, counts)
-        crowded = np.flatnonzero(noisy[:-1] > _SIGNIFICANT * scale)
+        ends = self._ends(noisy[:-1], scale, rank_map)
+        return replace(self, rank_map=rank_map, has_missing=has_missing, range=ends)
+
+    def _ends(self, noisy, scale, rank_map) -> tuple[float, float]:
+        """Ends of the cells with records, as far as noise lets them be seen."""
+        edges, (low, high) = self.edges, self.place
+        is_placed = low < high
+        # Far from where records surely are, a cell has to be as sure as these.
+        reach = _REACH * max(-low, high)
+        far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
+        crowded = np.flatnonzero(noisy > np.where(far, _SURE, _SIGNIFICANT) * scale)
+        if is_placed and not len(crowded):
+            return float(low), float(high)
         if not len(crowded):
             crowded = np.flatnonzero(np.diff(rank_map.cdf))
-        low, high = self.edges[crowded[0]], self.edges[crowded[-1] + 1]
-        return replace(
-            self,
-            rank_map=rank_map,
-            has_missing=has_missing,
-            range=(float(low), float(high)),
-        )
+        first, last = crowded[[0, -1]]
+        ends = float(edges[first]), float(edges[last + 1])
+        if self.declared.bounds is not None:
+            return ends
+        return likely_ends(ends, (edges[first + 1], edges[last]), self.place)
 
     def with_ranks(self) -> _Draft:
         """The column with its place in the range as rank, where none was learnt."""
@@ -735,6 +752,7 @@ class _Draft:
                 self.rank_map,
                 width,
                 flag and declared.missing,
+                declared.bounds or self.range,
             )
         if self.categories is not None:
             labels = keys = self.categories
@@ -765,6 +783,7 @@ class NumberColumn:
     rank_map: RankMap
     width: int
     has_flag: bool
+    ends: tuple
 
     def complete_list(self) -> None:
         """Any number may occur."""
@@ -776,8 +795,8 @@ class NumberColumn:
 
     def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
         """Values between the learnt ends, as cells too."""
-        low, high = self.rank_map.inverse([0.01, 0.99])
-        values = np.linspace(low, high, n_points)
+        values = np.clip(self.rank_map.inverse([0.01, 0.99]), *self.ends)
+        values = np.linspace(*values, n_points)
         kind = DATE if self.kind == "date" else NUMBER
         return values, Cells(np.full(n_points, kind, dtype=np.int8), values)
 
