@@ -11,6 +11,7 @@ import pytest
 
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn.preprocessing._reader import _separator
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -594,6 +595,25 @@ def test_a_saved_model_reads_new_numbers_by_the_mark_it_learnt(
     row[1] = f"5{other}25"
     new.write_text("\n".join(map(separator.join, (header, row))) + "\n")
     assert is_by(other, predicted("--force"))
+
+
+@pytest.mark.parametrize("above", ["", "Report\n\n"])
+@pytest.mark.parametrize(
+    "header, row, separator",
+    [
+        ("a;b;c", "1,5;2,5;3,5", ";"),
+        ("a\tb", "1,5\t2,5", "\t"),
+        ("a|b|c|d", "1,5|2,5|3,5|x", "|"),
+        ("a;b", "first;1,5;2,5", ";"),  # rows have names, as R writes them
+        ("name,quote,n", 'x,"hi; there; you",3', ","),
+        ("a,b,c", "1,2,3", ","),
+    ],
+)
+@pytest.mark.parametrize("n", [3, 40])
+def test_the_header_tells_the_separator(header, row, separator, above, n):
+    """Decimal commas in nearly all columns parted each row, and a quote did."""
+    text = above + "\n".join([header] + [row] * n) + "\n"
+    assert _separator(text) == separator
 
 
 def test_a_learnt_range_of_the_target_ends_where_targets_do(tmp_path):

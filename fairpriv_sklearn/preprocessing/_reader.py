@@ -259,18 +259,22 @@ def _rows(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(text: str) -> str:
-    """The character that parts most lines into as many fields as the header."""
+    """The character that parts most lines, and the header, into as many fields.
+
+    Decimal commas part all lines but the header, which then looks like a title.
+    """
 
     def merit(candidate):
         rows = _rows(text, candidate)
         widths = [len(row) for row in rows]
         if not widths or max(widths) < 2:
-            return (0.0, 0)
+            return (0.0, 0, 0)
         common = max(set(widths), key=lambda w: (widths.count(w) * (w > 1), w))
-        return (round(widths.count(common) / len(widths), 1), common)
+        share = round(widths.count(common) / len(widths), 1)
+        return (share, -_n_titles(rows, common), common)
 
     best = max(("\t", ";", ",", "|"), key=merit)
-    if merit(best)[1] < 2:
+    if merit(best)[-1] < 2:
         return " " if merit(" ")[0] == 1 else ","
     return best
 
@@ -282,10 +286,7 @@ def _header_line(text: str, separator: str) -> tuple[int, int]:
     if not rows:
         return 0, 0
     common = max(set(widths), key=lambda w: (widths.count(w), w))
-    first = 0
-    while first < len(rows) - 1 and (_is_title(rows[first], common)):
-        first += 1
-    skip = 0
+    first, skip = _n_titles(rows, common), 0
     if first:
         seen = -1
         for skip, line in enumerate(text.splitlines()):  # noqa: B007
@@ -296,6 +297,14 @@ def _header_line(text: str, separator: str) -> tuple[int, int]:
     one_more = body and all(w == widths[first] + 1 for w in body)
     # R writes the names of rows without a name of their column
     return skip, common if one_more and widths[first] > 0 and rows[first][-1] else 0
+
+
+def _n_titles(rows: list[list[str]], common: int) -> int:
+    """How many rows stand above the header."""
+    first = 0
+    while first < len(rows) - 1 and _is_title(rows[first], common):
+        first += 1
+    return first
 
 
 def _is_title(row: list[str], common: int) -> bool:
