@@ -5,6 +5,7 @@ import decimal
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import GaussianMechanism
-from fairpriv_sklearn.preprocessing import Codebook, DPTableEncoder
+from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._ranks import (
@@ -33,7 +34,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     rank_basis,
     universal_edges,
 )
-from fairpriv_sklearn.preprocessing._table_encoder import _row_scale
+from fairpriv_sklearn.preprocessing._table_encoder import _Draft, _row_scale
 from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
 
 
@@ -769,6 +770,29 @@ def test_learnt_ranges_end_where_records_do(n, epsilon):
             shown, _ = encoder.shape_points(name, 50)
             assert low <= shown.min() and shown.max() <= high
             assert shown[-1] > np.quantile(values, 0.9) or name == "one"
+
+
+def test_ends_of_few_records_are_those_of_sure_cells():
+    edges = np.array([-1e9, -300.0, -30.0, -6.0, -3.0, 30.0, 300.0, 1e9])
+    empty = RankMap.from_counts(edges, np.ones(7))
+    draft = _Draft("x", 0, Column(kind="number"), "learnt", edges, place=(-8.0, -2.0))
+    # Nothing seems to be anywhere at the quantiles.
+    assert draft._ends(np.zeros(7), 1.0, empty) == (-8.0, -2.0)
+    # Of two equal counts one lies in reach of the place, four times its far end.
+    counts = np.array([0.0, 0.0, 4.0, 0.0, 0.0, 4.0, 0.0])
+    assert draft._ends(counts, 1.0, empty) == (-8.0, -6.0)
+    assert draft._ends(1.5 * counts, 1.0, empty) == (-8.0, 32.0)
+    nowhere = replace(draft, place=(math.inf, -math.inf))
+    assert nowhere._ends(counts, 1.0, empty) == (-8.0, 32.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 5.0])
+def test_a_public_range_is_shown_by_its_ranks(epsilon):
+    X = pd.DataFrame({"x": np.random.default_rng(0).uniform(0, 1, 2000)})
+    encoder = DPTableEncoder({"x": [0, 1]}, epsilon=epsilon, random_state=0).fit(X)
+    shown, _ = encoder.shape_points("x", 5)
+    ends = encoder.rank_maps_["x"].inverse([0.01, 0.99])
+    assert_array_equal(shown[[0, -1]], ends)
 
 
 def test_likely_ends():

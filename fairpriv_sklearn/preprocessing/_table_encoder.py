@@ -713,8 +713,6 @@ class _Draft:
             crowded = np.flatnonzero(np.diff(rank_map.cdf))
         first, last = crowded[[0, -1]]
         ends = float(edges[first]), float(edges[last + 1])
-        if self.declared.bounds is not None:
-            return ends
         return likely_ends(ends, (edges[first + 1], edges[last]), self.place)
 
     def with_ranks(self) -> _Draft:
