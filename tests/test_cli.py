@@ -552,6 +552,49 @@ def test_a_saved_model_reads_new_dates_in_the_order_it_learnt(tmp_path, capsys, 
     assert predicted("--force")[:2] == [january, december]
 
 
+@pytest.mark.parametrize("day, month", [("3/4/2015", "3/5/2015"), ("4/25/2015",) * 2])
+def test_a_saved_model_tells_no_more_of_dates_than_their_order(tmp_path, day, month):
+    """Not whether a cell told it: that is no condition."""
+    pytest.importorskip("skops")
+    from fairpriv_sklearn._cli.saved import load_model
+
+    path, book, model = (tmp_path / name for name in ("a.csv", "b.json", "m.skops"))
+    rows = [
+        f"{(day, month)[i % 2]},{'fm'[i % 3 == 0]},{'ny'[i % 2]}" for i in range(300)
+    ]
+    path.write_text("\n".join(["joined,sex,hired", *rows]) + "\n")
+    dates = {"kind": "date", "range": ["2015-01-01", "2015-12-31"]}
+    book.write_text(
+        json.dumps({"joined": dates, "sex": ["f", "m"], "hired": ["n", "y"]})
+    )
+    arguments = [str(path), "--target", "hired", "--sensitive", "sex"]
+    arguments += ["--codebook", str(book), "--save", str(model)]
+    assert run(tmp_path, *arguments) == 0
+    told = report(tmp_path)["conditional_on"]
+    assert told == ["the order of day and month (--dates)"]
+    assert load_model(str(model))["day_first"] == {"joined": False}
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_dates_as_text_in_a_typed_file_have_an_order_too(tmp_path, typed):
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    path, book = tmp_path / "a.parquet", tmp_path / "b.json"
+    joined = ["3/4/2015", "13/5/2015"] * 150
+    if typed:
+        joined = pd.to_datetime(joined, format="%d/%m/%Y")
+    table = {"joined": joined, "sex": ["f", "f", "m"] * 100, "hired": ["n", "y"] * 150}
+    pd.DataFrame(table).to_parquet(path)
+    dates = {"kind": "date", "range": ["2015-01-01", "2015-12-31"]}
+    book.write_text(
+        json.dumps({"joined": dates, "sex": ["f", "m"], "hired": ["n", "y"]})
+    )
+    arguments = [str(path), "--target", "hired", "--sensitive", "sex"]
+    assert run(tmp_path, *arguments, "--codebook", str(book)) == 0
+    order = "the order of day and month (--dates)"
+    assert (order in report(tmp_path)["conditional_on"]) != typed
+
+
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("mark", [".", ","])

@@ -40,7 +40,7 @@ class Parsed:
     declared: bool
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
     cells: np.ndarray | None = None  # not declared: what each cell is, by itself
-    day_first: bool | None = None  # of declared dates, if it is told
+    day_first: bool | None = None  # the order that declared dates were read in
     decimal: str | None = None  # mark of its numbers, unless the file's form tells it
 
     def take(self, rows) -> Parsed:
@@ -112,7 +112,12 @@ def looked_up(parsed: dict[str, Parsed], raw: Raw, writing: Writing) -> list[str
     undeclared = any(not p.declared for p in parsed.values())
     if (undeclared or "number" in kinds) and writing.public_decimal is None:
         facts.append("the decimal mark (--decimal)")
-    if "date" in kinds and raw.separator and writing.day_first is None:
+    typed = {name for name, column in raw.declared.items() if column.kind == "date"}
+    texts = any(
+        p.declared and p.column.kind == "date" and name not in typed
+        for name, p in parsed.items()
+    )
+    if texts and writing.day_first is None:
         facts.append("the order of day and month (--dates)")
     return facts
 
@@ -140,16 +145,16 @@ def _parse(name, cells, column: Column, writing: Writing, mark) -> Parsed:
         return _looked_at(name, cells, column, writing, mark)
     if column.kind in ("category", "flag"):
         return _category(name, cells, column)
+    order = None
     if column.kind == "date":
-        told = _told_order(name, cells, writing)
-        values = _converted(cells, _to_day, _order(name, cells, writing))
+        order = _order(name, cells, writing)
+        values = _converted(cells, _to_day, order)
     else:
-        told = None
         values = _converted(cells, _to_any_number, writing.public_decimal or mark)
     if column.integer:
         values = np.round(values)
     n_odd = _n_odd(cells, values)
-    return Parsed(name, column, values, True, n_odd, day_first=told)
+    return Parsed(name, column, values, True, n_odd, day_first=order)
 
 
 def _check_some(p: Parsed):
@@ -254,15 +259,10 @@ _OTHER = {".": ",", ",": "."}
 
 
 def _order(name, cells, writing: Writing) -> bool:
-    """Whether days come first; if nothing tells, as usual with such a separator."""
-    told = _told_order(name, cells, writing)
-    return (
-        (writing.decimal == "," or writing.separator == ";") if told is None else told
-    )
+    """Whether days come first: 13/04/2020 in one cell tells it for all.
 
-
-def _told_order(name, cells, writing: Writing) -> bool | None:
-    """The same if it is told: 13/04/2020 in one cell tells it for all."""
+    If nothing tells, as a model learnt it, or as usual with such a separator.
+    """
     if writing.day_first is not None:
         return writing.day_first
     texts = {c for c in cells if isinstance(c, str)}
@@ -271,7 +271,8 @@ def _told_order(name, cells, writing: Writing) -> bool | None:
         for order in (False, True)
     }
     if n_read[False] == n_read[True]:
-        return writing.orders.get(name)
+        usual = writing.decimal == "," or writing.separator == ";"
+        return writing.orders.get(name, usual)
     return n_read[True] > n_read[False]
 
 
