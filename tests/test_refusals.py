@@ -18,10 +18,11 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._training._penalty import most_records
+from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
@@ -31,6 +32,7 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.metrics import demographic_parity_difference, dp_group_rates
 from fairpriv_sklearn.model_selection import (
     ConstrainedScore,
     DPGridSearchCV,
@@ -757,3 +759,79 @@ def test_only_what_sums_many_rows_has_the_limit(monkeypatch):
     fit(logistic(groups=[0, 1]), LOGISTIC)
     limited(monkeypatch, OUTPUT, 3)
     fit(output_perturbation(), OUTPUT)
+
+
+def masked(values):
+    """The values, with one cell hidden."""
+    hidden = np.zeros(np.shape(values), dtype=bool)
+    hidden.flat[4] = True
+    return np.ma.masked_array(values, mask=hidden)
+
+
+def fit_budgeted(X, y, sensitive_features):
+    steps = [
+        ("enc", DPTableEncoder()),
+        ("model", logistic(groups=[0, 1], fairness_weight=0.5)),
+    ]
+    pipeline = with_budget(Pipeline([("scaler", StandardScaler()), *steps]), 1.0)
+    pipeline.fit(X, y, model__sensitive_features=sensitive_features)
+
+
+def fit_batches(X, y, sensitive_features):
+    batches = Batches([(X, y, sensitive_features)])
+    logistic(groups=[0, 1], fairness_weight=0.5).fit(batches)
+
+
+def validate(X, y, sensitive_features):
+    task = {"target_bounds": (0, 1), "groups": [0, 1]}
+    dp_cross_validate(regression(), X, y, sensitive_features=sensitive_features, **task)
+
+
+def label_by_table(X, y, sensitive_features):
+    logistic(groups=[0, 1], sensitive_features=lambda _: sensitive_features).fit(X, y)
+
+
+def rates(X, y, sensitive_features):
+    public = {"groups": [0, 1], "classes": [0, 1], "epsilon": 1.0}
+    truth = {"constraint": "equalized_odds", "sensitive_features": sensitive_features}
+    dp_group_rates(np.ma.getdata(y), y, **public, **truth)
+    dp_group_rates(y, X[:, 0] > 9, **public, **truth)
+
+
+def disparity(X, y, sensitive_features):
+    groups = {"sensitive_features": sensitive_features}
+    demographic_parity_difference(y, X[:, 0] > 0, **groups)
+
+
+@pytest.mark.parametrize("place", ["X", "y", "sensitive_features"])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        logistic(groups=[0, 1], fairness_weight=0.5).fit,
+        numbers(regression()).fit,
+        decisions(logistic()).fit,
+        DPGridSearchCV(
+            regression(), {"alpha": [1.0]}, target_bounds=(0, 1), groups=[0, 1]
+        ).fit,
+        fit_budgeted,
+        fit_batches,
+        validate,
+        label_by_table,
+        rates,
+        disparity,
+    ],
+)
+def test_masked_cells(fit, place):
+    """What is under a mask would be read as if nobody had hidden it."""
+    table = {"X": X, "y": Y, "sensitive_features": GROUP}
+    fit(**{name: np.ma.masked_array(column) for name, column in table.items()})
+    table[place] = masked(table[place])
+    with pytest.raises(ValueError, match="A masked array hides cells"):
+        fit(**table)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_masked_cells_of_new_rows(method):
+    model = logistic().fit(X, Y)
+    with pytest.raises(ValueError, match="A masked array hides cells"):
+        getattr(model, method)(masked(X))

@@ -27,7 +27,7 @@ from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, vote
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     edges_within,
-    likely_ends,
+    ends_at_records,
     n_coordinates,
     nearest_knots,
     quantile_edges,
@@ -795,21 +795,24 @@ def test_a_public_range_is_shown_by_its_ranks(epsilon):
     assert_array_equal(shown[[0, -1]], ends)
 
 
-def test_likely_ends():
+def test_ends_at_records():
     nowhere = math.inf, -math.inf
     # As far as the next universal edge, or as cells that surely have records.
-    assert likely_ends((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
-    assert likely_ends((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
-    assert likely_ends((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
-    assert likely_ends((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
-    assert likely_ends((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
+    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
+    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
+    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
+    assert ends_at_records((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
+    assert ends_at_records((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
     # Beyond an edge lies the next cell.
-    assert likely_ends((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
+    assert ends_at_records((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
     # All in one cell, of which nothing else is known.
-    assert likely_ends((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
-    assert likely_ends((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (100.0, 192.0)
+    assert ends_at_records((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
+    assert ends_at_records((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (
+        100.0,
+        192.0,
+    )
     top = 2.0**34
-    assert likely_ends((-top, top), (-top, top), nowhere) == (-top, top)
+    assert ends_at_records((-top, top), (-top, top), nowhere) == (-top, top)
 
 
 def test_whole_numbers_without_a_range_learn_a_whole_one():

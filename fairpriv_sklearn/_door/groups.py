@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
-from fairpriv_sklearn._shared.domain import domain, same_length
+from fairpriv_sklearn._shared.domain import domain, refuse_masks, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
 
@@ -193,6 +193,7 @@ def label_list(sensitive_features) -> list:
 
     Several columns name the intersections: a row's label is a tuple.
     """
+    refuse_masks(sensitive_features)
     if isinstance(sensitive_features, str | bytes) or not (
         hasattr(sensitive_features, "__iter__") or hasattr(sensitive_features, "shape")
     ):
@@ -442,6 +443,7 @@ def as_table(estimator, X):
 
 def label_values(sensitive_features) -> list | np.ndarray:
     """As `label_list`, but one column of plain values stays an array: it is faster."""
+    refuse_masks(sensitive_features)
     dtype = getattr(sensitive_features, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biufU":
         array = np.asarray(sensitive_features)

@@ -67,6 +67,17 @@ def same_length(*columns) -> None:
     raise ValueError(f"X, y and sensitive features need a row for each record: {told}")
 
 
+def refuse_masks(*columns) -> None:
+    """Refuse masked cells: what reads an array would read the values under its mask."""
+    for column in columns:
+        if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+            raise ValueError(
+                "A masked array hides cells, and their values would be read: fill them "
+                "by filled(), with NaN where missing cells are read, or leave out "
+                "their rows."
+            )
+
+
 def scrubbed(error: Exception, sentence: str) -> Exception:
     """The same error with another sentence: nothing of the first one stays behind.
 

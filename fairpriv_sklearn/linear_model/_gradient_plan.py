@@ -141,8 +141,8 @@ def noisy_curvature(
     )
 
 
-def asks_along(wall: PrivacyFilter, rows: Rows, loss):
-    """What a line search asks: how a loss changes along slopes."""
+def line_search_oracle(wall: PrivacyFilter, rows: Rows, loss):
+    """Return what tells a line search how a loss changes along slopes."""
 
     def ask(slopes, center, start, bounds, steps):
         query, constant = AlongSlopes(loss, bounds, steps), loss.geometry.constant

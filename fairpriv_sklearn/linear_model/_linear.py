@@ -43,8 +43,8 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
-    asks_along,
     gradient_plan,
+    line_search_oracle,
     noisy_curvature,
 )
 from fairpriv_sklearn.linear_model._line_search import LineSearch
@@ -413,7 +413,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             constant=Constant.guessed(start, USUAL_SQUARE / n_records),
             at_scores=at_scores,
             search=LineSearch(
-                asks_along(wall, rows, query),
+                line_search_oracle(wall, rows, query),
                 worth=np.full(1, max(square, LEAST_SQUARE) / 2),
                 curvature=SQUARE_CURVATURE,
                 spread=0.3,

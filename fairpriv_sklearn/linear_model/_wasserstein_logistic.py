@@ -74,8 +74,8 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
-    asks_along,
     gradient_plan,
+    line_search_oracle,
     noisy_curvature,
 )
 from fairpriv_sklearn.linear_model._line_search import LineSearch
@@ -620,7 +620,7 @@ class DPWassersteinLogisticRegression(
         if strata is None:
             level = np.zeros(geometry.n_outputs)
             search = LineSearch(
-                asks_along(wall, rows, query),
+                line_search_oracle(wall, rows, query),
                 worth=entropies(level if constant is None else constant.intercept),
                 curvature=LOSS_CURVATURE,
                 spread=1.0,

@@ -112,14 +112,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         kind = candidates.expected_kind(self.estimator)
         return self._plan(self._n_candidates(), kind, DRAWS_PER_FIT, n_statistics=1)
 
-    def _likely(self) -> list:
+    def _candidates_to_check(self) -> list:
         """Candidates for checks before the fit, which may draw others."""
         grid = self._candidates(noise_source(0))
         return [candidates.made(self.estimator, params) for params in grid]
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        for chosen in self._likely():
+        for chosen in self._candidates_to_check():
             check_nested_arguments(chosen)
 
     def _refuse_without_groups(self) -> None:
@@ -128,7 +128,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         compares = table_of(self._scoring()) is not None
         if compares and candidates.named_groups(self.estimator) is None:
             raise ValueError(SCORE_NEEDS_GROUPS)
-        for chosen in self._likely():
+        for chosen in self._candidates_to_check():
             refuse_without_groups(chosen)
 
     @fit_context(prefer_skip_nested_validation=False)

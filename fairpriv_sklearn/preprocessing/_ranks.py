@@ -67,7 +67,7 @@ def quantile_edges(edges, counts, bounds=None) -> NDArray[np.float64]:
     return np.unique(np.concatenate([inner, ends, zero, [low, high]]))
 
 
-def likely_ends(ends, inner, place) -> tuple[float, float]:
+def ends_at_records(ends, inner, place) -> tuple[float, float]:
     """Ends of a column, as near as universal cells allow where its range is not public.
 
     Parameters

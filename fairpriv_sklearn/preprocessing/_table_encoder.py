@@ -49,7 +49,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     N_KNOTS,
     RankMap,
     edges_within,
-    likely_ends,
+    ends_at_records,
     n_coordinates,
     nearest_knots,
     quantile_edges,
@@ -713,7 +713,7 @@ class _Draft:
             crowded = np.flatnonzero(np.diff(rank_map.cdf))
         first, last = crowded[[0, -1]]
         ends = float(edges[first]), float(edges[last + 1])
-        return likely_ends(ends, (edges[first + 1], edges[last]), self.place)
+        return ends_at_records(ends, (edges[first + 1], edges[last]), self.place)
 
     def with_ranks(self) -> _Draft:
         """The column with its place in the range as rank, where none was learnt."""
