@@ -385,7 +385,7 @@ def test_expected_guarantees_bound_those_of_the_fits():
         DPBarycenterRegressor(line(), groups=[0, 1], target_bounds=(-1, 1)),
     ]
     for model in models:
-        expected = expected_guarantee(model, n_features=2)
+        expected = expected_guarantee(model)
         params = {}
         if isinstance(model, DPBarycenterRegressor):
             params = {"sensitive_features": LABELS}

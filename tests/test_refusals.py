@@ -1,5 +1,6 @@
 """What the caller got wrong is refused in one sentence before any budget is spent."""
 
+import contextlib
 import pickle
 import re
 
@@ -18,7 +19,12 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._training._penalty import most_records
@@ -200,11 +206,12 @@ def test_a_model_of_several_targets(estimator, said):
     refused(estimator, said)
 
 
-def test_a_fitted_model_that_takes_no_row_of_numbers_is_taken():
+def test_a_fitted_model_that_takes_no_row_of_numbers():
     pandas = pytest.importorskip("pandas")
     words = pandas.DataFrame({"a": np.where(Y, "yes", "no"), "b": "no"})
-    model = make_pipeline(OneHotEncoder(), LinearRegression()).fit(words, Y)
-    accepted(numbers(**frozen(model)), words)
+    model = make_pipeline(OneHotEncoder(), LinearRegression())
+    accepted(numbers(**frozen(clone(model).fit(words, Y))), words)
+    refused(numbers(**frozen(model.fit(words, BOTH))), SEVERAL, words)
 
 
 @pytest.mark.filterwarnings("ignore:The list of labels was read from the data")
@@ -252,6 +259,7 @@ def lists(estimator):
 
 THREE = (np.zeros(3), 1.0)
 WIDTH = "an entry for each of the 2 columns"
+LEARNT = "stands behind an encoder that learns its columns"
 TREE = DecisionTreeClassifier()
 
 
@@ -303,6 +311,16 @@ TREE = DecisionTreeClassifier()
             {"dplinearregression__bounds": THREE},
             WIDTH,
         ),
+        (
+            make_pipeline(StandardScaler(), regression()),
+            {"dplinearregression__bounds": THREE},
+            WIDTH,
+        ),
+        (
+            make_pipeline(DPTableEncoder(), StandardScaler(), regression()),
+            {"dplinearregression__bounds": THREE},
+            LEARNT,
+        ),
     ],
 )
 def test_what_a_fit_inside_would_refuse(wrap, model, changes, said):
@@ -335,6 +353,38 @@ def test_bounds_of_the_columns_that_a_model_sees_are_taken():
     everywhere = search(logistic(bounds=([-1.0] * 2, 1.0)), sensitive_features=[2])
     everywhere.fit(table, Y)
     search(make_pipeline("passthrough", logistic())).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        regression(bounds=THREE),
+        make_pipeline(StandardScaler(), regression(bounds=THREE)),
+        numbers(make_pipeline("passthrough", regression(bounds=THREE))),
+        search(regression(), {"bounds": [(-1, 1), THREE]}),
+    ],
+)
+def test_a_pipeline_of_one_budget_looks_at_the_width_of_bounds(model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    for encoder, said in ((DPTableEncoder(), LEARNT), ("passthrough", WIDTH)):
+        pipeline = Pipeline([("encoder", encoder), ("model", model)])
+        pipeline = with_budget(pipeline, 1.0)
+        pay = [name for name in pipeline.get_params() if name.endswith("__ledger")]
+        pipeline.set_params(**dict.fromkeys(pay, ledger))
+        grouped = hasattr(model, "groups")
+        groups = {"model__sensitive_features": GROUP} if grouped else {}
+        with pytest.raises(ValueError, match=said):
+            pipeline.fit(X, Y, **groups)
+    assert ledger.spends() == []
+
+
+def test_bounds_behind_an_encoder_that_learns_nothing_are_taken():
+    pandas = pytest.importorskip("pandas")
+    words = pandas.DataFrame({"a": np.where(Y, "yes", "no")})
+    encoder = DPTableEncoder(codebook={"a": ["no", "yes"]})
+    width = encoder.fit_transform(words).shape[1]
+    bounds = (np.zeros(width), 1.0)
+    with_budget(make_pipeline(encoder, regression(bounds=bounds)), 1.0).fit(words, Y)
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.0, 0.5]])
@@ -564,6 +614,10 @@ def test_a_ledger_has_room_for_all_steps_or_none_spends(delta, n_rows):
         pipeline.fit(X, Y)
 
 
+def stops(X):
+    raise ValueError("half-way")
+
+
 @pytest.mark.parametrize("around", [lambda m: m, FixedThresholdClassifier])
 def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
     """A new encoder beside the model of an earlier fit has another guarantee."""
@@ -575,9 +629,8 @@ def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
     with pytest.raises(ValueError, match="y contains a label"):  # nothing was spent
         model.fit(X, Y + 1)
     assert np.array_equal(model.predict(X), before)
-    bounds = max(k for k in model.get_params() if k.endswith("__bounds"))
-    model.set_params(**{bounds: THREE})
-    with pytest.raises(ValueError, match="an entry for each of"):
+    model.set_params(pipeline__passthrough=FunctionTransformer(stops))
+    with pytest.raises(ValueError, match="half-way"):
         model.fit(X, Y)
     for ask in (privacy_report, lambda one: one.predict(X)):
         with pytest.raises(NotFittedError):
@@ -595,6 +648,31 @@ def test_each_ledger_has_room_for_its_own_steps():
         step.ledger = ledger
     pipeline.fit(X, Y)
     assert [len(ledger.spends()) for ledger in ledgers] == [1, 1]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_ledgers_have_room_for_a_repair_and_what_it_wraps(shared):
+    """Of one ledger both take their part; of two each has its own to give."""
+
+    def fit(room):
+        short = PrivacyLedger(room, 1e-3)
+        own = short if shared else PrivacyLedger(50.0, 1e-3)
+        inner = make_pipeline("passthrough", regression(ledger=short))
+        with contextlib.suppress(BudgetExceededError):
+            numbers(inner, ledger=own).fit(X, Y, sensitive_features=GROUP)
+        return short.total().epsilon, len(short.spends()), len(own.spends())
+
+    total, *paid = fit(50.0)
+    assert fit(1.01 * total) == (total, *paid) and sum(paid) == 2 + 2 * shared
+    assert fit(0.99 * total) == (0.0, 0, 0)
+
+
+def test_what_is_only_declared_before_a_fit_is_left_to_the_ledger():
+    """Noisy batches compose tightly at any delta, their declared cost at one."""
+    ledger = PrivacyLedger(50.0, 1e-6)
+    model = logistic(batch_size=20, max_iter=2, ledger=ledger)
+    decisions(model, ledger=ledger).fit(X, Y, sensitive_features=GROUP)
+    assert len(ledger.spends()) == 2
 
 
 def test_a_model_inside_that_pays_elsewhere_takes_no_room():

@@ -30,6 +30,7 @@ from fairpriv_sklearn._wall import (
     Fact,
     PrivacyGuarantee,
     current_journal,
+    refuse_widths,
     warn_leak,
 )
 
@@ -199,6 +200,24 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         if getattr(self, "classes", None) is not None:
             public_classes(self.classes)
 
+    def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
+        """Refuse bounds for other columns than it is handed, itself or what it wraps.
+
+        Without `n_columns`, which nobody knows, if they are `learnt`.
+        """
+        bounds = getattr(self, "bounds", None)
+        if getattr(self, "sensitive_features", None) is not None:
+            n_columns = None  # fewer, as the named ones are left out
+        if bounds is not None and n_columns is not None:
+            read_bounds(bounds, n_columns)
+        elif bounds is not None and learnt and n_entries(bounds) > 1:
+            raise ValueError(
+                f"{type(self).__name__} stands behind an encoder that learns its "
+                "columns: bounds must be a tuple (low, high) of two numbers there, "
+                "for all of them."
+            )
+        refuse_widths(getattr(self, "estimator", None), n_columns, learnt=learnt)
+
     def _refuse_target(self, X, y) -> None:
         """Refuse a target that `fit` would, for who spends before it."""
         if _comes_in_parts(X) or not get_tags(self).target_tags.required:
@@ -332,9 +351,7 @@ def check_arguments(estimator, n_columns: int) -> None:
             f"{type(last).__name__} takes several targets, and here there is one: pass "
             "the estimator that it wraps."
         )
-    for owner in _handed_the_table(estimator):
-        if getattr(owner, "bounds", None) is not None:
-            read_bounds(owner.bounds, n_columns)
+    refuse_widths(estimator, n_columns)
 
 
 def check_nested_arguments(estimator) -> None:

@@ -71,6 +71,8 @@ from fairpriv_sklearn.privacy import (
     kept,
     leaks_refused,
     privacy_report,
+    refuse_widths,
+    refuse_without_room,
     warn_leak,
     with_budget,
 )

@@ -38,6 +38,7 @@ from fairpriv_sklearn._wall import (
     PrivacyFilter,
     Release,
     noise_source,
+    refuse_widths,
     warn_leak,
 )
 from fairpriv_sklearn.model_selection import _candidates as candidates
@@ -121,6 +122,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         super()._check_arguments()
         for chosen in self._candidates_to_check():
             check_nested_arguments(chosen)
+
+    def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
+        for chosen in self._candidates_to_check():
+            refuse_widths(chosen, n_columns, learnt=learnt)
 
     def _refuse_without_groups(self) -> None:
         if self.sensitive_features is not None:

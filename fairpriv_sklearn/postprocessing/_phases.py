@@ -53,6 +53,7 @@ from fairpriv_sklearn._wall import (
     guarantee_of,
     kept,
     n_rows_of,
+    refuse_without_room,
 )
 
 PHASE_CONSTRAINTS: dict = {
@@ -149,13 +150,14 @@ class Model:
     def _refuse_several_outputs(self) -> None:
         """Refuse a fitted model that answers a public row, of zeros, in another form.
 
-        One that takes no row of numbers is not asked.
+        Of a pipeline the last step is asked; one that takes no numbers is not.
         """
-        width = getattr(self.given, "n_features_in_", self.n_columns)
+        last = last_step(self.given.estimator)
+        width = getattr(last, "n_features_in_", self.n_columns)
         is_classifier = isinstance(self.stand_in, ConstantClassifier)
         method = "predict_proba" if is_classifier else "predict"
         try:
-            call = getattr(self.given, method)
+            call = getattr(last, method)
             answer = np.asarray(guarded(call, np.zeros((1, width))))
         except Exception:
             return
@@ -383,6 +385,10 @@ class Phases:
         rows : Rows
             Of the calibration, with a column `X` if there are models.
         """
+        refuse_without_room(
+            *(model.given for model in self.fitted_here),
+            beside=(self.meta.ledger, self.wall.cost or self.wall.planned),
+        )
         self.wall.reserve()
         if not self.fitted_here:
             return self.wall, rows

@@ -22,6 +22,8 @@ from fairpriv_sklearn.privacy._with_budget import (
     KEY_SHARE,
     budget_of_steps,
     has_budget,
+    refuse_widths,
+    refuse_without_room,
     with_budget,
 )
 

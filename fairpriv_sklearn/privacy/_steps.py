@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn._shared.purity import spreads
 
-from ..accounting import MaximumEvent, PrivacyEvent, compose_epsilon
+from ..accounting import MaximumEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
 from ._with_budget import is_encoder, or_pure, step_events, with_room
@@ -442,7 +442,6 @@ def walk(
     name: str = "",
     *,
     fitted: bool = True,
-    n_features=None,
     frozen=False,
     before: Mapping | None = None,
 ) -> Iterator[Found]:
@@ -455,8 +454,6 @@ def walk(
         Its place.
     fitted : bool
         Whether to tell what was learnt, or from the arguments what will be.
-    n_features : int or None
-        Number of columns, if known, for an estimator that is not fitted.
     frozen : bool
         Whether it stands inside a `FrozenEstimator`.
     before : mapping or None
@@ -473,7 +470,7 @@ def walk(
     def found(step: StepPrivacy) -> Found:
         return Found(step, estimator, frozen)
 
-    own = _own_guarantee(estimator, fitted, n_features, (before or {}).get(name))
+    own = _own_guarantee(estimator, fitted, (before or {}).get(name))
     if own is not None:
         yield found(_private_step(estimator, name, own))
         return
@@ -569,7 +566,7 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
     return StepPrivacy(name, type(estimator).__name__, status, own, fix=fix)
 
 
-def _own_guarantee(estimator, fitted, n_features, before) -> PrivacyGuarantee | None:
+def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
     # Somebody's wrapper may hand on the attributes of what it holds: not its own.
     if fitted and getattr_static(estimator, "privacy_", None) is not None:
         own = estimator.privacy_
@@ -578,18 +575,17 @@ def _own_guarantee(estimator, fitted, n_features, before) -> PrivacyGuarantee | 
     if _foreign.is_diffprivlibs(estimator):
         return _foreign.diffprivlib_guarantee(estimator, before)
     if not fitted and hasattr(estimator, "_reserve"):
-        return expected_of(estimator, n_features)
+        return expected_of(estimator)
     return None
 
 
 # --- before the fit -------------------------------------------------------------------
 
 
-def expected_of(estimator, n_features=None) -> PrivacyGuarantee:
+def expected_of(estimator) -> PrivacyGuarantee:
     """Return the guarantee that a private estimator of this library will have."""
-    own = _expected_events(estimator, n_features)
     expected = PrivacyGuarantee.from_events(
-        own,
+        step_events(estimator),
         delta=getattr(estimator, "delta", 0.0),
         neighboring=_relation_of(estimator),
         mechanism=type(estimator).__name__,
@@ -597,7 +593,7 @@ def expected_of(estimator, n_features=None) -> PrivacyGuarantee:
     )
     if not hasattr(estimator, "base_guarantee"):
         return expected
-    return _with_base(expected, estimator, n_features)
+    return _with_base(expected, estimator)
 
 
 def _relation_of(estimator) -> str:
@@ -605,21 +601,13 @@ def _relation_of(estimator) -> str:
     return estimator.neighboring if told is None else told()
 
 
-def _expected_events(estimator, n_features) -> tuple[PrivacyEvent, ...]:
-    told = getattr(estimator, "_expected_events", None)
-    events = None if told is None else told(n_features)
-    if events is not None:
-        return events
-    return step_events(estimator)
-
-
-def _with_base(own: PrivacyGuarantee, estimator, n_features) -> PrivacyGuarantee:
+def _with_base(own: PrivacyGuarantee, estimator) -> PrivacyGuarantee:
     """Add the wrapped estimator: fitted on other rows, or before."""
     declared, base = estimator.base_guarantee, estimator.estimator
     if isinstance(declared, str):
         return own
     if declared is None:
-        declared = composed(walk(base, fitted=False, n_features=n_features), True)
+        declared = composed(walk(base, fitted=False), True)
     if declared is None or declared.neighboring != own.neighboring:
         return own.qualified(uncovered=["estimator"])
     join = own.compose if isinstance(base, FrozenEstimator) else own.disjoint
@@ -705,17 +693,13 @@ def _with_place(step: StepPrivacy) -> PrivacyGuarantee:
     return replace(own, uncovered=tuple(f"{step.name}: {one}" for one in own.uncovered))
 
 
-def expected_guarantee(
-    estimator, n_features: int | None = None, *, unpaid: bool = False
-) -> PrivacyGuarantee | None:
+def expected_guarantee(estimator, *, unpaid: bool = False) -> PrivacyGuarantee | None:
     """Return the guarantee that a fit of an estimator will have at most.
 
     Parameters
     ----------
     estimator : estimator
         Not fitted; pipelines and the like are looked into. Frozen parts are fitted.
-    n_features : int, default=None
-        Number of columns, if known: then the events are the very ones.
     unpaid : bool, default=False
         Only what no ledger of a step of its own pays for, nor an earlier fit did.
 
@@ -725,7 +709,7 @@ def expected_guarantee(
         A function of public arguments only. None if no part is private. What a fit
         reads from the data is known after it only (`kept`).
     """
-    steps = list(walk(estimator, fitted=False, n_features=n_features))
+    steps = list(walk(estimator, fitted=False))
     if unpaid:
         steps = [one for one in steps if not one.is_paid]
     return composed(iter(steps), planned=True)

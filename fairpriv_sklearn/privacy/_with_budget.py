@@ -9,7 +9,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
@@ -217,7 +217,9 @@ class BudgetPipeline(Pipeline):
                 step._refuse_without_groups()
             else:
                 step._refuse_groups(X, groups)
-        _refuse_without_room(self, getattr(X, "shape", (None,))[0])
+        n_records, n_columns = getattr(X, "shape", (None, None))
+        refuse_widths(self, n_columns if isinstance(n_columns, Integral) else None)
+        refuse_without_room(_with_room_to_learn(self, n_records))
         for _, step in self.steps:
             _forget(step)
 
@@ -238,30 +240,74 @@ def _forget(step) -> None:
                 delattr(step, name)
 
 
-def _refuse_without_room(pipeline, n_records) -> None:
-    """Ask each ledger for what all of its steps will spend together, at most."""
-    from ._steps import composed, walk
+def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
+    """Refuse bounds that are not for the columns which a step will be handed.
 
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; of a pipeline all steps are asked.
+    n_columns : int or None
+        Of the table that it is handed, if known.
+    learnt : bool, default=False
+        Whether a private encoder will choose the columns.
+    """
+    if not isinstance(estimator, Pipeline):
+        if hasattr(type(estimator), "_refuse_width"):
+            estimator._refuse_width(n_columns, learnt)
+        return
+    for _, step in estimator.steps:
+        refuse_widths(step, n_columns, learnt=learnt)
+        if not (isinstance(step, OneToOneFeatureMixin) or not hasattr(step, "fit")):
+            learnt = learnt or (is_encoder(step) and not step._needs_nothing())
+            n_columns = None
+
+
+def _with_room_to_learn(pipeline, n_records):
+    """A clone whose models say what they spend if they have so many records."""
     pipeline = clone(pipeline)
     known = isinstance(n_records, Integral)
     steps = [s for s in private_steps(pipeline).values() if _tells_constants(s)]
     if known and not any(step._has_few_records(n_records) for step in steps):
         pipeline.set_params(**_each(pipeline, "min_records", None))
-    payers = [one for one in walk(pipeline, fitted=False) if _pays_alone(one)]
-    ledgers = {id(one.estimator.ledger): one.estimator.ledger for one in payers}
-    for ledger in ledgers.values():
-        theirs = (one for one in payers if one.estimator.ledger is ledger)
-        ledger._refuse_beyond(composed(theirs, planned=True))
+    return pipeline
+
+
+def refuse_without_room(*estimators, beside=None) -> None:
+    """Ask each ledger for what steps will spend together, at most, before one does.
+
+    Parameters
+    ----------
+    *estimators : estimator
+        Not fitted.
+    beside : tuple (ledger, guarantee), default=None
+        What else will be spent, and where.
+    """
+    from ._steps import composed, walk
+
+    ledgers: dict = {}
+    for estimator in estimators:
+        for one in filter(_pays_alone, walk(estimator, fitted=False)):
+            ledgers.setdefault(one.estimator.ledger, []).append(one)
+    for ledger, theirs in ledgers.items():
+        asked = composed(iter(theirs), planned=True)
+        if beside is not None and beside[0] is ledger:
+            asked = beside[1].compose(asked)
+        ledger._refuse_beyond(asked)
 
 
 def _pays_alone(found) -> bool:
-    """Whether a step pays from our ledger, and nothing inside from one of its own."""
+    """Whether a step pays from our ledger, and nothing inside from one of its own.
+
+    What is only declared before the fit may cost less than that at the ledger's delta.
+    """
     if found.frozen or found.step.guarantee is None:
         return False
     params = found.estimator.get_params(deep=True).items()
     inside = any(k.endswith("__ledger") and v is not None for k, v in params)
     own = getattr(found.estimator, "ledger", None)
-    return isinstance(own, PrivacyLedger) and not inside
+    known = is_search(found.estimator) or _kind(found.estimator) != "declared"
+    return isinstance(own, PrivacyLedger) and known and not inside
 
 
 def _each(estimator, name: str, value) -> dict:
@@ -566,7 +612,7 @@ def _kind(step) -> str:
     """How the cost of a step composes: public arguments say so."""
     told = getattr(step, "_budget_kind", None)
     if told is not None:
-        return told() if callable(told) else told
+        return told
     method = getattr(step, "_resolved_method", None)
     if "delta" not in step.get_params(deep=False) or (
         method and method() == "histogram"
