@@ -42,6 +42,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.model_selection._candidates import CHOSEN, tell_of_the_choice
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -53,6 +54,7 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
     guarantee_of,
     privacy_report,
+    with_budget,
 )
 from fairpriv_sklearn.privacy._foreign import diffprivlib_guarantee
 from fairpriv_sklearn.privacy._steps import (
@@ -511,6 +513,42 @@ def test_a_fitted_tree_does_not_tell_what_was_given():
     assert privacy_report(fitted, before=before).guarantee.epsilon == 1.0
     assert expected_guarantee(before).epsilon == 1.0
     assert kept(expected_guarantee(before), fitted, before).epsilon == 1.0
+
+
+def test_a_budget_knows_that_a_tree_costs_twice():
+    class DecisionTreeClassifier(BaseEstimator):
+        __module__ = "diffprivlib.models.tree"
+
+        def __init__(self, epsilon=1.0, bounds=(0, 1), classes=(0, 1)):
+            self.epsilon, self.bounds, self.classes = epsilon, bounds, classes
+            self.random_state = None
+
+        def fit(self, X, y=None):
+            return self
+
+    alone = with_budget(DecisionTreeClassifier(), 3.0)
+    assert 2.999 <= expected_guarantee(alone).epsilon_at(1e-5) <= 3.0
+    assert alone.epsilon == pytest.approx(1.5, rel=1e-4)
+    both = with_budget(make_pipeline(line(), DecisionTreeClassifier()), 3.0)
+    assert 2.99 <= expected_guarantee(both).epsilon <= 3.0
+
+
+def test_a_tree_that_a_search_chose_does_not_stand_alone():
+    """Its own `fit` leaves on it what the search wrote: its epsilon is read anew."""
+    before = foreign("DecisionTreeClassifier", **GIVEN)
+    won = foreign("DecisionTreeClassifier", **GIVEN, classes_=np.array([0, 1]))
+    tell_of_the_choice(make_pipeline("passthrough", won))
+    for conditions in (won.privacy_, privacy_report(won).guarantee):
+        assert len(conditions.conditional_on) == 3
+        assert conditions.conditional_on[-1] == CHOSEN
+    won.epsilon = 2.0
+    guarantee = privacy_report(won, before=before).guarantee
+    assert guarantee.conditional_on == (CHOSEN,)
+    assert guarantee.epsilon == math.inf and guarantee.epsilon_if_public == 4.0
+    # What came frozen was fitted by the caller.
+    own = foreign("DecisionTreeClassifier", **GIVEN)
+    tell_of_the_choice(FrozenEstimator(own))
+    assert not hasattr(own, "privacy_")
 
 
 @pytest.mark.parametrize(

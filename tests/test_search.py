@@ -650,12 +650,23 @@ def test_diffprivlib_models_can_be_searched():
 
     shared = BudgetAccountant()
     X, y, _ = fair_table(600)
-    model = models.GaussianNB(bounds=(-1, 1), accountant=shared)
-    search = DPGridSearchCV(model, {"priors": [None, [0.5, 0.5]]}, epsilon=4.0)
-    search.fit(X, y)
-    assert search.best_estimator_.epsilon == search.plan_.fit.epsilon
+    tree = models.DecisionTreeClassifier(
+        bounds=(-1, 1), classes=[0, 1], accountant=shared
+    )
+    search = DPGridSearchCV(tree, {"max_depth": [1, 2]}, epsilon=4.0, classes=[0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y)
+    assert search.privacy_.epsilon == pytest.approx(4.0)
     assert len(shared) == 0
     assert search.predict(X).shape == y.shape
+    # Taken out, the winner says that it was chosen.
+    winner = search.best_estimator_
+    assert 2 * winner.epsilon == pytest.approx(search.plan_.fit.epsilon)
+    alone = privacy_report(winner, before=tree).guarantee
+    assert alone.conditional_on == winner.privacy_.conditional_on[-1:]
+    assert alone.conditional_on == (candidates.CHOSEN,)
+    assert alone.epsilon_if_public == pytest.approx(search.plan_.fit.epsilon)
 
 
 # --- Audits ---------------------------------------------------------------------------

@@ -43,9 +43,11 @@ from fairpriv_sklearn._wall import (
     NoiseSource,
     PrivacyGuarantee,
     budget_of_steps,
+    epsilon_factor,
     expected_guarantee,
     guarantee_of,
     has_budget,
+    is_diffprivlibs,
     n_columns_of,
     n_rows_of,
 )
@@ -247,7 +249,7 @@ def _budgets(chosen, steps: dict, share: FitShare) -> dict:
     outer = _outermost(steps)
     if len(outer) == 1 or not share.delta:
         epsilon, delta = share.epsilon / max(1, len(outer)), share.delta
-        return dict.fromkeys(steps, (epsilon, delta))
+        return {k: (epsilon / epsilon_factor(s), delta) for k, s in steps.items()}
     shared = budget_of_steps(chosen, share.epsilon, share.delta)
     return {f"{path}__" if path else "": budget for path, budget in shared.items()}
 
@@ -343,13 +345,16 @@ CHOSEN = "the choice of this candidate, which the guarantee of its search pays f
 def tell_of_the_choice(winner) -> None:
     """Let no guarantee inside the winner stand alone: which one won is private too.
 
-    What came frozen is the caller's own.
+    What came frozen is the caller's own. Models of diffprivlib have no statement of
+    their own, and get one.
     """
     inside = estimators_inside(winner)
     frozen = [one for one in inside if isinstance(one, FrozenEstimator)]
     given = {id(one) for each in frozen for one in estimators_inside(each)}
     for one in inside:
         own = vars(one).get("privacy_")
+        if is_diffprivlibs(one):
+            own = guarantee_of(one)
         if isinstance(own, PrivacyGuarantee) and id(one) not in given:
             one.privacy_ = own.qualified(conditional_on=(CHOSEN,))
 
@@ -444,12 +449,13 @@ def take_rows(values, rows: np.ndarray):
 # --- Guarantees -----------------------------------------------------------------------
 
 
-def check_cost(model, share: FitShare, neighboring: str) -> PrivacyGuarantee:
+def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuarantee:
     """Return the guarantee of a fitted candidate; raise if it costs more than planned.
 
-    Guarantees are public and do not depend on the data: raising reveals nothing.
+    Guarantees are public and do not depend on the data: raising reveals nothing. Some
+    fits write what they read over the arguments that they had `before`.
     """
-    guarantee = guarantee_of(model)
+    guarantee = guarantee_of(model, before=before)
     _check_guarantee(guarantee, neighboring)
     if share.epsilon == math.inf:
         return guarantee

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -249,9 +249,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         model = candidates.candidate(self.estimator, params, share, noise, task.public)
         if not len(train):
             return task.stand_in(), candidates.expected_cost(model, self.neighboring)
+        before = clone(model)
         if not task.fit_model(model, train):
             return None, None
-        return model, candidates.check_cost(model, share, self.neighboring)
+        return model, candidates.check_cost(model, before, share, self.neighboring)
 
     def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""

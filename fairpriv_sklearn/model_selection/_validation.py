@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import validate_data
 
@@ -347,6 +347,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     models, readings, facts, assumed, secure = [], [], {}, {}, True
     for train, test in folds:
         model = candidates.candidate(estimator, {}, plan.fit, wall.noise, task.public)
+        before = clone(model)
         if not len(train):
             guarantee = candidates.expected_cost(model, task.neighboring)
             model = task.stand_in()
@@ -356,7 +357,7 @@ def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
                 "private; fit it on made-up data of the same shape to see."
             )
         else:
-            guarantee = candidates.check_cost(model, plan.fit, task.neighboring)
+            guarantee = candidates.check_cost(model, before, plan.fit, task.neighboring)
         facts.update(dict.fromkeys(guarantee.conditional_on))
         assumed.update(dict.fromkeys(guarantee.assumptions))
         secure = secure and guarantee.noise_is_secure

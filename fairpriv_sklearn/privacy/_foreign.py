@@ -57,6 +57,13 @@ def is_diffprivlibs(estimator) -> bool:
     return type(estimator).__module__.partition(".")[0] == "diffprivlib"
 
 
+def epsilon_factor(estimator) -> float:
+    """What the epsilon of a private estimator is multiplied by in its guarantee."""
+    if not is_diffprivlibs(estimator):
+        return 1.0
+    return _DIFFPRIVLIB.get(type(estimator).__name__, _UNKNOWN).factor
+
+
 def diffprivlib_guarantee(model, before=None) -> PrivacyGuarantee:
     """Return the guarantee of a model of diffprivlib, for one replaced record.
 
@@ -74,6 +81,10 @@ def diffprivlib_guarantee(model, before=None) -> PrivacyGuarantee:
     if getattr(model, "warm_start", False):
         uncovered.append(f"earlier fits of diffprivlib's {kind}, kept by warm_start")
     told = model if before is None else before
+    # What a search that chose it wrote on it; its `fit` leaves such attributes alone.
+    written = vars(model).get("privacy_")
+    others = written.conditional_on if isinstance(written, PrivacyGuarantee) else ()
+    others = [fact for fact in others if not fact.endswith(f"diffprivlib's {kind}")]
     fitted = before is None and hasattr(model, "classes_")
     read = [
         f"{argument} of diffprivlib's {kind}"
@@ -87,6 +98,6 @@ def diffprivlib_guarantee(model, before=None) -> PrivacyGuarantee:
         mechanism=f"diffprivlib {kind}",
         assumptions=[f"diffprivlib's own statement of epsilon for {kind}"],
         uncovered=uncovered,
-        conditional_on=[] if uncovered else read,
+        conditional_on=[] if uncovered else read + others,
         noise_is_secure=model.random_state is None,
     )

@@ -200,13 +200,15 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     return PrivacyReport(type(estimator).__name__, total_of(steps), tuple(steps))
 
 
-def guarantee_of(estimator) -> PrivacyGuarantee | None:
+def guarantee_of(estimator, *, before=None) -> PrivacyGuarantee | None:
     """Return the guarantee of a fitted estimator, None if no part of it is private.
 
     Parameters
     ----------
     estimator : estimator
         Looked into as by `privacy_report`.
+    before : estimator, default=None
+        The same before its fit.
 
     Returns
     -------
@@ -214,7 +216,7 @@ def guarantee_of(estimator) -> PrivacyGuarantee | None:
         Of all steps composed.
     """
     fits("estimator", estimator)
-    return composed(walk(estimator))
+    return composed(walk(estimator, before=places(before)))
 
 
 def _prices(step: StepPrivacy) -> tuple[str, str]:

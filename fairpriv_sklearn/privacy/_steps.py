@@ -567,13 +567,13 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
 
 
 def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
+    if _foreign.is_diffprivlibs(estimator):
+        return _foreign.diffprivlib_guarantee(estimator, before)
     # Somebody's wrapper may hand on the attributes of what it holds: not its own.
     if fitted and getattr_static(estimator, "privacy_", None) is not None:
         own = estimator.privacy_
         if isinstance(own, PrivacyGuarantee):
             return own
-    if _foreign.is_diffprivlibs(estimator):
-        return _foreign.diffprivlib_guarantee(estimator, before)
     if not fitted and hasattr(estimator, "_reserve"):
         return expected_of(estimator)
     return None

@@ -29,6 +29,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 
+from ._foreign import epsilon_factor
 from ._guarantee import PrivacyGuarantee, own_events
 from ._ledger import PrivacyLedger
 
@@ -493,11 +494,12 @@ class _Leaf:
     n_draws: int = _FEW_DRAWS
     or_pure: bool = False
     delta_share: float = 1.0
+    factor: float = 1.0
 
     def epsilon(self, mu: float) -> float:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
         if self.kind == "pure":
-            return mu
+            return mu / self.factor
         return compose_epsilon((GaussianEvent(mu, self.n_draws),), self._own_delta)
 
     @property
@@ -663,6 +665,7 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
                     n_draws=_n_draws(step),
                     or_pure=or_pure(step),
                     delta_share=min(1.0, share / _ENCODER_SHARE),
+                    factor=epsilon_factor(step),
                 ),
                 () if is_search(step) else _tree(steps, shares, path, own),
                 None if frozen else declared,
