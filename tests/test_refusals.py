@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.tree import DecisionTreeClassifier
 
+from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._training._penalty import most_records
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
@@ -870,6 +871,7 @@ def label_by_table(X, y, sensitive_features):
 
 
 def rates(X, y, sensitive_features):
+    X = np.asarray(X) if hasattr(X, "iloc") else X
     public = {"groups": [0, 1], "classes": [0, 1], "epsilon": 1.0}
     truth = {"constraint": "equalized_odds", "sensitive_features": sensitive_features}
     dp_group_rates(np.ma.getdata(y), y, **public, **truth)
@@ -877,28 +879,29 @@ def rates(X, y, sensitive_features):
 
 
 def disparity(X, y, sensitive_features):
+    X = np.asarray(X) if hasattr(X, "iloc") else X
     groups = {"sensitive_features": sensitive_features}
     demographic_parity_difference(y, X[:, 0] > 0, **groups)
 
 
+FITS = [
+    logistic(groups=[0, 1], fairness_weight=0.5).fit,
+    numbers(regression()).fit,
+    decisions(logistic()).fit,
+    DPGridSearchCV(
+        regression(), {"alpha": [1.0]}, target_bounds=(0, 1), groups=[0, 1]
+    ).fit,
+    fit_budgeted,
+    fit_batches,
+    validate,
+    label_by_table,
+    rates,
+    disparity,
+]
+
+
 @pytest.mark.parametrize("place", ["X", "y", "sensitive_features"])
-@pytest.mark.parametrize(
-    "fit",
-    [
-        logistic(groups=[0, 1], fairness_weight=0.5).fit,
-        numbers(regression()).fit,
-        decisions(logistic()).fit,
-        DPGridSearchCV(
-            regression(), {"alpha": [1.0]}, target_bounds=(0, 1), groups=[0, 1]
-        ).fit,
-        fit_budgeted,
-        fit_batches,
-        validate,
-        label_by_table,
-        rates,
-        disparity,
-    ],
-)
+@pytest.mark.parametrize("fit", FITS)
 def test_masked_cells(fit, place):
     """What is under a mask would be read as if nobody had hidden it."""
     table = {"X": X, "y": Y, "sensitive_features": GROUP}
@@ -913,3 +916,38 @@ def test_masked_cells_of_new_rows(method):
     model = logistic().fit(X, Y)
     with pytest.raises(ValueError, match="A masked array hides cells"):
         getattr(model, method)(masked(X))
+
+
+@pytest.mark.parametrize("place", ["y", "sensitive_features"])
+@pytest.mark.parametrize("fit", FITS)
+def test_rows_in_another_order(fit, place):
+    """Groups sorted beside a shuffled table would be those of other people."""
+    pandas = pytest.importorskip("pandas")
+    order = np.random.default_rng(1).permutation(len(X))
+    table = {
+        "X": pandas.DataFrame(X, index=order, columns=["a", "b"]),
+        "y": pandas.Series(Y, index=order),
+        "sensitive_features": pandas.Series(GROUP, index=order),
+    }
+    fit(**table)
+    # An index that speaks of other rows says nothing, and neither does an array.
+    fit(**{**table, place: table[place].set_axis(order + 1)})
+    fit(**{**table, place: table[place].to_numpy()})
+    table[place] = table[place].sort_index()
+    with pytest.raises(ValueError, match="rows in another order"):
+        fit(**table)
+
+
+def test_new_rows_in_another_order():
+    pandas = pytest.importorskip("pandas")
+    repair = numbers(regression()).fit(X, Y, sensitive_features=GROUP)
+    table, groups = pandas.DataFrame(X), pandas.Series(GROUP)
+    repair.predict(table[::-1], sensitive_features=groups[::-1])
+    with pytest.raises(ValueError, match="rows in another order"):
+        repair.predict(table, sensitive_features=groups[::-1])
+
+
+def test_groups_in_one_of_two_columns_of_a_name():
+    names = np.array(["group", "group"])
+    with pytest.raises(ValueError, match="names 2 columns of X"):
+        named_positions("group", 2, names)

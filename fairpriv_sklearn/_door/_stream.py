@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
 from fairpriv_sklearn._shared.arrays import is_text_column
-from fairpriv_sklearn._shared.domain import refuse_masks
+from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._wall import (
     PrivacyLeakWarning,
     Rows,
@@ -264,7 +264,7 @@ def on_a_copy(read):
 
 def read_batch(read, batch: tuple) -> dict:
     """Read the private columns of one batch; nothing public is read from the data."""
-    refuse_masks(*batch)
+    check_columns(*batch)
     estimator = getattr(read, "__self__", None)
     before = {name: getattr(estimator, name, None) for name in _SHAPE}
     try:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
 from fairpriv_sklearn._shared.callers import usual_underflow
-from fairpriv_sklearn._shared.domain import domain, refuse_masks, same_length
+from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
@@ -53,7 +53,7 @@ def _on_a_draft(fit):
     def fit_and_publish(self, *args, **kwargs):
         if "_draft_of" in self.__dict__:  # a fit that calls its parent's
             return fit(self, *args, **kwargs)
-        refuse_masks(*args, *kwargs.values())
+        check_columns(*args, *kwargs.values())
         X = args[0] if args else kwargs.get("X", kwargs.get("scores"))
         if _comes_in_parts(X):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
@@ -103,7 +103,7 @@ def _part_by_part(method):
 
     @wraps(method)
     def answer(self, *args, **kwargs):
-        refuse_masks(*args, *kwargs.values())
+        check_columns(*args, *kwargs.values())
         if not (args and _comes_in_parts(args[0])):
             with usual_underflow():
                 return method(self, *args, **kwargs)
@@ -396,7 +396,7 @@ def refuse_cells(estimator, X) -> None:
             check_array(
                 X,
                 accept_sparse=True,
-                dtype="numeric" if reads_numbers else None,
+                dtype=np.float64 if reads_numbers else None,
                 ensure_all_finite=not tags.allow_nan,
                 estimator=reader,
                 input_name="X",

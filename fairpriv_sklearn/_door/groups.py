@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
-from fairpriv_sklearn._shared.domain import domain, refuse_masks, same_length
+from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
 
@@ -193,7 +193,7 @@ def label_list(sensitive_features) -> list:
 
     Several columns name the intersections: a row's label is a tuple.
     """
-    refuse_masks(sensitive_features)
+    check_columns(sensitive_features)
     if isinstance(sensitive_features, str | bytes) or not (
         hasattr(sensitive_features, "__iter__") or hasattr(sensitive_features, "shape")
     ):
@@ -340,6 +340,11 @@ def named_positions(named, n_features: int, names=None) -> list[int]:
                     f"sensitive_features={name!r} is not a column of X; its columns "
                     f"are {list(names)!r}."
                 )
+            if len(found) > 1:
+                raise ValueError(
+                    f"sensitive_features={name!r} names {len(found)} columns of X; "
+                    "give them different names."
+                )
             positions.append(int(found[0]))
         elif -n_features <= name < n_features:
             positions.append(int(name) % n_features)
@@ -381,7 +386,9 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         refuse_twice(named, sensitive_features)
         labels = label_values(sensitive_features)
     elif callable(named):
-        labels = label_values(_labels_by(named, X))
+        said = _labels_by(named, X)
+        check_columns(X, said)
+        labels = label_values(said)
     elif named is not None:
         positions = sensitive_positions(estimator, estimator.n_features_in_)
         if sparse.issparse(X):
@@ -443,7 +450,7 @@ def as_table(estimator, X):
 
 def label_values(sensitive_features) -> list | np.ndarray:
     """As `label_list`, but one column of plain values stays an array: it is faster."""
-    refuse_masks(sensitive_features)
+    check_columns(sensitive_features)
     dtype = getattr(sensitive_features, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biufU":
         array = np.asarray(sensitive_features)

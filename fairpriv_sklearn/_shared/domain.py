@@ -67,8 +67,12 @@ def same_length(*columns) -> None:
     raise ValueError(f"X, y and sensitive features need a row for each record: {told}")
 
 
-def refuse_masks(*columns) -> None:
-    """Refuse masked cells: what reads an array would read the values under its mask."""
+def check_columns(*columns) -> None:
+    """Refuse what reading columns side by side as arrays would get wrong in silence.
+
+    That is masked cells, and rows in another order, as the index of pandas says.
+    """
+    indexes = []
     for column in columns:
         if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
             raise ValueError(
@@ -76,6 +80,20 @@ def refuse_masks(*columns) -> None:
                 "by filled(), with NaN where missing cells are read, or leave out "
                 "their rows."
             )
+        if hasattr(column, "iloc"):
+            indexes.append(column.index)
+    if any(_is_another_order(indexes[0], index) for index in indexes[1:]):
+        raise ValueError(
+            "X, y or sensitive features have the same rows in another order, as their "
+            "index says, and rows are matched by position: bring them into one order, "
+            "or pass arrays if they are in one."
+        )
+
+
+def _is_another_order(index, other) -> bool:
+    if len(index) != len(other) or index.equals(other):
+        return False
+    return set(index) == set(other)
 
 
 def scrubbed(error: Exception, sentence: str) -> Exception:

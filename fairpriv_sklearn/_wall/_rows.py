@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.domain import refuse_masks
+from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 
 # One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
@@ -172,7 +172,7 @@ def read_rows(read, X, y=None, sensitive_features=None) -> Rows:
     if hasattr(X, "make_batches"):
         rows = X.read(read)
     else:
-        refuse_masks(X, y, sensitive_features)
+        check_columns(X, y, sensitive_features)
         columns = read(X, y, sensitive_features)
         rows = Rows(column_length(columns), **columns)
     journal = current_journal.get()

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpriv_sklearn._door.groups import encode_against, label_list
 from fairpriv_sklearn._shared.arguments import column
-from fairpriv_sklearn._shared.domain import refuse_masks
+from fairpriv_sklearn._shared.domain import check_columns
 
 
 def demographic_parity_difference(y_true, y_pred, *, sensitive_features):
@@ -269,7 +269,7 @@ def _largest_rate_difference(counts: np.ndarray) -> float:
 
 def _check(y_true, y_pred, sensitive_features, check_kind):
     """Validated targets and group codes 0 .. n_groups - 1."""
-    refuse_masks(y_true, y_pred)
+    check_columns(y_true, y_pred, sensitive_features)
     groups, codes = group_codes(sensitive_features)
     y_true, y_pred = _target("y_true", y_true), _target("y_pred", y_pred)
     if not len(y_true) == len(y_pred) == len(codes):

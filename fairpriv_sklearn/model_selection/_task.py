@@ -17,7 +17,7 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import each, number
-from fairpriv_sklearn._shared.domain import domain, refuse_masks, same_length
+from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import Fact, PrivacyFilter, Query, Rows, warn_leak
 from fairpriv_sklearn.model_selection import _candidates as candidates
@@ -164,7 +164,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     scorings : iterable of str, BoundedScore or ConstrainedScore
     """
     scorings = list(scorings)
-    refuse_masks(X, y, sensitive_features)
+    check_columns(X, y, sensitive_features)
     check_given(owner, y)
     with domain("y"):
         y = column_or_1d(y, warn=True)

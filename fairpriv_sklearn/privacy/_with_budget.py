@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from fairpriv_sklearn._shared.arguments import described
-from fairpriv_sklearn._shared.domain import refuse_masks
+from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import routing_enabled
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -199,7 +199,7 @@ class BudgetPipeline(Pipeline):
                 "A pipeline of one budget takes memory=None: whether a step comes from "
                 "the cache tells whether the rows are those of an earlier fit."
             )
-        refuse_masks(X, y, *params.values())
+        check_columns(X, y, *params.values())
         # Asked of the class: a frozen step hands on the attributes of what it holds.
         last = self
         while isinstance(last, Pipeline | FixedThresholdClassifier):
