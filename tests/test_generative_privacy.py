@@ -177,6 +177,40 @@ def test_coded_rows_stay_in_the_ball(seed, exponent, d):
     )
 
 
+@pytest.mark.parametrize("d", [1, 6, 9000])
+def test_rows_are_coded_each_by_itself(d):
+    """However many are coded together."""
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(17_000 // d + 2, d)) * 10.0 ** rng.integers(-3, 2, (1, d))
+    V[1, 0] = np.inf
+    coded = _exact.encode_rows(V, 0.3)
+    one_by_one = [_exact.encode_rows(row[None], 0.3)[0] for row in V]
+    np.testing.assert_array_equal(coded, one_by_one)
+
+
+@pytest.mark.parametrize("n", [0, 3, 700])
+def test_every_record_counts_once_per_direction(n):
+    """Also one whose projections are beyond the bins, or no numbers."""
+    rng, plan = np.random.default_rng(0), sliced_plan()
+    z, codes = rng.normal(size=(n, 4)), rng.integers(0, 3, n)
+    for i, bad in enumerate([np.nan, np.inf, -np.inf, 1e300]):
+        z[i::10] = bad
+    directions = _slices.draw_directions(4, plan.n_projections, noise_source(0))
+    state = rng.normal(size=(3, 4)), directions, rng.uniform(1, 2, directions.shape)[:3]
+
+    def counted(rows):
+        records = Rows(len(codes[rows]), z=z[rows], codes=codes[rows])
+        with np.errstate(all="ignore"):
+            return _slices.SliceCounts(plan).of_rows(records, state)
+
+    counts = counted(slice(None))
+    assert (counts == sum(counted(slice(i, i + 1)) for i in range(n))).all()
+    members = np.bincount(codes, minlength=3)
+    assert (counts.sum(axis=2) == members[:, None]).all()
+    unknown = np.bincount(codes[::10], minlength=3)
+    assert (counts[:, :, 0] >= unknown[:, None]).all()
+
+
 def test_contributions_do_not_depend_on_other_records():
     """Bit for bit: what stays when a record goes contributes the same."""
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Fits on a cluster whose workers and driver are killed: the same bits.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py [part ...]
-        [--gib G] [--folder F] [--only NAME ...]
+        [--gib G] [--folder F] [--keep-memory] [--only NAME ...]
 
 The parts are workers, passes and drivers; all of them by default. Two workers in
 processes of their own with limited memory, encrypted connections if the package
@@ -12,7 +12,8 @@ processes of their own with limited memory, encrypted connections if the package
   passes, both after a first one over eight files, and peak memory of a worker; bitwise
   the model that one process learns from `Batches` of the files. Files that are in the
   folder already are taken as they are; `--only` takes the estimator of this name, or
-  all whose names begin so, in this order.
+  all whose names begin so, in this order. With `--keep-memory` workers keep memory for
+  the next array, as the user guide sets them up, and not as dask does by default.
 - workers: a random worker is killed by SIGKILL as soon as both are alive, again and
   again amid fits of every estimator, on small data; `N_WORKER_KILLS` in all.
 - drivers: the driver of a fit under `resume` is killed by SIGKILL each time its journal
@@ -43,6 +44,7 @@ N_ROWS, N_PARTS = 3_000, 6  # where workers and drivers are killed
 N_WORKER_KILLS, N_DRIVER_KILLS = 100, 20
 MOST_KILLS_PER_FIT = 8  # a fit whose workers die faster than they start has no end
 MEMORY_LIMIT = "1GiB"
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_TRIM_THRESHOLD_": 2**27}
 WORDS = ["red", "green", "blue"]
 MODULES = ("fairpriv_sklearn", "distributed", "dask.dataframe", "pandas")
 
@@ -309,7 +311,7 @@ def learnt(model, seen=()):
 # --- the cluster ----------------------------------------------------------------------
 
 
-def cluster():
+def cluster(keep_memory=False):
     import dask
     from distributed import LocalCluster, Security
 
@@ -324,11 +326,15 @@ def cluster():
         }
     )
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(MODULES))
+    if keep_memory:
+        environ = "distributed.nanny.pre-spawn-environ"
+        dask.config.set({f"{environ}.{name}": size for name, size in MALLOC.items()})
     secured = {}
     if importlib.util.find_spec("cryptography"):
         secured = {"protocol": "tls", "security": Security.temporary()}
     print(
-        f"two workers of {MEMORY_LIMIT}, connections encrypted: {bool(secured)}",
+        f"two workers of {MEMORY_LIMIT}, connections encrypted: {bool(secured)}"
+        f"{', that keep memory' * keep_memory}",
         flush=True,
     )
     return LocalCluster(
@@ -596,7 +602,7 @@ def main(given):
         f"dask {dask.__version__}"
     )
     if {"passes", "workers"} & set(given.parts):
-        with cluster() as two, Client(two) as client:
+        with cluster(given.keep_memory) as two, Client(two) as client:
             if "workers" in given.parts:
                 kill_workers(two)
             if "passes" in given.parts:
@@ -612,6 +618,7 @@ def arguments():
     parser.add_argument("parts", nargs="*", default=["workers", "passes", "drivers"])
     parser.add_argument("--gib", type=float, default=1.0)
     parser.add_argument("--folder")
+    parser.add_argument("--keep-memory", action="store_true")
     parser.add_argument("--only", nargs="+", default=())
     return parser.parse_args()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units
+_ENTRIES = 1 << 13  # of rows that are coded together
 MAX_RECORDS = 2**30  # products of two codes then add up to 2**60 at most
 
 # A sum rounds as it becomes a double, and twice by a factor: by 2**-53 of itself each
@@ -25,9 +26,19 @@ def encode_rows(V: np.ndarray, clip_norm: float) -> np.ndarray:
     A row with an entry that is not finite counts as zero. Truncation towards zero
     never makes a row longer.
     """
+    coded = np.empty(V.shape)
+    # Few rows at a time: what is made of them in between stays in the cache.
+    n_rows = max(1, _ENTRIES // max(1, V.shape[1]))
+    for start in range(0, len(V), n_rows):
+        rows = slice(start, start + n_rows)
+        coded[rows] = _encoded(V[rows], clip_norm)
+    return coded
+
+
+def _encoded(V: np.ndarray, clip_norm: float) -> np.ndarray:
     # C order: one reduction per row over contiguous numbers, the same for every row
     V = np.ascontiguousarray(V) / clip_norm
-    V = np.where(np.isfinite(V).all(axis=1, keepdims=True), V, 0.0)
+    V[~np.isfinite(V).all(axis=1)] = 0.0
     # dividing by the largest entry first: squares must not overflow
     top = np.maximum(np.abs(V).max(axis=1, keepdims=True), 1.0)
     norms = top * np.sqrt(np.square(V / top).sum(axis=1, keepdims=True))

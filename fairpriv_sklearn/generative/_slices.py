@@ -13,8 +13,8 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from fairpriv_sklearn._shared.arrays import count_cells, project_simplex
-from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, padded_blocks
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import Query, Release
 from fairpriv_sklearn.generative._semidual import SemidualPlan
@@ -107,17 +107,28 @@ class SliceCounts(Query):
     def of_block(self, block, state):
         """Exact counts."""
         means, directions, scales = state
-        K, B, half_width = (
+        C, K, B = shape = (
+            self.plan.moments.n_classes,
             self.plan.n_projections,
             self.plan.n_bins,
-            self.plan.half_width,
         )
-        V = block.z - means[block.codes]
-        standard = row_scores(V, directions) / scales[block.codes]
-        bins = (standard + half_width) * (B / (2 * half_width))
-        bins = np.clip(np.nan_to_num(bins), 0, B - 1).astype(np.int64)
-        shape = (self.plan.moments.n_classes, K, B)
-        return count_cells(shape, block.codes[:, None], np.arange(K), bins)
+        half_width, directions = self.plan.half_width, np.ascontiguousarray(directions)
+        cells = np.empty((block.n_rows, K), dtype=np.intp)
+        # Arrays that are used again: new ones would take longer than what is done.
+        projected, divisors = np.empty((2, BLOCK_ROWS, K))
+        for rows, V in padded_blocks(block.z - means[block.codes]):
+            codes = block.codes[rows]
+            bins, own = projected[: len(codes)], divisors[: len(codes)]
+            np.matmul(V, directions, out=projected)
+            bins /= scales.take(codes, axis=0, out=own, mode="clip")
+            bins += half_width
+            bins *= B / (2 * half_width)
+            # What is not a number counts in the first bin, as `fmax` passes over it.
+            np.fmax(bins, 0, out=bins)
+            cells[rows] = np.minimum(bins, B - 1, out=bins)
+            cells[rows] += np.arange(K) * B
+            cells[rows] += codes[:, None] * (K * B)
+        return np.bincount(cells.ravel(), minlength=C * K * B).reshape(shape)
 
 
 def shrink_distributions(
