@@ -379,6 +379,22 @@ def test_a_pipeline_of_one_budget_looks_at_the_width_of_bounds(model):
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("named", ["a_rank0", 1, [0]])
+def test_columns_that_an_encoder_will_learn_cannot_be_named(named):
+    """At a position that was meant for the raw table there may be another column."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = logistic(fairness_weight=0.5, groups=[0, "..."], sensitive_features=named)
+    for inside in (model, numbers(regression(), sensitive_features=named)):
+        pipeline = make_pipeline(DPTableEncoder(ledger=ledger), inside)
+        with pytest.raises(ValueError, match="sensitive_features cannot name"):
+            with_budget(pipeline, 1.0).fit(X, Y)
+        if inside is model:
+            refused(decisions(pipeline), "sensitive_features cannot name")
+    assert ledger.spends() == []
+    model.set_params(sensitive_features=lambda codes: codes[:, 0] > 0)
+    with_budget(make_pipeline(DPTableEncoder(), model), 1.0).fit(X, Y)
+
+
 def test_bounds_behind_an_encoder_that_learns_nothing_are_taken():
     pandas = pytest.importorskip("pandas")
     words = pandas.DataFrame({"a": np.where(Y, "yes", "no")})

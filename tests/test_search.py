@@ -628,6 +628,25 @@ def test_answers_of_candidates_are_of_their_own_rows():
     assert spreads(model) and not spreads(chosen)
 
 
+def test_ledgers_of_candidates_are_refused_where_nobody_pays():
+    X, y = stub_table()
+    ledger = PrivacyLedger(2.0, 1e-5)
+    paying, said = Stub(ledger=ledger), "A candidate has a ledger"
+    searches = (
+        DPGridSearchCV(paying, {"column": [1]}),
+        DPGridSearchCV(Stub(), {"ledger": [None, ledger]}),
+        DPRandomizedSearchCV(make_pipeline("passthrough", paying), {}, n_iter=1),
+    )
+    for search in searches:
+        with pytest.raises(ValueError, match=said):
+            search.fit(X, y)
+        with pytest.raises(ValueError, match=said):
+            search._check_arguments()  # for what fits it inside
+    with pytest.raises(ValueError, match=said):
+        dp_cross_validate(paying, X, y)
+    assert ledger.spends() == []
+
+
 def test_a_capped_ledger_under_a_plain_search():
     """Without error_score="raise" the fits past the cap score NaN, and nothing else."""
     X, y, group = fair_table(300)

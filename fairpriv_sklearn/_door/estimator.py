@@ -205,8 +205,16 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
         Without `n_columns`, which nobody knows, if they are `learnt`.
         """
-        bounds = getattr(self, "bounds", None)
-        if getattr(self, "sensitive_features", None) is not None:
+        bounds, named = (
+            getattr(self, k, None) for k in ("bounds", "sensitive_features")
+        )
+        if learnt and named is not None and not callable(named):
+            raise ValueError(
+                f"{type(self).__name__} stands behind an encoder that learns its "
+                "columns: sensitive_features cannot name one of them; pass the labels "
+                "in the call, or let a ColumnTransformer pass that column by."
+            )
+        if named is not None:
             n_columns = None  # fewer, as the named ones are left out
         if bounds is not None and n_columns is not None:
             read_bounds(bounds, n_columns)

@@ -272,7 +272,7 @@ def _forget_callbacks(estimator) -> None:
             owner.__dict__.pop("_skl_callbacks", None)
 
 
-def check_candidates(estimator, grid: list[dict], task) -> set[str]:
+def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
     """Refuse a candidate that no table could fit, or none privately.
 
     Parameters
@@ -281,6 +281,8 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     grid : list of dict
         Parameters of each candidate.
     task : Task
+    ledger : PrivacyLedger or None
+        That the whole is paid from.
 
     Returns
     -------
@@ -292,11 +294,22 @@ def check_candidates(estimator, grid: list[dict], task) -> set[str]:
     for params in grid:
         chosen = made(estimator, params)
         check_arguments(chosen, n_columns_of(task.X))
+        refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
         if not groups_for(chosen, "fit", task.given):
             refuse_without_groups(chosen)
     return set().union(*conditions).difference(set.intersection(*conditions))
+
+
+def refuse_unpaid(chosen, ledger) -> None:
+    """Refuse a candidate with a ledger where nobody pays: its fits are not booked."""
+    steps = budget_owners(chosen).values()
+    if ledger is None and any(getattr(s, "ledger", None) is not None for s in steps):
+        raise ValueError(
+            "A candidate has a ledger, which its fits do not pay from: give the ledger "
+            "to what fits the candidates, as in DPGridSearchCV(..., ledger=ledger)."
+        )
 
 
 def _check_members(chosen, task) -> set[str]:

@@ -122,6 +122,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         super()._check_arguments()
         for chosen in self._candidates_to_check():
             check_nested_arguments(chosen)
+            candidates.refuse_unpaid(chosen, self.ledger)
 
     def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
         for chosen in self._candidates_to_check():
@@ -161,7 +162,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
         noise = noise_source(self.random_state)
         grid = self._candidates(noise)
-        facts = candidates.check_candidates(self.estimator, grid, task)
+        facts = candidates.check_candidates(self.estimator, grid, task, self.ledger)
         self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
         wall = self._open_wall(task, noise)
         wall.reserve()

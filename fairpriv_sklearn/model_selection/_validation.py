@@ -291,7 +291,7 @@ def dp_cross_validate(
     task = make_task(public, estimator, X, y, sensitive_features, scorings.values())
     noise = noise_source(random_state)
     folds = _folds(cv, task)
-    candidates.check_candidates(estimator, [{}], task)
+    candidates.check_candidates(estimator, [{}], task, ledger)
     size = task.statistic.size
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
