@@ -182,6 +182,23 @@ def test_dask_frames_give_the_model_of_the_frame():
     np.testing.assert_allclose(lazy.compute(), expected.predict(frame), rtol=1e-12)
 
 
+def test_groups_in_a_dask_frame_of_their_own():
+    """Its index is not compared with that of X: it is nowhere."""
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = table()
+    group = pd.DataFrame({"old": y > 0.5})
+    public = {"groups": [False, True], "classes": [False, True], "random_state": 0}
+    expected, model = (
+        DPWassersteinLogisticRegression(fairness_weight=0.5, **public) for _ in "ab"
+    )
+    expected.fit(X, y > 0, sensitive_features=group)
+    parts = [dd.from_pandas(one, npartitions=4) for one in (pd.DataFrame(X), group)]
+    target = dd.from_pandas(pd.Series(y > 0), npartitions=4)
+    model.fit(parts[0], target, sensitive_features=parts[1])
+    assert_array_equal(model.coef_, expected.coef_)
+
+
 @pytest.fixture
 def read_apart():
     """Targets in the frame of the features and in another; how often fits read it."""

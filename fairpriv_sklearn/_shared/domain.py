@@ -80,7 +80,7 @@ def check_columns(*columns) -> None:
                 "by filled(), with NaN where missing cells are read, or leave out "
                 "their rows."
             )
-        if hasattr(column, "iloc"):
+        if hasattr(column, "iloc") and not hasattr(column, "compute"):  # not dask's
             indexes.append(column.index)
     if any(_is_another_order(indexes[0], index) for index in indexes[1:]):
         raise ValueError(
