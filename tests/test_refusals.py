@@ -963,6 +963,14 @@ def test_new_rows_in_another_order():
         repair.predict(table, sensitive_features=groups[::-1])
 
 
+@pytest.mark.parametrize("wrong", [X[:, 0], X[None]])
+def test_a_pipeline_of_one_budget_says_what_is_no_table(wrong):
+    for encoders in ([], [DPTableEncoder()]):
+        pipeline = with_budget(make_pipeline(*encoders, logistic(bounds=None)), 1.0)
+        with pytest.raises(ValueError, match="2D array|row for each record"):
+            pipeline.fit(wrong, Y)
+
+
 def test_groups_in_one_of_two_columns_of_a_name():
     names = np.array(["group", "group"])
     with pytest.raises(ValueError, match="names 2 columns of X"):

@@ -835,3 +835,28 @@ def test_points_of_a_column_that_kept_no_category(name):
     else:
         with pytest.raises(ValueError, match="^name must"):
             encoder.shape_points(name)
+
+
+class LabelledArray:
+    """An array that gives Arrow one row for each cell, as those of xarray do."""
+
+    def __init__(self, array):
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def __len__(self):
+        return len(self.array)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.array, dtype=dtype)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        pa = pytest.importorskip("pyarrow")
+        cells = pa.table({"place": np.arange(self.array.size), "cell": np.ravel(self)})
+        return cells.__arrow_c_stream__(requested_schema)
+
+
+def test_an_array_that_speaks_arrow_has_a_row_for_each_record():
+    X = np.random.default_rng(0).uniform(size=(60, 3))
+    expected = DPTableEncoder(random_state=0).fit_transform(X)
+    codes = DPTableEncoder(random_state=0).fit_transform(LabelledArray(X))
+    np.testing.assert_array_equal(codes, expected)

@@ -273,12 +273,15 @@ def as_table(X):
     """Return a data frame or Arrow table as it is, and anything else as an array."""
     if hasattr(X, "iloc") or hasattr(X, "get_columns"):
         return X
-    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
+    has_type = hasattr(X, "dtype")
+    speaks_arrow = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")
+    # An array of labelled axes, as of xarray, would give Arrow a row for each cell.
+    if speaks_arrow and not has_type:
         import pyarrow
 
         return X if isinstance(X, pyarrow.Table) else pyarrow.table(X)
     # Lists become objects: NumPy would turn the numbers beside a word into text.
-    is_array = hasattr(X, "dtype") or hasattr(X, "__array__")
+    is_array = has_type or hasattr(X, "__array__")
     X = np.asarray(X, dtype=None if is_array else object)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: pass real and imaginary parts.")

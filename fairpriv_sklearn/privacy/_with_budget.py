@@ -218,7 +218,7 @@ class BudgetPipeline(Pipeline):
                 step._refuse_without_groups()
             else:
                 step._refuse_groups(X, groups)
-        n_records, n_columns = getattr(X, "shape", (None, None))
+        n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
         refuse_widths(self, n_columns if isinstance(n_columns, Integral) else None)
         refuse_without_room(_with_room_to_learn(self, n_records))
         for _, step in self.steps:
