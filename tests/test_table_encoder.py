@@ -860,3 +860,15 @@ def test_an_array_that_speaks_arrow_has_a_row_for_each_record():
     expected = DPTableEncoder(random_state=0).fit_transform(X)
     codes = DPTableEncoder(random_state=0).fit_transform(LabelledArray(X))
     np.testing.assert_array_equal(codes, expected)
+
+
+def test_wide_integers_of_polars_are_numbers():
+    pl = pytest.importorskip("polars")
+    values = [None, -1, 2**53 + 1, 7] * 20
+    narrow, wide = (
+        pl.DataFrame({"a": pl.Series(values, dtype=kind)})
+        for kind in (pl.Int64, pl.Int128)
+    )
+    expected = DPTableEncoder(random_state=0).fit_transform(narrow)
+    codes = DPTableEncoder(random_state=0).fit_transform(wide)
+    np.testing.assert_array_equal(codes, expected)

@@ -326,7 +326,9 @@ def _as_numbers(column) -> NDArray[np.float64] | None:
         return column.astype(np.float64) if column.dtype.kind in "biuf" else None
     if type(column).__module__.startswith("polars"):
         if column.dtype.is_numeric() and "Decimal" not in str(column.dtype):
-            return column.to_numpy().astype(np.float64)
+            import polars
+
+            return column.cast(polars.Float64).to_numpy()  # NumPy has no Int128
         return None
     import pyarrow
 
