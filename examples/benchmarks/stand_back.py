@@ -2,9 +2,10 @@
 
 200 simulated settings: tables of 300 to 3,000 rows, two to four groups of which the
 smallest holds 2 % or more, epsilon from .1 to 3, groups that differ by nothing to much.
-A quarter of the rows calibrates (the default), at the level of scores: the wrapped
-model is a fixed function, so that nothing but the repair is measured. Gaps are those of
-fresh people, by 4,000 quantiles of each group's distribution.
+The wrapped model is a fixed function, so that nothing but the repair is measured. With
+``--rows quarter`` a quarter of the rows calibrates, as by default where the model is
+fitted on the others; with ``--rows all`` all of them do, as around a frozen model. Gaps
+are those of fresh people, by 4,000 quantiles of each group's distribution.
 
 The second table has 2,000 calibration rows per group at epsilon 1: what part of the
 gap that the noiseless repair removes does the private one remove?
@@ -31,9 +32,14 @@ reason to stand back was added when the middle one of three large groups was hel
 That blind classes have to differ clearly came after three settings of seed 1 had been
 above it, one by .050.
 
+All that was chosen on a quarter of the rows, and with all of them numbers failed in 23
+settings of 100 of seed 2, odds in 10 and blind numbers in 8: tables of more than 1,000
+rows were not doubted. Now tables of up to 3,000 rows are, `HARM` is .01 for all, and
+the shares of groups are averaged with equal shares by their evidence, chosen on seed 2.
+
 Run::
 
-    python examples/benchmarks/stand_back.py [--seed 1] [--runs 8] [--most 128]
+    python examples/benchmarks/stand_back.py --rows quarter [--seed 1] [--runs 8]
 """
 
 import argparse
@@ -60,6 +66,7 @@ from fairpriv_sklearn.postprocessing import (
 )
 
 BOUNDS = (-4, 5)
+ROWS = "quarter"  # that calibrate
 # By how much a gap may grow, in the mean of runs.
 LIMIT = 0.01
 # The additive recurrence of the plastic number fills the square evenly.
@@ -214,7 +221,7 @@ def settings(seed, n_settings):
 
 def gaps_of(setting, i, runs, only):
     """Gaps by repair: runs by (before, after, warned)."""
-    n_rows = setting.n_rows // 4
+    n_rows = setting.n_rows // (1 if ROWS == "all" else 4)
     cells = [once(setting, n_rows, setting.epsilon, 1000 * i + r, only) for r in runs]
     return {name: np.array([c[name] for c in cells], float) for name in cells[0]}
 
@@ -241,8 +248,8 @@ def small_tables(seed, n_settings, n_runs, only=None, most=128):
     all_settings = settings(seed, n_settings)
     found = [gaps_of(s, i, range(n_runs), only) for i, s in enumerate(all_settings)]
     print(
-        f"\n1. {n_settings} settings (seed {seed}), {n_runs} to {most} runs each: "
-        "gap of fresh people"
+        f"\n1. {n_settings} settings (seed {seed}), {ROWS} rows calibrate, {n_runs} to "
+        f"{most} runs each: gap of fresh people"
     )
     print(
         f"{'repair':16}{'before':>8}{'after':>8}{'warned':>8}{'doubled':>9}"
@@ -311,6 +318,7 @@ def main():
     parser.add_argument("--settings", type=int, default=200)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--most", type=int, default=128)
+    parser.add_argument("--rows", choices=["quarter", "all"], default="quarter")
     arguments = parser.parse_args()
     print("python " + " ".join(sys.argv))
     print(
@@ -318,9 +326,11 @@ def main():
         f"{sklearn.__version__}, NumPy {np.__version__}, Python "
         f"{platform.python_version()}, {platform.machine()}"
     )
-    only, runs = arguments.only, arguments.runs
+    global ROWS
+    only, runs, ROWS = arguments.only, arguments.runs, arguments.rows
     small_tables(arguments.seed, arguments.settings, runs, only, arguments.most)
-    large_tables(arguments.seed, runs, only)
+    if ROWS == "quarter":
+        large_tables(arguments.seed, runs, only)
 
 
 if __name__ == "__main__":
