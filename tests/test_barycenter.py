@@ -19,6 +19,7 @@ from fairpriv_sklearn.transport import (
     fair_barycenter,
     optimality_certificate,
 )
+from fairpriv_sklearn.transport._barycenter import solver_name
 
 
 def linear_program(grid, pmfs, weights, tolerance):
@@ -496,3 +497,12 @@ def test_a_thousand_groups():
         result = fair_barycenter(grid, pmfs, weights, tolerance)
         certificate = optimality_certificate(result)
         assert certificate.stationarity < 1e-9 and certificate.range_excess < 1e-12
+
+
+def test_the_linear_program_is_solved_where_cvxpy_brings_no_solver(monkeypatch):
+    """Older ones come without HiGHS, but SciPy has it inside."""
+    monkeypatch.setattr("cvxpy.installed_solvers", lambda: ["OSQP", "SCIPY"])
+    assert solver_name("cvxpy") == "SCIPY"
+    assert solver_name("osqp") == "OSQP"
+    with pytest.raises(ValueError, match="installed solvers: OSQP, SCIPY"):
+        solver_name("highs")

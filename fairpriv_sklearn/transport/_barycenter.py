@@ -709,12 +709,13 @@ def solver_name(solver: str) -> str:
         return solver
     import cvxpy as cp
 
-    name = "HIGHS" if solver == "cvxpy" else solver.upper()
-    if name not in cp.installed_solvers():
-        installed = ", ".join(sorted(cp.installed_solvers()))
+    installed = cp.installed_solvers()
+    highs = "HIGHS" if "HIGHS" in installed else "SCIPY"  # SciPy has one of its own
+    name = highs if solver == "cvxpy" else solver.upper()
+    if name not in installed:
         raise ValueError(
             f"solver {solver!r} is neither 'exact' nor 'cvxpy' nor installed for "
-            f"cvxpy; installed solvers: {installed}"
+            f"cvxpy; installed solvers: {', '.join(sorted(installed))}"
         )
     return name
 
