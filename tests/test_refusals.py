@@ -39,6 +39,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.metrics import demographic_parity_difference, dp_group_rates
+from fairpriv_sklearn.metrics._disparity import group_codes
 from fairpriv_sklearn.model_selection import (
     ConstrainedScore,
     DPGridSearchCV,
@@ -317,7 +318,7 @@ TREE = DecisionTreeClassifier()
             WIDTH,
         ),
         (
-            make_pipeline(DPTableEncoder(), StandardScaler(), regression()),
+            make_pipeline(DPTableEncoder(), PolynomialFeatures(), regression()),
             {"dplinearregression__bounds": THREE},
             LEARNT,
         ),
@@ -684,6 +685,14 @@ def test_ledgers_have_room_for_a_repair_and_what_it_wraps(shared):
     assert fit(0.99 * total) == (0.0, 0, 0)
 
 
+def test_a_search_inside_a_repair_has_room_in_its_ledger():
+    own, short = PrivacyLedger(50.0, 1e-3), PrivacyLedger(0.9, 1e-3)
+    repair = numbers(search(regression(), ledger=short), ledger=own)
+    with pytest.raises(BudgetExceededError, match="Nothing was spent"):
+        repair.fit(X, Y, sensitive_features=GROUP)
+    assert own.spends() == short.spends() == []
+
+
 def test_what_is_only_declared_before_a_fit_is_left_to_the_ledger():
     """Noisy batches compose tightly at any delta, their declared cost at one."""
     ledger = PrivacyLedger(50.0, 1e-6)
@@ -863,6 +872,11 @@ def masked(values):
     return np.ma.masked_array(values, mask=hidden)
 
 
+def output_perturbation_of_labels(X, y, sensitive_features):
+    group_codes(sensitive_features)  # as displays read them
+    output_perturbation().fit(X, y)
+
+
 def fit_budgeted(X, y, sensitive_features):
     steps = [
         ("enc", DPTableEncoder()),
@@ -907,6 +921,7 @@ FITS = [
     DPGridSearchCV(
         regression(), {"alpha": [1.0]}, target_bounds=(0, 1), groups=[0, 1]
     ).fit,
+    output_perturbation_of_labels,
     fit_budgeted,
     fit_batches,
     validate,
@@ -949,8 +964,13 @@ def test_rows_in_another_order(fit, place):
     # An index that speaks of other rows says nothing, and neither does an array.
     fit(**{**table, place: table[place].set_axis(order + 1)})
     fit(**{**table, place: table[place].to_numpy()})
+    if fit is output_perturbation_of_labels and place != "y":
+        return
     table[place] = table[place].sort_index()
     with pytest.raises(ValueError, match="rows in another order"):
+        fit(**table)
+    table[place] = table[place].iloc[[*range(len(X)), 0]]
+    with pytest.raises(ValueError, match="numbers of (samples|rows)|number of rows"):
         fit(**table)
 
 

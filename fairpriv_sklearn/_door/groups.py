@@ -450,7 +450,6 @@ def as_table(estimator, X):
 
 def label_values(sensitive_features) -> list | np.ndarray:
     """As `label_list`, but one column of plain values stays an array: it is faster."""
-    check_columns(sensitive_features)
     dtype = getattr(sensitive_features, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biufU":
         array = np.asarray(sensitive_features)
