@@ -628,6 +628,36 @@ def test_answers_of_candidates_are_of_their_own_rows():
     assert spreads(model) and not spreads(chosen)
 
 
+def repairs():
+    model = logistic(fairness_weight=0.0)
+    encoded = make_pipeline(DPTableEncoder(), model)
+    public = {"classes": [0, 1], "groups": [0, 1]}
+    plain = DP2DPClassifier(encoded, **public)
+    blind = DP2DPClassifier(model, blind=True, **public)
+    return plain, blind, clone(blind).set_params(estimator=encoded)
+
+
+@pytest.mark.parametrize("repair", repairs())
+def test_repairs_of_pipelines_and_blind_ones_can_be_searched(repair):
+    """The encoder and the model inside share what the repair has on other rows."""
+    X, y, group = fair_table(600)
+    grid = {"calibration_size": [0.3, 0.5]}
+    public = {"classes": [0, 1], "groups": [0, 1]}
+    search = DPGridSearchCV(repair, grid, epsilon=4.0, **public)
+    search.fit(X, y, sensitive_features=group)
+    assert search.privacy_.epsilon == pytest.approx(4.0)
+    share, winner = search.plan_.fit, search.best_estimator_
+    cost = winner.privacy_.if_public().epsilon_at(share.delta)
+    assert 0.99 * share.epsilon <= cost <= share.epsilon * (1 + 1e-9)
+    assert winner.epsilon >= 0.99 * share.epsilon
+    if not isinstance(repair.estimator, Pipeline):  # two models on rows of their own
+        assert winner.estimator.epsilon == share.epsilon
+    scores = dp_cross_validate(
+        repair, X, y, sensitive_features=group, epsilon=4.0, cv=2, **public
+    )
+    assert scores.privacy_.epsilon == pytest.approx(4.0)
+
+
 def test_ledgers_of_candidates_are_refused_where_nobody_pays():
     X, y = stub_table()
     ledger = PrivacyLedger(2.0, 1e-5)

@@ -139,6 +139,8 @@ def _takes_groups(estimator, method: str) -> bool:
         return _takes_groups(estimator[-1], method)
     if getattr(estimator, "sensitive_features", None) is not None:
         return False  # it reads them from X
+    if getattr(estimator, "blind", False) and method != "fit":
+        return False
     parameters = inspect.signature(getattr(estimator, method)).parameters
     if "sensitive_features" in parameters:
         return True

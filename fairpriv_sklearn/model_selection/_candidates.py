@@ -246,12 +246,25 @@ def _is_relabelled(chosen, path: str) -> bool:
 
 def _budgets(chosen, steps: dict, share: FitShare) -> dict:
     """Budget of every step: all of it for one, and else what composes to it."""
-    outer = _outermost(steps)
-    if len(outer) == 1 or not share.delta:
-        epsilon, delta = share.epsilon / max(1, len(outer)), share.delta
+    if not (_compose(steps) and share.delta):
+        epsilon, delta = share.epsilon / max(1, len(_outermost(steps))), share.delta
         return {k: (epsilon / epsilon_factor(s), delta) for k, s in steps.items()}
     shared = budget_of_steps(chosen, share.epsilon, share.delta)
     return {f"{path}__" if path else "": budget for path, budget in shared.items()}
+
+
+def _compose(steps: dict) -> bool:
+    """Whether some of the steps see the same rows: in one argument of another, or none.
+
+    Arguments of one step, such as a repair's two models, are fitted on parted rows.
+    """
+    places = []
+    for path in steps:
+        around = [other for other in steps if other != path and path.startswith(other)]
+        outer = max(around, key=len, default=None)
+        argument = None if outer is None else path[len(outer) :].split("__")[0]
+        places.append((outer, argument))
+    return len(set(places)) < len(places)
 
 
 def _seed(noise: NoiseSource) -> int:
