@@ -270,6 +270,9 @@ TREE = DecisionTreeClassifier()
     [
         (logistic(), {"bounds": THREE}, WIDTH),
         (logistic(), {"classes": [1]}, "at least two labels"),
+        (logistic(), {"class_weight": {2: 1.0}}, "class_weight must map labels"),
+        (logistic(), {"epsilon": True}, "epsilon must be a number"),
+        (logistic(), {"sensitive_features": [0.5]}, "sensitive_features in the con"),
         (logistic(), {"batch_size": 5, "neighboring": "add_remove"}, "batch_size ne"),
         (regression(), {"bounds": THREE}, WIDTH),
         (regression(), {"target_bounds": (1, 0)}, "target_bounds must be a pair"),
@@ -283,6 +286,7 @@ TREE = DecisionTreeClassifier()
             {"target_bounds": (1, 1)},
             "target_bounds must have low < high",
         ),
+        (numbers(regression()), {"target_bounds": THREE}, "each of the 1 columns"),
         (numbers(regression()), {"estimator__bounds": THREE}, WIDTH),
         (numbers(regression()), {"estimator": logistic()}, "must be a regressor"),
         (decisions(logistic()), {"estimator": regression()}, "'predict_proba'"),
@@ -328,7 +332,7 @@ def test_what_a_fit_inside_would_refuse(wrap, model, changes, said):
     wrong = clone(model).set_params(**changes)
     ledger = PrivacyLedger(50.0, 1e-3)
     given = {"sensitive_features": GROUP}
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
         if wrap == "validation":
             dp_cross_validate(wrong, X, Y, ledger=ledger, **lists(wrong), **given)
         elif wrap == "grid":

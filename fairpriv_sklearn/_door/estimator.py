@@ -188,6 +188,15 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             if old in given:
                 raise TypeError(f"{cls.__name__}: the argument {old!r} is now {new!r}.")
 
+    def _validate_params(self) -> None:
+        """As scikit-learn does; besides, a truth value is no number."""
+        super()._validate_params()
+        for name, allowed in self._parameter_constraints.items():
+            number = any(isinstance(one, type(POSITIVE)) for one in allowed)
+            flag = isinstance(getattr(self, name, None), bool | np.bool_)
+            if number and flag and "boolean" not in allowed:
+                raise ValueError(f"{name} must be a number, got a truth value.")
+
     def _check_arguments(self) -> None:
         """Refuse arguments that are wrong for any table, before anything is spent.
 

@@ -35,6 +35,10 @@ class GroupsMixin:
 
     _needs_groups = False  # whether a `fit` without sensitive features refuses
 
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        _named_columns(self.sensitive_features)
+
     def _refuse_without_groups(self) -> None:
         if self._needs_groups:
             raise ValueError(NEEDED.format(type(self).__name__))
@@ -311,15 +315,7 @@ def sensitive_positions(estimator, n_features: int) -> list[int]:
 
 def named_positions(named, n_features: int, names=None) -> list[int]:
     """The same of what a constructor was told, and the names of the columns."""
-    if named is None or callable(named):
-        return []
-    one = isinstance(named, str | int | np.integer)
-    named = [named] if one else listed("sensitive_features", named)
-    if not all(isinstance(name, str | int | np.integer) for name in named):
-        raise TypeError(
-            "sensitive_features in the constructor must be a function, or name columns "
-            "of X by names or positions; labels of rows go to fit."
-        )
+    named = _named_columns(named)
     if len(named) > n_features:
         raise ValueError(
             f"sensitive_features in the constructor names {len(named)} columns of X, "
@@ -354,6 +350,20 @@ def named_positions(named, n_features: int, names=None) -> list[int]:
                 f"{n_features} columns."
             )
     return positions
+
+
+def _named_columns(named) -> list:
+    """What a constructor was told, as a list of names and positions."""
+    if named is None or callable(named):
+        return []
+    one = isinstance(named, str | int | np.integer)
+    named = [named] if one else listed("sensitive_features", named)
+    if not all(isinstance(name, str | int | np.integer) for name in named):
+        raise TypeError(
+            "sensitive_features in the constructor must be a function, or name columns "
+            "of X by names or positions; labels of rows go to fit."
+        )
+    return named
 
 
 def without_sensitive_columns(estimator, X):

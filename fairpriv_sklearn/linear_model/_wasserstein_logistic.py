@@ -16,6 +16,7 @@ from fairpriv_sklearn._door.estimator import (
     MIN_RECORDS,
     DPEstimator,
     encode_labels,
+    public_classes,
 )
 from fairpriv_sklearn._door.groups import blind_X
 from fairpriv_sklearn._shared.domain import same_length
@@ -457,6 +458,8 @@ class DPWassersteinLogisticRegression(
     def _check_arguments(self) -> None:
         super()._check_arguments()
         self._check_relation()
+        if self.classes is not None:
+            self._weights_of(public_classes(self.classes))
 
     def _check_relation(self) -> None:
         if self.group_sizes_public and self.neighboring == "add_remove":
@@ -502,11 +505,14 @@ class DPWassersteinLogisticRegression(
 
     def _public_class_weights(self):
         """Weights of the classes relative to the largest, and the fact they are."""
-        weights = np.ones(len(self.classes_))
-        if self.class_weight is None:
-            return weights
-        for label, weight in self.class_weight.items():
-            at = np.flatnonzero(self.classes_ == label)
+        if self.class_weight is not None:
+            self._facts.append(Fact("class_weight", self.class_weight))
+        return self._weights_of(self.classes_)
+
+    def _weights_of(self, classes):
+        weights = np.ones(len(classes))
+        for label, weight in (self.class_weight or {}).items():
+            at = np.flatnonzero(classes == label)
             proper = isinstance(weight, Real) and 0 < weight < np.inf
             if len(at) != 1 or not proper:
                 raise ValueError(
@@ -514,7 +520,6 @@ class DPWassersteinLogisticRegression(
                     f"got {self.class_weight!r}; 'balanced' would read the data."
                 )
             weights[at] = weight
-        self._facts.append(Fact("class_weight", self.class_weight))
         return weights / weights.max()
 
     @property

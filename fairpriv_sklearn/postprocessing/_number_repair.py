@@ -350,7 +350,8 @@ class NumberRepair(Repair):
         solver_name(self.solver)  # a typo is found before it costs anything
         given = getattr(self, self._bounds_name)
         if given is not None:
-            self._given_bounds(n_entries(given))
+            one = self._bounds_name == "target_bounds"
+            self._given_bounds(1 if one else n_entries(given))
         if self.blind and self.output in ("randomized", "mean"):
             raise ValueError(
                 f"A blind repair has a continuous output, got output={self.output!r}; "
