@@ -23,6 +23,7 @@ from fairpriv_sklearn.linear_model import (
 )
 from fairpriv_sklearn.metrics import dp_group_rates
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -132,6 +133,13 @@ def others():
         repair = DP2DPClassifier(model, classes=[0, 1], **named)
         return make_pipeline(DPTableEncoder(random_state=0), repair)
 
+    def repaired_fair_classifier():
+        model = DPWassersteinLogisticRegression(
+            fairness_weight=0.5, max_iter=2, classes=[0, 1], random_state=0
+        )
+        repair = DP2DPClassifier(model, classes=[0, 1], **named)
+        return make_pipeline(DPTableEncoder(random_state=0), repair)
+
     def repaired_regressor():
         model = DPLinearRegression(target_bounds=(-1, 1), random_state=0)
         repair = DPBarycenterRegressor(model, target_bounds=(-1, 1), **named)
@@ -174,6 +182,7 @@ def others():
     return [
         Fit("frozen", calibrated, numbers, labels, groups, says_calibrated),
         Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
+        Fit("pipeline-fair", repaired_fair_classifier, mixed, labels, groups, says),
         Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),
         Fit("generator-table", table_generator, mixed, labels),
@@ -290,6 +299,69 @@ def test_array_batches_and_dask_give_the_same_bits(fit):
     assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
     with dask.config.set(scheduler=with_a_death):
         assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
+
+
+REPAIRS = ("pipeline-labels", "pipeline-numbers", "pipeline-fair", "frozen")
+
+
+@pytest.mark.parametrize("name", REPAIRS)
+def test_rows_of_a_repair_stay_on_the_workers(name, monkeypatch):
+    """The model it wraps reads them again, and answers there: the same bits."""
+    import dask
+
+    from fairpriv_sklearn._door import _dask
+
+    fit = next(fit for fit in FITS if fit.name == name)
+    columns, answered, read_again = fit.columns(), [], []
+    expected = fit(*columns)
+    compute, read_by = _dask._computed, _dask.DaskRows.read_by
+
+    def computed(tasks):
+        answers = compute(tasks)
+        answered.extend(answers)
+        return answers
+
+    def counted(rows, *args):
+        read_again.append(rows.n_rows)
+        return read_by(rows, *args)
+
+    monkeypatch.setattr(_dask, "_computed", computed)
+    monkeypatch.setattr(_dask.DaskRows, "read_by", counted)
+    assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
+    assert not read_again
+    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+    answered.clear()
+    with dask.config.set(scheduler=with_a_death):
+        assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
+    # One row tells the driver names and the number of columns; no other one comes.
+    tables = [part[2] for part in answered if len(part) == 3]
+    columns = [part for part in tables if isinstance(part, dict)]
+    brought = [len(part["X"]) for part in columns if "X" in part]
+    assert name == "pipeline-fair" or not any("x" in part for part in columns)
+    assert brought == [1] * len(read_again) == [1] * (name != "frozen")
+    scored = [columns for columns, _ in (t for t in tables if isinstance(t, tuple))]
+    assert len(scored) == -(-N // 260)
+    assert {name for columns in scored for name in columns} <= {"codes", "labels"}
+
+
+def test_a_model_that_would_read_public_facts_gets_its_rows_whole(monkeypatch):
+    """Its list of groups is that of the repair; the bounds are read from the rows."""
+    from fairpriv_sklearn._door import _dask
+
+    fit = next(fit for fit in FITS if fit.name == "frozen")
+    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+
+    def make():
+        base = DPWassersteinMLPClassifier(
+            max_iter=1, classes=[0, 1], bounds=None, random_state=0
+        )
+        named = {"groups": ["f", "m"], "random_state": 0}
+        return DP2DPClassifier(base, classes=[0, 1], **named)
+
+    fit = Fit("network", make, *fit.columns())
+    expected = fit(*fit.columns())
+    assert_same(fit, fit(*read_on_dask(fit.columns(), 260)), expected)
+    assert "groups" not in expected.privacy_.conditional_on
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,25 @@ def test_a_row_does_not_depend_on_its_company_or_layout():
     )
 
 
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("d", [3, 9_000])
+def test_a_row_is_scaled_alike_alone(d, exact, bounded):
+    """Also where only two rows are scaled together, and one of them is no number."""
+    rng = np.random.default_rng(0)
+    n = 40_000 // d + 5
+    X = rng.normal(size=(n, d)) * rng.choice([1e-3, 1.0, 1e200], size=(n, 1))
+    X[1, 0], X[2, 1], X[3, -1] = np.nan, np.inf, -np.inf
+    low, high = (np.full(d, -1.0), np.full(d, 2.0)) if bounded else (None, None)
+    scaling = FeatureScaling(low, high, 0.7)
+    rows = scaling.design(X, exact=exact).rows
+    alone = [scaling.design(row[None], exact=exact).rows[0] for row in X]
+    assert_array_equal(rows, alone)
+    assert not rows[1, :d].any()
+    norms = np.sqrt(np.square(rows[:, :d]).sum(axis=1))
+    assert (norms <= 0.7).all() and norms.max() > 0.69
+
+
 def test_bounds_centre_and_scale():
     scaled = FeatureScaling(np.array([0.0, 2.0]), np.array([10.0, 2.0]), 1.0, True)
     rows = scaled.design(np.array([[0.0, 2.0], [7.5, 5.0], [99.0, -1.0]])).rows

@@ -20,13 +20,16 @@ from fairpriv_sklearn._door._stream import (
     Batches,
     ChangedDataError,
     StreamRows,
+    answer_to,
     fingerprint,
     read_batch,
+    to_travel,
 )
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
+MOST_HELD = 1 << 32  # bytes of the rows of a wrapped model; more are read again
 MANY = 128  # partitions, from which on a task opens more than one
 _ANSWERS = "_fairpriv_answers"  # an attribute of arrays
 
@@ -107,6 +110,7 @@ class DaskRows(StreamRows):
 
         self._read, self._batches = read, batches
         self._mask = self._names = self._empty = self._prints = None
+        self._through = None  # the reader of a repair, and columns that it hands on
         parts = batches.partitions()
         if not parts:
             raise ValueError("The dask collection has no partition.")
@@ -145,6 +149,17 @@ class DaskRows(StreamRows):
             for _, _, columns in answers:
                 yield columns
 
+    def _answered(self, function, needs, reads):
+        """Answers are given on the workers: only these travel, and what is read."""
+        import dask
+
+        task, reader = dask.delayed(_answer, pure=False), self._reader_there()
+        held = dask.delayed(_Held((function, needs, reads)), pure=False)
+        answers = _computed([task(reader, held, *pair) for pair in self._pairs()])
+        if _agreed(answers) != self._prints:
+            raise ChangedDataError
+        return (answer for _, _, answer in answers)
+
     def _pairs(self) -> list[tuple]:
         """Every partition, and a mask of its rows or None for all of them."""
         masks = [None] * len(self._prints)
@@ -153,10 +168,38 @@ class DaskRows(StreamRows):
             masks = np.split(self._mask, ends[:-1])
         return list(zip(self._batches.partitions(), masks, strict=True))
 
+    def again(self, *names):
+        """Read again in each pass, on the workers, where the driver has no room."""
+        X = getattr(self._empty[names[0]], "values", self._empty[names[0]])
+        row = getattr(X, "dtype", np.dtype(float)).itemsize * X.shape[1]
+        return _Again(self, names) if self.n_rows * row > MOST_HELD else None
+
+    def read_by(self, read, names) -> DaskRows:
+        """The same rows as another door reads them, out of some of the columns."""
+        import dask
+
+        one = self.take(np.arange(1))
+        pair = next(pair for pair in one._pairs() if pair[1].any())
+        rows = object.__new__(type(self))
+        Rows.__init__(rows, self.n_rows)
+        kept = {k: v for k, v in vars(self).items() if k not in vars(rows)}
+        rows.__dict__ |= {**kept, "_read": read, "_names": None, "_empty": None}
+        rows._through = self._its_reader(), names
+        there, given = dask.delayed(_chosen, pure=False), [n for n in names if n]
+        (answer,) = _computed([there(self._reader_there(), given, *pair)])
+        _agreed([answer])
+        rows._read_one(_batch_of(answer[2], names))
+        return rows
+
+    def _its_reader(self):
+        if self._through is not None:
+            return _SecondReader(self._read, *self._through)
+        return _Reader(self._read, self._batches.map_X)
+
     def _reader_there(self):
         import dask
 
-        return dask.delayed(_Reader(self._read, self._batches.map_X), pure=False)
+        return dask.delayed(self._its_reader(), pure=False)
 
 
 class _Reader:
@@ -167,12 +210,7 @@ class _Reader:
 
     def __init__(self, read, function):
         self._config, self._function = get_config(), function
-        self._name, original = read.__name__, read.__self__
-        copy = object.__new__(type(original))
-        kept = dict(original.__dict__)
-        kept.pop("_draft_of", None)
-        copy.__dict__ = {**kept, "ledger": None, "random_state": None}
-        self._estimator = copy
+        self._name, self._estimator = read.__name__, to_travel(read.__self__)
 
     def read(self, batch: tuple, mask=None) -> dict:
         """Private columns of a partition, or of some of its rows, and of no others.
@@ -198,6 +236,41 @@ class _Reader:
         """Private columns of a partition; what is wrong here quotes none."""
         with config_context(**self._config):
             return read_batch(getattr(self._estimator, self._name), mapped)
+
+
+class _SecondReader(_Reader):
+    """The door of a wrapped model, which reads what the door of a repair has read."""
+
+    def __init__(self, read, first, names):
+        super().__init__(read, None)
+        self._first, self._names = first, names
+
+    def mapped(self, batch):
+        columns = self._first.columns(self._first.mapped(batch))
+        return _batch_of(columns, self._names)
+
+
+class _Again:
+    """Private rows of a repair, as batches that the model it wraps reads."""
+
+    make_batches = None  # looked for by `read_rows`
+
+    def __init__(self, rows: DaskRows, names):
+        self._rows, self._names = rows, names
+
+    def read(self, read) -> Rows:
+        """Open the rows: whole, if something public is to be read from them."""
+        try:
+            return self._rows.read_by(read, self._names)
+        except ValueError:
+            batch = _batch_of(vars(self._rows.whole()), self._names)
+        columns = read(*batch)
+        return Rows(column_length(columns), **columns)
+
+
+def _batch_of(columns: dict, names) -> tuple:
+    """X, y and sensitive features out of private columns, as they were given."""
+    return tuple(n if n is None else rows_of(columns[n], slice(None)) for n in names)
 
 
 class _Held:
@@ -329,6 +402,16 @@ def _chosen(reader: _Reader, names, part, mask):
     columns = reader.read(batch, mask)
     columns = columns if names is None else {name: columns[name] for name in names}
     return [_print_of(batch)], kernels(), columns
+
+
+@_silent
+def _answer(reader: _Reader, asked, part, mask):
+    """Columns of chosen rows, and what a function says of others, for the driver."""
+    batch = _opened(part)
+    function, needs, reads = asked.value
+    with np.errstate(all="ignore"):
+        answer = answer_to(function, reader.read(batch, mask), needs, reads)
+    return [_print_of(batch)], kernels(), answer
 
 
 def _taken(names: list, part) -> tuple:

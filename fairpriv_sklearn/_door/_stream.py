@@ -213,6 +213,19 @@ class StreamRows(Rows):
         rows._reader = self._reader
         return rows
 
+    def answered(self, function, needs, reads) -> tuple[Rows, np.ndarray]:
+        """The same, batch by batch: what the function needs is not held."""
+        pieces, answers = zip(*self._answered(function, needs, reads), strict=True)
+        answers = np.concatenate(answers)
+        rows = Rows(len(answers), **_columns(pieces))
+        rows._reader = self._reader
+        return rows, answers
+
+    def _answered(self, function, needs, reads) -> Iterator[tuple]:
+        """Columns and answers of the chosen rows, batch by batch."""
+        for columns in self._parts():
+            yield answer_to(function, columns, needs, reads)
+
     def _parts(self) -> Iterator[dict]:
         """Columns of the chosen rows, batch by batch; stop if the data changed."""
         first = 0
@@ -332,7 +345,7 @@ class _Answer:
     """What a prediction method says about one part."""
 
     def __init__(self, estimator, method):
-        self.estimator, self.name = estimator, method.__name__
+        self.estimator, self.name = to_travel(estimator), method.__name__
         self.config = get_config()
 
     def __call__(self, X, sensitive_features=None):
@@ -341,6 +354,15 @@ class _Answer:
         with config_context(**self.config):
             answer = getattr(self.estimator, self.name)(X, **given)
         return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+
+
+def to_travel(estimator):
+    """A copy for the workers, without a ledger, a seed or a draft."""
+    copy = object.__new__(type(estimator))
+    kept = dict(estimator.__dict__)
+    kept.pop("_draft_of", None)
+    copy.__dict__ = {**kept, "ledger": None, "random_state": None}
+    return copy
 
 
 # Attributes that every batch has to agree on.
@@ -407,9 +429,19 @@ def _part_copy(column):
     return empty.copy() if hasattr(empty, "copy") else empty
 
 
+def answer_to(function, columns: dict, needs, reads) -> tuple[dict, np.ndarray]:
+    """Columns `reads` of a batch, and what a function says of its columns `needs`."""
+    asked = {name: rows_of(columns[name], slice(None)) for name in needs}
+    answers = function(SimpleNamespace(n_rows=column_length(columns), **asked))
+    return {name: columns[name] for name in reads}, answers
+
+
+def _columns(pieces) -> dict:
+    return {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
 def _block(pieces: list[dict], n_rows: int) -> SimpleNamespace:
-    columns = {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
-    return SimpleNamespace(n_rows=n_rows, **columns)
+    return SimpleNamespace(n_rows=n_rows, **_columns(pieces))
 
 
 def _joined(parts: list):

@@ -408,12 +408,14 @@ def refuse_cells(estimator, X) -> None:
     tags = get_tags(reader).input_tags
     reads_numbers = is_last and not named and not tags.string
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
+    # Numbers need no copy in double precision to be looked at.
+    has_numbers = is_plain and X.dtype.kind in "biuf"
     if reads_numbers or is_plain or sparse.issparse(X):
         with domain("X"):
             check_array(
                 X,
                 accept_sparse=True,
-                dtype=np.float64 if reads_numbers else None,
+                dtype=np.float64 if reads_numbers and not has_numbers else None,
                 ensure_all_finite=not tags.allow_nan,
                 estimator=reader,
                 input_name="X",

@@ -34,6 +34,9 @@ INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 class BoundedMixin:
     """Scale features by public bounds; predict with the same scaling."""
 
+    # Whether its answers to a row are the same bits in any table.
+    _answers_row_by_row = True
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

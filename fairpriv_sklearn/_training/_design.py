@@ -28,6 +28,7 @@ MAX_BLOCK_ROWS = 1 << 12
 _LARGE = 1 << 21  # entries of a table whose memory counts
 # Smaller blocks keep a block's second use in the cache.
 BLOCK_ENTRIES = 1 << 17
+_SCALED_ENTRIES = 1 << 15  # of rows that are scaled together
 
 
 def default_data_norm(n_features: int) -> float:
@@ -126,29 +127,42 @@ class FeatureScaling:
         # float32 holds the grid as well; small tables stay as they are, for speed.
         dtype = np.float32 if exact and X.size > _LARGE else X.dtype
         rows = np.empty((n, d + self.fit_intercept), dtype=dtype)
+        size = max(2, _SCALED_ENTRIES // max(d, 1))
+        # Arrays that are used again: new ones would take longer than the arithmetic.
+        scaled, spare = np.zeros((2, max(2, min(size, n)), d))
         with np.errstate(all="ignore"):
-            for block in row_blocks(n, d):
+            for start in range(0, n, size):
+                block = slice(start, min(start + size, n))
+                own = scaled[: block.stop - start]
                 # The norm of a row must not depend on the memory layout.
-                scaled = np.array(X[block], dtype=np.float64, order="C")
-                if self.low is None:
-                    scaled = _shorten_to(scaled, np.abs(scaled).max(axis=1), self.unit)
-                else:
-                    scaled = np.clip(scaled, self.low, self.high)
-                    scaled -= self.center
-                    scaled /= self.half_width
-                scaled /= self.unit
-                scaled[~np.isfinite(scaled).all(axis=1)] = 0.0
-                if exact:
-                    np.trunc(scaled * 2.0**BITS, out=scaled)
-                    scaled *= UNIT
-                squares = np.einsum("ij,ij->i", scaled, scaled)
-                scaled = _shorten_to(scaled, np.sqrt(squares), norm)
-                if exact:
-                    # Truncation shortens the row: its norm stays below the bound.
-                    np.trunc(scaled * 2.0**BITS, out=scaled)
-                    scaled *= UNIT
-                rows[block, :d], rows[block, d:] = scaled, self.constant
+                own[:] = X[block]
+                # Of two rows at least: one alone, if long, is summed in another order.
+                several = slice(max(2, len(own)))
+                self._scale(scaled[several], spare[several], norm, exact)
+                rows[block, :d], rows[block, d:] = own, self.constant
         return rows
+
+    def _scale(self, rows, spare, norm: float, exact: bool) -> None:
+        """Scale, shorten and round a few rows in place."""
+        if self.low is None:
+            _shorten(rows, np.abs(rows, out=spare).max(axis=1), self.unit)
+        else:
+            np.clip(rows, self.low, self.high, out=rows)
+            rows -= self.center
+            rows /= self.half_width
+        if self.unit != 1.0:
+            rows /= self.unit
+        rows[~np.isfinite(rows).all(axis=1)] = 0.0
+        if exact:
+            rows *= 2.0**BITS
+            np.trunc(rows, out=rows)
+        in_units = 2.0**BITS if exact else 1.0
+        sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows)) / in_units
+        if _shorten(rows, sizes, norm) and exact:
+            # Truncation shortens the row: its norm stays below the bound.
+            np.trunc(rows, out=rows)
+        if exact:
+            rows *= UNIT
 
     def _sparse_rows(self, X, norm: float, exact: bool) -> sparse.csr_array:
         X = sparse.csr_array(X, dtype=np.float64, copy=True)
@@ -363,5 +377,9 @@ def _factors(sizes: Floats, bound: float) -> Floats:
     return factors
 
 
-def _shorten_to(rows: Floats, sizes: Floats, bound: float) -> Floats:
-    return rows * _factors(sizes, bound)[:, None]
+def _shorten(rows: Floats, sizes: Floats, bound: float) -> bool:
+    """Bring rows of these sizes down to a bound; tell whether one was above it."""
+    is_long = bool((sizes > bound).any())
+    if is_long:
+        rows *= _factors(sizes, bound)[:, None]
+    return is_long

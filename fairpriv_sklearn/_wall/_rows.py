@@ -107,6 +107,29 @@ class Rows:
         rows._reader = self._reader
         return rows
 
+    def again(self, *names: str | None) -> Any:
+        """The columns as `Batches` for another fit; None if memory has room for them.
+
+        Parameters
+        ----------
+        *names : str or None
+            X, y and sensitive features.
+        """
+        return None
+
+    def answered(self, function, needs, reads) -> tuple[Rows, NDArray]:
+        """Rows with the columns `reads`, in memory, and what a function says of others.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(block)`` of the columns `needs`: an array with an entry per row,
+            each a function of its row alone.
+        needs, reads : sequence of str
+        """
+        rows = self.only(*dict.fromkeys((*needs, *reads))).with_columns()
+        return rows.only(*reads), function(rows.only(*needs).whole())
+
     def __reduce__(self):
         raise TypeError("Private rows are neither pickled nor copied.")
 

@@ -17,6 +17,7 @@ from fairpriv_sklearn._shared.arrays import pieces, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
+    MAX_BLOCK_ROWS,
     UNIT,
     block_rows,
     dense_block,
@@ -137,7 +138,8 @@ class SecondMoments(Query):
 
     @property
     def block_rows(self) -> int:
-        return block_rows(self.geometry.n_features)
+        # Large ones: each closes a whole matrix.
+        return min(MAX_BLOCK_ROWS, 8 * block_rows(self.geometry.n_features))
 
     @property
     def n_coordinates(self) -> int:

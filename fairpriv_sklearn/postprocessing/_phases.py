@@ -86,6 +86,8 @@ class Model:
         Whether these columns have names.
     metadata : dict
         Columns that its `fit` asked for by routing.
+    groups : list or None
+        Their public list, for an estimator that asked for sensitive features.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Model:
     n_columns: int
     named: bool
     metadata: dict = field(default_factory=dict)
+    groups: list | None = None
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
     refused: bool = False  # as rows of one label were refused
@@ -197,27 +200,43 @@ class Model:
             wall.spend_unused(self.name) if self.lines() else None
             self.fitted, self.stands_in = stand_in, True
             return
-        block = rows.only("X", self.target, *self.metadata.values()).whole()
-        X, y = block.X, getattr(block, self.target)
-        params = {
-            name: getattr(block, column) for name, column in self.metadata.items()
-        }
         estimator = pure_clone(self.given)
+        table = rows.only("X", self.target, *self.metadata.values())
+        again, groups = None, self.metadata.get("sensitive_features")
+        if takes_batches(estimator) and self.metadata.keys() <= {"sensitive_features"}:
+            again = table.again("X", self.target, groups)
+        if again is not None:
+            given, y, params = (again,), None, {}
+        else:
+            block = table.whole()
+            y = getattr(block, self.target)
+            given = block.X, y
+            params = {
+                name: getattr(block, column) for name, column in self.metadata.items()
+            }
         if isinstance(stand_in, ConstantClassifier):
-            _tell_classes(estimator, stand_in.classes)
+            _tell(estimator, "classes", stand_in.classes)
+        if groups is not None:
+            _tell(estimator, "groups", self.groups)
         try:
             if self.lines():
-                wall.fit_wrapped(estimator, self.name, X, y, **params)
+                wall.fit_wrapped(estimator, self.name, *given, **params)
             else:
-                fit_wrapped(estimator, X, y, **params)
+                fit_wrapped(estimator, *given, **params)
         except WrappedEstimatorError:
             # Many classifiers refuse rows of one label. The cost is the same either
             # way: it was reserved before.
-            if not isinstance(stand_in, ClassifierMixin) or len(set(y.tolist())) > 1:
+            one_label = y is not None and len(set(y.tolist())) == 1
+            if not isinstance(stand_in, ClassifierMixin) or not one_label:
                 raise
             estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
         self.fitted = estimator
+
+
+def takes_batches(estimator) -> bool:
+    """Whether a wrapped estimator can read its rows again in each pass."""
+    return isinstance(estimator, DPEstimator) and estimator._reads_batches
 
 
 def tagged_kind(estimator) -> str | None:
@@ -268,12 +287,12 @@ def refuse_unlisted(labels, classes: list, what: str) -> None:
         )
 
 
-def _tell_classes(estimator, classes) -> None:
-    """Give the list of labels to a private classifier that would read it from rows."""
+def _tell(estimator, name: str, labels) -> None:
+    """Give a list of labels to a private estimator that would read it from rows."""
     estimator = last_step(estimator)
-    if isinstance(estimator, DPEstimator):
-        if estimator.get_params(deep=False).get("classes", ()) is None:
-            estimator.set_params(classes=list(classes))
+    if isinstance(estimator, DPEstimator) and labels is not None:
+        if estimator.get_params(deep=False).get(name, ()) is None:
+            estimator.set_params(**{name: list(labels)})
 
 
 class ConstantClassifier(ClassifierMixin, BaseEstimator):

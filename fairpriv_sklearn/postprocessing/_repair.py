@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from fairpriv_sklearn._door._stream import to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator, refuse_cells
 from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
@@ -40,7 +42,12 @@ from fairpriv_sklearn._shared.sklearn import (
     routing_enabled,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import PrivacyGuarantee, expected_guarantee, n_columns_of
+from fairpriv_sklearn._wall import (
+    PrivacyGuarantee,
+    Rows,
+    expected_guarantee,
+    n_columns_of,
+)
 from fairpriv_sklearn.postprocessing._phases import (
     Coded,
     ConstantClassifier,
@@ -251,18 +258,21 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         del self._public
         metadata = {name: f"fit_{name}" for name in asked}
         given, said = self.estimator, self.base_guarantee
-        model = Model("estimator", given, said, "y", stand_in, *shape, metadata)
+        groups = None if self.groups_.dtype == object else self.groups_.tolist()
+        model = Model("estimator", given, said, "y", stand_in, *shape, metadata, groups)
         phases, wall, rows = self._fit_models(
             rows, plan, models=[model], columns=shape, facts=facts, **about
         )
         scores_of = "X", *(f"score_{name}" for name in scored_with)
+        reads = (*reads, "X") if self.blind else reads
         # Batches and partitions are read once for all that calibrates.
-        rows = rows.only(*scores_of, *reads).with_columns()
-        block = rows.only(*scores_of).whole()
-        metadata = {name: getattr(block, f"score_{name}") for name in scored_with}
-        scores = self._base_scores(block.X, metadata, private=True)
-        also = ("X",) if self.blind else ()
-        return phases, wall, rows.only(*reads, *also), scores
+        model = self.estimator_
+        model = model.estimator if isinstance(model, FrozenEstimator) else model
+        by_row = not self.blind and getattr(model, "_answers_row_by_row", False)
+        model = to_travel(model) if by_row else self.estimator_
+        answered = rows.answered if by_row else partial(Rows.answered, rows)
+        rows, scores = answered(_Scores(self, model, scored_with), scores_of, reads)
+        return phases, wall, rows, scores
 
     def get_metadata_routing(self):
         """Metadata routing: sensitive features for itself, the rest as asked for.
@@ -284,6 +294,24 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags  # what it accepts
         return tags
+
+
+class _Scores:
+    """What the wrapped model of a repair says of private rows: here or on a worker.
+
+    Only the model goes there, and the little by which the repair reads its answers.
+    """
+
+    def __init__(self, meta, model, asked):
+        self.asked = asked
+        self.meta = object.__new__(type(meta))
+        kept = ("neighboring", "classes_")
+        self.meta.__dict__ = {k: v for k, v in vars(meta).items() if k in kept}
+        self.meta.estimator_ = model
+
+    def __call__(self, block):
+        metadata = {name: getattr(block, f"score_{name}") for name in self.asked}
+        return self.meta._base_scores(block.X, metadata, private=True)
 
 
 def check_cells(meta, X) -> None:

@@ -70,8 +70,10 @@ _MOST_CELLS = 64
 _DROWNED = 2.0**30
 # Rows are shortened by more than single precision can lengthen them.
 _SLACK = 1.0 - 1e-5
-# Rows that are written at once stay in the cache.
-_WRITTEN = 1024
+# Rows that are encoded at once: their numbers stay below the 128 KiB from which on an
+# array may be new memory of the system, and those that are written in the cache.
+_ENCODED = 48 * BLOCK_ROWS
+_WRITTEN = 512
 # Rows this many standard deviations longer than the mean are shortened.
 _LONG = 1.0
 
@@ -289,7 +291,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         scale = _row_scale(self._columns)
         runs = [[*run] for _, run in groupby(self._columns, lambda one: one.layout)]
         with np.errstate(all="ignore"):
-            for rows, cells in table.blocks(64 * BLOCK_ROWS):
+            for rows, cells in table.blocks(_ENCODED):
                 block, squares = Z[rows], np.zeros(len(cells))
                 for run in runs:
                     first, last = (self.feature_slices_[run[i].name] for i in (0, -1))
@@ -815,12 +817,15 @@ class NumberColumn:
     def write(self, codes: list, out, scale: float) -> np.ndarray:
         """Write columns like this one, given their codes; return squared norms."""
         table, squares = _basis(self.width, self.has_flag, scale)
-        together = np.stack(codes, axis=1)
+        # An array that is used again: a new one would take longer than what is done.
+        found = np.empty((_WRITTEN, len(codes), table.shape[1]), dtype=table.dtype)
         for start in range(0, len(out), _WRITTEN):
             rows = slice(start, start + _WRITTEN)
+            together = np.stack([own[rows] for own in codes], axis=1)
+            part = found[: len(together)]
             # No code needs to be clipped: it is the fast way.
-            found = table.take(together[rows], axis=0, mode="clip")
-            out[rows] = found.reshape(len(found), -1)
+            table.take(together, axis=0, out=part, mode="clip")
+            out[rows] = part.reshape(len(part), -1)
         return sum(squares.take(own) for own in codes)
 
 
