@@ -999,3 +999,26 @@ def test_groups_in_one_of_two_columns_of_a_name():
     names = np.array(["group", "group"])
     with pytest.raises(ValueError, match="names 2 columns of X"):
         named_positions("group", 2, names)
+
+
+def test_a_column_that_is_taken_out_outside_cannot_be_named_inside():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(g=GROUP)
+    named = logistic(groups=[0, 1], fairness_weight=0.5, sensitive_features="g")
+    encoded = make_pipeline(DPTableEncoder(sensitive_features=["g"]), logistic())
+    ledger = PrivacyLedger(50.0, 1e-3)
+    outside = {"sensitive_features": ["g"], "ledger": ledger}
+    for model in (named, encoded):
+        repair = decisions(model, sensitive_features="g")
+        inner = search(model, **outside), search(repair, **outside)
+        for wrong in (decisions(model, **outside), *inner):
+            with pytest.raises(ValueError, match="names a column outside and inside"):
+                wrong.fit(frame, Y)
+    assert ledger.spends() == []
+    search(decisions(logistic(), sensitive_features="g")).fit(frame, Y)
+    search(logistic(), sensitive_features="g").fit(frame, Y)
+
+
+def test_a_repair_hands_no_groups_on_without_routing():
+    fair = logistic(groups=[0, 1], fairness_weight=0.5)
+    refused(search(decisions(fair)), "needs the sensitive features")

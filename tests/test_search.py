@@ -37,7 +37,10 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
     gaussian_mu,
 )
-from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.mechanisms import (
     PermuteAndFlip,
     noise_source,
@@ -63,6 +66,7 @@ from fairpriv_sklearn.model_selection._scoring import (
 )
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
+    DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -656,6 +660,17 @@ def test_repairs_of_pipelines_and_blind_ones_can_be_searched(repair):
         repair, X, y, sensitive_features=group, epsilon=4.0, cv=2, **public
     )
     assert scores.privacy_.epsilon == pytest.approx(4.0)
+
+
+def test_blind_repairs_of_numbers_can_be_searched():
+    X, y, group = fair_table(600)
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
+    public = {"target_bounds": (0, 1), "groups": [0, 1]}
+    repair = DPBarycenterRegressor(model, blind=True, **public)
+    grid = {"calibration_size": [0.3, 0.5]}
+    search = DPGridSearchCV(repair, grid, **public)
+    search.fit(X, y, sensitive_features=group)
+    assert search.privacy_.epsilon == pytest.approx(1.0)
 
 
 def test_ledgers_of_candidates_are_refused_where_nobody_pays():

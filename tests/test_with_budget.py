@@ -420,3 +420,20 @@ def test_what_fits_copies_is_refused(make):
     inner = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
     with pytest.raises(ValueError, match="several times"):
         with_budget(make(inner), 1.0)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+@pytest.mark.parametrize("encoders", [[], [DPTableEncoder()]])
+def test_the_model_of_the_groups_has_the_delta_of_the_other_one(encoders, delta):
+    """A blind repair of numbers has none of its own: 1e-5 was taken, whatever asked."""
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, (60, 2)), rng.integers(0, 2, 60)
+    model = DPLinearRegression(target_bounds=(-1, 1))
+    repair = DPBarycenterRegressor(
+        make_pipeline(*encoders, model),
+        target_bounds=(-1, 1),
+        groups=[0, 1],
+        blind=True,
+    )
+    repair = with_budget(repair, 1.0, delta).fit(X, X[:, 0], sensitive_features=group)
+    assert 0.999 <= repair.privacy_.epsilon_at(delta) <= 1.0

@@ -85,6 +85,19 @@ def refuse_without_groups(estimator) -> None:
             owner._refuse_without_groups()
 
 
+def refuse_named_twice(named, estimator) -> None:
+    """Refuse to fit what names a column that the `named` ones take out before it."""
+    taken = {name for name in _named_columns(named) if isinstance(name, str)}
+    for owner in _fitted_with(estimator) if taken else ():
+        inside = getattr(owner, "sensitive_features", None)
+        if taken & {name for name in _named_columns(inside) if isinstance(name, str)}:
+            raise ValueError(
+                "sensitive_features names a column outside and inside, and outside it "
+                f"is taken out of the table before {type(owner).__name__} sees it: "
+                "name it in one of the two."
+            )
+
+
 def _fitted_with(estimator) -> list:
     """An estimator and those inside that its `fit` fits, by their arguments as set."""
     owners = {"": estimator}

@@ -21,10 +21,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
+from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments, last_step
 from fairpriv_sklearn._door.groups import (
     label_list,
     named_positions,
+    refuse_named_twice,
     refuse_twice,
     refuse_without_groups,
     without_sensitive_columns,
@@ -112,6 +113,7 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
     """
     refuse_twice(owner.sensitive_features, sensitive_features)
     if owner.sensitive_features is not None:
+        refuse_named_twice(owner.sensitive_features, estimator)
         labels = _labels_in(owner, owner.sensitive_features, X)
         return Groups(labels, without_sensitive_columns(owner, X), labels)
     if sensitive_features is not None:
@@ -310,8 +312,11 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
+        last = last_step(chosen)
         if not groups_for(chosen, "fit", task.given):
             refuse_without_groups(chosen)
+        elif hasattr(last, "base_guarantee") and not routing_enabled():
+            refuse_without_groups(last.estimator)  # a repair hands none on
     return set().union(*conditions).difference(set.intersection(*conditions))
 
 

@@ -30,6 +30,7 @@ from fairpriv_sklearn._door.groups import (
     as_table,
     blind_X,
     predict_groups,
+    refuse_named_twice,
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.arguments import each
@@ -103,6 +104,9 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         if hasattr(self, "estimator"):
             kind = tagged_kind(self)
             check_model("estimator", self.estimator, self.base_guarantee, kind)
+        for given in (getattr(self, "estimator", None), self.group_estimator):
+            if given is not None:
+                refuse_named_twice(self.sensitive_features, given)
 
     def _check_blind(self) -> None:
         """Refuse arguments that contradict `blind`."""
@@ -358,15 +362,33 @@ def default_group_estimator(meta, n_features: int):
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
         return clone(base).set_params(**settings)
     seed = meta.random_state
+    epsilon, delta = _budget_of_groups(meta, base)
     return DPWassersteinLogisticRegression(
-        epsilon=meta.epsilon,
-        delta=getattr(meta, "delta", 1e-5),
+        epsilon=epsilon,
+        delta=delta,
         fairness_weight=0.0,
         data_norm=float(np.sqrt(n_features)),
         classes=labels,
         neighboring=meta.neighboring,
         random_state=seed if isinstance(seed, Integral) else None,
     )
+
+
+def _budget_of_groups(meta, base) -> tuple[float, float]:
+    """What a default model of the groups may spend, on rows that no other phase reads.
+
+    That of the repair; where it has no delta that of the model it wraps, which costs
+    nothing more: the whole costs the larger of the two.
+    """
+    if hasattr(meta, "delta"):
+        return meta.epsilon, meta.delta
+    if isinstance(base, DPEstimator) and hasattr(base, "delta"):
+        return base.epsilon, base.delta
+    frozen = base is None or isinstance(base, FrozenEstimator)
+    cost = None if frozen else expected_guarantee(base)
+    if cost is None or cost.uncovered or not cost.delta:
+        return meta.epsilon, 1e-5
+    return cost.epsilon_if_public, cost.delta
 
 
 # How far the sum of a row's probabilities may be from one: single precision passes.
