@@ -10,6 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from _audit import gaussian_audit
+from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._wall import PrivacyFilter, Rows, recording
 from fairpriv_sklearn.generative import (
@@ -22,7 +23,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.generative._quality import QualityFigure
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing import Codebook
+from fairpriv_sklearn.preprocessing import Codebook, cell_of
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.privacy import PrivacyLedger
@@ -306,6 +307,50 @@ def test_quality_intervals_cover(relation, quick_fits):
         figure = generator.quality_.two_way
         inside += figure.low <= crossing.exact[1] / n <= figure.high
     assert inside >= 34  # of 40; below has probability .01
+
+
+def test_no_record_goes_to_a_place_far_from_all():
+    column = LevelColumn.of("x", 0, Column("number", missing=False))
+    grid = column.located().edges
+    noisy = np.zeros(len(grid) + 2)
+    noisy[cell_of([-1e7, 38.0], grid)] = 40.0, 5000.0  # 4 and 500 deviations
+    edges = np.array([-1.2e7, -9e6, 32.0, 36.0, 37.0, 38.0, 48.0])
+    column = dataclasses.replace(column, edges=edges, places=(noisy[:-3], 10.0))
+    assert_array_equal(column.near_cells(), [False, *[True] * 5])
+    counts = np.array([3.0, 0.0, 60.0, 2000.0, 2500.0, 440.0])
+    found = _pairs._clean(counts, 5000.0, 20.0, column)
+    assert found[0] == 0.0
+    # Without the place the first two cells would share with the next ones.
+    counts[:3] = 45.0, 45.0, 45.0
+    assert _pairs._clean(counts, 5000.0, 20.0, column)[0] == 0.0
+    blind = dataclasses.replace(column, places=None)
+    assert _pairs._clean(counts, 5000.0, 20.0, blind)[0] > 40.0
+    # What stands out by itself stays, and is what was counted.
+    counts[0] = 90.0
+    found = _pairs._clean(counts, counts.sum(), 20.0, column)
+    assert_allclose(found[0], 90.0, atol=20.0)
+    # The mirror image has the same place.
+    mirrored = np.append(noisy[:-3][::-1][1:], 0.0)
+    flipped = dataclasses.replace(column, edges=-edges[::-1], places=(mirrored, 10.0))
+    assert_array_equal(flipped.near_cells(), [*[True] * 5, False])
+    # Zeros alone say nothing of where other numbers are.
+    noisy[cell_of([38.0, 0.0], grid)] = 0.0, 5000.0
+    column = dataclasses.replace(column, places=(noisy[:-3], 10.0))
+    assert column.near_cells().all()
+
+
+def test_numbers_beside_many_zeros_are_none_that_nobody_has():
+    column = LevelColumn.of("x", 0, Column("number", missing=False))
+    zero = np.array([0.0, np.nextafter(0.0, 1.0)])
+    column = dataclasses.replace(column, edges=np.append(zero, 10.0))
+    drawn = column.decode(np.array([0, 0, 1]), np.array([0.0, 0.9, 0.5]))
+    assert_array_equal(drawn, [0.0, 0.0, 5.0])
+    # A tail beyond zero is as wide as it is seen to be, and none where it is not.
+    far = 2.0 ** np.arange(20)
+    seen = np.where(far == 1024.0, 500.0, 0.0)
+    found = _levels._tail(seen, far, 500.0, np.diff(zero)[0])
+    assert_allclose(found, 1024.0 / 10.0 ** np.arange(4.0, -1.0, -1.0))
+    assert not len(_levels._tail(0.0 * seen, far, 500.0, np.diff(zero)[0]))
 
 
 # --- degenerate tables ----------------------------------------------------------------

@@ -46,6 +46,11 @@ TAIL = 8
 DOUBT = 0.5
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
+# The same for any one of hundreds of cells, and how far from such cells others are
+# near, in units of their ends.
+SURE, REACH = 5.0, 4.0
+# Narrower cells are single numbers.
+NO_WIDTH = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +236,25 @@ class LevelColumn:
         factor = scale**2 * whitened[:, :-1].T
         return counts + factor @ whitened[:, -1], factor
 
+    def near_cells(self) -> np.ndarray:
+        """Which cells are not far from where numbers surely are, if that is known.
+
+        Of hundreds of empty places one stands out of the noise now and then, and is a
+        number of millions in a column of ages.
+        """
+        low, high = inf, -inf
+        if self.places is not None:
+            noisy, deviation = self.places
+            edges = self.located().edges
+            # many zeros say nothing of the other numbers
+            is_wide = np.diff(edges) > NO_WIDTH
+            sure = np.flatnonzero((noisy > SURE * deviation) & is_wide)
+            low, high = edges[[sure[0], sure[-1] + 1]] if len(sure) else (low, high)
+        if low > high:
+            return np.ones(self.n_cells, dtype=bool)
+        reach = REACH * max(-low, high)
+        return (self.edges[1:] > low - reach) & (self.edges[:-1] < high + reach)
+
     def with_shares(self, shares) -> LevelColumn:
         """The column with a density in each cell that goes on in its neighbours.
 
@@ -317,7 +341,8 @@ class LevelColumn:
     def _decode_numbers(self, levels, within):
         cells = np.minimum(levels, self.n_cells - 1)
         low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
-        # the atom at zero has a cell of no width
+        # the atom at zero has a cell of no width, and no other number
+        width = np.where(width < NO_WIDTH, 0.0, width)
         if self.falls is not None:
             within = _falling(within, self.falls[cells])
         drawn = low + width * within
@@ -395,6 +420,10 @@ def _tail(seen, far, count, span) -> np.ndarray:
     enough = np.flatnonzero(np.cumsum(seen) >= 0.8 * count)
     reach = far[enough[0]] if len(enough) else span
     first, last = TAIL_DECADES
+    if span < NO_WIDTH:  # all cells are those of single numbers, such as zero
+        if reach < NO_WIDTH:
+            return np.zeros(0)
+        span = reach / 10.0**last
     decades = span * 10.0 ** np.arange(first, last + 1)
     return decades[: np.searchsorted(decades, max(reach, span)) + 1]
 

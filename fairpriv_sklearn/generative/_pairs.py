@@ -572,8 +572,11 @@ def _clean(counts, n, scale, column) -> np.ndarray:
     if column.is_number and scale and column.n_cells > 1:
         others = counts[column.n_cells :]
         held = max(n - others[np.isfinite(others)].sum(), 1.0)
-        smooth = blockwise(counts[: column.n_cells], scale, held, OUT, SPLIT)
-        counts[: column.n_cells] = np.where(smooth > 0, smooth, -np.inf)
+        cells, near = counts[: column.n_cells], column.near_cells()
+        smooth = np.where(cells > ATOM * scale, cells, 0.0)
+        # no part of what many records have goes to a place far away
+        smooth[near] = blockwise(cells[near], scale, held, OUT, SPLIT)
+        cells[:] = np.where(smooth > 0, smooth, -np.inf)
     if not np.isfinite(counts).any():
         counts[:] = 0.0
     return _project(counts, n)
