@@ -378,6 +378,14 @@ def test_degenerate_tables_are_legal(relation, epsilon, quick_fits):
             assert len(S if y is None else S[0]) == 7
 
 
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_a_sample_of_no_column_has_its_rows(as_frame, quick_fits):
+    dates = pd.DataFrame({"day": [datetime.date(2020, 1, 1)] * 500}, dtype=object)
+    X = dates if as_frame else dates.to_numpy()
+    generator = DPSinkhornGenerator(method="pairs", epsilon=5.0, random_state=0)
+    assert generator.fit(X).sample(7).shape == (7, 0)
+
+
 def test_errors():
     frame, y = people(50)
     ledger = PrivacyLedger(epsilon=3.0, delta=1e-4)

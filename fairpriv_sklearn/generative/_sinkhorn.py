@@ -558,6 +558,7 @@ class DPSinkhornGenerator(BaseGenerator):
             [column.listed(present) for column, *_, present in shown],
             [column.whole_type(present) for column, *_, present in shown],
             names=[self._names[column.position] for column, *_ in shown],
+            n_rows=len(codes),
         )
         return X if self.classes_ is None else (X, self.classes_[codes])
 
