@@ -35,6 +35,7 @@ from fairpriv_sklearn.postprocessing import (
 )
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
+from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee
 
@@ -602,6 +603,22 @@ def test_groups_must_differ_at_99_percent_or_70_in_larger_tables(n, accepted, us
         fitted.fit(X, (margin > 0).astype(int), sensitive_features=group)
     assert fitted.group_strength_ > 0.9
     assert fitted.repair_ == used
+
+
+def test_groups_of_a_region_are_taken_to_differ():
+    """No averaging with equal shares there: the repair itself stands back."""
+    rng = np.random.default_rng(0)
+    counts = rng.normal(50, 8, size=(2, 3, 10))
+    masses = blind_numbers.estimate_masses(counts, 64.0)
+    for region in range(3):
+        of_region = counts[:, region]
+        pmfs, _ = histogram.smooth_estimate(
+            of_region, n=None, noise_variance=64.0, different=np.inf
+        )
+        found = masses[:, region] / masses[:, region].sum(axis=1, keepdims=True)
+        assert_allclose(found, pmfs, rtol=1e-9)
+        averaged, _ = histogram.smooth_estimate(of_region, n=None, noise_variance=64.0)
+        assert np.abs(averaged - pmfs).max() > 1e-4
 
 
 def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
