@@ -26,6 +26,7 @@ from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
+    cell_of,
     edges_within,
     ends_at_records,
     n_coordinates,
@@ -278,6 +279,44 @@ def test_edges_stay_in_the_public_range(bounds):
     assert (np.diff(finer) > 0).all()
     assert (finer[0], finer[-1]) == bounds
     assert len(finer) <= 64
+
+
+def test_empty_cells_are_no_places_where_few_cells_hold_a_column():
+    edges, noise = universal_edges(), 25.0
+    counts = np.zeros(len(edges) - 1)
+    held, zero = cell_of([1600.0, 0.0], edges)
+    counts[cell_of([-1e8, -100.0, 0.3, 1e5, 1e8], edges)] = noise
+    counts[held] = 8000.0
+    # The full cell counts for 20 times the noise, five empty ones for 5 times.
+    finer = quantile_edges(edges, counts, noise=noise)
+    inside = ((finer > 1536.0) & (finer < 2048.0)).sum()
+    assert_allclose(inside, 32 * 20 / 25, atol=1)
+    ranks = RankMap.from_counts(edges, counts, noise=noise)([1536.0, 2047.99])
+    assert_allclose(np.diff(ranks), 20 / 25, atol=1e-3)
+    # Zero alone is a cell that needs no room.
+    counts[held], counts[zero] = 0.0, 8000.0
+    ranks = RankMap.from_counts(edges, counts, noise=noise)([-1e-300, 1e-300])
+    assert_allclose(np.diff(ranks), 1 / 4, atol=1e-3)
+
+
+NARROW = {
+    "years": (1950.0, 2024.0),
+    "heights": (150.0, 190.0),
+    "fevers": (36.0, 41.0),
+    "latitudes": (-52.9, -52.1),
+    "seconds": (1.60e9, 1.63e9),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_column_in_few_cells_has_its_ranks(name):
+    low, high = NARROW[name]
+    for seed in range(5):
+        X = np.random.default_rng(seed).uniform(low, high, size=(8000, 1))
+        encoder = DPTableEncoder(epsilon=0.4, random_state=seed).fit(X)
+        ranks = encoder.rank_maps_["x0"](np.linspace(low, high, 9))
+        # Even numbers have even ranks; a few go to what noise left elsewhere.
+        assert_allclose(np.diff(ranks), 1 / 8, atol=0.08)
 
 
 def test_many_numbers_get_few_coordinates():

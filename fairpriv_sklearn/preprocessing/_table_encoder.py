@@ -676,7 +676,7 @@ class _Draft:
         is_shared = common is not None and self.is_universal
         if is_shared:
             counts = with_shares(counts, common, scale, total)
-        finer = quantile_edges(edges, counts, self.declared.bounds)
+        finer = quantile_edges(edges, counts, self.declared.bounds, noise=scale)
         if not is_shared or not counts.any():
             return replace(self, edges=finer, place=place)
         cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
@@ -697,7 +697,7 @@ class _Draft:
         counts = with_prior(counts, self.edges, self.declared.bounds, scale)
         if self.shares is not None:
             counts = with_shares(counts, self.shares, scale, total)
-        rank_map = RankMap.from_counts(self.edges, counts)
+        rank_map = RankMap.from_counts(self.edges, counts, noise=scale)
         ends = self._ends(noisy[:-1], scale, rank_map)
         return replace(self, rank_map=rank_map, has_missing=has_missing, range=ends)
 
