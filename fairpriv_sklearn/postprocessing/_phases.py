@@ -406,7 +406,10 @@ class Phases:
         """
         refuse_without_room(
             *(model.given for model in self.fitted_here),
-            beside=(getattr(self.meta, "ledger", None), self.wall.cost or self.wall.planned),
+            beside=(
+                getattr(self.meta, "ledger", None),
+                getattr(self.wall, "cost", None) or getattr(self.wall, "planned", None),
+            ),
         )
         self.wall.reserve()
         if not self.fitted_here:
