@@ -11,6 +11,7 @@ import pytest
 from _ends import approx, ends_within
 from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
 
 from fairpriv_sklearn._training._penalty import record_changes
 from fairpriv_sklearn._wall import PrivacyFilter
@@ -485,6 +486,8 @@ def test_parts_of_the_random_splits():
     told = []
 
     class Wall:
+        cost = planned = None
+
         def reserve(self):
             told.append("reserve")
 
@@ -492,9 +495,11 @@ def test_parts_of_the_random_splits():
             told.append((name, p))
             return [(self, f"{rows} of {name}"), (self, f"{rows} but {name}")]
 
-    learns = SimpleNamespace(learn=lambda wall, rows: told.append(rows))
+    learns = SimpleNamespace(
+        given=LinearRegression(), learn=lambda wall, rows: told.append(rows)
+    )
     phases = object.__new__(Phases)
-    phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15)
+    phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15, ledger=None)
     phases.wall, phases.fitted_here = Wall(), [learns, learns]
     assert phases.begin("rows") == (phases.wall, "rows of calibration")
     models = ["rows but calibration of models", "rows but calibration but models"]

@@ -406,10 +406,7 @@ class Phases:
         """
         refuse_without_room(
             *(model.given for model in self.fitted_here),
-            beside=(
-                getattr(self.meta, "ledger", None),
-                getattr(self.wall, "cost", None) or getattr(self.wall, "planned", None),
-            ),
+            beside=(self.meta.ledger, self.wall.cost or self.wall.planned),
         )
         self.wall.reserve()
         if not self.fitted_here:
