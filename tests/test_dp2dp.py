@@ -23,6 +23,7 @@ from fairpriv_sklearn.metrics import (
     equalized_odds_difference,
 )
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
+from fairpriv_sklearn.postprocessing import _decisions as decisions
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._queries import MarginCounts
 from fairpriv_sklearn.privacy import (
@@ -410,6 +411,24 @@ def test_randomised_answers_belong_to_rows():
         np.tile(P[row], (1000, 1)), sensitive_features=np.full(1000, group[row])
     )
     assert_allclose(same.mean(), chances[row, 1], atol=0.005)
+
+
+def test_the_tables_of_all_classes_together_say_whether_groups_differ(monkeypatch):
+    """The gap of odds is the largest of all tables; their rows count together."""
+    P, y, group = two_classes(600)
+    asked, untold = [], decisions.untold_groups
+
+    def recorded(counts, noise_variance, n=None, n_tables=1):
+        asked.append((counts, n, n_tables))
+        return untold(counts, noise_variance, n, n_tables)
+
+    monkeypatch.setattr(decisions, "untold_groups", recorded)
+    model = DP2DPClassifier(
+        oracle(), constraint="equalized_odds", method="histogram", **PUBLIC
+    ).fit(P, y, sensitive_features=group)
+    for of_class, (counts, n, n_tables) in zip(model.counts_, asked, strict=True):
+        assert_array_equal(counts, of_class)
+        assert n == model.counts_.sum() and n_tables == 2
 
 
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])

@@ -680,6 +680,19 @@ def test_floor_rule_when_everything_is_below_it(fill):
     np.testing.assert_allclose(pmfs, 1 / 8)
 
 
+@pytest.mark.parametrize("n_tables", [1, 3])
+@pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
+def test_groups_are_told_from_the_gap_on_that_harms_a_hundredth(times, told, n_tables):
+    """Two alike are told by chance so seldom that 2 exp(-z^2 / 2) error is .01."""
+    size, n_bins, variance = 400, 10, 20.0
+    error = np.sqrt(2 * (0.25 / size + variance * n_bins / (4 * size**2)))
+    gap = times * error * np.sqrt(2 * np.log(2 * 2 * n_tables * error / 0.01))
+    half = np.repeat([0.5 + gap / 2, 0.5 - gap / 2], n_bins // 2) / (n_bins // 2)
+    counts = size * np.array([half, half[::-1]])
+    untold = histogram.untold_groups(counts, variance, n_tables=n_tables)
+    assert untold.tolist() == [not told] * 2
+
+
 @pytest.mark.parametrize("n_groups", [2, 4])
 def test_untold_groups_by_chance_and_by_difference(n_groups):
     """Small equal groups are hardly ever told apart, different ones nearly always."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from fairpriv_sklearn._shared.callers import warn_caller
@@ -304,13 +302,8 @@ class DecisionRepair(MetaRepair):
             self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
             return
         n_classes = len(self.classes_)
-        doubted = partial(
-            untold_groups,
-            noise_variance=variance,
-            n=float(self.counts_.sum()),
-            n_tables=n_classes,
-        )
-        pooled = np.array([doubted(table) for table in self.counts_])
+        doubt = variance, float(self.counts_.sum()), n_classes
+        pooled = np.array([untold_groups(table, *doubt) for table in self.counts_])
         masses, weights = parity.estimate_cells(
             self.counts_,
             noise_variance=variance,
