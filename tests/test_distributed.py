@@ -19,9 +19,9 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door import _dask
+from fairpriv_sklearn._door import _dask, _stream
 from fairpriv_sklearn._door._dask import DaskBatches, _Part
-from fairpriv_sklearn._door._stream import StreamRows
+from fairpriv_sklearn._door._stream import StreamRows, to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -525,8 +525,13 @@ def test_a_model_that_cannot_answer_to_private_rows_is_not_quoted(bad, caplog):
     assert_no_trace(caplog.text.encode())
 
 
+def first_column(block):
+    return block.x[:, 0]
+
+
+@pytest.mark.parametrize("scored", [False, True])
 @pytest.mark.parametrize("row", [300, 301])
-def test_rows_that_change_stop_a_choice_that_leaves_them_out(row):
+def test_rows_that_change_stop_a_choice_that_leaves_them_out(row, scored):
     dask = pytest.importorskip("dask")
     X, y = table(600)
     reads = []
@@ -539,11 +544,35 @@ def test_rows_that_change_stop_a_choice_that_leaves_them_out(row):
 
     with dask.config.set(scheduler="synchronous"):
         collections = read_by_tasks(X, y, change=changed)
-        rows = DaskBatches(*collections).read(Reads().read).only("x")
+        rows = DaskBatches(*collections).read(Reads().read)
         even = rows.take(np.arange(600) % 2 == 0)
-        assert_array_equal(even.whole().x, X[::2])
+
+        def asked():
+            if scored:
+                return even.answered(first_column, ["x"], ["y"])[1]
+            return even.only("x").whole().x[:, 0]
+
+        assert_array_equal(asked(), X[::2, 0])
         with pytest.raises(ChangedDataError):
-            even.whole()
+            asked()
+
+
+def test_what_travels_has_no_ledger_and_no_seed():
+    pytest.importorskip("dask")
+    ledger = PrivacyLedger(10.0, 1e-4)
+    model = descent(ledger=ledger, random_state=7).fit(*table(600))
+    model._draft_of = model
+    travelling = (
+        to_travel(model),
+        _stream._Answer(model, model.predict).estimator,
+        _dask._Reader(model._read, None)._estimator,
+    )
+    for copy in travelling:
+        assert type(copy) is type(model) and copy is not model
+        assert copy.ledger is None and copy.random_state is None
+        assert "_draft_of" not in vars(copy)
+        assert copy.coef_ is model.coef_
+    assert model.ledger is ledger and model.random_state == 7
 
 
 def test_a_worker_of_another_kind_chooses_nothing(monkeypatch):

@@ -364,6 +364,33 @@ def test_a_model_that_would_read_public_facts_gets_its_rows_whole(monkeypatch):
     assert "groups" not in expected.privacy_.conditional_on
 
 
+def test_a_model_that_reads_a_public_fact_gets_its_rows_whole(monkeypatch):
+    """The range of the target is read from them: no worker tells it."""
+    from fairpriv_sklearn._door import _dask
+
+    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-1, 1, (N, 2)), np.array(["f", "m"])[np.arange(N) % 2]
+    read_whole = []
+    whole = _dask.DaskRows.whole
+
+    def counted(rows):
+        read_whole.append(rows.n_rows)
+        return whole(rows)
+
+    def make():
+        base = DPLinearRegression(bounds=(-1, 1), random_state=0)
+        said = {"target_bounds": (-2, 2), "groups": ["f", "m"], "random_state": 0}
+        return DPBarycenterRegressor(base, **said)
+
+    fit = Fit("reads", make, X, X[:, 0] + 0.1 * rng.normal(size=N), groups)
+    expected = fit(*fit.columns())
+    assert "target_bounds" in str(expected.privacy_.conditional_on)
+    monkeypatch.setattr(_dask.DaskRows, "whole", counted)
+    assert_same(fit, fit(*read_on_dask(fit.columns(), 260)), expected)
+    assert read_whole
+
+
 @pytest.mark.parametrize(
     "name, n_passes",
     [
