@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
@@ -38,11 +39,17 @@ from fairpriv_sklearn.neural_network import (
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
+    DPBarycenterTransformer,
     RepairWarning,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
-from fairpriv_sklearn.privacy._with_budget import KEY_SHARE, step_events, with_room
+from fairpriv_sklearn.privacy._with_budget import (
+    KEY_SHARE,
+    private_steps,
+    step_events,
+    with_room,
+)
 
 GROUPS = {"groups": ["a", "b"]}
 
@@ -437,3 +444,69 @@ def test_the_model_of_the_groups_has_the_delta_of_the_other_one(encoders, delta)
     )
     repair = with_budget(repair, 1.0, delta).fit(X, X[:, 0], sensitive_features=group)
     assert 0.999 <= repair.privacy_.epsilon_at(delta) <= 1.0
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+@pytest.mark.parametrize("kind", ["public", "none", "frozen"])
+def test_a_model_of_the_groups_that_is_given_gets_its_part(kind, delta):
+    """Nothing else here has a delta, and what the default one would take is no part."""
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, (60, 2)), rng.integers(0, 2, 60)
+    public = FrozenEstimator(LinearRegression().fit(X, X[:, 0]))
+    shared = {"groups": [0, 1], "blind": True, "epsilon": 5.0}
+    if kind == "none":
+        repair = DPBarycenterTransformer(bounds=(-1, 1), **shared)
+    else:
+        repair = DPBarycenterRegressor(
+            public, base_guarantee="public", target_bounds=(-1, 1), **shared
+        )
+    with pytest.raises(ValueError, match="give it a group_estimator"):
+        with_budget(repair, 1.0, delta)
+    guess = DPWassersteinLogisticRegression(
+        epsilon=7.0, fairness_weight=0.0, classes=[0, 1]
+    )
+    repair.set_params(group_estimator=guess)
+    if kind == "frozen":
+        guess = FrozenEstimator(LogisticRegression().fit(X, group))
+        repair.set_params(group_estimator=guess, group_guarantee="public")
+    model = with_budget(repair, 1.0, delta)
+    scores = X[:, :1] if kind == "none" else X
+    model.fit(scores, X[:, 0], sensitive_features=group)
+    # (epsilon, delta) of the dearer phase, or the repair's epsilon alone
+    assert 0.999 <= model.privacy_.epsilon_at(delta) <= 1.0
+    if kind == "frozen":
+        assert model.group_estimator is not None and model.privacy_.delta == 0
+
+
+def test_steps_that_are_fitted_declared_or_searched_over_get_no_part():
+    linear = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    encoded = make_pipeline(DPTableEncoder(), linear)
+    guess = DPWassersteinLogisticRegression(fairness_weight=0.0, classes=[0, 1])
+    shared = {"target_bounds": (-1, 1), "groups": [0, 1]}
+    blind = {**shared, "blind": True, "group_estimator": make_pipeline(guess)}
+    step = "dpwassersteinlogisticregression"
+    frozen = FrozenEstimator(linear)
+
+    def paths(estimator):
+        return set(private_steps(estimator))
+
+    assert paths(DPBarycenterRegressor(linear, **shared)) == {"", "estimator"}
+    assert paths(DPBarycenterRegressor(frozen, **shared)) == {""}
+    for base in (linear, encoded):
+        assert paths(
+            DPBarycenterRegressor(base, base_guarantee="public", **shared)
+        ) == {""}
+    repair = DPBarycenterRegressor(frozen, base_guarantee="public", **blind)
+    assert paths(repair) == {"", f"group_estimator__{step}"}
+    assert paths(make_pipeline(repair)) == {
+        "dpbarycenterregressor",
+        f"dpbarycenterregressor__group_estimator__{step}",
+    }
+    assert paths(repair.set_params(group_guarantee="public")) == {""}
+    assert paths(repair.set_params(group_estimator=guess)) == {""}
+    search = DPGridSearchCV(linear, {"alpha": [1.0]})
+    assert paths(search) == {""}
+    assert paths(make_pipeline(DPTableEncoder(), search)) == {
+        "dptableencoder",
+        "dpgridsearchcv",
+    }

@@ -69,7 +69,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     group_estimator : classifier or None, default=None
         Blind only: estimates the group from the score columns; a public one comes in a
         `FrozenEstimator`. None fits a private `DPWassersteinLogisticRegression` without
-        penalty, at the budget of the repair.
+        penalty, at the epsilon of the repair and a delta of 1e-5.
     {group_guarantee}
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); the other

@@ -83,7 +83,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Blind only: estimates the group from the columns that the regressor sees; a
         public one comes in a `FrozenEstimator`. None fits a private
         `DPWassersteinLogisticRegression` without penalty, at the budget of the wrapped
-        model, or of the repair if that one has none.
+        model, or, if that one has no delta, at the epsilon of the repair and a delta of
+        1e-5.
     {group_guarantee}
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this

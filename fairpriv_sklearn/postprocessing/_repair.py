@@ -108,6 +108,17 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             if given is not None:
                 refuse_named_twice(self.sensitive_features, given)
 
+    def _refuse_shared_budget(self) -> None:
+        """Refuse a budget that the default model of the groups would exceed."""
+        if not (self.blind and self.group_estimator is None):
+            return
+        if _budget_of_groups(self, getattr(self, "estimator", None))[1] is None:
+            raise ValueError(
+                f"{type(self).__name__} is blind and no part of it has a delta, which "
+                "its default model of the groups needs: give it a group_estimator, "
+                "which gets its part of the budget."
+            )
+
     def _check_blind(self) -> None:
         """Refuse arguments that contradict `blind`."""
         if not self.blind:
@@ -345,6 +356,10 @@ def group_labels(meta) -> np.ndarray:
     return meta.groups_
 
 
+# Of a default model of the groups, where no part of the repair has a delta.
+_USUAL_DELTA = 1e-5
+
+
 def default_group_estimator(meta, n_features: int):
     """A private model of the group on the columns of the wrapped model.
 
@@ -363,6 +378,7 @@ def default_group_estimator(meta, n_features: int):
         return clone(base).set_params(**settings)
     seed = meta.random_state
     epsilon, delta = _budget_of_groups(meta, base)
+    delta = _USUAL_DELTA if delta is None else delta
     return DPWassersteinLogisticRegression(
         epsilon=epsilon,
         delta=delta,
@@ -374,11 +390,11 @@ def default_group_estimator(meta, n_features: int):
     )
 
 
-def _budget_of_groups(meta, base) -> tuple[float, float]:
+def _budget_of_groups(meta, base) -> tuple[float, float | None]:
     """What a default model of the groups may spend, on rows that no other phase reads.
 
     That of the repair; where it has no delta that of the model it wraps, which costs
-    nothing more: the whole costs the larger of the two.
+    nothing more: the whole costs the larger of the two. None: no part has a delta.
     """
     if hasattr(meta, "delta"):
         return meta.epsilon, meta.delta
@@ -387,7 +403,7 @@ def _budget_of_groups(meta, base) -> tuple[float, float]:
     frozen = base is None or isinstance(base, FrozenEstimator)
     cost = None if frozen else expected_guarantee(base)
     if cost is None or cost.uncovered or not cost.delta:
-        return meta.epsilon, 1e-5
+        return meta.epsilon, None
     return cost.epsilon_if_public, cost.delta
 
 

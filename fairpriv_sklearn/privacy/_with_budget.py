@@ -358,6 +358,9 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
             f"{type(estimator).__name__} has no private step with an epsilon."
         )
     _refuse_copies(estimator, steps)
+    for step in steps.values():
+        if hasattr(step, "_refuse_shared_budget"):
+            step._refuse_shared_budget()
     unknown = [path for path in shares or {} if path not in steps]
     if unknown:
         raise ValueError(
@@ -425,18 +428,20 @@ def private_steps(estimator) -> dict:
     for path, value in estimator.get_params(deep=True).items():
         if hasattr(value, "get_params") and not isinstance(value, type):
             owners[path] = value
-    closed = [
-        f"{path}__" if path else ""
+    # Closed to what is inside, or as a whole.
+    closed = [k for k, v in owners.items() if isinstance(v, FrozenEstimator)]
+    closed += [k for k, v in owners.items() if is_search(v)]
+    declared = [
+        f"{path}__{argument}" if path else argument
         for path, owner in owners.items()
-        if isinstance(owner, FrozenEstimator) or is_search(owner) or _is_declared(owner)
+        for argument in _declared(owner)
     ]
     return {
         path: owner
         for path, owner in owners.items()
         if has_budget(owner)
-        and not any(
-            path != one.removesuffix("__") and path.startswith(one) for one in closed
-        )
+        and path not in declared
+        and not any(_inside(path, one) for one in (*closed, *declared))
     }
 
 
@@ -469,9 +474,10 @@ def is_search(estimator) -> bool:
     return has_budget(estimator) and bool(names & set(estimator.get_params(deep=False)))
 
 
-def _is_declared(estimator) -> bool:
-    """Whether a guarantee was declared for the estimator that this one wraps."""
-    return getattr(estimator, "base_guarantee", None) is not None
+def _declared(estimator) -> list[str]:
+    """Arguments, of models that this one wraps, for which a guarantee is declared."""
+    said = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
+    return [k for k, name in said.items() if getattr(estimator, name, None) is not None]
 
 
 def outermost(paths) -> list[str]:
