@@ -108,6 +108,14 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             if given is not None:
                 refuse_named_twice(self.sensitive_features, given)
 
+    def _expected_group_model(self):
+        """The model of the groups as a blind fit will find or make it, for its cost."""
+        if self.group_estimator is not None:
+            return self.group_estimator
+        planned = copy(self)
+        planned.groups_ = np.arange(2)  # which and how many does not matter
+        return default_group_estimator(planned, 1)
+
     def _refuse_shared_budget(self) -> None:
         """Refuse a budget that the default model of the groups would exceed."""
         if not (self.blind and self.group_estimator is None):

@@ -591,9 +591,16 @@ def expected_of(estimator) -> PrivacyGuarantee:
         mechanism=type(estimator).__name__,
         noise_is_secure=estimator.random_state is None,
     )
-    if not hasattr(estimator, "base_guarantee"):
-        return expected
-    return _with_base(expected, estimator)
+    models = []
+    if hasattr(estimator, "base_guarantee"):
+        models.append(("estimator", estimator.estimator, estimator.base_guarantee))
+    if getattr(estimator, "blind", False):
+        model = estimator._expected_group_model()
+        models.append(("group_estimator", model, estimator.group_guarantee))
+    # First what is fitted to other rows, then what was to any.
+    for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
+        expected = _with_model(expected, *one)
+    return expected
 
 
 def _relation_of(estimator) -> str:
@@ -601,16 +608,15 @@ def _relation_of(estimator) -> str:
     return estimator.neighboring if told is None else told()
 
 
-def _with_base(own: PrivacyGuarantee, estimator) -> PrivacyGuarantee:
-    """Add the wrapped estimator: fitted on other rows, or before."""
-    declared, base = estimator.base_guarantee, estimator.estimator
+def _with_model(own: PrivacyGuarantee, name: str, model, declared) -> PrivacyGuarantee:
+    """Add a wrapped model: fitted on other rows, or before."""
     if isinstance(declared, str):
         return own
     if declared is None:
-        declared = composed(walk(base, fitted=False), True)
+        declared = composed(walk(model, fitted=False), True)
     if declared is None or declared.neighboring != own.neighboring:
-        return own.qualified(uncovered=["estimator"])
-    join = own.compose if isinstance(base, FrozenEstimator) else own.disjoint
+        return own.qualified(uncovered=[name])
+    join = own.compose if isinstance(model, FrozenEstimator) else own.disjoint
     return join(declared)
 
 
