@@ -444,12 +444,14 @@ def test_a_level_is_a_function_of_its_cell():
         else _levels.replace(c, edges=np.linspace(*c.declared.bounds, 9))
         for c in columns
     ]
-    rows = Rows(500, cells=TableReader.of(frame))
-    whole = _raw.encode_rows(rows, columns)
-    np.testing.assert_array_equal(_raw.encode_rows(rows, columns, 7), whole)
+    rows = Rows(500, cells=TableReader.of(frame), codes=np.arange(500))
+    coded, whole = _raw.encode_rows(rows, columns)
+    np.testing.assert_array_equal(coded.whole().codes, np.arange(500))
+    np.testing.assert_array_equal(_raw.encode_rows(rows, columns, 7)[1], whole)
     order = np.random.default_rng(0).permutation(500)
-    shuffled = Rows(500, cells=TableReader.of(frame.iloc[order].astype(object)))
-    np.testing.assert_array_equal(_raw.encode_rows(shuffled, columns, 64), whole[order])
+    table = TableReader.of(frame.iloc[order].astype(object))
+    shuffled = _raw.encode_rows(Rows(500, cells=table, codes=order), columns, 64)[1]
+    np.testing.assert_array_equal(shuffled, whole[order])
 
 
 def test_blocks_keep_what_stands_out():

@@ -208,6 +208,42 @@ def test_float32_rows_give_the_same_sums():
     )
 
 
+@given(
+    X=arrays(
+        np.float32,
+        st.tuples(st.integers(0, 6), st.integers(1, 4)),
+        elements=st.floats(width=32)
+        | st.sampled_from([1.0, -1.0, 0.5, np.float32(0.7), 1 - 2**-24, 2**-21]),
+    ),
+    data_norm=st.sampled_from([1.0, 0.7, 0.5, 2.0, 1e-3]),
+    fit_intercept=st.booleans(),
+    ends=st.sampled_from([(None, None), (-0.5, 1.0)]),
+)
+@MANY
+def test_float32_rows_become_those_of_float64(X, data_norm, fit_intercept, ends):
+    low, high = (end and np.full(X.shape[1], end) for end in ends)
+    scale = FeatureScaling(low, high, data_norm, fit_intercept)
+    narrow, wide = scale.design(X), scale.design(X.astype(np.float64))
+    assert_array_equal(narrow.rows, wide.rows)
+    assert narrow.rows.dtype == np.float32
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("d", [3, 240])
+def test_float32_rows_near_the_bound_become_those_of_float64(d, order):
+    rng = np.random.default_rng(0)
+    scale = FeatureScaling(None, None, 1.0, fit_intercept=True, intercept=0.3)
+    # Truncation shortens a row by a few units: some are just within the bound.
+    for off in (-1e-2, *np.linspace(-1e-6, 3e-5, 63), 1e-2):
+        X = rng.normal(size=(300, d))
+        X *= (1 + off) / np.linalg.norm(X, axis=1)[:, None]
+        X[5] = 0.0, *[np.nan] * (d - 1)
+        X = np.array(X, dtype=np.float32, order=order)
+        wide = scale.design(X.astype(np.float64)).rows
+        assert_array_equal(scale.design(X).rows, wide)
+        assert np.linalg.norm(wide[:, :-1], axis=1).max() <= 1.0
+
+
 # -------------------------------------------------------------------- the gradients
 
 

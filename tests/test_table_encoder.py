@@ -1,5 +1,6 @@
 """The table encoder: what cells mean, what is learnt, and what it costs."""
 
+import bisect
 import datetime
 import decimal
 import json
@@ -27,6 +28,7 @@ from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, vote
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     cell_of,
+    counts_within,
     edges_within,
     ends_at_records,
     n_coordinates,
@@ -265,6 +267,72 @@ def test_rank_map_is_a_distribution_function():
     ranks = RankMap.from_counts(universal_edges(), atom)
     # The atom is shortened from 3/4 of the records to half of the ranks.
     assert_allclose(ranks([-1.0, 0.0, 5e-324]), [0.0, 0.25, 0.5], atol=1e-3)
+
+
+def awkward_edges(rng):
+    """Edges of cells of many kinds, and values on, beside and far from them."""
+    size = 10.0 ** rng.integers(-5, 9)
+    universal = universal_edges()
+    counts = np.maximum(0, rng.normal(size=len(universal) - 1))
+    edges = [
+        universal,
+        quantile_edges(universal, counts * size, noise=rng.uniform(0, 3)),
+        edges_within(*np.sort(rng.normal(size=2)) * size),
+        np.unique(rng.normal(size=rng.integers(2, 60)) * size),
+        np.unique(np.exp(5 * rng.normal(size=20)) * rng.choice([-1, 1], 20)),
+        np.array([-1e300, -1.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, 1e300]),
+        np.array([-size, size]),
+    ][rng.integers(7)]
+    beside = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)]
+    ends = [np.inf, -np.inf, 0.0, -0.0, 1.7e308, -1.7e308, 5e-324]
+    far = rng.normal(size=40) * 10.0 ** rng.integers(-9, 9)
+    within = rng.uniform(edges[0] / 2, edges[-1] / 2, size=40)
+    return edges, np.concatenate([*beside, ends, far, within])
+
+
+def rank_by_definition(value, edges, shares):
+    """One rank, by Python's own floats and search."""
+    at = bisect.bisect_right(edges, value) - 1
+    if at == len(edges) - 1:
+        return shares[-1]
+    rise = (shares[at + 1] - shares[at]) / (edges[at + 1] - edges[at])
+    return rise * (value - edges[at]) + shares[at]
+
+
+def test_tables_find_the_cells_of_a_binary_search():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        edges, values = awkward_edges(rng)
+        cells = np.searchsorted(edges, values, side="right") - 1
+        cells = np.clip(cells, 0, len(edges) - 2)
+        assert_array_equal(cell_of(values, edges), cells)
+        counts = np.bincount(cells, minlength=len(edges) - 1)
+        assert_array_equal(counts_within(values, edges), counts)
+        assert not counts_within(values[:0], edges).any()
+    # The product of a width and its reciprocal may be less than 1.
+    for width in map(float, range(1, 200)):
+        assert counts_within(np.array([2 * width]), np.array([0.0, width])) == [1]
+
+
+def test_ranks_have_the_bits_of_their_definition():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        edges, values = awkward_edges(rng)
+        counts = np.maximum(rng.normal(size=len(edges) - 1), 0)
+        ranks = RankMap.from_counts(edges, counts)
+        found = ranks(values.reshape(1, -1))[0]
+        clipped = np.clip(values, edges[0], edges[-1])
+        # On some machines it fuses a product and a sum.
+        expected = np.clip(np.interp(clipped, *ranks._knots), 0.0, 1.0)
+        assert_allclose(found, expected, atol=1e-12)
+        # Zero may be an atom, whose rank is in the middle of it.
+        others = np.abs(clipped) > 5e-324
+        wanted = [
+            min(rank_by_definition(value, edges.tolist(), ranks.cdf.tolist()), 1.0)
+            for value in clipped[others].tolist()
+        ]
+        assert_array_equal(found[others], wanted)
+        assert ranks(np.float64(np.nan)).shape == () and ranks(np.nan) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -402,17 +402,20 @@ def _array_of(column):
 def _bytes_of(array):
     """What a column says, alike in every process: the text of each object."""
     if is_text_column(array):
-        codes, texts = array.factorize()
-        said = [*map(repr, texts), repr(array.dtype.na_value)]  # at -1
-        return _joined_texts(np.array(said, dtype=object)[codes].tolist())
+        codes, texts = array.factorize(use_na_sentinel=False)
+        return _coded_texts(codes, map(repr, texts))
     if isinstance(array, np.ndarray) and array.dtype.kind != "O":
         return np.ascontiguousarray(array).view(np.uint8)
     cells = array if isinstance(array, list) else array.ravel().tolist()
-    return _joined_texts(map(_text_of, cells))
+    texts: dict = {}
+    codes = [texts.setdefault(_text_of(cell), len(texts)) for cell in cells]
+    return _coded_texts(codes, texts)
 
 
-def _joined_texts(texts) -> bytes:
-    return "\x1f".join(texts).encode("utf-8", "surrogatepass")
+def _coded_texts(codes, texts) -> bytes:
+    """Distinct texts in the order they come, and which it is in each cell."""
+    listed = "\x1f".join(texts).encode("utf-8", "surrogatepass")
+    return np.asarray(codes, dtype=np.int64).tobytes() + listed
 
 
 def _text_of(cell) -> str:

@@ -123,6 +123,8 @@ class FeatureScaling:
         return coef, intercept - shift
 
     def _dense_rows(self, X, norm: float, exact: bool) -> NDArray:
+        if exact and X.dtype == np.float32 and self.low is None and self.unit == 1.0:
+            return self._narrow_rows(X, norm)
         n, d = X.shape
         # float32 holds the grid as well; small tables stay as they are, for speed.
         dtype = np.float32 if exact and X.size > _LARGE else X.dtype
@@ -140,6 +142,30 @@ class FeatureScaling:
                 several = slice(max(2, len(own)))
                 self._scale(scaled[several], spare[several], norm, exact)
                 rows[block, :d], rows[block, d:] = own, self.constant
+        return rows
+
+    def _narrow_rows(self, X, norm: float) -> NDArray:
+        """The same of rows in float32, which holds what they become.
+
+        Rows that are short as they are need no more than truncation.
+        """
+        n, d = X.shape
+        rows = np.empty((n, d + self.fit_intercept), dtype=np.float32)
+        rows[:, d:] = self.constant
+        # In float32 a sum of d squares errs by d 2**-24 / (1 - d 2**-24) of it at most.
+        short = (norm * 2.0**BITS) ** 2 * (1 - d * 2.0**-23)
+        size = max(1, BLOCK_ENTRIES // max(d, 1))
+        for start in range(0, n, size):
+            given, own = X[start : start + size], rows[start : start + size, :d]
+            with np.errstate(all="ignore"):
+                np.multiply(given, np.float32(2.0**BITS), out=own)
+                np.trunc(own, out=own)
+                squares = np.einsum("ij,ij->i", own, own)
+                own *= np.float32(UNIT)
+            others = np.flatnonzero(~(squares < short))
+            if others.size:
+                wide = given[others].astype(np.float64)
+                own[others] = self._dense_rows(wide, norm, exact=True)[:, :d]
         return rows
 
     def _scale(self, rows, spare, norm: float, exact: bool) -> None:

@@ -112,7 +112,7 @@ def release_quality(wall, levels, codes, pairs, class_names, groups) -> TableQua
     records, synthetic = (
         Rows(
             len(y),
-            levels=np.column_stack([x, y]).astype(np.int16),
+            levels=_side_by_side(x, y),
             codes=np.zeros(len(y), dtype=np.int64),
         )
         for x, y in ((levels, codes), (sampled, drawn))
@@ -141,6 +141,13 @@ def release_quality(wall, levels, codes, pairs, class_names, groups) -> TableQua
         seen = _release(wall, query, records, synthetic, n_records, counts)
         by_group[name] = dict(zip(map(str, values), seen, strict=True))
     return TableQuality(*figures, by_group=by_group)
+
+
+def _side_by_side(levels, codes) -> np.ndarray:
+    """Levels of the columns and of the label, in two bytes each."""
+    both = np.empty((len(codes), levels.shape[1] + 1), dtype=np.int16)
+    both[:, :-1], both[:, -1] = levels, codes
+    return both
 
 
 def _release(wall, query, records, synthetic, n_records, counts=None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -62,6 +63,7 @@ class FractionalCounts(Query):
 
     name = WHOLE
     theorem = "user_guide/synthetic_tables:pair-tables"
+    block_rows = ColumnCounts.block_rows
 
     @property
     def n_coordinates(self) -> int:
@@ -310,15 +312,19 @@ def _tasks(columns):
     return located, unknown, keyed, maybe_whole
 
 
-def encode_rows(rows: Rows, columns, size=ROWS_TOGETHER) -> np.ndarray:
-    """Levels of all cells, (n, A) in two bytes if they fit, block by block."""
+def encode_rows(rows: Rows, columns, size=ROWS_TOGETHER) -> tuple[Rows, np.ndarray]:
+    """The codes, and levels of all cells, (n, A), encoded where the rows are."""
+    encode = partial(_levels_of, columns=columns, size=size)
+    return rows.answered(encode, ("cells",), ("codes",))
+
+
+def _levels_of(block, columns, size) -> np.ndarray:
+    """Levels of the cells of some rows: in two bytes each if they fit."""
     kind = np.result_type(*(column.level_type for column in columns))
-    levels, start = np.empty((rows.n_rows, len(columns)), dtype=kind), 0
-    for block in rows.only("cells").blocks(size):
-        part = levels[start : start + block.n_rows]
+    levels = np.empty((block.n_rows, len(columns)), dtype=kind)
+    for part, cells in block.cells.blocks(size):
         for a, column in enumerate(columns):
-            part[:, a] = column.encode(block.cells.cells(column.position))
-        start += block.n_rows
+            levels[part, a] = column.encode(cells.cells(column.position))
     return levels
 
 

@@ -470,11 +470,12 @@ class DPSinkhornGenerator(BaseGenerator):
         with np.errstate(all="ignore"):
             columns = learn_columns(wall, rows, columns, plan.n_records)
             # Two bytes a cell: these are held in memory, wherever the rows are.
-            levels = encode_rows(rows, columns)
+            labels = [] if label is None else [label]
+            coded, levels = encode_rows(rows, [*columns, *labels])
             if label is None:
-                codes = rows.only("codes").whole().codes
+                codes = coded.whole().codes
             else:
-                codes = encode_rows(rows, [label])[:, 0].astype(np.int64)
+                levels, codes = levels[:, :-1], levels[:, -1].astype(np.int64)
             coded = Rows(rows.n_rows, levels=levels, codes=codes)
             pairs = fit_pairs(coded, columns, plan, wall)
             if self.quality:

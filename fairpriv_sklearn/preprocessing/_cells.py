@@ -222,6 +222,7 @@ class TableReader:
 
     def __init__(self, columns: list[list]):
         self._columns = columns
+        self._coded: dict[int, Cells] = {}
 
     @classmethod
     def of(cls, X) -> TableReader:
@@ -251,8 +252,13 @@ class TableReader:
         return TableReader([[_part(part, rows) for part in c] for c in self._columns])
 
     def cells(self, position: int) -> Cells:
-        """Read the cells of a column."""
-        return Cells.joined([_cells_of(part) for part in self._columns[position]])
+        """Read the cells of a column; text is read once."""
+        if position in self._coded:
+            return self._coded[position]
+        cells = Cells.joined([_cells_of(part) for part in self._columns[position]])
+        if isinstance(cells, _Coded):
+            self._coded[position] = cells
+        return cells
 
     def blocks(self, size: int):
         """Blocks of consecutive rows, with their slice."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
+from fairpriv_sklearn.preprocessing._ranks import counts_within
 
 _RARE_KIND = 0.02  # no kind of column is less likely
 
@@ -50,10 +51,7 @@ class Counted:
             return np.array([np.count_nonzero(cells.kinds == MISSING)])
         numbers = cells.numbers("date" if self.kind == "date" else "number")
         absent = np.isnan(numbers)
-        told = np.sort(numbers[~absent])
-        # Those beyond the ends count for the outer cells.
-        below = told.searchsorted(self.edges[1:-1])
-        counts = np.diff(below, prepend=0, append=told.size)
+        counts = counts_within(numbers[~absent], self.edges)
         if self.kind is not None:
             return np.append(counts, np.count_nonzero(absent))
         others = [np.count_nonzero(cells.kinds == k) for k in (MISSING, DATE, TEXT)]

@@ -28,6 +28,7 @@ _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
+_EQUAL_CELLS = 1 << 11  # of a table that fits the nearest cache
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -99,8 +100,21 @@ def ends_at_records(ends, inner, place) -> tuple[float, float]:
 
 def cell_of(values, edges) -> NDArray[np.intp]:
     """Cell of every value; those beyond the ends count for the outer cells."""
-    cells = np.searchsorted(edges, values, side="right") - 1
-    return np.clip(cells, 0, len(edges) - 2)
+    given = np.asarray(values, dtype=np.float64)
+    cells = _Search(edges)(given.ravel())
+    return np.minimum(cells, len(edges) - 2).reshape(given.shape)
+
+
+def counts_within(values, edges) -> NDArray[np.intp]:
+    """Count the values in each cell; those beyond the ends are in the outer cells."""
+    n_cells, search = len(edges) - 1, _Search(edges)
+    cells = search.sure(values)
+    others = cells < 0
+    sure = np.minimum(cells[~others], n_cells - 1)
+    # A sorted array is searched for edges, instead of them for every value.
+    below = np.sort(values[others]).searchsorted(edges[1:-1])
+    n_others = np.diff(below, prepend=0, append=np.count_nonzero(others))
+    return np.bincount(sure, minlength=n_cells) + n_others
 
 
 def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
@@ -174,9 +188,20 @@ class RankMap:
 
     def __call__(self, values) -> NDArray[np.float64]:
         """Ranks of values; NaN has the middle rank."""
-        values = np.asarray(values, dtype=np.float64)
-        ranks = np.interp(np.clip(values, self.edges[0], self.edges[-1]), *self._knots)
-        return np.where(np.isnan(values), 0.5, np.clip(ranks, 0.0, 1.0))
+        given = np.asarray(values, dtype=np.float64)
+        values = given.ravel()
+        knots, shares, slopes, search = _lines(self)
+        ranks = np.clip(values, self.edges[0], self.edges[-1])
+        cells = search(ranks)
+        # What `np.interp` computes, without a branch for every value. No position needs
+        # to be clipped: it is the fast way.
+        found = knots.take(cells, mode="clip")
+        ranks -= found
+        ranks *= slopes.take(cells, mode="clip", out=found)
+        ranks += shares.take(cells, mode="clip", out=found)
+        np.clip(ranks, 0.0, 1.0, out=ranks)
+        np.copyto(ranks, 0.5, where=np.isnan(values))
+        return ranks.reshape(given.shape)
 
     def inverse(self, ranks) -> NDArray[np.float64]:
         """Values of ranks."""
@@ -238,6 +263,61 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
 def nearest_knots(ranks) -> NDArray[np.intp]:
     """Rows of the basis that stand for some ranks."""
     return np.rint(ranks * (N_KNOTS - 1)).astype(np.intp)
+
+
+@lru_cache(maxsize=256)
+def _lines(ranks: RankMap) -> tuple:
+    """Knots of a map, its values and slopes there, and the search for knots."""
+    knots, shares = ranks._knots
+    with np.errstate(over="ignore"):
+        slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
+    slopes[np.isinf(slopes)] = 0.0  # a cell of one number
+    return knots, shares, slopes, _Search(knots)
+
+
+class _Search:
+    """Position of the last knot at or below each value: none is below the first.
+
+    As a binary search finds it, which few values need: a table has the number of knots
+    below each of many equal cells, -1 where a knot is inside.
+    """
+
+    def __init__(self, knots):
+        self.knots, near = knots[1:], knots
+        # Knots that are far from all others would make the cells too wide for those.
+        while len(near) > 2:
+            below, above = near[1] - near[0], near[-1] - near[-2]
+            if max(below, above) <= (near[-1] - near[0]) / 4:
+                break
+            near = near[1:] if below > above else near[:-1]
+        self.low = near[0]
+        with np.errstate(all="ignore"):
+            self.scale = _EQUAL_CELLS / (near[-1] - near[0])
+        held = np.bincount(self.equal_cells(self.knots), minlength=_EQUAL_CELLS + 2)
+        self.below = np.where(held > 0, -1, np.cumsum(held))
+
+    def equal_cells(self, values) -> NDArray[np.int32]:
+        """Number of the equal cell that each value is in; the outer two are open.
+
+        Roundings keep the order of values: a knot in another cell is on that side.
+        """
+        with np.errstate(all="ignore"):
+            cells = values - self.low
+            cells *= self.scale
+        cells += 1.0
+        np.fmax(cells, 0.0, out=cells)  # NaN too
+        np.fmin(cells, _EQUAL_CELLS + 1.0, out=cells)
+        return cells.astype(np.int32)
+
+    def sure(self, values) -> NDArray[np.intp]:
+        """What the table says."""
+        return self.below.take(self.equal_cells(values), mode="clip")
+
+    def __call__(self, values) -> NDArray[np.intp]:
+        found = self.sure(values)
+        unsure = np.flatnonzero(found < 0)
+        found[unsure] = self.knots.searchsorted(values[unsure], side="right")
+        return found
 
 
 def _above(value: float) -> float:
