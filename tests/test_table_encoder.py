@@ -28,13 +28,13 @@ from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, vote
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     cell_of,
-    counts_within,
     edges_within,
     ends_at_records,
     n_coordinates,
     nearest_knots,
     quantile_edges,
     rank_basis,
+    search_within,
     universal_edges,
 )
 from fairpriv_sklearn.preprocessing._table_encoder import _Draft, _row_scale
@@ -164,10 +164,15 @@ def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
         column = pd.Series(some, dtype=dtype)
         objects = np.asarray(column, dtype=object)
         assert fingerprint({"x": column}) == fingerprint({"x": np.asarray(column)})
+        table = TableReader.of(pd.DataFrame({"x": column}))
+        assert fingerprint({"x": table}) == fingerprint({"x": column})
         for rows in (slice(None), slice(1, 5), slice(5, 8)):
-            told = []
-            for held in (column.iloc[rows], objects[rows]):
-                cells = _cells_of(held)
+            told, places = [], np.arange(len(column))[rows]
+            held_in = (table.rows_at(rows), table.rows_at(places), column.iloc[rows])
+            for held in (*held_in, objects[rows]):
+                is_table = isinstance(held, TableReader)
+                cells = held.cells(0) if is_table else _cells_of(held)
+                assert len(cells) == len(held)
                 keys, inverse = cells.keys()
                 assert sorted(set(inverse.tolist())) == list(range(len(set(keys))))
                 own = cells.take(np.arange(len(cells))[::2]).keys()
@@ -180,7 +185,7 @@ def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
                         list(cells._texts),
                     ]
                 )
-            assert told[0] == told[1]
+            assert told[0] == told[1] == told[2] == told[3]
 
 
 @pytest.mark.parametrize("cell", ["a word", None, 4.5])
@@ -307,11 +312,24 @@ def test_tables_find_the_cells_of_a_binary_search():
         cells = np.clip(cells, 0, len(edges) - 2)
         assert_array_equal(cell_of(values, edges), cells)
         counts = np.bincount(cells, minlength=len(edges) - 1)
-        assert_array_equal(counts_within(values, edges), counts)
-        assert not counts_within(values[:0], edges).any()
+        assert_array_equal(search_within(edges).counts(values), counts)
+        assert not search_within(edges).counts(values[:0]).any()
     # The product of a width and its reciprocal may be less than 1.
     for width in map(float, range(1, 200)):
-        assert counts_within(np.array([2 * width]), np.array([0.0, width])) == [1]
+        search = search_within(np.array([0.0, width]))
+        assert search.counts(np.array([2 * width])) == [1]
+
+
+def test_leading_bits_tell_the_universal_cell_of_every_number():
+    edges, rng = universal_edges(), np.random.default_rng(2)
+    inner = np.unique(np.abs(edges))
+    near = [np.nextafter(inner, np.inf), np.nextafter(inner, 0.0), inner]
+    values = np.concatenate([*near, 10.0 ** rng.uniform(-330, 300, 500), [np.inf]])
+    values = np.concatenate([values, -values])
+    search = search_within(edges)
+    found = [search.counts(value[None]).nonzero()[0] for value in values]
+    assert_array_equal(np.ravel(found), cell_of(values, edges))
+    assert search.counts(values).sum() == len(values)
 
 
 def test_ranks_have_the_bits_of_their_definition():

@@ -20,7 +20,6 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.arguments import (
     checked,
-    listed,
     number,
     one_of,
     plain_labels,
@@ -28,7 +27,7 @@ from fairpriv_sklearn._shared.arguments import (
     renamed,
     spender,
 )
-from fairpriv_sklearn._shared.domain import domain, refuse_dates
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import (
     CellCounts,
@@ -337,16 +336,13 @@ def dp_group_rates(
 def _bins(bounds, n_bins) -> list:
     """Names of the bins."""
     try:
-        low, high = map(float, listed("bounds", bounds))
+        low, high = map(float, bounds)
     except (TypeError, ValueError):
         raise ValueError(
             "Pass classes, or for real-valued predictions bounds=(low, high)."
         ) from None
-    if not (low < high and np.isfinite(high - low)):
-        raise ValueError(
-            "bounds must be two finite numbers (low, high) with low < high and a "
-            "finite difference."
-        )
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ValueError("bounds must be two finite numbers (low, high), low < high.")
     if not isinstance(n_bins, Integral) or not 2 <= n_bins <= 1000:
         raise ValueError(f"n_bins must be an integer in [2, 1000], got {n_bins!r}.")
     edges = np.linspace(low, high, n_bins + 1)
@@ -359,7 +355,6 @@ def _bins(bounds, n_bins) -> list:
 def _places(y_pred, bounds, n_bins) -> np.ndarray:
     """Bin of each prediction."""
     low, high = map(float, bounds)
-    refuse_dates(y_pred, "y_pred")
     try:
         with domain("y_pred"):
             values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
@@ -373,9 +368,7 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
 
 
 def _public_classes(classes) -> list:
-    # Not as an array, which makes one kind of several: text of numbers.
-    classes = plain_labels("classes", classes)
-    classes = [one.item() if isinstance(one, np.generic) else one for one in classes]
+    classes = plain_labels("classes", np.asarray(classes).tolist())
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise ValueError(
             f"classes must list at least two different classes, got {classes!r}."

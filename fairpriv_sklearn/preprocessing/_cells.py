@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -105,9 +106,12 @@ class _Coded(Cells):
     """Cells out of few listed ones; `codes` are their positions there."""
 
     def __init__(self, listed: Cells, codes: NDArray):
-        texts = np.array(listed._texts, dtype=object)[codes]
-        super().__init__(listed.kinds[codes], listed.values[codes], texts)
+        self.kinds, self.values = listed.kinds.take(codes), listed.values.take(codes)
         self._listed, self._codes = listed, codes
+
+    @cached_property
+    def _texts(self) -> NDArray:
+        return np.array(self._listed._texts, dtype=object)[self._codes]
 
     def take(self, positions: NDArray) -> Cells:
         return _Coded(self._listed, self._codes[positions])
@@ -211,6 +215,28 @@ def _moment(moment: datetime) -> tuple[int, float, None]:
         return MISSING, np.nan, None
 
 
+class _Text:
+    """A column that pandas knows to be text; it is looked through once."""
+
+    def __init__(self, column):
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @cached_property
+    def coded(self) -> tuple[Cells, NDArray]:
+        """What its distinct texts say, a missing one first, and which a cell has."""
+        codes, texts = self.column.factorize()
+        return _cells_of_objects([None, *texts]), codes + 1
+
+    def rows_at(self, rows) -> _Text:
+        """Some of its rows."""
+        part, (listed, codes) = _Text(self.column.iloc[rows]), self.coded
+        part.coded = listed, codes[rows]
+        return part
+
+
 class TableReader:
     """Columns of a table, or of some of its rows; cells are read when asked for.
 
@@ -222,12 +248,12 @@ class TableReader:
 
     def __init__(self, columns: list[list]):
         self._columns = columns
-        self._coded: dict[int, Cells] = {}
 
     @classmethod
     def of(cls, X) -> TableReader:
         """Columns of a data frame, an Arrow table or an array."""
-        return cls([[column] for column in _columns_of(X)])
+        columns = _columns_of(X)
+        return cls([[_Text(c) if is_text_column(c) else c] for c in columns])
 
     @classmethod
     def joined(cls, tables) -> TableReader:
@@ -242,7 +268,8 @@ class TableReader:
 
     def parts(self) -> list:
         """All parts of all columns, as their library holds them."""
-        return [part for column in self._columns for part in column]
+        parts = [part for column in self._columns for part in column]
+        return [p.column if isinstance(p, _Text) else p for p in parts]
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._columns[0]) if self._columns else 0
@@ -252,13 +279,8 @@ class TableReader:
         return TableReader([[_part(part, rows) for part in c] for c in self._columns])
 
     def cells(self, position: int) -> Cells:
-        """Read the cells of a column; text is read once."""
-        if position in self._coded:
-            return self._coded[position]
-        cells = Cells.joined([_cells_of(part) for part in self._columns[position]])
-        if isinstance(cells, _Coded):
-            self._coded[position] = cells
-        return cells
+        """Read the cells of a column."""
+        return Cells.joined([_cells_of(part) for part in self._columns[position]])
 
     def blocks(self, size: int):
         """Blocks of consecutive rows, with their slice."""
@@ -268,6 +290,8 @@ class TableReader:
 
 
 def _part(column, rows):
+    if isinstance(column, _Text):
+        return column.rows_at(rows)
     if hasattr(column, "iloc"):
         return column.iloc[rows]
     if isinstance(column, np.ndarray) or isinstance(rows, slice):
@@ -311,9 +335,10 @@ def _cells_of(column) -> Cells:
     if hasattr(column, "cat") and hasattr(column, "iloc") and categories is not None:
         listed = _cells_of(np.array([None, *categories], dtype=object))
         return _Coded(listed, np.asarray(column.cat.codes) + 1)
+    if isinstance(column, _Text):
+        return _Coded(*column.coded)
     if is_text_column(column):
-        codes, texts = column.factorize()
-        return _Coded(_cells_of_objects([None, *texts]), codes + 1)
+        return _Coded(*_Text(column).coded)
     numbers = _as_numbers(column)
     if numbers is not None:
         numbers = numbers + 0.0

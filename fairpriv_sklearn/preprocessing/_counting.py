@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
-from fairpriv_sklearn.preprocessing._ranks import counts_within
+from fairpriv_sklearn.preprocessing._ranks import search_within
 
 _RARE_KIND = 0.02  # no kind of column is less likely
 
@@ -44,6 +45,10 @@ class Counted:
         extra = 3 if self.kind is None else 1
         return (0 if self.edges is None else len(self.edges) - 1) + extra
 
+    @cached_property
+    def _search(self):
+        return search_within(self.edges)
+
     def counts(self, cells: Cells) -> NDArray[np.intp]:
         """Listed counts; a cell that has a key is in none."""
         cells = without_missing_values(cells, self.missing_values)
@@ -51,7 +56,7 @@ class Counted:
             return np.array([np.count_nonzero(cells.kinds == MISSING)])
         numbers = cells.numbers("date" if self.kind == "date" else "number")
         absent = np.isnan(numbers)
-        counts = counts_within(numbers[~absent], self.edges)
+        counts = self._search.counts(numbers[~absent])
         if self.kind is not None:
             return np.append(counts, np.count_nonzero(absent))
         others = [np.count_nonzero(cells.kinds == k) for k in (MISSING, DATE, TEXT)]

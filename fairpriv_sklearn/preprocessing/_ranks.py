@@ -29,6 +29,8 @@ _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 _EQUAL_CELLS = 1 << 11  # of a table that fits the nearest cache
+_KEY_BITS = 12  # of a number, its exponent and a digit
+_REST = 51  # the other digits
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -101,20 +103,14 @@ def ends_at_records(ends, inner, place) -> tuple[float, float]:
 def cell_of(values, edges) -> NDArray[np.intp]:
     """Cell of every value; those beyond the ends count for the outer cells."""
     given = np.asarray(values, dtype=np.float64)
-    cells = _Search(edges)(given.ravel())
+    cells = CellSearch(edges)(given.ravel())
     return np.minimum(cells, len(edges) - 2).reshape(given.shape)
 
 
-def counts_within(values, edges) -> NDArray[np.intp]:
-    """Count the values in each cell; those beyond the ends are in the outer cells."""
-    n_cells, search = len(edges) - 1, _Search(edges)
-    cells = search.sure(values)
-    others = cells < 0
-    sure = np.minimum(cells[~others], n_cells - 1)
-    # A sorted array is searched for edges, instead of them for every value.
-    below = np.sort(values[others]).searchsorted(edges[1:-1])
-    n_others = np.diff(below, prepend=0, append=np.count_nonzero(others))
-    return np.bincount(sure, minlength=n_cells) + n_others
+def search_within(edges) -> CellSearch | UniversalCells:
+    """Return what counts values in cells, those beyond the ends in the outer cells."""
+    is_universal = np.array_equal(edges, universal_edges())
+    return UniversalCells() if is_universal else CellSearch(edges)
 
 
 def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
@@ -272,10 +268,10 @@ def _lines(ranks: RankMap) -> tuple:
     with np.errstate(over="ignore"):
         slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
     slopes[np.isinf(slopes)] = 0.0  # a cell of one number
-    return knots, shares, slopes, _Search(knots)
+    return knots, shares, slopes, CellSearch(knots)
 
 
-class _Search:
+class CellSearch:
     """Position of the last knot at or below each value: none is below the first.
 
     As a binary search finds it, which few values need: a table has the number of knots
@@ -309,15 +305,50 @@ class _Search:
         np.fmin(cells, _EQUAL_CELLS + 1.0, out=cells)
         return cells.astype(np.int32)
 
-    def sure(self, values) -> NDArray[np.intp]:
-        """What the table says."""
-        return self.below.take(self.equal_cells(values), mode="clip")
-
     def __call__(self, values) -> NDArray[np.intp]:
-        found = self.sure(values)
+        found = self.below.take(self.equal_cells(values), mode="clip")
         unsure = np.flatnonzero(found < 0)
         found[unsure] = self.knots.searchsorted(values[unsure], side="right")
         return found
+
+    def counts(self, values) -> NDArray[np.intp]:
+        """Count the values from each knot to the next; the outer two are open."""
+        last = len(self.knots) - 1
+        found = self.below.take(self.equal_cells(values), mode="clip")
+        unsure = found < 0
+        # A sorted array is searched for knots, instead of them for every value.
+        ends = np.sort(values[unsure]).searchsorted(self.knots[:-1])
+        others = np.diff(ends, prepend=0, append=np.count_nonzero(unsure))
+        sure = np.minimum(found[~unsure], last)
+        return np.bincount(sure, minlength=last + 1) + others
+
+
+class UniversalCells:
+    """The same of :func:`universal_edges`: leading bits tell the cell of a number.
+
+    Those are the sign, the exponent and a digit. Both ends of a cell are numbers of the
+    next bits, the nearer one in it above zero, the farther one below: so negative
+    numbers are moved by one.
+    """
+
+    def __init__(self):
+        keys = np.arange(-1 << _KEY_BITS, 1 << _KEY_BITS) << _REST
+        least = (keys + (keys < 0) * (1 << _REST)).view(np.float64)
+        edges = universal_edges()
+        self.n_cells, self.zero = len(edges) - 1, cell_of(0.0, edges)
+        # Beside zero itself, the numbers of its bits are those next to it.
+        least[1 << _KEY_BITS] = _above(0.0)
+        self.cells = cell_of(least, edges)
+
+    def counts(self, values) -> NDArray[np.intp]:
+        """Count the values in each cell."""
+        bits = (values[values != 0.0]).view(np.int64)
+        keys = (bits - (bits < 0)) >> _REST
+        keys += 1 << _KEY_BITS
+        of_keys = np.bincount(keys, minlength=len(self.cells))
+        counts = np.bincount(self.cells, of_keys, self.n_cells).astype(np.intp)
+        counts[self.zero] += len(values) - len(bits)
+        return counts
 
 
 def _above(value: float) -> float:
