@@ -381,7 +381,7 @@ class GaussianMechanism:
 
     def __post_init__(self):
         for name in ("sensitivity", "mu", "n_coordinates"):
-            real(name, getattr(self, name))
+            object.__setattr__(self, name, real(name, getattr(self, name)))
         if not 0.0 < self.sensitivity < math.inf:
             raise ValueError(
                 f"sensitivity must be in (0, inf), got {self.sensitivity!r}."
@@ -583,7 +583,8 @@ class DiscreteLaplaceMechanism:
                 "sensitivity must be a positive integer, got "
                 f"{described(self.sensitivity)}."
             )
-        real("epsilon", self.epsilon)
+        for name in ("sensitivity", "epsilon"):
+            object.__setattr__(self, name, real(name, getattr(self, name)))
         if self.epsilon == math.inf:
             return
         if not _MIN_EPSILON <= self.epsilon <= _MAX_EPSILON:
@@ -705,7 +706,8 @@ class PermuteAndFlip:
 
     def __post_init__(self):
         for name in ("sensitivity", "epsilon"):
-            if not real(name, getattr(self, name)) > 0:
+            object.__setattr__(self, name, real(name, getattr(self, name)))
+            if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0.")
 
     def release(self, utilities, noise: NoiseSource) -> int:

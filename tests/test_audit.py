@@ -38,7 +38,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 
 QUICK = {"max_fits": 3000, "random_state": 0}
 
@@ -115,7 +115,15 @@ def test_delta_is_taken_off():
 
 @pytest.mark.parametrize(
     "arguments",
-    [([1.0], [1.0, 2.0]), (["a"], [1.0]), ([np.nan], [1.0]), ([[1.0]], [[1.0]])],
+    [
+        ([1.0], [1.0, 2.0]),
+        (["a"], [1.0]),
+        ([np.nan], [1.0]),
+        ([[1.0]], [[1.0]]),
+        ([1j], [1.0]),
+        (np.zeros(1, dtype="datetime64[s]"), [1.0]),
+        (np.zeros(1, dtype="timedelta64[s]"), [1.0]),
+    ],
 )
 def test_bounds_name_a_wrong_argument(arguments):
     with pytest.raises(ValueError, match="scores"):
@@ -409,6 +417,19 @@ def test_estimators_of_this_library_pass(model, relation):
     assert not report.violated, str(report)
     assert report.conclusive
     assert 0.3 < report.epsilon_lower / report.claimed_epsilon <= 1
+
+
+def test_no_ledger_pays_for_an_audit():
+    ledger = PrivacyLedger(1.0, 1e-5)
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), ledger=ledger)
+    X, y = table()
+    for audited in (model, make_pipeline(model)):
+        report = audit_estimator(audited, X, y, random_state=0, max_fits=20)
+        assert report.claimed_epsilon == pytest.approx(1.0)
+        assert not replay(audited, audit.neighbours(X, y)[:2]).violated
+    assert ledger.spends() == [] and model.ledger is ledger
+    model.fit(X, y)
+    assert len(ledger.spends()) == 1
 
 
 def test_a_pipeline():

@@ -878,6 +878,25 @@ def test_labels_with_markup_break_nothing(tmp_path, label, where):
             assert line.replace("\\|", "").count("|") == 3
 
 
+def test_groups_with_long_names_alike_stay_two_in_the_picture(tmp_path, monkeypatch):
+    from fairpriv_sklearn.inspection import GroupDistributionDisplay
+
+    drawn = []
+    plot = GroupDistributionDisplay.plot
+    monkeypatch.setattr(
+        GroupDistributionDisplay,
+        "plot",
+        lambda self, **how: drawn.append(self.groups) or plot(self, **how),
+    )
+    names = ["x" * 50 + end for end in "ab"]
+    rows = [f"{i % 37},{names[i % 2]},{i % 101}" for i in range(300)]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    asked = ["--target", "pay", "--task", "regression", "--sensitive", "sex"]
+    assert run(tmp_path, str(path), *asked) == 0
+    assert drawn == [names]
+
+
 def test_reports_of_others_are_not_overwritten(tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.md").write_text("mine")

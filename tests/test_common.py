@@ -25,6 +25,7 @@ from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted
 
 import fairpriv_sklearn
+from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.postprocessing import RepairWarning
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
@@ -228,6 +229,46 @@ def test_nothing_but_noisy_numbers_tells_neighbours_apart(entry):
         trace = _traces(entry, *table_0)
         assert trace == _traces(entry, *table_1), name
         assert trace[0] is None, name
+
+
+def _as_numpy(value):
+    """Numbers of NumPy that are equal to one of Python, as narrow as there are."""
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, int):
+        kinds = [np.int8, np.uint8, np.int64]
+        return [kind(value) for kind in kinds if value <= np.iinfo(kind).max]
+    if isinstance(value, float):
+        return [np.float16(value), np.float32(value), np.longdouble(value)]
+    return []
+
+
+@every_entry
+def test_numbers_of_numpy_are_those_of_python(entry, monkeypatch):
+    """Half precision, and 256 = 0, reach no price, no sensitivity and no number."""
+    seen = []
+    for mechanism in (GaussianMechanism, DiscreteLaplaceMechanism):
+        release = mechanism.release
+
+        def spy(self, value, noise, release=release):
+            seen.append((*vars(self).items(),))
+            return release(self, value, noise)
+
+        monkeypatch.setattr(mechanism, "release", spy)
+
+    def fitted(name, value):
+        seen.clear()
+        estimator = entry.make(random_state=0, **entry.public)
+        estimator.set_params(**{name: value})
+        X, y = table(entry, n=60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator = fit(entry, clone(estimator), X, y)
+        return estimator.privacy_.events, [one[:2] for one in seen]
+
+    for name, value in entry.make(**entry.public).get_params(deep=False).items():
+        for number in _as_numpy(value) if name != "random_state" else ():
+            assert fitted(name, number) == fitted(name, type(value)(number)), name
 
 
 @every_entry

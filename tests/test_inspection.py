@@ -11,6 +11,7 @@ from scipy.stats import ecdf, norm
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -24,13 +25,19 @@ from fairpriv_sklearn.datasets import (  # noqa: E402
     make_spurious_bias,
 )
 from fairpriv_sklearn.inspection import (  # noqa: E402
+    AdditiveShapesDisplay,
     GroupDistributionDisplay,
     PrivacyProfileDisplay,
     TradeoffDisplay,
     TransportDisplay,
 )
+from fairpriv_sklearn.linear_model import DPLinearRegression  # noqa: E402
 from fairpriv_sklearn.metrics import ks_parity_difference  # noqa: E402
-from fairpriv_sklearn.postprocessing import DPBarycenterRegressor  # noqa: E402
+from fairpriv_sklearn.postprocessing import (  # noqa: E402
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+)
+from fairpriv_sklearn.preprocessing import DPTableEncoder  # noqa: E402
 from fairpriv_sklearn.privacy import PrivacyGuarantee  # noqa: E402
 from fairpriv_sklearn.transport import fair_barycenter  # noqa: E402
 
@@ -132,6 +139,53 @@ def test_probabilities_on_given_axes_and_intersections():
     np.testing.assert_array_equal(display.values[0], expected)
     with pytest.raises(ValueError, match="ax must hold 1 axes, got 2"):
         display.plot(ax=plt.subplots(1, 2)[1])
+
+
+ODD = {
+    "$x^$": r"\$x^\$",
+    "a$b$": r"a\$b\$",
+    "_hidden": " _hidden",
+    "": " ",
+    "a\tb\x00c": "a b\ufffdc",
+    "\ud800": "\ufffd",
+    "i" * 50: "i" * 39 + "…",
+}
+
+
+@pytest.mark.filterwarnings("error", "ignore:By their noisy")
+@pytest.mark.parametrize("label", ODD)
+def test_labels_of_the_data_are_drawn_as_they_are(label, data):
+    X, y, _ = data
+    scores, groups = y[:200], np.array([label, label + "2"] * 100, dtype=object)
+    distribution = GroupDistributionDisplay.from_predictions(
+        scores, sensitive_features=groups
+    )
+    repair = DPBarycenterTransformer(bounds=(-3, 3), groups=[label, label + "2"])
+    repair.fit(scores[:, None], sensitive_features=groups)
+    transport = TransportDisplay.from_estimator(repair)
+    displays = {distribution: distribution.axes_[0], transport: transport.ax_}
+    for display, ax in displays.items():
+        said = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert said[-2] == ODD[label] and len(set(said[-2:])) == 1 + (len(label) < 40)
+        display.figure_.draw_without_rendering()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "label", [label for label in ODD if label not in ("", "\ud800")]
+)
+def test_names_and_categories_are_drawn_as_they_are(label):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({label: rng.choice([label, "u"], 400), "n": rng.random(400)})
+    pipeline = make_pipeline(
+        DPTableEncoder(epsilon=np.inf),
+        DPLinearRegression(epsilon=np.inf, target_bounds=(0, 1)),
+    )
+    display = AdditiveShapesDisplay.from_estimator(pipeline.fit(table, table["n"]))
+    assert display.axes_[0].get_xlabel() == ODD[label]
+    ticks = [text.get_text() for text in display.axes_[0].get_xticklabels()]
+    assert ODD[label] in ticks
+    display.figure_.draw_without_rendering()
 
 
 def test_distribution_input_is_checked():

@@ -924,3 +924,16 @@ def test_permute_and_flip_at_its_ends():
     for bad in (0, -1.0, math.nan):
         with pytest.raises(ValueError, match="epsilon"):
             PermuteAndFlip(1.0, epsilon=bad)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_mechanisms_reckon_in_double_precision(kind):
+    third = kind(1 / 3)
+    gaussian = GaussianMechanism(third, third / 7, np.int8(100))
+    assert gaussian == GaussianMechanism(float(third), float(third / 7), 100)
+    assert type(gaussian.scale) is float
+    laplace = DiscreteLaplaceMechanism(np.uint8(200), third)
+    assert laplace == DiscreteLaplaceMechanism(200, float(third))
+    assert laplace.scale >= 200 / float(third)
+    chosen = PermuteAndFlip(third, third)
+    assert (type(chosen.sensitivity), type(chosen.epsilon)) == (float, float)

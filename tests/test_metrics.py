@@ -602,6 +602,19 @@ def test_intervals_shrink_with_budget_and_level():
     assert width(confidence_level=0.5) < width() < width(confidence_level=0.99)
 
 
+def test_classes_of_several_kinds():
+    y_pred = np.array([0, "x", 0, 0.5], dtype=object)
+    sensitive = pd.Series([1, 1, 0, 0])
+    for classes in ([0, "x", 0.5], pd.Series([0, "x", 0.5]), y_pred[[0, 1, 3]]):
+        result = _release(y_pred, sensitive, classes=classes, epsilon=np.inf)
+        np.testing.assert_array_equal(result.counts, [[1, 0, 1], [1, 1, 0]])
+    result = _release([0, 1], [0, 1], classes=list(np.arange(2)))
+    assert [type(label) for label in result.classes] == [int, int]
+
+
+DAYS = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+
+
 def test_intersections_and_string_labels():
     sensitive = pd.DataFrame({"sex": list("fmfm"), "old": [0, 0, 1, 1]})
     result = dp_group_rates(
@@ -628,6 +641,10 @@ def test_intersections_and_string_labels():
         ({"neighboring": "replace"}, "neighboring must be"),
         ({"confidence_level": 95}, "confidence_level must be"),
         ({"sensitive_features": [0, None]}, "missing label"),
+        ({"classes": None, "bounds": (-1.7e308, 1.7e308)}, "a finite difference"),
+        ({"classes": None, "bounds": "01"}, "Pass classes, or"),
+        ({"classes": None, "bounds": (0, 1), "y_pred": DAYS}, "y_pred holds dates"),
+        ({"classes": [[0], [0, 1]]}, "not in the list classes"),
     ],
 )
 def test_dp_group_rates_refuses_bad_input_before_paying(changes, message):

@@ -1012,7 +1012,7 @@ def test_a_column_that_is_taken_out_outside_cannot_be_named_inside():
         repair = decisions(model, sensitive_features="g")
         inner = search(model, **outside), search(repair, **outside)
         for wrong in (decisions(model, **outside), *inner):
-            with pytest.raises(ValueError, match="names a column outside and inside"):
+            with pytest.raises(ValueError, match="names columns outside and inside"):
                 wrong.fit(frame, Y)
     assert ledger.spends() == []
     search(decisions(logistic(), sensitive_features="g")).fit(frame, Y)
@@ -1022,3 +1022,229 @@ def test_a_column_that_is_taken_out_outside_cannot_be_named_inside():
 def test_a_repair_hands_no_groups_on_without_routing():
     fair = logistic(groups=[0, 1], fairness_weight=0.5)
     refused(search(decisions(fair)), "needs the sensitive features")
+
+
+# --- what scikit-learn was told to trust ----------------------------------------------
+
+
+def holey(column):
+    cells = np.array(column, dtype=float)
+    cells.flat[3] = np.nan
+    return cells
+
+
+FITTERS = {
+    "model": lambda X, y, **more: regression(**more).fit(X, y),
+    "network": lambda X, y, **more: DPWassersteinMLPRegressor(
+        bounds=(-1, 1), target_bounds=(0, 1), fairness_weight=0.0, max_iter=2, **more
+    ).fit(X, y),
+    "repair": lambda X, y, **more: numbers(regression(), **more).fit(
+        X, y, sensitive_features=GROUP
+    ),
+    "search": lambda X, y, **more: search(regression(), **more).fit(X, y),
+    "validation": lambda X, y, **more: dp_cross_validate(
+        regression(), X, y, target_bounds=(0, 1), **more
+    ),
+    "pipeline": lambda X, y, ledger: with_budget(
+        make_pipeline(DPTableEncoder(ledger=ledger), regression(bounds=None)), 1.0
+    ).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("place", ["X", "y"])
+@pytest.mark.parametrize("fitter", FITTERS)
+def test_cells_are_looked_at_although_they_are_said_to_be_finite(fitter, place):
+    table = {"X": X, "y": Y.astype(float)}
+    table[place] = holey(table[place])
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with config_context(assume_finite=True):
+        if fitter == "pipeline" and place == "X":
+            FITTERS[fitter](**table, ledger=ledger)  # gaps are a level of their own
+            return
+        with pytest.raises(ValueError, match="contains NaN|infinity"):
+            FITTERS[fitter](**table, ledger=ledger)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        regression(alpha=-1.0),
+        output_perturbation(C=-1.0),
+        logistic(fairness_weight=-1.0, groups=[0, 1]),
+        numbers(regression(), reach_size=-1.0),
+        DPSinkhornGenerator(bounds=(-1, 1), epsilon=-1.0),
+    ],
+)
+def test_arguments_are_looked_at_although_they_are_said_to_be_checked(wrong):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    wrong = clone(wrong).set_params(ledger=ledger)
+    given = {} if "groups" not in wrong.get_params() else {"sensitive_features": GROUP}
+    with config_context(skip_parameter_validation=True):
+        with pytest.raises(ValueError, match="parameter of"):
+            wrong.fit(X, Y, **given)
+    assert ledger.spends() == []
+
+
+# --- budgets that no noise can be drawn for -------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-7, 1e7])
+@pytest.mark.parametrize("blind", [False, True])
+def test_budgets_that_no_noise_can_be_drawn_for(blind, epsilon):
+    ledger = PrivacyLedger(1e8, 1e-3)
+    repair = numbers(regression(), epsilon=epsilon, blind=blind, ledger=ledger)
+    with pytest.raises(ValueError, match="The share of epsilon that is for"):
+        repair.fit(X, Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("share", [1e-300, 0.0009])
+@pytest.mark.parametrize("repair", [numbers(regression()), decisions(logistic())])
+def test_shares_that_no_noise_can_be_drawn_for(repair, share):
+    wrong = clone(repair).set_params(blind=True, reach_size=share)
+    refused(wrong, "reach_size")
+    accepted(clone(repair).set_params(blind=True, reach_size=0.001))
+
+
+def frozen_numbers(**more):
+    model = FrozenEstimator(LinearRegression().fit(X, Y))
+    return numbers(model, base_guarantee="public", blind=True, **more)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_blind_repair_that_needs_more_delta_than_a_search_has(refit):
+    more = {"epsilon": 4.0, "refit": refit}
+    for delta in (1e-8, 9.9e-6, *[1.9e-5] * refit):
+        refused(search(frozen_numbers(), delta=delta, **more), "no part of it has a de")
+    accepted(search(frozen_numbers(), delta=1e-4, **more))
+    ours = frozen_numbers(group_estimator=logistic(classes=None))
+    accepted(search(ours, delta=1e-8, **more))
+
+
+def test_a_blind_repair_that_needs_more_delta_than_cross_validation_has():
+    given = {"sensitive_features": GROUP, "target_bounds": (0, 1), "epsilon": 4.0}
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises(ValueError, match="no part of it has a delta"):
+        dp_cross_validate(frozen_numbers(), X, Y, ledger=ledger, delta=1e-8, **given)
+    assert ledger.spends() == []
+    ours = frozen_numbers(group_estimator=logistic(classes=None))
+    dp_cross_validate(ours, X, Y, ledger=ledger, delta=1e-8, **given)
+
+
+# --- dates ----------------------------------------------------------------------------
+
+
+def dates(form):
+    days = np.arange(2 * len(X)).reshape(-1, 2)
+    if form == "array":
+        return days.astype("datetime64[D]")
+    if form == "times":
+        return days.astype("timedelta64[s]")
+    frames = pytest.importorskip(form)
+    columns = {name: days[:, i].astype("datetime64[ms]") for i, name in enumerate("ab")}
+    return frames.DataFrame(columns)
+
+
+NUMERIC = [
+    regression(),
+    output_perturbation(),
+    logistic(),
+    scores(),
+    DPWassersteinMLPRegressor(bounds=(-1, 1), fairness_weight=0.0, max_iter=2),
+    DPWassersteinAutoencoder(bounds=(-1, 1), fairness_weight=0.0, max_iter=2),
+    DPSinkhornGenerator(bounds=(-1, 1), method="semidual"),
+    DPSlicedWassersteinGenerator(bounds=(-1, 1)),
+    decisions(logistic()),
+    search(regression()),
+]
+
+
+@pytest.mark.parametrize("form", ["array", "times", "pandas", "polars"])
+@pytest.mark.parametrize("model", NUMERIC, ids=lambda model: type(model).__name__)
+def test_dates_are_no_numbers(model, form):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = clone(model).set_params(ledger=ledger)
+    wants = model.get_params().get("groups") is not None
+    given = {"sensitive_features": GROUP} if wants else {}
+    with pytest.raises(ValueError, match="X holds dates or times"):
+        model.fit(dates(form), Y, **given)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("form", ["array", "times", "pandas", "polars"])
+def test_dates_that_a_table_may_hold(form):
+    DPTableEncoder().fit(dates(form))
+    with pytest.raises(ValueError, match="X holds dates or times"):
+        regression().fit(X, Y).predict(dates(form))
+
+
+@pytest.mark.parametrize("fitter", FITTERS)
+def test_dates_are_no_target(fitter):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    for form in ("array", "pandas"):
+        y = dates(form)
+        y = y["a"] if form == "pandas" else y[:, 0]
+        with pytest.raises(ValueError, match="y holds dates or times"):
+            FITTERS[fitter](X, y, ledger=ledger)
+    assert ledger.spends() == []
+
+
+# --- what an encoder or a model of the groups inside would refuse ---------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sensitive_features": 5}, "sensitive_features must be a list"),
+        ({"sensitive_features": [0]}, "sensitive_features must be a string"),
+        ({"sensitive_features": ["c"]}, "columns that X does not have"),
+        ({"codebook": {"c": [0, 1]}}, "columns that X does not have"),
+        ({"codebook": {"a": "?"}}, "code book"),
+    ],
+)
+@pytest.mark.parametrize("wrap", ["search", "repair", "both"])
+def test_what_an_encoder_inside_would_refuse(wrap, changes, said):
+    wrong = make_pipeline(DPTableEncoder(**changes), regression(bounds=None))
+    if wrap != "search":
+        wrong = numbers(wrong)
+    if wrap != "repair":
+        wrong = search(wrong)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises((TypeError, ValueError), match=said):
+        wrong.set_params(ledger=ledger).fit(frame(), Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+
+
+def test_a_model_of_the_groups_that_cannot_read_text():
+    encoded = make_pipeline(DPTableEncoder(), regression(bounds=None))
+    repair = numbers(encoded, blind=True)
+    words = frame(b=["John Doe", *"xy" * 29, "x"])
+    for wrong in (repair, search(repair)):
+        refused(wrong, "pass a group_estimator", words)
+        accepted(clone(wrong), X)
+    ours = make_pipeline(DPTableEncoder(), logistic(bounds=None, classes=None))
+    for right in (repair, search(repair)):
+        prefix = "" if right is repair else "estimator__"
+        right = clone(right).set_params(**{f"{prefix}group_estimator": ours})
+        accepted(right, words)
+    # The column of the groups is taken out before it.
+    named = numbers(regression(), blind=True, sensitive_features="g")
+    named.set_params(groups=["u", "v"])
+    search(named).set_params(groups=["u", "v"]).fit(frame(g=["u", "v"] * 30), Y)
+
+
+@pytest.mark.parametrize("inside", [0, -1, 2, [1]])
+@pytest.mark.parametrize("outside", ["g", 2, -1, ["g"]])
+def test_positions_inside_are_those_of_another_table(inside, outside):
+    table = frame(g=GROUP)
+    named = logistic(groups=[0, 1], fairness_weight=0.5, sensitive_features=inside)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    for model in (decisions(named), search(named), search(decisions(named))):
+        model.set_params(sensitive_features=outside, ledger=ledger)
+        with pytest.raises(ValueError, match="names columns outside and inside"):
+            model.fit(table, Y)
+    by_name = named.set_params(sensitive_features="g")
+    with pytest.raises(ValueError, match="names columns outside and inside"):
+        decisions(by_name, sensitive_features=outside, ledger=ledger).fit(table, Y)
+    assert ledger.spends() == []

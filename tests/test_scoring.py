@@ -1,5 +1,7 @@
 """Noisy scores: sensitivities, readings, constraints."""
 
+import warnings
+
 import numpy as np
 import pytest
 from _model_selection import Stub, stub_table
@@ -16,6 +18,7 @@ from fairpriv_sklearn.model_selection._scoring import (
     bounded_score,
     ranking,
 )
+from fairpriv_sklearn.privacy import show_wrapped_errors
 
 GROUP_LIST, CLASS_LIST = (0, 1, 2), (0, 1)
 
@@ -129,3 +132,55 @@ def test_scores_refuse_what_they_cannot_bound():
     wrong = BoundedScore(lambda y, p: 0.5, 0.0, 1.0)
     with pytest.raises(ValueError, match="one number per record"):
         DPGridSearchCV(Stub(), {"column": [1]}, scoring=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("largest", [1e-300, 1.0, 8.9e307])
+def test_scores_of_any_range_move_by_at_most_their_sensitivity(largest, neighboring):
+    score = BoundedScore(lambda y, p: p, -largest, largest)
+    measured = Statistic((score,), None, neighboring)
+    ends = [-np.inf, -largest, 0.0, largest, np.inf, np.nan]
+    found = [
+        measured.query(np.zeros(1), {"predict": np.array([end])}, None)[0]
+        for end in ends
+    ]
+    assert found == [-0.5, -0.5, 0.0, 0.5, 0.5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-1e308, 1e308), (-1.7e308, 1.7e308), (0, 0), (1, 0), (-np.inf, 0), (0, np.nan)],
+)
+def test_ranges_that_no_score_can_be_scaled_by(low, high):
+    with pytest.raises(ValueError, match="finite low < high with a finite difference"):
+        BoundedScore(lambda y, p: p, low, high)
+    for name in ("neg_mean_absolute_error", "neg_mean_squared_error"):
+        with pytest.raises(ValueError, match="too wide"):
+            bounded_score(name, (-1.7e308, 1.7e308))
+    with pytest.raises(ValueError, match="too wide"):
+        bounded_score("neg_mean_squared_error", (0, 1e200))
+
+
+def quotes(y, y_pred):
+    return [{}[label] for label in y]
+
+
+def warns(y, y_pred):
+    warnings.warn("private", stacklevel=1)
+    return y == y_pred
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_score_says_of_private_rows_is_not_shown():
+    y, said = np.array(["John Doe"]), {"predict": np.array(["John Doe"])}
+    measured = Statistic((BoundedScore(quotes, 0, 1, name="mine"),), None, "add_remove")
+    with pytest.raises(ValueError, match="score 'mine' raised an error") as caught:
+        measured.query(y, said, None)
+    told = caught.value
+    while told is not None:
+        assert "John" not in str(told)
+        told = told.__cause__ or told.__context__
+    with show_wrapped_errors(), pytest.raises(KeyError, match="John"):
+        measured.query(y, said, None)
+    heard = Statistic((BoundedScore(warns, 0, 1),), None, "add_remove")
+    np.testing.assert_array_equal(heard.query(y, said, None), [0.5, 1])

@@ -72,6 +72,10 @@ def test_folds_that_look_at_the_data_are_refused():
     ):
         with pytest.raises(ValueError, match="one independent draw each"):
             dp_cross_validate(Stub(), X, y, cv=cv)
+    for one_side in ([-1] * 60, [0] * 60):
+        with pytest.raises(ValueError, match="rows to fit and rows to score"):
+            dp_cross_validate(Stub(), X, y, cv=PredefinedSplit(one_side))
+    dp_cross_validate(Stub(), X, y, cv=PredefinedSplit([0] * 30 + [-1] * 30))
     split = PredefinedSplit(np.arange(60) % 3)
     with pytest.raises(ValueError, match="one independent draw each"):
         dp_cross_validate(

@@ -12,7 +12,8 @@ import numpy as np
 
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study
-from fairpriv_sklearn._cli.words import markdown_text, picture_text, printable, wrap
+from fairpriv_sklearn._cli.words import markdown_text, printable, wrap
+from fairpriv_sklearn.inspection import picture_text
 from fairpriv_sklearn.preprocessing import InputError
 
 REPORTS = ("report.md", "report.json", "report.png", "card.md")
@@ -327,11 +328,10 @@ def _figure(study: Study, plt):
         return _draw_rates(study, plt)
     from fairpriv_sklearn.inspection import GroupDistributionDisplay
 
-    labels = [picture_text(label) for label in study.test_labels]
     return GroupDistributionDisplay.from_predictions(
         study.predictions[0],
         study.predictions[-1],
-        sensitive_features=labels,
+        sensitive_features=list(map(str, study.test_labels)),
         score_name=f"prediction of {picture_text(study.table.target)}",
     ).figure_
 

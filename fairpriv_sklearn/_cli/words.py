@@ -6,17 +6,11 @@ import re
 import sys
 from pathlib import Path
 
+from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import InputError
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
-def printable(text, most: int = 60) -> str:
-    """One line without control characters, not too long."""
-    text = " ".join(str(text).split())
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def markdown_text(text) -> str:
@@ -24,12 +18,6 @@ def markdown_text(text) -> str:
     text = printable(text, most=2000)
     text = "".join(_HTML.get(c, c) for c in text)
     return _MARKDOWN.sub(r"\\\1", text)
-
-
-def picture_text(text) -> str:
-    """The text as it is, in matplotlib: no mathematics, no label to be hidden."""
-    text = printable(text, most=40).replace("$", r"\$")
-    return " " + text if text.startswith("_") else text
 
 
 def wrap(text: str, indent: str = "") -> str:

@@ -16,8 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
-from fairpriv_sklearn._shared.callers import usual_underflow
-from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
+from fairpriv_sklearn._shared.arguments import as_python
+from fairpriv_sklearn._shared.callers import all_checks, usual_underflow
+from fairpriv_sklearn._shared.domain import (
+    check_columns,
+    domain,
+    refuse_dates,
+    same_length,
+)
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
@@ -59,7 +65,7 @@ def _on_a_draft(fit):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
-        with usual_underflow():
+        with usual_underflow(), all_checks():
             fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
         del fitted["_draft_of"]
@@ -158,6 +164,11 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         cls._refuse_old_names(kwargs)
         return super().__new__(cls)
 
+    def __setattr__(self, name, value):
+        # Arguments, wherever they are set: sensitivities and prices follow from them.
+        is_argument = not name.startswith("_") and not name.endswith("_")
+        super().__setattr__(name, as_python(value) if is_argument else value)
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         cls.__doc__ = with_fragments(cls.__doc__)
@@ -235,6 +246,12 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             )
         refuse_widths(getattr(self, "estimator", None), n_columns, learnt=learnt)
 
+    def _refuse_cells(self, X) -> None:
+        """Refuse cells that a `fit` would, for who spends before it.
+
+        What reads numbers only, and nothing else, needs not say so here.
+        """
+
     def _refuse_target(self, X, y) -> None:
         """Refuse a target that `fit` would, for who spends before it."""
         if _comes_in_parts(X) or not get_tags(self).target_tags.required:
@@ -244,6 +261,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         if getattr(self, "classes", None) is not None:
             encode_labels(y, self.classes)
         elif is_regressor(self):
+            refuse_dates(y, "y")
             with domain("y"):
                 check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
@@ -386,10 +404,11 @@ def _handed_the_table(estimator) -> Iterator:
     """Private estimators that see all columns: a first step, and what it wraps."""
     while True:
         estimator = first_step(estimator)
-        named = getattr(estimator, "sensitive_features", None)
-        if not isinstance(estimator, DPEstimator) or named is not None:
+        if not isinstance(estimator, DPEstimator):
             return
         yield estimator
+        if getattr(estimator, "sensitive_features", None) is not None:
+            return  # what it wraps sees fewer
         estimator = getattr(estimator, "estimator", None)
 
 
@@ -399,7 +418,10 @@ def refuse_cells(estimator, X) -> None:
     Arrays of numbers are checked for all, other tables for those of this library that
     read every column as a number; elsewhere frames may hold text.
     """
-    *_, reader = first_step(estimator), *_handed_the_table(estimator)
+    readers = list(_handed_the_table(estimator))
+    for reader in readers:
+        reader._refuse_cells(X)
+    *_, reader = first_step(estimator), *readers
     if reader is None:  # nothing but "passthrough"
         return
     # What a model of another package, or behind named columns, reads is not known.
@@ -410,6 +432,8 @@ def refuse_cells(estimator, X) -> None:
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
     # Numbers need no copy in double precision to be looked at.
     has_numbers = is_plain and X.dtype.kind in "biuf"
+    if reads_numbers:
+        refuse_dates(X)
     if reads_numbers or is_plain or sparse.issparse(X):
         with domain("X"):
             check_array(

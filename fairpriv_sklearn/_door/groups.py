@@ -85,16 +85,23 @@ def refuse_without_groups(estimator) -> None:
             owner._refuse_without_groups()
 
 
-def refuse_named_twice(named, estimator) -> None:
-    """Refuse to fit what names a column that the `named` ones take out before it."""
-    taken = {name for name in _named_columns(named) if isinstance(name, str)}
+def refuse_named_twice(named, estimator, names=None) -> None:
+    """Refuse to fit what names a column that the `named` ones take out before it.
+
+    With the `names` of the table's columns, if they are known. Behind what was taken
+    out a position is that of another column.
+    """
+    taken = set(_named_columns(named))
+    if names is not None:
+        taken |= {names[i] for i in named_positions(named, len(names), names)}
     for owner in _fitted_with(estimator) if taken else ():
-        inside = getattr(owner, "sensitive_features", None)
-        if taken & {name for name in _named_columns(inside) if isinstance(name, str)}:
+        inside = _named_columns(getattr(owner, "sensitive_features", None))
+        if any(not isinstance(name, str) or name in taken for name in inside):
             raise ValueError(
-                "sensitive_features names a column outside and inside, and outside it "
-                f"is taken out of the table before {type(owner).__name__} sees it: "
-                "name it in one of the two."
+                "sensitive_features names columns outside and inside, and what is "
+                "named outside is taken out of the table before "
+                f"{type(owner).__name__} sees it: name each column once, and inside by "
+                "its name."
             )
 
 
@@ -409,7 +416,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         refuse_twice(named, sensitive_features)
         labels = label_values(sensitive_features)
     elif callable(named):
-        said = _labels_by(named, X)
+        said = labels_by(named, X)
         check_columns(X, said)
         labels = label_values(said)
     elif named is not None:
@@ -424,7 +431,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
     return labels
 
 
-def _labels_by(function, X):
+def labels_by(function, X):
     """What the constructor's function says of the rows; not what it says of a cell."""
     try:
         with domain("sensitive_features"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import usual_underflow
+from fairpriv_sklearn._shared.callers import all_checks, usual_underflow
 
 Rule = Callable[[str, Any], Any]
 
@@ -34,7 +34,7 @@ def checked(**rules: Rule):
             for name, rule in rules.items():
                 if name in bound.arguments:
                     bound.arguments[name] = rule(name, bound.arguments[name])
-            with usual_underflow():
+            with usual_underflow(), all_checks():
                 return function(*bound.args, **bound.kwargs)
 
         return call
@@ -92,7 +92,14 @@ def real(name: str, value):
     if isinstance(value, int) and abs(value) > 2**53:
         # NumPy does not know integers of any size.
         return math.copysign(math.inf, value) if abs(value) > 2**1000 else float(value)
-    return value
+    return as_python(value)
+
+
+def as_python(value):
+    """A number of NumPy as one of Python: half precision, or 256 = 0, is not meant."""
+    if isinstance(value, np.floating):
+        return float(value)
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def count(low: int, high: int = 2**62) -> Rule:
@@ -223,7 +230,8 @@ def numbers(name: str, value):
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         with np.errstate(all="ignore"):
             array = np.asarray(value)
-            return array if array.dtype.kind in "iuf" else array.astype(np.float64)
+            if array.dtype.kind not in "cmM":  # complex, or counts of some unit of time
+                return array if array.dtype.kind in "iuf" else array.astype(np.float64)
     # Outside the handler: the first error, which quotes a cell, is not the context.
     raise ValueError(
         f"{name} must be an array of numbers; a value cannot be read as one."

@@ -9,6 +9,7 @@ import warnings
 from contextlib import contextmanager
 
 import numpy as np
+from sklearn import config_context
 
 # Code between the user and a warning: this library, and what hands calls on to it.
 BETWEEN = ("fairpriv_sklearn", "sklearn", "joblib")
@@ -54,6 +55,15 @@ def usual_underflow() -> np.errstate:
     An error or a warning would say of private rows, or of one call, what others do not.
     """
     return np.errstate(under="ignore")
+
+
+def all_checks():
+    """Arguments and cells are checked, also where scikit-learn was told to trust them.
+
+    The budget is spent on what passes: a negative price, or a cell without a value,
+    must not get there.
+    """
+    return config_context(assume_finite=False, skip_parameter_validation=False)
 
 
 class ThreadFlag(threading.local):

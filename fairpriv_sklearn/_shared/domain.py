@@ -96,6 +96,22 @@ def _is_another_order(index, other) -> bool:
     return set(index) == set(other)
 
 
+def refuse_dates(values, name: str = "X") -> None:
+    """Refuse dates and times: as numbers they are counts of whatever unit they have."""
+    dtype = getattr(values, "dtype", None)
+    dtypes = list(getattr(values, "dtypes", ())) if dtype is None else [dtype]
+    if dtypes and all(map(_is_temporal, dtypes)):
+        raise ValueError(
+            f"{name} holds dates or times, which are no numbers: turn them into "
+            "numbers of a unit of your choice, such as days since a public date."
+        )
+
+
+def _is_temporal(dtype) -> bool:
+    said = getattr(dtype, "is_temporal", None)  # polars
+    return bool(said()) if callable(said) else getattr(dtype, "kind", "") in tuple("mM")
+
+
 def scrubbed(error: Exception, sentence: str) -> Exception:
     """The same error with another sentence: nothing of the first one stays behind.
 

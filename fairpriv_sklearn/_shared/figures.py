@@ -78,5 +78,20 @@ def footnote(ax, text: str):
     )
 
 
+def printable(text, most: int = 60) -> str:
+    """One line without control characters, not too long."""
+    text = " ".join(str(text).split())
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def picture_text(text) -> str:
+    """The text as it is, in matplotlib: no mathematics, no label to be hidden."""
+    text = printable(text, most=40).replace("$", r"\$")
+    return text if text and not text.startswith("_") else " " + text
+
+
 def group_name(group) -> str:
-    return " / ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+    """A label of the data, in matplotlib."""
+    parts = group if isinstance(group, tuple) else [group]
+    return picture_text(" / ".join(map(str, parts)))

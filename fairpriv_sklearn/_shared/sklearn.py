@@ -7,12 +7,13 @@ is the only one to change.
 from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
 __all__ = [
     "DocumentationLink",
     "HasMethods",
     "Interval",
+    "Options",
     "StrOptions",
     "fit_context",
     "routing_enabled",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._door.groups import sensitive_positions
 from fairpriv_sklearn._shared.arguments import number
-from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
@@ -101,6 +101,7 @@ class BoundedMixin:
 
     def _predict_X(self, X):
         check_is_fitted(self)
+        refuse_dates(X)
         with domain("X"):
             return validate_data(self, finite_sparse(X), reset=False, **INPUT)
 
@@ -140,6 +141,7 @@ class BoundedLinearMixin(BoundedMixin):
 
 def check_blind(estimator, X):
     """Validate the model's columns of `X`."""
+    refuse_dates(X)
     with domain("X"):
         X = finite_sparse(X)
         return check_array(X, estimator=estimator, input_name="X", **INPUT)

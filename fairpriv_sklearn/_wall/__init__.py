@@ -64,6 +64,7 @@ from fairpriv_sklearn.privacy import (
     Fact,
     PrivacyGuarantee,
     PrivacyLeakWarning,
+    PrivacyLedger,
     budget_of_steps,
     epsilon_factor,
     expected_guarantee,

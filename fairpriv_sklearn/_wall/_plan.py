@@ -16,6 +16,7 @@ from fairpriv_sklearn.accounting import (
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
 )
+from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
 from fairpriv_sklearn.privacy import PrivacyGuarantee, own_events
 
 
@@ -44,6 +45,15 @@ class Release:
     n_coordinates: int
     times: int = 1
     sampling: tuple | None = None
+
+    def __post_init__(self):
+        if self.kind == "pure":
+            try:
+                DiscreteLaplaceMechanism(1, self.parameter)
+            except ValueError as error:  # here nothing is spent yet
+                raise ValueError(
+                    f"The share of epsilon that is for {self.name}: {error}"
+                ) from None
 
     @property
     def noise(self) -> str:

@@ -30,6 +30,7 @@ from ._replay import (
     realised_events,
     refused,
     spent_events,
+    unbooked,
 )
 from ._tables import Neighbours, Table, as_table, named_columns, neighbours
 from ._tape import Tape
@@ -162,7 +163,8 @@ def audit_estimator(
     Parameters
     ----------
     estimator : estimator
-        Unfitted; cloned for every fit. A `Pipeline` is one too. A seed that was passed
+        Unfitted; cloned for every fit, without its ledgers: nothing is released that
+        they would pay for. A `Pipeline` is one too. A seed that was passed
         to it is replaced by a fresh one for every fit; one that it sets itself is not.
     X : array-like of shape (n_samples, n_features)
         Features, numbers.
@@ -220,7 +222,7 @@ def audit_estimator(
     (True, ['floating_point', 'loss'])
     """
     audit = _Audit(
-        fits("estimator", estimator),
+        unbooked(fits("estimator", estimator)),
         Table(X, y, sensitive_features),
         confidence=check_confidence(confidence),
         max_seconds=number(0, math.inf)("max_seconds", max_seconds),

@@ -15,6 +15,7 @@ from fairpriv_sklearn._shared.arguments import checked, count, fits, listed
 from fairpriv_sklearn._wall import (
     GaussianEvent,
     PrivacyEvent,
+    PrivacyLedger,
     PureEvent,
     gaussian_epsilon,
 )
@@ -136,8 +137,9 @@ def replay(estimator, tables, neighbours=None, *, random_state=0):
     Parameters
     ----------
     estimator : estimator
-        Cloned for every fit. Its noise has to come from this library's mechanisms or
-        from diffprivlib's; others are audited by `audit_estimator` from outside.
+        Cloned for every fit, without its ledgers. Its noise has to come from this
+        library's mechanisms or from diffprivlib's; others are audited by
+        `audit_estimator` from outside.
     tables : list of Neighbours, or list of tables
         From `audit.neighbours`, or tables as tuples (X, y, sensitive_features).
     neighbours : list of tables or None, default=None
@@ -170,7 +172,7 @@ def replay(estimator, tables, neighbours=None, *, random_state=0):
     >>> audit.replay(model, audit.neighbours(X, X[:, 0])[:5]).violated
     False
     """
-    report = ReplayReport()
+    estimator, report = unbooked(estimator), ReplayReport()
     for pair in _as_pairs(tables, neighbours):
         first, second = replayed(estimator, pair, random_state)
         findings, ratio = compare(pair, first, second)
@@ -225,6 +227,17 @@ def replayed(estimator, pair: Neighbours, seed: int) -> tuple[Outcome, Outcome]:
     first = observed(fresh_copy(estimator), pair.first, seed)
     tape = Tape(replay=first.tape)
     return first, observed(fresh_copy(estimator), pair.second, seed, tape)
+
+
+def unbooked(estimator):
+    """Return an estimator whose fits no ledger pays for: an audit releases nothing."""
+    if not hasattr(estimator, "get_params"):
+        return estimator
+    params = estimator.get_params(deep=True).items()
+    ledgers = [name for name, value in params if isinstance(value, PrivacyLedger)]
+    if not ledgers:
+        return estimator
+    return fresh_copy(estimator).set_params(**dict.fromkeys(ledgers))
 
 
 def fresh_copy(estimator):

@@ -18,7 +18,7 @@ from fairpriv_sklearn._door.estimator import (
     label_codes,
     read_bounds,
 )
-from fairpriv_sklearn._shared.domain import domain, same_length
+from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import Fact, PrivacyFilter, noise_source, warn_leak
 from fairpriv_sklearn.generative._schema import Container
@@ -112,6 +112,7 @@ class BaseGenerator(DPEstimator):
             Their default number, of the number of columns. None: columns scaled to
             [0, 1] instead of coordinates.
         """
+        refuse_dates(X)
         with domain("X"):
             records = validate_data(self, X, dtype=np.float64)
         if y is not None:

@@ -16,7 +16,7 @@ from fairpriv_sklearn._door.estimator import (
     MIN_RECORDS,
     DPEstimator,
 )
-from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -435,6 +435,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         return weights[:-1] * width, intercept, wall, covariance
 
     def _read(self, X, y, sensitive_features) -> dict:
+        refuse_dates(X)
+        refuse_dates(y, "y")
         with domain("X or y"):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         with domain("y"):

@@ -15,7 +15,7 @@ from fairpriv_sklearn._door.estimator import (
     DPEstimator,
     encode_labels,
 )
-from fairpriv_sklearn._shared.domain import domain, finite_sparse
+from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
@@ -196,6 +196,7 @@ class DPOutputPerturbationLogisticRegression(
         self : object
             The fitted model.
         """
+        refuse_dates(X)
         with domain("X or y"):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         labels, self.classes_, fact = encode_labels(y, self.classes)

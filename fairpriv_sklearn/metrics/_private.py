@@ -20,6 +20,7 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.arguments import (
     checked,
+    listed,
     number,
     one_of,
     plain_labels,
@@ -27,7 +28,7 @@ from fairpriv_sklearn._shared.arguments import (
     renamed,
     spender,
 )
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.sensitivity import counts_l1
 from fairpriv_sklearn._wall import (
     CellCounts,
@@ -336,13 +337,16 @@ def dp_group_rates(
 def _bins(bounds, n_bins) -> list:
     """Names of the bins."""
     try:
-        low, high = map(float, bounds)
+        low, high = map(float, listed("bounds", bounds))
     except (TypeError, ValueError):
         raise ValueError(
             "Pass classes, or for real-valued predictions bounds=(low, high)."
         ) from None
-    if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError("bounds must be two finite numbers (low, high), low < high.")
+    if not (low < high and np.isfinite(high - low)):
+        raise ValueError(
+            "bounds must be two finite numbers (low, high) with low < high and a "
+            "finite difference."
+        )
     if not isinstance(n_bins, Integral) or not 2 <= n_bins <= 1000:
         raise ValueError(f"n_bins must be an integer in [2, 1000], got {n_bins!r}.")
     edges = np.linspace(low, high, n_bins + 1)
@@ -355,6 +359,7 @@ def _bins(bounds, n_bins) -> list:
 def _places(y_pred, bounds, n_bins) -> np.ndarray:
     """Bin of each prediction."""
     low, high = map(float, bounds)
+    refuse_dates(y_pred, "y_pred")
     try:
         with domain("y_pred"):
             values = np.asarray(column_or_1d(np.asarray(y_pred)), dtype=np.float64)
@@ -368,7 +373,9 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
 
 
 def _public_classes(classes) -> list:
-    classes = plain_labels("classes", np.asarray(classes).tolist())
+    # Not as an array, which makes one kind of several: text of numbers.
+    classes = plain_labels("classes", classes)
+    classes = [one.item() if isinstance(one, np.generic) else one for one in classes]
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise ValueError(
             f"classes must list at least two different classes, got {classes!r}."

@@ -24,6 +24,7 @@ from sklearn.pipeline import Pipeline
 from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments, last_step
 from fairpriv_sklearn._door.groups import (
     label_list,
+    labels_by,
     named_positions,
     refuse_named_twice,
     refuse_twice,
@@ -113,7 +114,8 @@ def read_groups(owner, estimator, X, sensitive_features) -> Groups:
     """
     refuse_twice(owner.sensitive_features, sensitive_features)
     if owner.sensitive_features is not None:
-        refuse_named_twice(owner.sensitive_features, estimator)
+        names = getattr(owner, "feature_names_in_", None)
+        refuse_named_twice(owner.sensitive_features, estimator, names)
         labels = _labels_in(owner, owner.sensitive_features, X)
         return Groups(labels, without_sensitive_columns(owner, X), labels)
     if sensitive_features is not None:
@@ -132,7 +134,7 @@ def named_groups(estimator):
 
 def _labels_in(owner, named, X) -> list:
     if callable(named):
-        return label_list(named(X))
+        return label_list(labels_by(named, X))
     names = getattr(owner, "feature_names_in_", None)
     positions = named_positions(named, owner.n_features_in_, names)
     columns = safe_indexing(X, positions, axis=1)
@@ -318,6 +320,14 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         elif hasattr(last, "base_guarantee") and not routing_enabled():
             refuse_without_groups(last.estimator)  # a repair hands none on
     return set().union(*conditions).difference(set.intersection(*conditions))
+
+
+def refuse_small_delta(estimator, grid: list[dict], delta: float) -> None:
+    """Refuse a candidate of which a part needs more than the delta of one fit."""
+    for params in grid:
+        for step in budget_owners(made(estimator, params)).values():
+            if hasattr(step, "_refuse_shared_budget"):
+                step._refuse_shared_budget(delta)
 
 
 def refuse_unpaid(chosen, ledger) -> None:

@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from fairpriv_sklearn._door.groups import encode_against
 from fairpriv_sklearn._shared.arguments import calls, number, one_of, real, word
+from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
 from fairpriv_sklearn._wall import GaussianMechanism
 from fairpriv_sklearn.metrics import _disparity
 
@@ -68,9 +69,10 @@ class BoundedScore:
     def __post_init__(self):
         calls("function", self.function)
         low, high = real("low", self.low), real("high", self.high)
-        if not -math.inf < low < high < math.inf:
+        if not (low < high and -math.inf < low - high):
             raise ValueError(
-                f"A BoundedScore needs finite low < high, got {low!r} and {high!r}."
+                "A BoundedScore needs finite low < high with a finite difference, got "
+                f"{low!r} and {high!r}."
             )
         one_of("predict", "predict_proba")("response_method", self.response_method)
         word("name", self.name)
@@ -161,7 +163,10 @@ def bounded_score(scoring, target_bounds) -> BoundedScore | None:
     if scoring in _REGRESSION:
         low, high = target_bounds
         loss = _REGRESSION[scoring]
-        worst = float(loss(high, low))
+        with np.errstate(all="ignore"):
+            worst = float(loss(np.float64(high), np.float64(low)))
+        if worst == -math.inf:
+            raise ValueError(f"target_bounds are too wide for {scoring!r}.")
 
         def clipped(y_true, y_pred):
             y_true, y_pred = (np.clip(v, low, high) for v in (y_true, y_pred))
@@ -283,7 +288,7 @@ class Statistic:
 def _grid_units(score: BoundedScore, y, response) -> np.ndarray:
     """Scores of the records in grid units, in [-1/2, 1/2]."""
     with np.errstate(all="ignore"):
-        values = np.asarray(score.function(y, response), dtype=float)
+        values = _values(score, y, response)
         if values.shape != (len(y),):
             raise ValueError(
                 f"The function of the score {score.name!r} must return one number per "
@@ -294,6 +299,19 @@ def _grid_units(score: BoundedScore, y, response) -> np.ndarray:
             score.high - score.low
         )
     return np.rint((unit - 0.5) * _UNIT).astype(np.int64)
+
+
+def _values(score: BoundedScore, y, response) -> np.ndarray:
+    """What the function says of private rows: its warnings and errors stay inside."""
+    try:
+        return guarded(lambda: np.asarray(score.function(y, response), dtype=float))
+    except WrappedEstimatorError:
+        pass
+    raise ValueError(
+        f"The function of the score {score.name!r} raised an error, which may quote "
+        "private rows and is not shown: see fairpriv_sklearn.privacy."
+        "show_wrapped_errors()."
+    )
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         noise = noise_source(self.random_state)
         grid = self._candidates(noise)
         facts = candidates.check_candidates(self.estimator, grid, task, self.ledger)
-        self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
+        plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
+        deltas = [plan.fit.delta] + [self.delta * self.refit_fraction] * self.refit
+        candidates.refuse_small_delta(self.estimator, grid, min(deltas))
         wall = self._open_wall(task, noise)
         wall.reserve()
         holdout = wall.random_split(task.n_rows, self.holdout_size)

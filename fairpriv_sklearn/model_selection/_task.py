@@ -17,7 +17,12 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._door.groups import code_groups
 from fairpriv_sklearn._shared.arguments import each, number
-from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
+from fairpriv_sklearn._shared.domain import (
+    check_columns,
+    domain,
+    refuse_dates,
+    same_length,
+)
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import Fact, PrivacyFilter, Query, Rows, warn_leak
 from fairpriv_sklearn.model_selection import _candidates as candidates
@@ -166,6 +171,8 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     scorings = list(scorings)
     check_columns(X, y, sensitive_features)
     check_given(owner, y)
+    if is_regressor(estimator):
+        refuse_dates(y, "y")
     with domain("y"):
         y = column_or_1d(y, warn=True)
         if is_regressor(estimator):

@@ -293,6 +293,20 @@ def dp_cross_validate(
     folds = _folds(cv, task)
     candidates.check_candidates(estimator, [{}], task, ledger)
     size = task.statistic.size
+
+    def planned(kind, n_draws):
+        return plan_validation(
+            folds.n_fits_per_record,
+            epsilon,
+            delta,
+            kind=kind,
+            score_fraction=score_fraction,
+            n_draws=n_draws,
+            n_statistics=size,
+        )
+
+    plan = planned(kind, DRAWS_PER_FIT)
+    candidates.refuse_small_delta(estimator, [{}], plan.fit.delta)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
     wall = PrivacyFilter(
@@ -308,22 +322,12 @@ def dp_cross_validate(
     if folds.fold_of is None:
         folds = replace(folds, fold_of=wall.integers(folds.n_folds, task.n_rows))
 
-    n_draws = DRAWS_PER_FIT
     while True:
-        plan = plan_validation(
-            folds.n_fits_per_record,
-            epsilon,
-            delta,
-            kind=kind,
-            score_fraction=score_fraction,
-            n_draws=n_draws,
-            n_statistics=task.statistic.size,
-        )
         try:
             models, readings, caveats = _run(estimator, task, folds, plan, wall)
             break
         except candidates.OtherCost as cost:
-            kind, n_draws = cost.kind, cost.n_draws
+            plan = planned(cost.kind, cost.n_draws)
     return CrossValidation(
         scores=_fold_scores(scorings, readings, confidence_level),
         fit_epsilon=plan.fit.epsilon,
@@ -410,6 +414,11 @@ def _folds(cv, task: Task) -> _Folds:
         fold_of = np.asarray(cv.test_fold)
         same_length(task.y, fold_of)
         used = np.unique(fold_of[fold_of >= 0])
+        if len(used) < 1 + (fold_of >= 0).all():
+            raise ValueError(
+                "cv must leave rows to fit and rows to score: two folds, or one beside "
+                "rows that are in none."
+            )
         recoded = np.where(fold_of < 0, -1, np.searchsorted(used, fold_of))
         fact = "the given folds do not depend on the data"
         return _Folds(recoded, len(used), fact)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._door.groups import blind_X
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
@@ -148,6 +148,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return math.sqrt(n_features)
 
     def _check_X(self, X):
+        refuse_dates(X)
         with domain("X"):
             return check_array(X, estimator=self, input_name="X", dtype=np.float64)
 

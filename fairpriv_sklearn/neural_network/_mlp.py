@@ -14,7 +14,7 @@ from fairpriv_sklearn._door.estimator import (
     n_entries,
     read_bounds,
 )
-from fairpriv_sklearn._shared.domain import domain, same_length
+from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
 from fairpriv_sklearn._training._progress import with_callbacks
@@ -595,6 +595,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
 def _check_targets(estimator, y):
     """Validate the targets; None and labels get an error that says what is needed."""
     check_given(estimator, y)
+    refuse_dates(y, "y")
     with domain("y"):
         return check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator

@@ -7,7 +7,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.groups import fit_groups, sensitive_positions
-from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.sklearn import fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
@@ -249,6 +249,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     def _read(self, scores, y, sensitive_features) -> dict:
         """The private columns of one table; sets public facts."""
         codes, scores, about_groups = fit_groups(self, scores, sensitive_features)
+        refuse_dates(scores)
         with domain("X"):
             scores = check_array(scores, dtype=np.float64)
         bounds, about_bounds = self._public_bounds(scores)
@@ -284,6 +285,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
 
         def checked():
             for rows, block in blocks:
+                refuse_dates(block)
                 with domain("X"):
                     yield rows, check_array(block, dtype=np.float64)
 

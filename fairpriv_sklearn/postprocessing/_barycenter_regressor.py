@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -13,10 +12,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairpriv_sklearn._door.estimator import check_given
 from fairpriv_sklearn._door.groups import fit_groups
-from fairpriv_sklearn._shared.domain import domain, same_length
+from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
-    Interval,
     fit_context,
     safe_indexing,
 )
@@ -28,7 +26,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     ConstantRegressor,
     score_rows,
 )
-from fairpriv_sklearn.postprocessing._repair import MetaRepair, requested
+from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, MetaRepair, requested
 
 
 class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
@@ -90,7 +88,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
         and `calibration_size` leave fits the regressor.
     reach_size : float, default=0.0
-        Blind only: share of epsilon that `reach` may read. Range: [0, 0.9].
+        Blind only: share of epsilon that `reach` may read. Range: 0, or
+        [.001, .9].
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.
@@ -177,7 +176,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         **NumberRepair._parameter_constraints,
         "target_bounds": [tuple, list, np.ndarray, None],
         **PHASE_CONSTRAINTS,
-        "reach_size": [Interval(Real, 0, 0.9, closed="both")],
+        "reach_size": REACH_SIZES,
         "estimator": [HasMethods(["fit", "predict"])],
     }
 
@@ -370,6 +369,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
 
 def check_target(X, y) -> np.ndarray:
     """Check a regression target: one finite number per row of `X`."""
+    refuse_dates(y, "y")
     with domain("y", own_words=True):
         y = column_or_1d(y, dtype=np.float64, warn=True)
     assert_all_finite(y, input_name="y")

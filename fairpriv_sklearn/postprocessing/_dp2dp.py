@@ -42,7 +42,11 @@ from fairpriv_sklearn.postprocessing._phases import (
     Coded,
     ConstantClassifier,
 )
-from fairpriv_sklearn.postprocessing._repair import class_probabilities, requested
+from fairpriv_sklearn.postprocessing._repair import (
+    REACH_SIZES,
+    class_probabilities,
+    requested,
+)
 
 
 def _has_histogram(estimator) -> bool:
@@ -142,7 +146,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         and `calibration_size` leave fits the classifier.
     reach_size : float, default=0.0
         Blind only: share of the calibration's budget that `reach` may read.
-        Range: [0, 0.9].
+        Range: 0, or [.001, .9].
     classes : array-like of shape (n_classes,), default=None
         Public list of labels. None takes it from the data, with a warning.
     handle_unknown : {"error", "pooled"}, default="error"
@@ -302,7 +306,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         **DecisionRepair._parameter_constraints,
         **DELTA_CONSTRAINT,
         **PHASE_CONSTRAINTS,
-        "reach_size": [Interval(Real, 0, 0.9, closed="both")],
+        "reach_size": REACH_SIZES,
         "estimator": [HasMethods(["fit", "predict_proba"])],
         "fairness_tolerance": [Interval(Real, 0, 1, closed="both")],
         "constraint": [

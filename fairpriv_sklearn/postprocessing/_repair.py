@@ -39,6 +39,7 @@ from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
+    Options,
     StrOptions,
     routing_enabled,
     safe_indexing,
@@ -67,6 +68,8 @@ BLIND_CONSTRAINTS: dict = {
     "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "group_size": [Interval(Real, 0, 1, closed="neither")],
 }
+# Nothing, or so much that its noise can be drawn.
+REACH_SIZES = [Options(Real, {0}), Interval(Real, 0.001, 0.9, closed="both")]
 
 
 # Rows that are predicted at a time: what they need in between stays in the cache.
@@ -116,9 +119,9 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         planned.groups_ = np.arange(2)  # which and how many does not matter
         return default_group_estimator(planned, 1)
 
-    def _refuse_shared_budget(self) -> None:
-        """Refuse a budget that the default model of the groups would exceed."""
-        if not (self.blind and self.group_estimator is None):
+    def _refuse_shared_budget(self, delta=0.0) -> None:
+        """Refuse a budget whose delta the default model of the groups would exceed."""
+        if not (self.blind and self.group_estimator is None) or _USUAL_DELTA <= delta:
             return
         if _budget_of_groups(self, getattr(self, "estimator", None))[1] is None:
             raise ValueError(
@@ -249,15 +252,31 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     _reads_batches = True
 
+    def _refuse_cells(self, X) -> None:
+        if self.sensitive_features is None:  # else it reads fewer columns
+            self._refuse_cells_of_groups(X)
+
+    def _refuse_cells_of_groups(self, X) -> None:
+        if not self.blind:
+            return
+        try:
+            refuse_cells(self._expected_group_model(), X)
+        except (TypeError, ValueError):
+            if self.group_estimator is not None:
+                raise
+            raise ValueError(
+                "The default model of the groups reads X as finite numbers, and a cell "
+                "is none: pass a group_estimator, such as a pipeline that encodes X "
+                "and ends in a private classifier."
+            ) from None
+
     def _private_table(self, X, y, codes, facts, sensitive_features, **columns) -> dict:
         """The private columns of one checked table; sets what is public about it."""
         check_cells(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        refuse_named_twice(self.sensitive_features, self.estimator, names)
         refuse_cells(self.estimator, X)
-        if self.blind:
-            group = self.group_estimator
-            if group is None:
-                group = default_group_estimator(self, n_columns_of(X))
-            refuse_cells(group, X)
+        self._refuse_cells_of_groups(X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         shape = n_columns_of(X), hasattr(X, "columns")

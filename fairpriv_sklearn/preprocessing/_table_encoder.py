@@ -11,7 +11,7 @@ from numbers import Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
@@ -362,6 +362,20 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return tags
 
     # -- the table ---------------------------------------------------------------------
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._left_out()
+        Codebook.from_dict(self.codebook or {})
+
+    def _refuse_cells(self, X) -> None:
+        clone(self)._read(X, None, None)
+
+    def _left_out(self) -> list[str]:
+        """Names of the columns that the constructor leaves out."""
+        named = self.sensitive_features
+        named = [named] if isinstance(named, str) else named
+        return optional(each(word))("sensitive_features", named) or []
+
     def _read(self, X, y, sensitive_features) -> dict:
         """The private columns, or those of a batch of them."""
         table = self._table(X, reset=True)
@@ -389,9 +403,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{i}" for i in range(self.n_features_in_)]
-        left_out = self.sensitive_features
-        left_out = [left_out] if isinstance(left_out, str) else left_out
-        left_out = optional(each(word))("sensitive_features", left_out) or []
+        left_out = self._left_out()
         _check_names(left_out, names, "sensitive_features")
         used = [n for n, c in codebook.entries if c.role == "feature"]
         used = [n for n in used if codebook[n].kind != "left out"]

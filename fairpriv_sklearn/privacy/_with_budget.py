@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.callers import all_checks
 from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import routing_enabled
 from fairpriv_sklearn.accounting import (
@@ -172,7 +173,8 @@ class BudgetPipeline(Pipeline):
         -------
         self : object
         """
-        self._refuse_mistakes(X, y, params)
+        with all_checks():
+            self._refuse_mistakes(X, y, params)
         return super().fit(X, y, **params)
 
     @available_if(_pipeline_has("fit_transform"))
@@ -190,7 +192,8 @@ class BudgetPipeline(Pipeline):
         -------
         X_new : array-like or DataFrame
         """
-        self._refuse_mistakes(X, y, params)
+        with all_checks():
+            self._refuse_mistakes(X, y, params)
         return super().fit_transform(X, y, **params)
 
     def _refuse_mistakes(self, X, y, params) -> None:
@@ -352,6 +355,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
     A delta of 0 says that the step has none.
     """
     _check(epsilon, delta, shares)
+    epsilon, delta = float(epsilon), float(delta)
     steps = private_steps(estimator)
     if not steps:
         raise ValueError(
