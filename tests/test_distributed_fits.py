@@ -309,7 +309,7 @@ def test_rows_of_a_repair_stay_on_the_workers(name, monkeypatch):
     """The model it wraps reads them again, and answers there: the same bits."""
     import dask
 
-    from fairpriv_sklearn._door import _dask
+    from fairpriv_sklearn._door import _dask, _stream
 
     fit = next(fit for fit in FITS if fit.name == name)
     columns, answered, read_again = fit.columns(), [], []
@@ -329,7 +329,7 @@ def test_rows_of_a_repair_stay_on_the_workers(name, monkeypatch):
     monkeypatch.setattr(_dask.DaskRows, "read_by", counted)
     assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
     assert not read_again
-    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+    monkeypatch.setattr(_stream, "MOST_HELD", 0)
     answered.clear()
     with dask.config.set(scheduler=with_a_death):
         assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
@@ -344,12 +344,35 @@ def test_rows_of_a_repair_stay_on_the_workers(name, monkeypatch):
     assert {name for columns in scored for name in columns} <= {"codes", "labels"}
 
 
+@pytest.mark.parametrize("name", REPAIRS)
+def test_batches_of_a_repair_are_read_again_where_memory_has_no_room(name, monkeypatch):
+    from fairpriv_sklearn._door import _stream
+
+    fit = next(fit for fit in FITS if fit.name == name)
+    columns, held = fit.columns(), []
+    expected, whole = fit(*columns), _stream.StreamRows.whole
+
+    def noted(rows):
+        held.extend(rows._named(rows._empty))
+        return whole(rows)
+
+    monkeypatch.setattr(_stream.StreamRows, "whole", noted)
+    assert_same(fit, fit(Batches(lambda: cut(columns, 64))), expected)
+    assert ("X" in held) == (name != "frozen")
+    monkeypatch.setattr(_stream, "MOST_HELD", 0)
+    held.clear()
+    # Also where none of the rows of a batch are the model's.
+    for size in (3, N):
+        assert_same(fit, fit(Batches(lambda size=size: cut(columns, size))), expected)
+    assert "X" not in held
+
+
 def test_a_model_that_would_read_public_facts_gets_its_rows_whole(monkeypatch):
     """Its list of groups is that of the repair; the bounds are read from the rows."""
-    from fairpriv_sklearn._door import _dask
+    from fairpriv_sklearn._door import _stream
 
     fit = next(fit for fit in FITS if fit.name == "frozen")
-    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+    monkeypatch.setattr(_stream, "MOST_HELD", 0)
 
     def make():
         base = DPWassersteinMLPClassifier(
@@ -361,14 +384,15 @@ def test_a_model_that_would_read_public_facts_gets_its_rows_whole(monkeypatch):
     fit = Fit("network", make, *fit.columns())
     expected = fit(*fit.columns())
     assert_same(fit, fit(*read_on_dask(fit.columns(), 260)), expected)
+    assert_same(fit, fit(Batches(lambda: cut(fit.columns(), 64))), expected)
     assert "groups" not in expected.privacy_.conditional_on
 
 
 def test_a_model_that_reads_a_public_fact_gets_its_rows_whole(monkeypatch):
     """The range of the target is read from them: no worker tells it."""
-    from fairpriv_sklearn._door import _dask
+    from fairpriv_sklearn._door import _dask, _stream
 
-    monkeypatch.setattr(_dask, "MOST_HELD", 0)
+    monkeypatch.setattr(_stream, "MOST_HELD", 0)
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(-1, 1, (N, 2)), np.array(["f", "m"])[np.arange(N) % 2]
     read_whole = []
@@ -389,6 +413,7 @@ def test_a_model_that_reads_a_public_fact_gets_its_rows_whole(monkeypatch):
     monkeypatch.setattr(_dask.DaskRows, "whole", counted)
     assert_same(fit, fit(*read_on_dask(fit.columns(), 260)), expected)
     assert read_whole
+    assert_same(fit, fit(Batches(lambda: cut(fit.columns(), 64))), expected)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from fairpriv_sklearn._door._stream import (
     ChangedDataError,
     StreamRows,
     answer_to,
+    batch_of,
     fingerprint,
     read_batch,
     to_travel,
@@ -29,7 +30,6 @@ from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
-MOST_HELD = 1 << 32  # bytes of the rows of a wrapped model; more are read again
 MANY = 128  # partitions, from which on a task opens more than one
 _ANSWERS = "_fairpriv_answers"  # an attribute of arrays
 
@@ -168,12 +168,6 @@ class DaskRows(StreamRows):
             masks = np.split(self._mask, ends[:-1])
         return list(zip(self._batches.partitions(), masks, strict=True))
 
-    def again(self, *names):
-        """Read again in each pass, on the workers, where the driver has no room."""
-        X = getattr(self._empty[names[0]], "values", self._empty[names[0]])
-        row = getattr(X, "dtype", np.dtype(float)).itemsize * X.shape[1]
-        return _Again(self, names) if self.n_rows * row > MOST_HELD else None
-
     def read_by(self, read, names) -> DaskRows:
         """The same rows as another door reads them, out of some of the columns."""
         import dask
@@ -188,7 +182,7 @@ class DaskRows(StreamRows):
         there, given = dask.delayed(_chosen, pure=False), [n for n in names if n]
         (answer,) = _computed([there(self._reader_there(), given, *pair)])
         _agreed([answer])
-        rows._read_one(_batch_of(answer[2], names))
+        rows._read_one(batch_of(answer[2], names))
         return rows
 
     def _its_reader(self):
@@ -247,30 +241,7 @@ class _SecondReader(_Reader):
 
     def mapped(self, batch):
         columns = self._first.columns(self._first.mapped(batch))
-        return _batch_of(columns, self._names)
-
-
-class _Again:
-    """Private rows of a repair, as batches that the model it wraps reads."""
-
-    make_batches = None  # looked for by `read_rows`
-
-    def __init__(self, rows: DaskRows, names):
-        self._rows, self._names = rows, names
-
-    def read(self, read) -> Rows:
-        """Open the rows: whole, if something public is to be read from them."""
-        try:
-            return self._rows.read_by(read, self._names)
-        except ValueError:
-            batch = _batch_of(vars(self._rows.whole()), self._names)
-        columns = read(*batch)
-        return Rows(column_length(columns), **columns)
-
-
-def _batch_of(columns: dict, names) -> tuple:
-    """X, y and sensitive features out of private columns, as they were given."""
-    return tuple(n if n is None else rows_of(columns[n], slice(None)) for n in names)
+        return batch_of(columns, self._names)
 
 
 class _Held:

@@ -23,6 +23,8 @@ from fairpriv_sklearn._wall import (
     rows_of,
 )
 
+MOST_HELD = 1 << 32  # bytes of the rows of a wrapped model; more are read again
+
 
 class Batches:
     """A table in batches that `fit` takes in the place of X, with nothing else.
@@ -213,6 +215,22 @@ class StreamRows(Rows):
         rows._reader = self._reader
         return rows
 
+    def again(self, *names):
+        """Read again in each pass, where memory has no room."""
+        X = getattr(self._empty[names[0]], "values", self._empty[names[0]])
+        row = getattr(X, "dtype", np.dtype(float)).itemsize * X.shape[1]
+        return _Again(self, names) if self.n_rows * row > MOST_HELD else None
+
+    def read_by(self, read, names) -> StreamRows:
+        """The same rows as another door reads them, out of some of the columns."""
+
+        def batches():
+            for columns in self._parts():
+                if column_length(columns):  # a table without rows is refused
+                    yield batch_of(columns, names)
+
+        return StreamRows(read, Batches(batches))
+
     def answered(self, function, needs, reads) -> tuple[Rows, np.ndarray]:
         """The same, batch by batch: what the function needs is not held."""
         pieces, answers = zip(*self._answered(function, needs, reads), strict=True)
@@ -260,6 +278,29 @@ class StreamRows(Rows):
             self._empty = {k: _part_copy(c) for k, c in columns.items()}
             self._read = on_a_copy(self._read)
         return columns
+
+
+class _Again:
+    """Private rows of a repair, as batches that the model it wraps reads."""
+
+    make_batches = None  # looked for by `read_rows`
+
+    def __init__(self, rows: StreamRows, names):
+        self._rows, self._names = rows, names
+
+    def read(self, read) -> Rows:
+        """Open the rows: whole, if something public is to be read from them."""
+        try:
+            return self._rows.read_by(read, self._names)
+        except ValueError:
+            batch = batch_of(vars(self._rows.whole()), self._names)
+        columns = read(*batch)
+        return Rows(column_length(columns), **columns)
+
+
+def batch_of(columns: dict, names) -> tuple:
+    """X, y and sensitive features out of private columns, as they were given."""
+    return tuple(n if n is None else rows_of(columns[n], slice(None)) for n in names)
 
 
 def on_a_copy(read):
@@ -414,8 +455,9 @@ def _bytes_of(array):
 
 def _coded_texts(codes, texts) -> bytes:
     """Distinct texts in the order they come, and which it is in each cell."""
+    texts = list(texts)
     listed = "\x1f".join(texts).encode("utf-8", "surrogatepass")
-    return np.asarray(codes, dtype=np.int64).tobytes() + listed
+    return np.asarray(codes, np.min_scalar_type(len(texts))).tobytes() + listed
 
 
 def _text_of(cell) -> str:
