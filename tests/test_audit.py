@@ -419,6 +419,18 @@ def test_estimators_of_this_library_pass(model, relation):
     assert 0.3 < report.epsilon_lower / report.claimed_epsilon <= 1
 
 
+def test_a_replay_says_what_could_not_be_fitted():
+    X, y = table()
+    pairs = audit.neighbours(X, y)[:3]
+    wrong = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), alpha=-1.0)
+    report = replay(wrong, pairs)
+    assert report.to_dict()["n_refused"] == report.n_refused == report.n_pairs == 3
+    assert not report.violated and "Neither table of 3 of them" in str(report)
+    one_refused = audit.neighbours(X, y)[-1:]
+    report = replay(wrong.set_params(alpha=1.0), pairs + one_refused)
+    assert report.n_refused == 0 and "Neither" not in str(report)
+
+
 def test_no_ledger_pays_for_an_audit():
     ledger = PrivacyLedger(1.0, 1e-5)
     model = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), ledger=ledger)

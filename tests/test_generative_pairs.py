@@ -233,6 +233,9 @@ def test_conditional_samples():
     ]:
         with pytest.raises(ValueError, match=match):
             generator.sample(5, given=wrong)
+    for wrong in ([["smith"]], iter(["smith"]), [{"smith"}]):
+        with pytest.raises(TypeError, match="must be a category, or a list of them"):
+            generator.sample(given={"job": wrong})
     numeric = DPSinkhornGenerator(bounds=(0, 1)).fit(np.ones((5, 2)))
     with pytest.raises(ValueError, match="pairs"):
         numeric.sample(2, given={"a": 1})

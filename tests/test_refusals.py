@@ -1117,6 +1117,9 @@ def test_a_blind_repair_that_needs_more_delta_than_a_search_has(refit):
     more = {"epsilon": 4.0, "refit": refit}
     for delta in (1e-8, 9.9e-6, *[1.9e-5] * refit):
         refused(search(frozen_numbers(), delta=delta, **more), "no part of it has a de")
+    if refit:
+        little = {**more, "refit_fraction": 0.1, "delta": 5e-5}
+        refused(search(frozen_numbers(), **little), "no part of it has a delta")
     accepted(search(frozen_numbers(), delta=1e-4, **more))
     ours = frozen_numbers(group_estimator=logistic(classes=None))
     accepted(search(ours, delta=1e-8, **more))
@@ -1174,6 +1177,7 @@ def test_dates_are_no_numbers(model, form):
 
 @pytest.mark.parametrize("form", ["array", "times", "pandas", "polars"])
 def test_dates_that_a_table_may_hold(form):
+    regression().fit(X.tolist(), Y.tolist()).predict(X.tolist())
     DPTableEncoder().fit(dates(form))
     with pytest.raises(ValueError, match="X holds dates or times"):
         regression().fit(X, Y).predict(dates(form))

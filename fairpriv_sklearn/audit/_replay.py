@@ -78,11 +78,14 @@ class ReplayReport:
         sensitivity; NaN without a release.
     n_pairs : int
         Pairs replayed.
+    n_refused : int
+        Those of which neither table could be fitted: they tell nothing.
     """
 
     findings: list[Finding] = field(default_factory=list)
     ratios: dict[str, float] = field(default_factory=dict)
     n_pairs: int = 0
+    n_refused: int = 0
 
     @property
     def violated(self) -> bool:
@@ -110,6 +113,7 @@ class ReplayReport:
             "findings": [finding.to_dict() for finding in self.findings],
             "ratios": ratios,
             "n_pairs": self.n_pairs,
+            "n_refused": self.n_refused,
         }
 
     def __str__(self) -> str:
@@ -118,6 +122,11 @@ class ReplayReport:
             f"{self.largest_ratio:.4g}; {'VIOLATED' if self.violated else 'nothing'} "
             "found."
         ]
+        if self.n_refused:
+            lines[0] += (
+                f" Neither table of {self.n_refused} of them could be fitted, which "
+                "tells nothing."
+            )
         return "\n".join(lines + [f"- {f.pair}: {f.text}" for f in self.findings])
 
 
@@ -179,6 +188,7 @@ def replay(estimator, tables, neighbours=None, *, random_state=0):
         report.findings += findings
         report.ratios[pair.name] = ratio
         report.n_pairs += 1
+        report.n_refused += bool(first.error and second.error)
     return report
 
 

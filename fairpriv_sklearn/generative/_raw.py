@@ -378,6 +378,11 @@ def given_levels(given, columns, n) -> dict:
             )
         one = isinstance(values, str) or np.ndim(values) == 0
         values = [values] if one else list(values)
+        # Read as cells these would be missing.
+        if any(
+            hasattr(v, "__iter__") and not isinstance(v, str | bytes) for v in values
+        ):
+            raise TypeError(f"given[{name!r}] must be a category, or a list of them.")
         coded = level_codes(values, column, f"given[{name!r}]")
         levels[position[name]] = np.repeat(coded, n) if one else coded
         if len(levels[position[name]]) != n:
