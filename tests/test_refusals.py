@@ -505,6 +505,35 @@ def test_a_pipeline_of_one_budget_asks_for_groups_before_its_encoder_spends(mode
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("keyword", ["sensitive_features", "sample_weight"])
+def test_a_pipeline_of_one_budget_looks_at_keywords_first(keyword):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    pipeline = encoded(regression(bounds=None), ledger)
+    with pytest.raises(TypeError, match=f"takes no {keyword} in fit"):
+        pipeline.fit(X, Y, **{f"dplinearregression__{keyword}": GROUP})
+    fair = encoded(logistic(bounds=None, groups=[0, 1]), ledger)
+    given = {"dpwassersteinlogisticregression__sample_weight": GROUP}
+    with pytest.raises(TypeError, match="takes no sample_weight in fit"):
+        fair.fit(X, Y, **given)
+    assert ledger.spends() == []
+    # What takes any keyword is left to say so itself.
+    around = make_pipeline("passthrough", Anything())
+    with_budget(make_pipeline(around, regression()), 1.0).fit(
+        X, Y, pipeline__anything__sample_weight=GROUP
+    )
+
+
+class Anything(BaseEstimator):
+    """Takes any keyword."""
+
+    def fit(self, X, y=None, **keywords):
+        self.n_features_in_, self.seen_ = X.shape[1], list(keywords)
+        return self
+
+    def transform(self, X):
+        return X
+
+
 def test_a_pipeline_of_one_budget_takes_groups_where_they_come_from():
     ledger = PrivacyLedger(500.0, 1e-2)
     key = "dpwassersteinlogisticregression__sensitive_features"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -196,6 +197,17 @@ class BudgetPipeline(Pipeline):
             self._refuse_mistakes(X, y, params)
         return super().fit_transform(X, y, **params)
 
+    def _refuse_keywords(self, params) -> None:
+        """Refuse keywords that a later step would, when those before have spent."""
+        steps = dict(self.steps)
+        for path in params:
+            name, _, keyword = path.partition("__")
+            if keyword and name in steps and not _takes(steps[name], keyword):
+                raise TypeError(
+                    f"{type(steps[name]).__name__} takes no {keyword} in fit, which is "
+                    f"passed as {path}: leave it out."
+                )
+
     def _refuse_mistakes(self, X, y, params) -> None:
         if self.memory is not None:
             raise ValueError(
@@ -221,11 +233,20 @@ class BudgetPipeline(Pipeline):
                 step._refuse_without_groups()
             else:
                 step._refuse_groups(X, groups)
+        if not routing_enabled():
+            self._refuse_keywords(params)
         n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
         refuse_widths(self, n_columns if isinstance(n_columns, Integral) else None)
         refuse_without_room(_with_room_to_learn(self, n_records))
         for _, step in self.steps:
             _forget(step)
+
+
+def _takes(step, keyword: str) -> bool:
+    """Whether the `fit` of a step, if it has one, knows a keyword."""
+    fit = getattr(step, "fit", None)  # "passthrough" has none
+    known = {} if fit is None else inspect.signature(fit).parameters
+    return keyword in known or any(p.kind is p.VAR_KEYWORD for p in known.values())
 
 
 def _forget(step) -> None:
