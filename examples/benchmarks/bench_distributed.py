@@ -8,8 +8,9 @@ processes of their own with limited memory, encrypted connections if the package
 `cryptography` is there. The expected models are those of arrays in one process.
 
 - passes: Parquet files of `G` GiB of numbers, 1 by default: CPU time of driver and
-  workers for one plain `dask` pass over the same columns, for the fit and its number of
-  passes, both after a first one over eight files, and peak memory of a worker; bitwise
+  workers for one plain `dask` pass over the same columns, the median of three, for the
+  fit and its number of passes, after a first one over eight files, and peak memory of a
+  worker; bitwise
   the model that one process learns from `Batches` of the files. Files that are in the
   folder already are taken as they are; `--only` takes the estimator of this name, or
   all whose names begin so, in this order. With `--keep-memory` workers keep memory for
@@ -486,12 +487,13 @@ def measure_fits(client, folder, name, task):
     # What workers and driver import is imported before the clock starts.
     plain(few)
     fit(models[2], *few)
-    spent, took = [], []
-    for run in (plain, lambda: fit(models[0], *columns)):
+    fitted, measured = None, []
+    for run in (plain, plain, lambda: fit(models[0], *columns), plain):
         before, start = cpu_seconds(client), time.perf_counter()
-        fitted = run()
-        took.append(time.perf_counter() - start)
-        spent.append(cpu_seconds(client) - before)
+        fitted = run() or fitted
+        clock = time.perf_counter() - start
+        measured.append((cpu_seconds(client) - before, clock))
+    (spent, took), (least, between, most) = measured.pop(2), sorted(measured)
     fitted, count = learnt(fitted), []
 
     def counted():
@@ -502,10 +504,11 @@ def measure_fits(client, folder, name, task):
     same = learnt(fit(models[1], Batches(counted), None, None)) == fitted
     alone = time.process_time() - start
     peak = max(client.run(peak_memory).values()) / 2**20
+    ratio = spent / between[0] / len(count)
     print(
-        f"  {name}: a plain pass {spent[0]:.1f} s of CPU ({took[0]:.1f} s), "
-        f"{len(count)} passes {spent[1]:.1f} s ({took[1]:.1f} s) = "
-        f"{spent[1] / spent[0] / len(count):.2f} a pass; one process {alone:.1f} s, "
+        f"  {name}: a plain pass {between[0]:.1f} s of CPU ({between[1]:.1f} s; three "
+        f"were {least[0]:.1f} to {most[0]:.1f}), {len(count)} passes {spent:.1f} s "
+        f"({took:.1f} s) = {ratio:.2f} a pass; one process {alone:.1f} s, "
         f"same bits: {same}; peak of a worker so far {peak:.0f} MiB",
         flush=True,
     )
