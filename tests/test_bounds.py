@@ -216,9 +216,10 @@ def residual_gradient(relation):
 
 
 def mean_residual(relation):
-    columns = {"x": np.eye(3), "y": np.array([-1.0, 0.5, 0.5])}
-    query = MeanResidual(geometry(3, 0.25), 3.0, 1.0)
-    return pair(relation, query, columns, {"y": 1.0}, np.zeros((4, 1)))
+    """The whole range of a residual, and its farther end."""
+    columns = {"x": np.eye(3), "y": np.array([1.0, 0.5, 0.5])}
+    query = MeanResidual(geometry(3, 0.25), 3.0, -0.5, 1.0)
+    return pair(relation, query, columns, {"y": -1.0}, np.zeros((4, 1)))
 
 
 def along_slopes(relation):

@@ -244,6 +244,8 @@ def test_slopes_of_small_tables_are_not_too_short(kind):
 class Answer:
     """A search that says how far, with this error."""
 
+    most = np.inf
+
     def __init__(
         self, error, bends, told=2.0, lengthens=True, by_draw=0.0, noise=0.0, falls=0.0
     ):
@@ -276,6 +278,12 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     trust = 0.2**2 / (0.2**2 + alone.variance[0])
     assert both.scale[0] == approx(2 + trust * (alone.scale[0] - 2), rel=1e-3)
     assert both.spread == approx(scores[1], rel=1e-12)
+    # Scores vary by no more than what they are to tell.
+    held = Answer(0.0, bends)
+    for share in (0.9, 1.1):
+        held.most = share * both.scale[0] * math.sqrt(scores[1][0])
+        shorter = found.searched(held, scores, np.zeros(1), 0.0)
+        assert shorter.scale[0] == approx(min(share, 1.0) * both.scale[0], rel=1e-9)
     # Who was drawn makes either less sure, but is no noise of it.
     answer = Answer(0.05, bends, by_draw=0.03)
     shared = found.searched(answer, scores, np.zeros(1), 0.0)

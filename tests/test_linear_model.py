@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
+from _ends import approx
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import config_context
@@ -28,10 +29,11 @@ from fairpriv_sklearn.linear_model import (
     _linear,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.linear_model._preconditioned import _without_noise
-from fairpriv_sklearn.linear_model._queries import TargetCounts
+from fairpriv_sklearn.linear_model._queries import MeanResidual, TargetCounts
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
 
@@ -660,6 +662,69 @@ def test_intervals_cover_the_population(kind):
         covered.append((low <= truth) & (truth <= high))
     # Four standard errors of 400 independent intervals around .95, at most.
     assert 0.905 <= np.mean(covered) <= 0.99
+
+
+@pytest.mark.parametrize("tail", ["lognormal", "mostly zero", "heavy"])
+def test_odd_targets_cost_no_more_than_a_constant(tail):
+    """The range of the data is declared: with this budget most of it is empty."""
+    kept = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, size=(5000, 4))
+        score = X @ np.array([1.0, 0.5, 0.0, 0.0]) + rng.normal(size=5000)
+        y = {
+            "lognormal": np.exp(score),
+            "mostly zero": np.where(score > 0.7, np.exp(score), 0.0),
+            "heavy": score + rng.standard_t(2, size=5000),
+        }[tail]
+        ends = y.min(), y.max()
+        model = linear(epsilon=0.1, data_norm=1.5, target_bounds=ends)
+        fit = model.set_params(random_state=seed).fit(X, y)
+        kept.append(1 - np.mean((y - fit.predict(X)) ** 2) / y.var())
+    assert np.mean(kept) > -0.01
+
+
+def test_the_mean_residual_reaches_as_far_as_its_noise_allows(monkeypatch):
+    rng, asked = np.random.default_rng(0), []
+    X, y = rng.uniform(-1, 1, size=(3000, 3)), np.exp(rng.normal(size=3000))
+    of_block = MeanResidual.of_block
+
+    def recorded(query, block, state):
+        asked.append(query)
+        return of_block(query, block, state)
+
+    monkeypatch.setattr(MeanResidual, "of_block", recorded)
+    for noise in (np.inf, 0.0, _linear.NOISE_OF_LEVEL):
+        monkeypatch.setattr(_linear, "NOISE_OF_LEVEL", noise)
+        linear(target_bounds=(0, 30), epsilon=0.5).fit(X, y)
+    whole, least, usual = asked
+    ends = (-1 - whole.center) / whole.width, (1 - whole.center) / whole.width
+    assert (whole.low, whole.high) == approx(ends) and ends[1] > 2 * -ends[0]
+    assert (least.low, least.high) == approx((-1, 1))
+    assert usual.low == approx(ends[0]) and 1 < usual.high < ends[1]
+
+
+def test_scores_vary_no_more_than_the_clipped_target(monkeypatch):
+    rng, asked = np.random.default_rng(0), []
+    X, y = rng.uniform(-1, 1, size=(3000, 3)), rng.normal(size=3000)
+
+    def recorded(*args, **settings):
+        asked.append(LineSearch(*args, **settings))
+        return asked[-1]
+
+    monkeypatch.setattr(_linear, "LineSearch", recorded)
+    monkeypatch.setattr(TargetCounts, "variance", lambda *_: 0.2)
+    for outside, square in ((-0.1, 0.2), (0.0, 0.2), (0.1, 0.28)):
+        monkeypatch.setattr(TargetCounts, "outside", lambda *_, o=outside: o)
+        linear().fit(X, y)
+        assert asked[-1].most == approx(math.sqrt(square))
+        assert asked[-1].worth == approx(0.1)
+    monkeypatch.setattr(TargetCounts, "variance", lambda *_: 0.0)
+    monkeypatch.setattr(TargetCounts, "outside", lambda *_: 0.0)
+    linear().fit(X, y)
+    assert asked[-1].most == approx(math.sqrt(1e-3)) and asked[-1].worth == 5e-4
+    linear(fit_intercept=False).fit(X, y)  # nothing is learnt of the target then
+    assert asked[-1].most == np.inf
 
 
 def test_targets_beyond_the_learnt_range_widen_intervals(monkeypatch):

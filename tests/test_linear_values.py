@@ -81,7 +81,8 @@ def test_sensitivities_of_the_linear_queries(neighboring, changed):
         (SecondMoments(geometry, 7.0), math.sqrt(changed) * norm**2 / 7),
         (LossGradient(geometry, 7.0, np.ones(3)), changed * slope / 7),
         (ResidualGradient(geometry, 7.0, 1.75), changed * 1.75 * norm / 7),
-        (MeanResidual(geometry, 7.0, 1.75), changed * 1.75 / 7),
+        (MeanResidual(geometry, 7.0, -0.5, 1.75), (0, 1.75, 2.25)[changed] / 7),
+        (MeanResidual(geometry, 7.0, -1.75, 0.5), (0, 1.75, 2.25)[changed] / 7),
         (
             AlongSlopes(
                 LossGradient(geometry, 7.0, np.ones(3)), np.ones(3), np.ones(3)
@@ -220,8 +221,14 @@ def test_residuals_are_cut_off_and_so_are_targets():
     assert query.n_coordinates == D + 1
     expected = (residuals @ rows / 9.0)[:, None]
     assert_allclose(query.of_rows(given, weights), expected, atol=1e-5)
-    level = MeanResidual(geometry, 9.0, **settings)
-    assert_allclose(level.of_rows(given, weights), [residuals.sum() / 9.0], atol=1e-5)
+    level = MeanResidual(geometry, 9.0, -0.6, 0.9, center=0.25, width=0.5)
+    weights = 3 * weights
+    target = np.clip((y - 0.25) / 0.5, -0.6, 0.9)
+    off = np.clip(rows @ weights[:, 0] - target, -0.9, 0.6)
+    assert {-0.6, 0.9} < {*target} and off.min() == -0.9
+    assert_allclose(level.of_rows(given, weights), [off.sum() / 9.0], atol=1e-5)
+    tiny = Rows(1, x=stored[:1], y=np.array([0.25 + 1e-8]))
+    assert level.of_rows(tiny, 0 * weights)[0] == 0.0  # rounded towards zero
     plain = ResidualGradient(geometry, 9.0, 0.8)
     residuals = np.clip(rows @ weights[:, 0] - y, -0.8, 0.8)
     expected = (residuals @ rows / 9.0)[:, None]
@@ -372,28 +379,45 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     assert query.variance(one, 1, 0.25, 0.625) == approx((0.25 / 0.625) ** 2)
 
 
-def test_the_range_of_the_target_is_that_of_nearly_all():
+def shortest(counts, least):
+    """First and last of the fewest neighbours that count so much; all, if none do."""
+    m, best = len(counts), (0, len(counts) - 1)
+    runs = [(i, j) for i in range(m) for j in range(i, m)]
+    enough = [(i, j) for i, j in runs if counts[i : j + 1].sum() >= least]
+    if enough:
+        length = min(j - i for i, j in enough)
+        ties = [run for run in enough if run[1] - run[0] == length]
+        best = max(ties, key=lambda run: counts[run[0] : run[1] + 1].sum())
+    return best
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0, 4.0, 12.0, 14.0, 20.0, 40.0])
+def test_the_range_of_the_target_is_the_shortest_that_holds_most(noise):
+    rng, n, m = np.random.default_rng(int(noise)), 1000.0, 64
+    for draw in (rng.normal, rng.exponential, rng.standard_cauchy):
+        values = np.clip(0.1 * draw(size=1000), -1, 1)
+        counts = np.histogram(values, np.linspace(-1, 1, m + 1))[0]
+        released = counts + noise * rng.normal(size=m)
+        hidden = 1.5 * 8 * noise / n
+        share = max(0.9, 1 - hidden)
+        balanced = released + (n - released.sum()) / m
+        first, last = shortest(balanced, share * n)
+        added = min(0.6, 6 * max(0.0, hidden - 0.1))
+        more = 1 + math.floor(added * (last - first + 1))
+        low = -1 + max(0, first - more) / 32
+        high = -1 + min(m, last + more + 1) / 32
+        found = TargetCounts(m).range(released, n, noise)
+        assert found == approx(((low + high) / 2, (high - low) / 2))
+        assert (np.abs(values - found[0]) <= found[1]).mean() > 0.75
+
+
+def test_the_range_of_the_target_at_its_ends():
     query = TargetCounts(8)
-    # Three bins that noise cannot explain hold nine tenths: they and their neighbours.
-    released = np.array([1.0, -1.0, 0.0, 30.0, 40.0, 30.0, 0.0, 0.0])
-    assert query.range(released, 100, 5.0) == approx((0.125, 0.625))
-    assert query.range(released, 100 / 0.9, 5.0) == approx((0.125, 0.625))
+    for at, center in ((0, -0.75), (3, -0.125), (7, 0.75)):
+        found = query.range(100.0 * np.eye(8)[at], 100, 5.0)
+        assert found == approx((center, 0.375 if 0 < at < 7 else 0.25))
     ends = np.array([50.0, 0, 0, 0, 0, 0, 0, 50.0])
-    assert query.range(ends, 100, 5.0) == approx((0.0, 1.0))
-    # At three times the noise a bin counts; just below it does not.
-    assert query.range(released, 100, 10.0) == approx((0.125, 0.625))
-    lone = np.array([0.0, 0.0, 95.0, 5.0, 0.0, 0.0, 0.0, 0.0])
-    assert query.range(lone, 100, 5 / 3) == approx((-0.25, 0.5))
-    assert query.range(lone, 100, 1.7) == approx((-0.375, 0.375))
-    # They hold less than nine tenths: all but one percent of the counts.
-    spread = np.array([0.4, 0.5, 10.0, 39.0, 39.0, 10.7, 0.4, 0.0])
-    assert query.range(spread, 100, 12.0) == approx((0.0, 0.75), abs=0.26)
-    low = np.array([0.8, 30.0, 30.0, 38.4, 0.8, 0.0, 0.0, 0.0])
-    assert query.range(low, 100, 50.0) == approx((-0.375, 0.625))
-    assert query.range(100.0 * np.eye(8)[7], 100, 50.0) == approx((0.875, 0.125))
-    assert query.range(100.0 * np.eye(8)[0], 100, 50.0) == approx((-0.875, 0.125))
-    tiny = np.array([0.4, 30.0, 30.0, 39.2, 0.4, 0.0, 0.0, 0.0])
-    assert query.range(tiny, 100, 50.0) == approx((-0.375, 0.375))
+    assert query.range(ends, 100, 1.0) == query.range(ends, 100, 50.0) == (0.0, 1.0)
 
 
 # --- moments --------------------------------------------------------------------------

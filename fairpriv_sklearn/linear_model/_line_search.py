@@ -101,6 +101,8 @@ class LineSearch:
         Standard deviation that scores may well have.
     lengthens : bool, default=True
         Whether slopes may get longer: not those that a penalty holds short.
+    most : float, default=inf
+        Standard deviation that scores have at most: that of what they are to tell.
     """
 
     ask: Callable
@@ -108,6 +110,7 @@ class LineSearch:
     curvature: float
     spread: float
     lengthens: bool = True
+    most: float = math.inf
 
     def scale(self, path: Path) -> tuple[Floats, ...]:
         r"""By what to multiply the slopes, and the variance of that.

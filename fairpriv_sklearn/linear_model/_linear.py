@@ -76,9 +76,11 @@ SIGNAL_OF_FEATURES = 125.0
 PRIOR_OF_MEAN = 0.6
 # Mean square of a scaled target, of which fits are supposed to see some by chance.
 USUAL_SQUARE = 0.1
-# Less is taken for this, where a line search weighs its risk.
+# Less, in its learnt range, is taken for this.
 LEAST_SQUARE = 1e-3
-NOISE_OF_LEVEL = 0.03
+# Of the mean residual, in half the learnt range: residuals are cut off where noise has
+# this standard deviation. Chosen on simulated targets, as is the range itself.
+NOISE_OF_LEVEL = 0.04
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
@@ -102,8 +104,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     counts of the target in 64 bins, a twentieth of the squared Gaussian-DP parameter
     from which the range of the target is learnt, by :math:`\sqrt2`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
-    :math:`\sqrt2 R^2 / n`, and the mean residual, cut off at most at the range, which
-    takes 3 to 30 %, by twice that / n, and what tells how far to go along the slopes,
+    :math:`\sqrt2 R^2 / n`, and the mean residual, which takes 3 to 30 %, by the range
+    within which it is cut off / n, and what tells how far to go along the slopes,
     two releases for 3 to 20 %, by 2 / n; composed exactly. Where n times the
     Gaussian-DP parameter is below 125, everything tells the mean, and the prediction is
     a constant. Under "add_remove" n is replaced by a noisy count.
@@ -362,15 +364,19 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
             square = counts.variance(released, n_records, center, width)
+            square = max(square, LEAST_SQUARE)
             outside = counts.outside(released, n_records, center, width)
             off = counts.offset(released, n_records, wall.scale(counts), center)
             start = min(1.0, max(-1.0, off / width))
-        level = MeanResidual(geometry, n_records, 1.0, center, width)
+        level = MeanResidual(geometry, n_records, center=center, width=width)
         if learnt:
-            reach = (1.0 + abs(center)) / width
-            wide = replace(level, largest=reach, reach=reach)
-            # All of the target's range, where its noise is small in the learnt one.
-            level = wide if wall.scale(wide) <= NOISE_OF_LEVEL else level
+            # As much of the target's range as its noise in the learnt one allows.
+            ends = (-1.0 - center) / width, (1.0 - center) / width
+            for reach in np.geomspace(max(-ends[0], ends[1]), 1.0, 32):
+                low, high = np.clip(ends, -reach, reach)
+                level = replace(level, low=low, high=high)
+                if wall.scale(level) <= NOISE_OF_LEVEL:
+                    break
         if self.fit_intercept and n_assumed * mu < SIGNAL_OF_FEATURES:
             # Features would only bring noise: all that is left tells the mean.
             lines = [line for line in plan.lines if line.name in plan.of_constant]
@@ -395,9 +401,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if self.fit_intercept:
             ridge[-1] = 0.0
 
+        # Targets beyond the range are clipped to its ends.
+        clipped = square + outside * (1 - square)
+
         def at_scores(means, variances):
-            # Targets beyond the range are clipped to its ends.
-            clipped = square + outside * (1 - square)
             squares, slopes = _of_residuals(clipped - variances, largest)
             return squares / n_records, slopes, 0.0, 0.0
 
@@ -414,9 +421,11 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             at_scores=at_scores,
             search=LineSearch(
                 line_search_oracle(wall, rows, query),
-                worth=np.full(1, max(square, LEAST_SQUARE) / 2),
+                worth=np.full(1, square / 2),
                 curvature=SQUARE_CURVATURE,
                 spread=0.3,
+                # Where all residuals are cut off the loss has scores grow on.
+                most=math.sqrt(max(square, clipped)) if learnt else math.inf,
             ),
         )
         if covariance is not None:

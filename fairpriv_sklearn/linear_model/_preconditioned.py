@@ -651,8 +651,9 @@ class _Directions:
         error = error - by_draw + (CAUTION * of_bends) ** 2
         own_error = own_error - own_by_draw
         both = 2 * trust * (1 - trust)
+        spread = np.sqrt(np.maximum(squares, 1e-300))
         return _Length(
-            scale + trust * (own - scale),
+            np.minimum(scale + trust * (own - scale), search.most / spread),
             trust**2 * own_error + (1 - trust) ** 2 * error + both * longer * of_bends,
             squares,
             of_falls=(1 - trust) ** 2 * of_falls,
