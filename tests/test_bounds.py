@@ -64,6 +64,7 @@ from fairpriv_sklearn.postprocessing._queries import (
     ScoreCounts,
     SoftCounts,
 )
+from fairpriv_sklearn.postprocessing._scale import EVEN
 from fairpriv_sklearn.preprocessing import Column
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
@@ -117,7 +118,7 @@ def cell_counts(relation):
 
 
 def score_counts(relation):
-    query = ScoreCounts(((0.0, 1.0), (0.0, 1.0)), 2, 4)
+    query = ScoreCounts((EVEN, EVEN), 2, 4)
     columns = {"scores": np.array([[0.1, 0.9], [0.5, 0.5]]), "codes": np.array([0, 0])}
     return pair(relation, query, columns, {"scores": [0.9, 0.1], "codes": 1})
 

@@ -25,6 +25,7 @@ from fairpriv_sklearn.postprocessing._histogram import (
     refine_pmfs,
     smooth_estimate,
 )
+from fairpriv_sklearn.postprocessing._scale import Scale
 from fairpriv_sklearn.transport import fair_barycenter
 
 
@@ -182,9 +183,9 @@ def test_a_map_of_few_levels_is_as_fair(monkeypatch):
     fine = histogram.fine_pmfs(np.random.default_rng(3).dirichlet(np.ones(12), size=3))
     grid = output_grid((-1, 3), fine.shape[1], 1)
     transport = fair_barycenter(grid, fine, np.array([0.5, 0.3, 0.2]), 0.0)
-    whole = histogram.continuous_map(transport, (-1, 3))
+    whole = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
     monkeypatch.setattr(histogram, "MOST_LEVELS", 100)
-    few = histogram.continuous_map(transport, (-1, 3))
+    few = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
     assert len(few.levels[0]) <= 101 < len(whole.levels[0])
     for fitted in (whole, few):
         assert (fitted.levels == fitted.levels[0]).all()
@@ -207,7 +208,7 @@ def test_continuous_map_against_quadrature(tolerance):
     assert (fine > 0).all()
     grid = output_grid((-1, 3), fine.shape[1], 1)
     transport = fair_barycenter(grid, fine, weights, tolerance)
-    fitted = histogram.continuous_map(transport, (-1, 3))
+    fitted = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
     x = np.linspace(-1, 3, 48_001)
     mids = (x[1:] + x[:-1]) / 2
     density = np.repeat(fine, 48_000 // fine.shape[1], axis=1)

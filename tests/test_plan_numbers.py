@@ -542,7 +542,11 @@ def test_plans_of_repaired_numbers():
     for output, n_bins, lines in (
         ("auto", 10, [(COUNTS, 1.9, 3 * 10), ("number of distinct scores", 0.1, 1)]),
         ("continuous", 10, [(COUNTS, 2.0, 3 * 10)]),
-        ("continuous", "auto", [(COUNTS, 2.0, 3 * 192)]),
+        (
+            "continuous",
+            "auto",
+            [(COUNTS, 1.96, 3 * 192), ("scores of all groups", 0.04, 32)],
+        ),
     ):
         model = DPBarycenterRegressor(None, output=output, n_bins=n_bins, **asked)
         found = repair(model, 3)._plan(1)
@@ -564,17 +568,25 @@ def test_plans_of_repaired_numbers():
             **asked,
         )
         found = repair(model, 2)._plan(1)
-        sizes, first, *rest = [(one.name, one.parameter) for one in found]
+        first, sizes, *rest = [(one.name, one.parameter) for one in found]
         assert sizes == ("group sizes", approx(0.1 * (1 - reach_size)))
         assert first == (COUNTS, approx(1.9 * (1 - reach_size)))
         assert rest == ([("reach", approx(0.5))] if reach_size else [])
         # At most five regions.
-        sizes = [2, 2 * 5 * 10, 2 * 5 * 32][: len(found)]
+        sizes = [2 * 5 * 10, 2, 2 * 5 * 32][: len(found)]
         assert [one.n_coordinates for one in found] == sizes
+        whole = repair(model.set_params(n_bins="auto"), 2)._plan(1)
+        left = 2.0 * (1 - reach_size)
+        assert [(one.parameter, one.n_coordinates) for one in whole[:3]] == [
+            (approx(0.93 * left), 2 * 5 * 24),
+            (approx(0.05 * left), 2),
+            (approx(0.02 * left), 32),
+        ]
+        assert len(whole) == len(found) + 1
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
     assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
-        ("group sizes", approx(0.1)),
         (COUNTS, approx(1.9)),
+        ("group sizes", approx(0.1)),
     ]
 
 

@@ -45,6 +45,10 @@ from fairpriv_sklearn.transport import fair_barycenter
 BOUNDS = (-1.0, 1.0)
 
 
+# Private models of few rows predict nearly a constant: the repair stands back.
+NEARLY_CONSTANT = pytest.mark.filterwarnings("ignore:The repair stood back")
+
+
 def scores_of_groups(n=3000, n_groups=3, seed=0):
     rng = np.random.default_rng(seed)
     group = rng.integers(n_groups, size=n)
@@ -151,9 +155,11 @@ def test_columns_share_the_budget_evenly():
     both = np.hstack([scores, -scores])
     estimator = transformer(bounds=((-1, -2), (1, 2)), epsilon=1.0, output="randomized")
     estimator.fit(both, sensitive_features=group)
-    assert estimator.privacy_.events == (PureEvent(1.0),)
+    assert estimator.privacy_.events == (PureEvent(0.98), PureEvent(0.02))
     assert estimator.privacy_.epsilon == pytest.approx(1.0)
     assert estimator.counts_.shape == (2, 3, estimator.n_bins_)
+    estimator.set_params(n_bins=12).fit(both, sensitive_features=group)
+    assert estimator.privacy_.events == (PureEvent(1.0),)
     assert_array_equal(estimator.bounds_, [BOUNDS, (-2, 2)])
 
 
@@ -305,6 +311,7 @@ def test_rows_that_are_learnt_from_do_not_depend_on_each_other():
     assert len(np.unique(spread[:200])) > 1
 
 
+@NEARLY_CONSTANT
 def test_nothing_private_is_fitted_on_spread_answers():
     """Breach A1 and A3: refused however the repair is wrapped; pure outputs pass."""
     X, y, group = biased(400)
@@ -493,12 +500,14 @@ def test_auto_output_tells_atoms_from_noisy_numbers():
             estimator.fit(both, sensitive_features=group)
             assert estimator.output_ == ["continuous", "randomized"]
             assert estimator.privacy_.epsilon == pytest.approx(1.0)
-    assert len(estimator.privacy_.events) == 2
+    assert [event.epsilon for event in estimator.privacy_.events] == pytest.approx(
+        [0.93, 0.05, 0.02]
+    )
     assert not estimator.__fairpriv_row_pure__
     for output in ("continuous", "mean"):
         pure = transformer(output=output).fit(both, sensitive_features=group)
         assert pure.__fairpriv_row_pure__
-        assert pure.privacy_.events == (PureEvent(1.0),)
+        assert pure.privacy_.events == (PureEvent(0.98), PureEvent(0.02))
 
 
 @pytest.mark.parametrize("wrong", [{"solver": "nonsense"}, {"bounds": (-1e200, 1e200)}])
@@ -660,6 +669,7 @@ def private_linear(**params):
     return DPLinearRegression(**{**budget, **public, **params})
 
 
+@NEARLY_CONSTANT
 def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
     X, y, group = biased(400)
     fitted = private_linear().fit(X, y)
@@ -678,6 +688,7 @@ def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
     assert unknown.privacy_.uncovered == ("estimator",)
 
 
+@NEARLY_CONSTANT
 def test_scaler_fitted_on_the_data_leaves_the_whole_uncovered():
     X, y, group = biased(400)
     base = make_pipeline(StandardScaler(), private_linear())
@@ -694,6 +705,7 @@ def test_relations_do_not_mix():
         )
 
 
+@NEARLY_CONSTANT
 def test_ledger_pays_for_what_this_fit_costs():
     X, y, group = biased(400)
     frozen = FrozenEstimator(PrivateRidge().fit(X, y))

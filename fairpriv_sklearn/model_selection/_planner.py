@@ -220,7 +220,7 @@ def _rehearse_barycenter(estimator, sizes, public: PublicDraws, *, group_strengt
 def _ks_errors(repair, scores, codes) -> list[float]:
     """KS distance of the estimated group distributions to the table's own."""
     n_bins, estimated = repair.n_bins_, repair._estimated_cdf()
-    bins = bin_scores(scores, tuple(repair.bounds_[0]), n_bins)
+    bins = bin_scores(repair._scales[0](scores), (0, 1), n_bins)
     errors = []
     for group in np.unique(codes):
         counts = np.bincount(bins[codes == group], minlength=n_bins)

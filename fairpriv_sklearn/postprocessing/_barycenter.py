@@ -46,7 +46,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     n_bins : int or "auto", default="auto"
         Number of equal bins of the range. "auto" is a rule of the number of rows and
         `epsilon`, between 8 and 64; under add/remove, where the number of rows is
-        private, it is 36.
+        private, it is 36. It spends 2 % of epsilon to find out where the scores are:
+        if they crowd, bins are narrower there, and half as many again.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions after the
         repair (Kolmogorov-Smirnov distance), up to estimation error. Range: [0, 1].
@@ -59,7 +60,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         scores are rounded or otherwise repeat, the groups then differ by more than the
         tolerance. "randomized" sends the scores of a bin to several targets in
         proportion, which keeps the tolerance on any scores. "mean" is the mean of those
-        targets. "auto" is "continuous" where nearly all scores are distinct and
+        targets. "auto" is "continuous" where nearly all scores are distinct, or six
+        and more in a bin while no bin stands out, and
         "randomized" otherwise; it spends 5 % of epsilon to find out. Identical rows get
         different answers under "randomized" only, so nothing private may be fitted on
         those.
@@ -106,6 +108,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     within_bin_error_ : ndarray of shape (n_columns,)
         Largest gap beyond the tolerance that positions within bins can make.
     bounds_ : ndarray of shape (n_columns, 2)
+        Range of the answers.
     n_bins_ : int
     groups_ : ndarray of shape (n_groups,)
     n_features_in_ : int

@@ -58,7 +58,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Public range of the predictions, which are clipped to it. None takes the range
         of `y` from the data, with a warning.
     n_bins : int or "auto", default="auto"
-        Number of equal bins of the range; see `DPBarycenterTransformer`.
+        Number of bins of the range; see `DPBarycenterTransformer`. Predictions of the
+        wrapped regressor are told apart up to a sixteenth of it beyond either end.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions of the
         predictions, up to estimation error. Range: [0, 1].
@@ -117,6 +118,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     output_ : list of one str
     within_bin_error_ : ndarray of shape (1,)
     bounds_ : ndarray of shape (1, 2)
+        Range of the answers.
     n_bins_ : int
     groups_ : ndarray of shape (n_groups,)
     n_features_in_ : int
@@ -169,6 +171,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
 
     _renamed = {**NumberRepair._renamed, "bounds": "target_bounds"}
     _bounds_name = "target_bounds"
+    _overshoots = True
 
     _base_method = "predict"
 

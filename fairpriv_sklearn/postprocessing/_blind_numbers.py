@@ -25,6 +25,7 @@ from fairpriv_sklearn.postprocessing._blind import (
     upper_end_by_errors,
 )
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._scale import EVEN, Scale
 
 # Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
 # which a region's group is more likely than among all people, those where the smallest
@@ -40,6 +41,8 @@ LEAST_SHARE = 0.01
 # standard errors of the smallest one's distribution function, few rows included. Chosen
 # on simulated tables of groups that do not differ.
 TOLD = 2.0
+# Where fewer bins hold the predictions the answers would be worse than a constant.
+FEWEST_BINS = 3.0
 # Where parity costs more than this part of all that the predictions tell, or leaves
 # more than this part of the gap beyond the tolerance, the repair stands back. Chosen on
 # simulated tables.
@@ -62,7 +65,7 @@ SELDOM = 0.0025
 
 @dataclass(frozen=True, eq=False)
 class LevelMaps:
-    """One increasing map of the predictions per region, on the unit interval.
+    """One increasing map of the predictions' places per region.
 
     Attributes
     ----------
@@ -161,17 +164,20 @@ def reached_gap(masses: np.ndarray, maps: LevelMaps) -> float:
     return float(np.ptp(cdfs, axis=0).max())
 
 
-def cost(masses: np.ndarray, maps: LevelMaps) -> float:
+def cost(masses: np.ndarray, maps: LevelMaps, scale: Scale = EVEN) -> float:
     """Mean squared change of the predictions; that of a constant answer is one."""
     mass = masses.sum(axis=0)  # (n_regions, n_bins)
     centres = (np.arange(mass.shape[1]) + 0.5) / mass.shape[1]
     changed = np.array([np.interp(centres, maps.points, row) for row in maps.values])
+    centres, changed = scale.relative(centres), scale.relative(changed)
     mean = (mass * centres).sum() / mass.sum()
     spread = (mass * (centres - mean) ** 2).sum()
     return float((mass * (changed - centres) ** 2).sum() / max(spread, 1e-12))
 
 
-def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
+def solve_levels(
+    masses: np.ndarray, tolerance: float, scale: Scale = EVEN
+) -> LevelMaps:
     r"""Find the least squared change whose answers agree between groups.
 
     .. math::
@@ -186,10 +192,10 @@ def solve_levels(masses: np.ndarray, tolerance: float) -> LevelMaps:
     points = np.linspace(0, 1, POINTS + 1)
     if tolerance >= 1:
         return LevelMaps(points, np.tile(points, (n_regions, 1)))
-    levels = (np.arange(LEVELS) + 0.5) / LEVELS
+    levels = scale.relative((np.arange(LEVELS) + 0.5) / LEVELS)
     cells = masses.reshape(n_groups, -1)
     mass = cells.sum(axis=0)
-    place = np.tile((np.arange(n_bins) + 0.5) / n_bins, n_regions)
+    place = np.tile(scale.relative((np.arange(n_bins) + 0.5) / n_bins), n_regions)
     shares = cells / cells.sum(axis=1, keepdims=True)
     n_cells, n_rates = len(mass), n_groups * LEVELS
     n_moves = n_cells * LEVELS
@@ -241,7 +247,11 @@ def _below(masses: np.ndarray) -> np.ndarray:
 
 
 def measure(
-    table: np.ndarray, masses: np.ndarray, maps: LevelMaps, noise_variance: float
+    table: np.ndarray,
+    masses: np.ndarray,
+    maps: LevelMaps,
+    noise_variance: float,
+    scale: Scale = EVEN,
 ) -> Measured:
     """Measure a repair by noisy counts that played no part in finding it.
 
@@ -253,6 +263,8 @@ def measure(
         What the repair was found with; it says where to look.
     maps : LevelMaps
     noise_variance : float
+    scale : Scale
+        Of the predictions.
 
     Returns
     -------
@@ -297,7 +309,8 @@ def measure(
     low, _ = interval_by_errors(cdfs.T, errors, CONFIDENCE)
     high = upper_end_by_errors(cdfs.T, errors, SELDOM)
 
-    change = (((answers - points) ** 2).reshape(-1, WITHIN) * parts).sum(axis=1)
+    change = (scale.relative(answers) - scale.relative(points)) ** 2
+    change = (change.reshape(-1, WITHIN) * parts).sum(axis=1)
     total = np.maximum(counts.sum(), 1.0)
     mean = counts.sum(axis=0) @ change / total
     chance = max(counts.sum(axis=0) @ change**2 / total - mean**2, 0.0) / total

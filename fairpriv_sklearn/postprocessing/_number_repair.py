@@ -27,10 +27,12 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _scale
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
 from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning, row_blocks
+from fairpriv_sklearn.postprocessing._scale import UNIT, Scale
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
 # Number of bins where it may not depend on the number of rows (add/remove).
@@ -48,6 +50,10 @@ DROWNED = (
     "the groups' scores differ by less than the noise of its counts. More rows or a "
     "larger epsilon may help."
 )
+CROWDED = (
+    "the scores lie in so small a part of the bounds that noise does not let them be "
+    "told apart there. Narrower bounds, more rows or a larger epsilon may help."
+)
 WORTHLESS = (
     "by its noisy counts equal answers for all groups would be nearly constant. Here X "
     "hardly tells the groups, or tells the target by the same means, and parity costs "
@@ -57,6 +63,7 @@ WORTHLESS = (
 
 
 _SIZES = "group sizes"
+_ALL_SCORES = "scores of all groups"
 
 
 def _tolerance(name, value):
@@ -70,6 +77,7 @@ class NumberRepair(Repair):
 
     _renamed = {"randomized": "output"}
     _bounds_name = "bounds"
+    _overshoots = False  # whether scores may lie beyond their bounds
 
     _parameter_constraints: dict = {
         **Repair._parameter_constraints,
@@ -131,24 +139,24 @@ class NumberRepair(Repair):
 
     def _plan(self, n_columns: int) -> list[Release]:
         """What the calibration releases: a function of public numbers only."""
+        n_groups = len(self.groups_)
+        others, reach, n_cells, most = [], 0.0, n_groups, MOST_BINS
         if self.blind:
-            n_groups = len(self.groups_)
-            shape = self._blind_shape(blind.most_regions(n_groups))
-            n_counts = n_columns * int(np.prod(shape))
-            share = getattr(self, "reach_size", 0.0)
-            sizes = (1 - share) * blind.SIZES_SHARE
-            parts = [(_SIZES, sizes, n_groups)]
-            parts.append((ScoreCounts.name, 1 - share - sizes, n_counts))
-            if share > 0:
-                n_counts = int(np.prod(shape[:2])) * blind.MEASURED_BINS
-                parts.append(("reach", share, n_counts))
+            others.append((_SIZES, blind.SIZES_SHARE, n_groups))
+            reach = getattr(self, "reach_size", 0.0)
+            n_cells *= blind.most_regions(n_groups)
+            most = round(_scale.GROWTH * blind.BINS)
+        elif self.output == "auto":
+            others.append((DistinctScores.name, ATOMS_SHARE, n_columns))
+        if self.n_bins == "auto":
+            others.append((_ALL_SCORES, _scale.SHARE, n_columns * _scale.CELLS))
         else:
-            most = MOST_BINS if self.n_bins == "auto" else self.n_bins
-            n_counts = n_columns * len(self.groups_) * most
-            share = ATOMS_SHARE if self.output == "auto" else 0.0
-            parts = [(ScoreCounts.name, 1 - share, n_counts)]
-            if share > 0:
-                parts.append((DistinctScores.name, share, n_columns))
+            most = self.n_bins
+        left = 1 - sum(share for _, share, _ in others)
+        parts = [(ScoreCounts.name, left, n_columns * n_cells * most), *others]
+        parts = [(name, (1 - reach) * share, n) for name, share, n in parts]
+        if reach > 0:
+            parts.append(("reach", reach, n_cells * blind.MEASURED_BINS))
         return [
             Release(name, "pure", part * self.epsilon, n) for name, part, n in parts
         ]
@@ -166,28 +174,50 @@ class NumberRepair(Repair):
         public_n = self.neighboring == "replace_one"
         # The draws may leave no row to calibrate: estimate as if there were one.
         self._n_public = max(rows.n_rows, 1) if public_n else None
+        self.bounds_ = bounds
         if self.blind:
-            self._release_blind(wall, rows, bounds)
+            self._release_blind(wall, rows)
             return
-        pairs = tuple(map(tuple, bounds.tolist()))
+        growth = self._choose_scales(wall, rows)
+        pairs = tuple(map(tuple, self._counted.tolist()))
         distinct, scale = None, 0.0
         if self.output == "auto":
             query = DistinctScores(pairs)
             distinct, scale = wall.release(query, rows), wall.scale(query)
         if public_n:
             self._choose_output(distinct, scale, self._n_public, len(pairs))
-        self.n_bins_ = self._number_of_bins()
-        query = ScoreCounts(pairs, len(self.groups_), self.n_bins_)
+        self.n_bins_ = self._number_of_bins(growth)
+        query = ScoreCounts(tuple(self._scales), len(self.groups_), self.n_bins_)
         self.counts_ = wall.release(query, rows)
         if not public_n:
             total = float(self.counts_[0].sum())
             self._choose_output(distinct, scale, total, len(pairs))
-        self.bounds_ = bounds
         mechanism = wall.mechanism_of(query)
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
+        self._unsplit(distinct, scale)
         self._key = wall.noise.public().key(32)
         self._solve()
+
+    @property
+    def _counted(self) -> np.ndarray:
+        """Range per column in which scores are told apart."""
+        return _scale.beyond(self.bounds_) if self._overshoots else self.bounds_
+
+    def _choose_scales(self, wall, rows) -> float:
+        """Stretch crowded parts of the ranges; by how much the bins are to grow."""
+        self._scales = [Scale.even(pair) for pair in self._counted]
+        if self.n_bins != "auto":
+            return 1.0
+        query = ScoreCounts(tuple(self._scales), 1, _scale.CELLS, name=_ALL_SCORES)
+        counts = wall.release(query, rows)[:, 0]
+        variance = float(wall.mechanism_of(query).variance)
+        even = self._scales
+        self._scales = [
+            scale.stretched(column, variance)
+            for scale, column in zip(even, counts, strict=True)
+        ]
+        return 1.0 if self._scales == even else _scale.GROWTH
 
     def _choose_output(self, distinct, scale, n, n_columns) -> None:
         """Settle what "auto" stands for, from noisy and public numbers."""
@@ -199,42 +229,63 @@ class NumberRepair(Repair):
             for number in distinct.tolist()
         ]
 
-    def _number_of_bins(self) -> int:
+    def _unsplit(self, distinct, scale) -> None:
+        """Leave bins unsplit where atoms are small, by released numbers."""
+        if distinct is None:
+            return
+        for column, counts in enumerate(self.counts_):
+            told = counts.sum(axis=0), len(counts) * self._noise_variance
+            if histogram.has_small_atoms(distinct[column], scale, *told):
+                self.output_[column] = "continuous"
+
+    def _number_of_bins(self, growth) -> int:
         """Number of bins: a rule of public and of released numbers."""
         if self.n_bins != "auto":
             return self.n_bins
+        if self.blind:
+            return round(growth * blind.BINS)
         if self._n_public is None:
-            return BINS_WITHOUT_N
+            return round(growth * BINS_WITHOUT_N)
         continuous = set(self.output_) == {"continuous"}
-        return histogram.default_n_bins(
+        n_bins = histogram.default_n_bins(
             self._n_public, self.epsilon, continuous=continuous
         )
+        return min(round(growth * n_bins), MOST_BINS)
 
     def _solve(self):
         """Estimate the group distributions and solve for their targets."""
         if self.blind:
             self._solve_blind()
             return
-        tolerances, transports, maps = [], [], []
+        tolerances, transports, maps, windows = [], [], [], []
         pooled = np.array([self._pooled(counts) for counts in self.counts_])
-        columns = zip(self.counts_, pooled, self.bounds_, self.output_, strict=True)
-        for counts, alike, bounds, output in columns:
+        crowded = [
+            output == "continuous" and self._crowded(counts)
+            for output, counts in zip(self.output_, self.counts_, strict=True)
+        ]
+        pooled[crowded] = True
+        columns = zip(self.counts_, pooled, self._scales, self.output_, strict=True)
+        for counts, alike, scale, output in columns:
             tolerance = self.fairness_tolerance
             if tolerance == "auto":
                 tolerance = histogram.default_tolerance(
                     counts, noise_variance=self._noise_variance
                 )
             pmfs, weights = self._estimate(counts, alike)
-            transport = self._transport(pmfs, weights, bounds, tolerance, output)
-            continuous = output == "continuous"
+            window = self._window(pmfs, counts, scale)
+            transport = self._transport(pmfs, weights, scale, tolerance, output)
+            fitted = None
+            if output == "continuous":
+                fitted = histogram.continuous_map(transport, scale, window)
             tolerances.append(tolerance)
             transports.append(transport)
-            maps.append(
-                histogram.continuous_map(transport, bounds) if continuous else None
-            )
+            windows.append(window)
+            maps.append(fitted)
         self.fairness_tolerance_ = np.array(tolerances)
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
-        if pooled.any():
+        if any(crowded):
+            warn_caller(f"The repair stood back: {CROWDED}", RepairWarning)
+        elif pooled.any():
             groups = self.groups_[pooled.any(axis=0)].tolist()
             warn_caller(
                 f"{histogram.untold_message(groups)} Their scores are repaired as "
@@ -242,6 +293,7 @@ class NumberRepair(Repair):
                 RepairWarning,
             )
         self.transports_ = transports
+        self._windows = windows
         self._maps = maps
 
     def _pooled(self, counts) -> np.ndarray:
@@ -249,6 +301,15 @@ class NumberRepair(Repair):
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
         return histogram.untold_groups(counts, self._noise_variance, self._n_public)
+
+    def _crowded(self, counts) -> bool:
+        """Whether default bins see nearly all scores in very few of them."""
+        counts, variance = counts.reshape(-1, self.n_bins_), self._noise_variance
+        if self.n_bins != "auto" or variance == 0:
+            return False
+        fewest = blind.FEWEST_BINS if self.blind else histogram.FEWEST_BINS
+        used = histogram.bins_in_use(counts.sum(axis=0), len(counts) * variance)
+        return used < fewest
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
@@ -263,16 +324,32 @@ class NumberRepair(Repair):
             pooled=pooled,
         )
 
-    def _transport(self, pmfs, weights, bounds, tolerance, output):
+    def _window(self, pmfs, counts, scale) -> np.ndarray:
+        """Range that holds all scores but few; takes the mass beyond it off `pmfs`.
+
+        What is estimated far away is noise, but sends scores there. A score beyond is
+        moved as far as the end of the window.
+        """
+        first, last = 0, self.n_bins_
+        if self.estimation != "isotonic" and self._noise_variance > 0:
+            variance = len(counts) * self._noise_variance
+            first, last = histogram.told_bins(counts.sum(axis=0), variance, scale)
+        pmfs[:, :first], pmfs[:, last:] = 0.0, 0.0
+        pmfs /= pmfs.sum(axis=1, keepdims=True)
+        # The upper end of a bin is in the next one.
+        end = last - 2.0**-20 if last < self.n_bins_ else last
+        return scale.inverse(np.array([first, end]) / self.n_bins_)
+
+    def _transport(self, pmfs, weights, scale, tolerance, output):
         """Solve for the targets of one column, on the grid that its output asks for."""
         if output == "continuous":
             pmfs = histogram.fine_pmfs(pmfs)
-            grid = histogram.output_grid(bounds, pmfs.shape[1], 1)
+            grid = histogram.output_grid(UNIT, pmfs.shape[1], 1)
         else:
             pmfs = histogram.refine_pmfs(pmfs, self.output_refinement)
-            grid = histogram.output_grid(bounds, self.n_bins_, self.output_refinement)
+            grid = histogram.output_grid(UNIT, self.n_bins_, self.output_refinement)
         return fair_barycenter(
-            grid, pmfs, weights, float(tolerance), solver=self.solver
+            scale.inverse(grid), pmfs, weights, float(tolerance), solver=self.solver
         )
 
     def _estimated_cdf(self) -> np.ndarray:
@@ -327,7 +404,7 @@ class NumberRepair(Repair):
         }
         for rows, scores, keyed in blocks:
             for column, transport in enumerate(self.transports_):
-                lower, upper = self.bounds_[column]
+                lower, upper = self._counted[column]
                 values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
                 if column in plans:
                     # Another draw for each column.
@@ -341,7 +418,7 @@ class NumberRepair(Repair):
             for rows in row_blocks(len(codes)):
                 values = repaired[rows, column]
                 repaired[rows, column], u = plan.targets(values, codes[rows], u)
-        return repaired
+        return repaired.clip(*self.bounds_.T, out=repaired)
 
     # --- blind ---------------------------------------------------------------------
 
@@ -358,49 +435,45 @@ class NumberRepair(Repair):
                 "leave it at 'auto'."
             )
 
-    def _blind_shape(self, n_regions: int) -> tuple[int, int, int]:
-        n_bins = blind.BINS if self.n_bins == "auto" else self.n_bins
-        return len(self.groups_), n_regions, n_bins
-
-    def _release_blind(self, wall, rows, bounds) -> None:
+    def _release_blind(self, wall, rows) -> None:
         """Count by true group, region of the estimated shares and bin; then solve."""
         block = rows.whole()
         query = CellCounts((len(self.groups_),), name=_SIZES, theorem=COUNTS_THEOREM)
         sizes = wall.release(query, rows.with_columns(cells=block.codes))
         self._centres = blind.region_centres(sizes, self.epsilon)
-        shape = self._blind_shape(len(self._centres))
+        self.n_bins_ = self._number_of_bins(self._choose_scales(wall, rows))
+        shape = len(self.groups_), len(self._centres)
         regions = self._regions(block.X, private=True)
+        places = np.column_stack(
+            [scale(s) for scale, s in zip(self._scales, block.scores.T, strict=True)]
+        )
 
-        def counted(name, shape):
-            cells = np.empty(block.scores.shape, dtype=np.int64)
-            for column, pair in enumerate(bounds):
-                bins = histogram.bin_scores(
-                    block.scores[:, column], tuple(pair), shape[2]
-                )
-                cells[:, column] = (block.codes * shape[1] + regions) * shape[2] + bins
-            about = {"theorem": COUNTS_THEOREM, "n_tables": len(bounds)}
-            query = CellCounts(shape, name=name, **about)
+        def counted(name, n_bins):
+            bins = histogram.bin_scores(places, UNIT, n_bins)
+            cells = (block.codes * shape[1] + regions)[:, None] * n_bins + bins
+            n_tables = len(self._scales)
+            about = {"theorem": COUNTS_THEOREM, "n_tables": n_tables}
+            query = CellCounts((*shape, n_bins), name=name, **about)
             counts = wall.release(query, rows.with_columns(cells=cells))
             variance = float(wall.mechanism_of(query).variance)
-            return counts.reshape(len(bounds), *shape), variance
+            return counts.reshape(n_tables, *shape, n_bins), variance
 
-        self.counts_, self._noise_variance = counted(ScoreCounts.name, shape)
+        self.counts_, self._noise_variance = counted(ScoreCounts.name, self.n_bins_)
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
-            self._measured = counted("reach", (*shape[:2], blind.MEASURED_BINS))
-        self.bounds_, self.n_bins_ = bounds, self.counts_.shape[-1]
-        self.output_ = ["continuous"] * len(bounds)
+            self._measured = counted("reach", blind.MEASURED_BINS)
+        self.output_ = ["continuous"] * len(self._scales)
         self._solve_blind()
 
     def _solve_blind(self) -> None:
         tolerances, self._levels, self.repair_ = [], [], []
-        for counts in self.counts_:
+        for counts, scale in zip(self.counts_, self._scales, strict=True):
             tolerance = self.fairness_tolerance
             if tolerance == "auto":
                 tolerance = histogram.default_tolerance(
                     counts.sum(axis=1), noise_variance=self._noise_variance
                 )
-            _, levels, why = self._blind_levels(counts, tolerance)
+            _, levels, why = self._blind_levels(counts, scale, tolerance)
             tolerances.append(tolerance)
             self.repair_.append("none" if why else "repaired")
             self._levels.append(levels)
@@ -408,7 +481,7 @@ class NumberRepair(Repair):
                 warn_caller(f"The blind repair stood back: {why}", RepairWarning)
         self.fairness_tolerance_ = np.array(tolerances)
 
-    def _blind_levels(self, counts, tolerance):
+    def _blind_levels(self, counts, scale, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
         masses = blind.estimate_masses(counts, self._noise_variance)
         # What noise makes of the smallest group's distribution function.
@@ -417,13 +490,15 @@ class NumberRepair(Repair):
         doubt = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
         if doubt and (self._n_public or sizes.sum()) <= histogram.LARGE:
             doubt = blind.TOLD * np.hypot(doubt, 0.5 / np.sqrt(smallest))
+        if self._crowded(counts):
+            return masses, blind.solve_levels(masses, 1.0), CROWDED
         gap = blind.largest_gap(masses)
         if gap <= doubt:
             return masses, blind.solve_levels(masses, 1.0), DROWNED
-        levels = blind.solve_levels(masses, tolerance)
+        levels = blind.solve_levels(masses, tolerance, scale)
         left = blind.reached_gap(masses, levels) - tolerance
         useless = left > blind.LEFT * max(gap - tolerance, 0.0)
-        if useless or blind.cost(masses, levels) > blind.WORTH:
+        if useless or blind.cost(masses, levels, scale) > blind.WORTH:
             return masses, blind.solve_levels(masses, 1.0), WORTHLESS
         return masses, levels, None
 
@@ -432,12 +507,13 @@ class NumberRepair(Repair):
         if getattr(self, "_measured", None) is None:
             raise ValueError(UNPAID)
         (table,), variance = self._measured
-        lower, upper = self.bounds_[0]
+        lower, upper = self._counted[0]
+        scale = self._scales[0]
         tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
         measured, strengths = [], []
         for tolerance in tolerances:
-            masses, levels, why = self._blind_levels(self.counts_[0], tolerance)
-            measured.append(blind.measure(table, masses, levels, variance))
+            masses, levels, why = self._blind_levels(self.counts_[0], scale, tolerance)
+            measured.append(blind.measure(table, masses, levels, variance, scale))
             strengths.append(float(why is None and tolerance < 1))
         return Reach.of(
             measured,
@@ -456,12 +532,12 @@ class NumberRepair(Repair):
         """Send every score to its target by the region of its row."""
         regions = self._regions(X, private=False)
         repaired = np.empty(scores.shape)
-        for column, (lower, upper) in enumerate(self.bounds_):
-            values = np.nan_to_num(scores[:, column], nan=lower).clip(lower, upper)
-            unit = (values - lower) / (upper - lower)
-            mapped = self._levels[column](unit, regions)
-            repaired[:, column] = lower + (upper - lower) * mapped
-        return repaired
+        for column, (scale, levels) in enumerate(
+            zip(self._scales, self._levels, strict=True)
+        ):
+            values = np.nan_to_num(scores[:, column], nan=scale.knots[0])
+            repaired[:, column] = scale.inverse(levels(scale(values), regions))
+        return repaired.clip(*self.bounds_.T, out=repaired)
 
 
 class DrawnTargets:
@@ -469,7 +545,8 @@ class DrawnTargets:
 
     def __init__(self, repair: NumberRepair, column: int):
         self.transport = with_pooled_group(repair.transports_[column])
-        self.bounds, self.n_bins = repair.bounds_[column], repair.n_bins_
+        self.scale, self.window = repair._scales[column], repair._windows[column]
+        self.n_bins = repair.n_bins_
         self.refinement = repair.output_refinement
         self.draws = RowDraws(repair._key)
         n_groups = len(self.transport.weights)
@@ -484,32 +561,36 @@ class DrawnTargets:
             ]
             self.mixed = (ends[0] != ends[1]).reshape(self.mixed.shape)
 
+    def places(self, values):
+        """Where the values lie on the scale, as far as it is told apart."""
+        return self.scale(values.clip(*self.window))
+
     def read(self, values, codes, keyed, key_codes) -> None:
         """Note the rows of a block that need a draw."""
-        bins = histogram.bin_scores(values, self.bounds, self.n_bins)
+        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
         rows = np.flatnonzero(self.mixed[codes, bins])
         if len(rows):
             self.draws.add(safe_indexing(keyed, rows), key_codes[rows])
 
     def targets(self, values, codes, u):
         """Targets of a block, and the draws that are left for later ones."""
-        levels = None
+        levels, places = None, self.places(values)
         if self.random:
-            bins = histogram.bin_scores(values, self.bounds, self.n_bins)
+            bins = histogram.bin_scores(places, UNIT, self.n_bins)
             rows = np.flatnonzero(self.mixed[codes, bins])
             levels = np.ones(len(values))
             levels[rows] -= u[: len(rows)]  # in (0, 1]
             u = u[len(rows) :]
         targets = repair_scores(
-            values,
+            places,
             codes,
             self.transport,
-            self.bounds,
+            UNIT,
             self.n_bins,
             self.refinement,
             levels,
         )
-        return targets, u
+        return targets + (values - values.clip(*self.window)), u
 
 
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:

@@ -17,37 +17,42 @@ from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_chan
 from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._scale import UNIT
 
 
 @dataclass(frozen=True)
 class ScoreCounts(Query):
-    """Counts of the scores per column, group and bin."""
+    """Counts of the scores per column, group and bin.
 
-    name = "score counts"
+    One group stands for all people.
+    """
+
     theorem = "user_guide/fair_regression:score_counts"
     norm = "l1"
 
-    bounds: tuple  # one pair per column
+    scales: tuple  # one `Scale` per column
     n_groups: int
     n_bins: int
+    name: str = "score counts"
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        return len(self.bounds), self.n_groups, self.n_bins
+        return len(self.scales), self.n_groups, self.n_bins
 
     @property
     def n_coordinates(self) -> int:
         return int(np.prod(self.shape))
 
     def sensitivity(self, neighboring):
-        return counts_l1(neighboring, n_tables=len(self.bounds))
+        return counts_l1(neighboring, n_tables=len(self.scales))
 
     def of_block(self, block, state):
-        columns = zip(block.scores.T, self.bounds, strict=True)
+        codes = block.codes if self.n_groups > 1 else np.zeros_like(block.codes)
+        columns = zip(block.scores.T, self.scales, strict=True)
         return np.array(
             [
-                count_scores(column, block.codes, self.n_groups, pair, self.n_bins)
-                for column, pair in columns
+                count_scores(scale(column), codes, self.n_groups, UNIT, self.n_bins)
+                for column, scale in columns
             ]
         )
 

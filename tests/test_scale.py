@@ -1,0 +1,482 @@
+"""Scales that give crowded parts of wide bounds more bins, and repairs on them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.frozen import FrozenEstimator
+
+from fairpriv_sklearn.metrics import ks_parity_difference
+from fairpriv_sklearn.postprocessing import (
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+    RepairWarning,
+    _scale,
+)
+from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
+from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing._queries import ScoreCounts
+from fairpriv_sklearn.postprocessing._scale import CELLS, EVEN, Scale
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def people(n, seed, spread=1.0):
+    """Normal scores whose means differ between three groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    return spread * (
+        rng.normal(size=(n, 1)) + np.array([0, 0.4, 1])[group, None]
+    ), group
+
+
+def repair(bounds, **params):
+    params = {"random_state": 0, "groups": [0, 1, 2], **params}
+    return DPBarycenterTransformer(bounds=bounds, **params)
+
+
+def gap(scores, group):
+    return ks_parity_difference(scores, scores, sensitive_features=group)
+
+
+# --- the map --------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 10_000), min_size=CELLS, max_size=CELLS),
+    st.sampled_from([(-1.0, 1.0), (0.0, 5e5), (-1e150, 1e150), (3.0, 3.5)]),
+)
+def test_stretched_scale_is_increasing_and_inverted(counts, bounds):
+    scale = Scale.even(bounds).stretched(np.array(counts), 0.0)
+    assert scale(bounds[0]) == 0.0 and scale(bounds[1]) == 1.0
+    assert (np.diff(scale.places) > 0).all() and (np.diff(scale.knots) > 0).all()
+    places = np.linspace(0, 1, 101)
+    assert_allclose(scale(scale.inverse(places)), places, atol=1e-9)
+    assert_allclose(
+        scale.relative(places) * (bounds[1] - bounds[0]) + bounds[0],
+        scale.inverse(places),
+        atol=1e-9 * (bounds[1] - bounds[0]),
+    )
+    assert_array_equal(scale([-np.inf, np.inf]), [0.0, 1.0])
+    assert scale(bounds[0] - 1.0) == 0.0
+
+
+def test_half_of_the_room_follows_the_people():
+    counts = np.zeros(CELLS)
+    counts[4:7] = 100, 600, 300
+    scale = EVEN.stretched(counts, 0.0)
+    expected = 0.5 / CELLS + 0.5 * counts / 1000
+    assert_allclose(np.diff(scale.places), expected)
+    assert_allclose(scale.knots, np.linspace(0, 1, CELLS + 1))
+
+
+def test_counts_are_lowered_by_their_noise():
+    counts = np.full(CELLS, 19.0)
+    counts[4:7] = 120, 620, 320
+    scale = EVEN.stretched(counts, 100.0)  # two standard deviations are 20
+    expected = 0.5 / CELLS + 0.5 * np.array([100, 600, 300]) / 1000
+    assert_allclose(np.diff(scale.places)[4:7], expected)
+    assert_allclose(np.diff(scale.places)[7:], 0.5 / CELLS)
+
+
+def test_even_where_nobody_crowds_or_nobody_knows():
+    def crowd(cells):
+        counts = np.zeros(CELLS)
+        counts[:cells] = 1000.0
+        return counts
+
+    # In a quarter of the cells sum(m^2) is 4 / 32.
+    assert EVEN.stretched(crowd(CELLS // 4), 0.0) is not EVEN
+    wider = crowd(CELLS // 4)
+    wider[10] = 30.0
+    assert EVEN.stretched(wider, 0.0) is EVEN
+    # Half of the people have to be left when noise is taken off.
+    assert EVEN.stretched(crowd(4), 249.0**2) is not EVEN
+    assert EVEN.stretched(crowd(4), 251.0**2) is EVEN
+    assert EVEN.stretched(np.zeros(CELLS), 1.0) is EVEN
+    assert EVEN.stretched(-crowd(4), 1.0) is EVEN
+    # A sum that noise made small: one cell above it does not hold half of the people.
+    noisy = np.where(np.arange(CELLS) == 3, 70.0, -2.0)
+    assert noisy.sum() == 8 and EVEN.stretched(noisy, 100.0) is EVEN
+    # 2 sqrt(32 * 100) = 113.1, and 77 - 20 is half of it.
+    noisy[3] = 77.0
+    assert EVEN.stretched(noisy, 100.0) is not EVEN
+    noisy[3] = 76.0
+    assert EVEN.stretched(noisy, 100.0) is EVEN
+
+
+def test_a_score_is_counted_alike_whatever_stands_around_it():
+    counts = np.random.default_rng(0).integers(0, 9, CELLS) ** 3
+    scale = Scale.even((-3.0, 40.0)).stretched(counts, 0.0)
+    scores = np.random.default_rng(1).normal(size=1001) * 20
+    scores[:4] = np.nan, np.inf, -np.inf, 40.0
+    query = ScoreCounts((scale,), 1, 50)
+
+    def counted(scores):
+        block = type("Block", (), {"scores": scores[:, None], "codes": np.ones(1, int)})
+        block.codes = np.zeros(len(scores), dtype=np.int64)
+        return query.of_block(block, None)[0, 0]
+
+    alone = sum(counted(scores[i : i + 1]) for i in range(len(scores)))
+    assert_array_equal(counted(scores), alone)
+    assert_array_equal(
+        scale(scores), [scale(scores[i : i + 1])[0] for i in range(1001)]
+    )
+
+
+def test_one_group_stands_for_all_people():
+    block = type("Block", (), {})
+    block.scores = np.array([[0.1], [0.9], [0.95]])
+    block.codes = np.array([0, 2, 1])
+    assert_array_equal(ScoreCounts((EVEN,), 1, 2).of_block(block, None), [[[1, 2]]])
+
+
+# --- repairs with wide bounds ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["auto", "randomized"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_wide_bounds_cost_little(output, relation):
+    scores, group = people(10_000, 1)
+    fresh, groups = people(30_000, 2)
+    wide = repair((-60, 60), output=output, neighboring=relation)
+    wide.fit(scores, sensitive_features=group)
+    fair = wide.transform(fresh, sensitive_features=groups)
+    assert gap(fresh[:, 0], groups) > 0.3
+    assert gap(fair[:, 0], groups) < 0.06
+    assert np.mean((fair - fresh) ** 2) < 0.3
+    bins = histogram.default_n_bins(10_000, 1.0) if relation == "replace_one" else 36
+    assert wide.n_bins_ == round(1.5 * bins)
+    # Bounds that the scores fill are left as they are.
+    narrow = repair((-4, 5), output=output, neighboring=relation)
+    narrow.fit(scores, sensitive_features=group)
+    assert narrow.n_bins_ == bins
+
+
+def test_bins_that_are_asked_for_are_equal_and_cost_nothing():
+    scores, group = people(3000, 1)
+    asked = repair((-60, 60), n_bins=30, output="continuous")
+    asked.fit(scores, sensitive_features=group)
+    assert asked.n_bins_ == 30 and len(asked.privacy_.events) == 1
+    bins = histogram.bin_scores(scores[:, 0], (-60, 60), 30)
+    exact = repair((-60, 60), n_bins=30, epsilon=np.inf)
+    exact.fit(scores, sensitive_features=group)
+    assert_array_equal(exact.counts_[0].sum(axis=0), np.bincount(bins, minlength=30))
+
+
+def test_bins_have_a_most():
+    scores, group = people(200_000, 1)
+    exact = repair((-60, 60), epsilon=np.inf).fit(scores, sensitive_features=group)
+    assert exact.n_bins_ == 192
+
+
+def test_each_column_has_its_own_scale():
+    scores, group = people(10_000, 1)
+    both = np.hstack([scores, 100 * scores + 3])
+    fitted = repair(((-4, -6000), (5, 6000)), output="continuous")
+    fitted.fit(both, sensitive_features=group)
+    fresh, groups = people(20_000, 2)
+    fair = fitted.transform(
+        np.hstack([fresh, 100 * fresh + 3]), sensitive_features=groups
+    )
+    assert max(gap(column, groups) for column in fair.T) < 0.06
+    even, stretched = fitted._scales
+    assert len(even.knots) == 2 and len(stretched.knots) == CELLS + 1
+
+
+class Column(RegressorMixin, BaseEstimator):
+    """Predicts a column."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.asarray(X)[:, 0]
+
+
+class Shares(BaseEstimator):
+    """Tells the group from another column."""
+
+    _estimator_type = "classifier"
+
+    def fit(self, X, y=None):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, X):
+        told = 1 / (1 + np.exp(-np.asarray(X)[:, 1]))
+        return np.column_stack([1 - told, told])
+
+    def predict(self, X):
+        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(2, size=n)
+    score = rng.normal(size=n) + 0.8 * group
+    told = rng.normal(size=n) + 2.0 * group - 1
+    return np.column_stack([score, told]), group
+
+
+def regressor(bounds, **params):
+    params = {"epsilon": 1.0, "random_state": 0, **params}
+    return DPBarycenterRegressor(
+        FrozenEstimator(Column().fit(None)),
+        base_guarantee="public",
+        target_bounds=bounds,
+        groups=[0, 1],
+        **params,
+    )
+
+
+BLIND = {
+    "blind": True,
+    "group_estimator": FrozenEstimator(Shares().fit(None)),
+    "group_guarantee": "public",
+}
+
+
+def test_blind_repairs_bear_wide_bounds():
+    X, group = table(10_000, 1)
+    fresh, groups = table(30_000, 2)
+    fitted = regressor((-100, 100), **BLIND).fit(X, X[:, 0], sensitive_features=group)
+    fair = fitted.predict(fresh)
+    assert gap(fresh[:, 0], groups) > 0.25 and gap(fair, groups) < 0.08
+    assert np.mean((fair - fresh[:, 0]) ** 2) < fresh[:, 0].var()
+    assert fitted.n_bins_ == 24
+
+
+@pytest.mark.parametrize("params", [{}, BLIND], ids=["aware", "blind"])
+def test_predictions_beyond_the_target_are_told_apart(params):
+    """Clipped first, a fifth of one group would be an atom at the end."""
+    X, group = table(10_000, 1)
+    low = np.quantile(X[group == 0, 0], 0.2)
+    bounds = (low, low + 6.0)
+    assert X[:, 0].min() < low - 6 * _scale.BEYOND
+    fresh, groups = table(30_000, 2)
+    fitted = regressor(bounds, output="auto" if params else "continuous", **params)
+    fitted.fit(X, X[:, 0], sensitive_features=group)
+    given = {} if params else {"sensitive_features": groups}
+    fair = fitted.predict(fresh, **given)
+    assert fair.min() == low and fair.max() <= low + 6.0
+    assert_array_equal(fitted.bounds_, [bounds])
+    assert_array_equal(fitted._counted, [(low - 0.375, low + 6.375)])
+    # Those beyond the room are an atom still.
+    assert gap(fair, groups) < 0.1
+
+
+# --- the window -----------------------------------------------------------------------
+
+
+def test_ends_that_are_not_told_from_noise():
+    counts = np.array([3.0, -5, 4, 900, 2000, 800, -4, 3, 2, 1])
+    scale = Scale.even((0.0, 10.0))
+    # Room at both ends: a quarter of the three bins between.
+    assert histogram.told_bins(counts, 9.0, scale) == (2, 7)
+    assert histogram.told_bins(counts, 1e6, scale) == (0, 10)
+    # The first sum above two standard deviations: 7 > 2 sqrt(9 * 1) = 6.
+    assert histogram.told_bins(np.r_[7.0, counts[1:]], 9.0, scale)[0] == 0
+    # 13 > 2 sqrt(9 * 4) = 12 in the fourth from the right.
+    assert histogram.told_bins(np.r_[counts[:6], 7, 3, 2, 1], 9.0, scale)[1] == 8
+    assert histogram.told_bins(np.r_[counts[:6], 5, 3, 2, 1], 9.0, scale)[1] == 7
+    # What the noise of four bins may hide, 2 sqrt(9 * 4) = 12, is .02 of 600 people.
+    few = np.array([3.0, -5, 4, 90, 400, 108, -4, 3, 2, 1])
+    assert few.sum() > 600 and histogram.told_bins(few, 9.0, scale) == (2, 7)
+    few[4] -= 4
+    assert histogram.told_bins(few, 9.0, scale) == (1, 10)
+
+
+@pytest.mark.parametrize("output", ["continuous", "randomized", "mean"])
+def test_scores_beyond_are_moved_as_far_as_the_end(output):
+    scores, group = people(10_000, 1, spread=0.2)
+    fitted = repair((-4, 4), output=output, n_bins=40, epsilon=0.5)
+    fitted.fit(scores, sensitive_features=group)
+    low, high = fitted._windows[0]
+    told = histogram.told_bins(
+        fitted.counts_[0].sum(axis=0), 3 * fitted._noise_variance, fitted._scales[0]
+    )
+    ends = histogram.bin_scores(np.array([low, high]), (-4, 4), 40)
+    assert_array_equal(ends, [told[0], told[1] - 1])
+    assert -2 < low < -0.6 and 0.9 < high < 2
+    ends = np.array([[low], [high]])
+    if output == "randomized":
+        far = np.linspace(0.01, 0.9, 500)
+        codes = np.zeros(500, dtype=int)
+        fair = fitted.transform(high + far[:, None], sensitive_features=codes)[:, 0]
+        distance = np.abs((fair - far)[:, None] - fitted.transports_[0].grid)
+        assert distance.min(axis=1).max() < 1e-12
+        return
+    for a in range(3):
+        codes = np.full(2, a)
+        at = fitted.transform(ends, sensitive_features=codes)
+        beyond = fitted.transform(ends + [[-0.7], [0.7]], sensitive_features=codes)
+        assert_allclose(beyond - at, [[-0.7], [0.7]], atol=1e-12)
+    exact = repair((-4, 4), n_bins=40, epsilon=np.inf)
+    exact.fit(scores, sensitive_features=group)
+    assert_array_equal(exact._windows, [(-4, 4)])
+    isotonic = repair((-4, 4), n_bins=40, estimation="isotonic")
+    isotonic.fit(scores, sensitive_features=group)
+    assert_array_equal(isotonic._windows, [(-4, 4)])
+
+
+def test_noise_far_away_moves_nobody_there():
+    scores, group = people(3000, 1, spread=0.1)
+    fresh, groups = people(30_000, 2, spread=0.1)
+    changes = []
+    for margin in (0.25, 100.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(histogram, "MARGIN", margin)
+            fitted = repair((-4, 4), output="continuous", n_bins=64)
+            fitted.fit(scores, sensitive_features=group)
+        fair = fitted.transform(fresh, sensitive_features=groups)
+        assert gap(fair[:, 0], groups) < 0.12
+        changes.append(np.mean((fair - fresh) ** 2))
+    assert changes[0] < changes[1] / 2
+
+
+# --- atoms ----------------------------------------------------------------------------
+
+
+def test_small_atoms():
+    counts = np.array([200.0, 300, 340, 300, 200])
+
+    def small(distinct, noise=0.0, variance=0.0, counts=counts):
+        return histogram.has_small_atoms(distinct, noise, counts, variance)
+
+    assert small(30) and not small(29)
+    assert small(60, noise=10) and not small(59, noise=10)
+    # Stands out by 100; two standard deviations of chance are 49, .03 of all people 42.
+    spiked = counts + [0, 0, 60, 0, 0]
+    assert not small(1000, counts=spiked)
+    # 100 - 42 = 2 sqrt(1.5 (400 + v)) for v = 160.7.
+    assert small(1000, counts=spiked, variance=162.0)
+    assert not small(1000, counts=spiked, variance=159.0)
+    ends = np.array([300.0, 100, 100, 100, 100])
+    assert not small(1000, counts=ends)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_scores_with_many_values_in_a_bin_are_left_unsplit(epsilon):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 12, size=(10_000, 3)) @ [[0.11], [0.23], [0.37]]
+    group = rng.choice(3, 10_000)
+    scores = np.round(numbers + 0.5 * group[:, None], 2)
+    fitted = repair((-1, 10), epsilon=epsilon).fit(scores, sensitive_features=group)
+    assert fitted.output_ == ["continuous"]
+    answers = fitted.transform(scores, sensitive_features=group)
+    assert len(np.unique(answers)) > 800
+    assert gap(answers[:, 0], group) < 0.05 < 0.2 < gap(scores[:, 0], group)
+    # A tenth on one value, or few values: bins are split.
+    spiked = np.where(rng.random((10_000, 1)) < 0.1, 2.0, scores)
+    for other in (spiked, np.round(scores, 0)):
+        fitted = repair((-1, 10), epsilon=epsilon).fit(other, sensitive_features=group)
+        assert fitted.output_ == ["randomized"]
+
+
+# --- standing back --------------------------------------------------------------------
+
+
+def test_bins_in_use():
+    assert histogram.bins_in_use(np.full(7, 30.0), 0.0) == pytest.approx(7)
+    assert histogram.bins_in_use(np.array([0, 50.0, 50, 0]), 0.0) == pytest.approx(2)
+    assert histogram.bins_in_use(np.zeros(5), 0.0) == np.inf
+    # Squares less those of the noise and two of their standard deviations.
+    counts, variance = np.array([100.0, 50, 0, 0, 0]), 20.0
+    lowered = 12_500 - variance * (5 + 2 * 5)
+    assert histogram.bins_in_use(counts, variance) == pytest.approx(150**2 / lowered)
+
+
+@pytest.mark.parametrize("params", [{}, BLIND], ids=["aware", "blind"])
+def test_stands_back_where_the_crowd_is_not_told_apart(params):
+    X, group = table(1000, 1)
+    fresh, groups = table(4000, 2)
+    given = {} if params else {"sensitive_features": groups}
+    bounds, asked = (-150, 150), {"epsilon": 0.2, **params}
+    with pytest.warns(RepairWarning, match=r"stood back.*Narrower bounds"):
+        fitted = regressor(bounds, **asked).fit(X, X[:, 0], sensitive_features=group)
+    assert_allclose(fitted.predict(fresh, **given), fresh[:, 0], atol=1e-6)
+    # Bins that are asked for are used; other outputs split their scores.
+    regressor(bounds, n_bins=12, **{**asked, "epsilon": 1e5}).fit(
+        X, X[:, 0], sensitive_features=group
+    )
+    if not params:
+        split = regressor(bounds, output="randomized", **{**asked, "epsilon": 1e5})
+        split.fit(X, X[:, 0], sensitive_features=group)
+        assert not split.pooled_groups_[0].size
+
+
+def test_how_few_bins_are_too_few():
+    """Two of the default bins hold everybody; three where the repair is blind."""
+    for params, few in (({}, 2), (BLIND, 3)):
+        model = regressor((0, 1), **params)
+        model._noise_variance, model.n_bins_ = 1e-12, 6
+        for n_groups in (1, 2):
+            counts = np.zeros((n_groups, 6))
+            counts[:, :few] = 1000.0
+            assert not model._crowded(counts)
+            counts[:, 0] += 100
+            assert model._crowded(counts)
+            assert not model.set_params(n_bins=6)._crowded(counts)
+            model.set_params(n_bins="auto")
+
+
+@pytest.mark.parametrize("output", ["continuous", "randomized"])
+def test_told_groups_are_left_alone_where_the_crowd_is_not_told_apart(
+    output, monkeypatch
+):
+    monkeypatch.setattr(_scale, "MOST", 100.0)  # no scale is stretched
+    X, group = table(20_000, 1)
+    model = regressor((-150, 150), output=output)
+    if output == "randomized":
+        model.fit(X, X[:, 0], sensitive_features=group)
+        assert gap(model.predict(X, sensitive_features=group), group) < 0.05
+        return
+    with pytest.warns(RepairWarning, match="stood back"):
+        model.fit(X, X[:, 0], sensitive_features=group)
+    assert_array_equal(model.pooled_groups_, [[0, 1]])
+    fair = model.predict(X, sensitive_features=group)
+    assert_allclose(fair, X[:, 0], atol=1e-6)
+
+
+def test_what_tells_small_atoms_is_of_all_groups(monkeypatch):
+    asked = []
+
+    def recorded(distinct, noise, counts, variance):
+        asked.append((counts, variance))
+        return False
+
+    monkeypatch.setattr(histogram, "has_small_atoms", recorded)
+    scores, group = people(3000, 1)
+    fitted = repair((-4, 5)).fit(np.round(scores, 1), sensitive_features=group)
+    ((counts, variance),) = asked
+    assert_array_equal(counts, fitted.counts_[0].sum(axis=0))
+    assert variance == pytest.approx(3 * fitted._noise_variance)
+
+
+def test_costs_of_a_blind_repair_are_those_of_scores():
+    """On a stretched scale places are no scores: by a sum over points."""
+    counts = np.zeros(CELLS)
+    counts[3:5] = 400, 600
+    scale = Scale.even((0.0, 50.0)).stretched(counts, 0.0)
+    masses = np.random.default_rng(0).dirichlet(np.ones(24), size=(2, 1)) / 2
+    maps = blind_numbers.solve_levels(masses, 0.0, scale)
+    centres = (np.arange(24) + 0.5) / 24
+    before = scale.inverse(centres)
+    after = scale.inverse(maps(centres, np.zeros(24, dtype=int)))
+    mass = masses.sum(axis=(0, 1))
+    spread = mass @ (before - mass @ before) ** 2
+    assert blind_numbers.cost(masses, maps, scale) == pytest.approx(
+        mass @ (after - before) ** 2 / spread
+    )
+    fine = 1e6 * np.repeat(masses, 4, axis=2) / 4
+    measured = blind_numbers.measure(fine, masses, maps, 0.0, scale)
+    points = (np.arange(96 * 16) + 0.5) / (96 * 16)
+    weights = np.interp(points, centres, mass).reshape(96, 16)
+    weights *= (fine.sum(axis=(0, 1)) / weights.sum(axis=1))[:, None]
+    moved = scale.inverse(maps(points, np.zeros(96 * 16, int))) - scale.inverse(points)
+    expected = weights.ravel() @ moved**2 / weights.sum() / 50.0**2
+    assert measured.error == pytest.approx(expected, rel=1e-9)
