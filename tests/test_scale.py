@@ -248,6 +248,14 @@ def test_blind_repairs_bear_wide_bounds():
     assert gap(fresh[:, 0], groups) > 0.25 and gap(fair, groups) < 0.08
     assert np.mean((fair - fresh[:, 0]) ** 2) < fresh[:, 0].var()
     assert fitted.n_bins_ == 24
+    # Five times as crowded as an even column: that is left, but where groups are known.
+    scale, left = Scale.even((-9, 9)), regressor((-8, 8), **BLIND)
+    cells = np.histogram(X[:, 0], scale.inverse(np.linspace(0, 1, CELLS + 1)))[0]
+    assert 4 < CELLS * ((cells / len(X)) ** 2).sum() < 8
+    for model, bins in ((left, 16), (regressor((-8, 8)), 48)):
+        assert model.fit(X, X[:, 0], sensitive_features=group).n_bins_ == bins
+    assert EVEN.stretched(cells, 0.0, 3.9) is not EVEN
+    assert EVEN.stretched(cells, 0.0, 8.0) is EVEN
 
 
 @pytest.mark.parametrize("params", [{}, BLIND], ids=["aware", "blind"])

@@ -41,6 +41,10 @@ LEAST_SHARE = 0.01
 # standard errors of the smallest one's distribution function, few rows included. Chosen
 # on simulated tables of groups that do not differ.
 TOLD = 2.0
+# How crowded predictions are where their scale is stretched (as `_scale.CROWDED`): more
+# bins hold fewer people of each group and region. Chosen on simulated predictions and,
+# between 4 and 8, on Law School, which lost by 4.
+CROWDED = 8.0
 # Where fewer bins hold the predictions the answers would be worse than a constant.
 FEWEST_BINS = 3.0
 # Where parity costs more than this part of all that the predictions tell, or leaves

@@ -212,9 +212,9 @@ class NumberRepair(Repair):
         query = ScoreCounts(tuple(self._scales), 1, _scale.CELLS, name=_ALL_SCORES)
         counts = wall.release(query, rows)[:, 0]
         variance = float(wall.mechanism_of(query).variance)
-        even = self._scales
+        even, crowded = self._scales, blind.CROWDED if self.blind else _scale.CROWDED
         self._scales = [
-            scale.stretched(column, variance)
+            scale.stretched(column, variance, crowded)
             for scale, column in zip(even, counts, strict=True)
         ]
         return 1.0 if self._scales == even else _scale.GROWTH

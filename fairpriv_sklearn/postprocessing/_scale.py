@@ -63,7 +63,9 @@ class Scale:
         ends = self.knots[0], self.knots[-1]
         return (self.inverse(places) - ends[0]) / (ends[1] - ends[0])
 
-    def stretched(self, counts, noise_variance: float) -> Scale:
+    def stretched(
+        self, counts, noise_variance: float, crowded: float = CROWDED
+    ) -> Scale:
         """Give crowded cells more room; the same scale where noise hides the crowd.
 
         Parameters
@@ -72,6 +74,8 @@ class Scale:
             Noisy counts of the scores in equal cells of this (even) scale.
         noise_variance : float
             Of one count.
+        crowded : float
+            How many times as crowded as an even column calls for it.
 
         Returns
         -------
@@ -84,7 +88,7 @@ class Scale:
         if certain.sum() < MOST * people:
             return self
         masses = certain / certain.sum()
-        if (masses**2).sum() * n_cells < CROWDED:  # even: 1; in one cell: n_cells
+        if (masses**2).sum() * n_cells < crowded:  # even: 1; in one cell: n_cells
             return self
         room = (1 - BY_MASS) / n_cells + BY_MASS * masses
         places = np.concatenate([[0.0], room.cumsum()])
