@@ -392,10 +392,13 @@ def test_bins_in_use():
     assert histogram.bins_in_use(np.full(7, 30.0), 0.0) == pytest.approx(7)
     assert histogram.bins_in_use(np.array([0, 50.0, 50, 0]), 0.0) == pytest.approx(2)
     assert histogram.bins_in_use(np.zeros(5), 0.0) == np.inf
-    # Squares less those of the noise and two of their standard deviations.
+    # Squares less those of the noise and three of their standard deviations.
     counts, variance = np.array([100.0, 50, 0, 0, 0]), 20.0
-    lowered = 12_500 - variance * (5 + 2 * 5)
-    assert histogram.bins_in_use(counts, variance) == pytest.approx(150**2 / lowered)
+    lowered = 12_500 - variance * (5 + 3 * 5)
+    told = histogram.bins_in_use(counts, variance)
+    assert told == pytest.approx((150 + 3 * 10) ** 2 / lowered)
+    told = histogram.bins_in_use(counts, variance, 140)
+    assert told == pytest.approx(140**2 / lowered)
 
 
 @pytest.mark.parametrize("params", [{}, BLIND], ids=["aware", "blind"])
@@ -421,7 +424,7 @@ def test_how_few_bins_are_too_few():
     """Two of the default bins hold everybody; three where the repair is blind."""
     for params, few in (({}, 2), (BLIND, 3)):
         model = regressor((0, 1), **params)
-        model._noise_variance, model.n_bins_ = 1e-12, 6
+        model._noise_variance, model.n_bins_, model._n_public = 1e-12, 6, None
         for n_groups in (1, 2):
             counts = np.zeros((n_groups, 6))
             counts[:, :few] = 1000.0

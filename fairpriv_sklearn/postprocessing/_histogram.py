@@ -401,16 +401,21 @@ def told_bins(counts: np.ndarray, noise_variance: float, scale) -> tuple[int, in
     return int(np.floor(places[0])), int(np.ceil(places[1]))
 
 
-def bins_in_use(counts: np.ndarray, noise_variance: float) -> float:
+def bins_in_use(
+    counts: np.ndarray, noise_variance: float, n: float | None = None
+) -> float:
     """In how many bins people are: so many if equally many in each; rather too many.
 
-    The squares of the counts are lowered by those of the noise, and by two of their
-    standard deviations for Laplace noise.
+    The squares of the counts are lowered by those of the noise, and by three of their
+    standard deviations for Laplace noise. Where the number of people is private, three
+    standard deviations are added to the noisy one.
     """
     n_bins = len(counts)
-    noise = noise_variance * (n_bins + 2 * np.sqrt(5 * n_bins))
+    if n is None:
+        n = max(counts.sum(), 0.0) + 3 * np.sqrt(n_bins * noise_variance)
+    noise = noise_variance * (n_bins + 3 * np.sqrt(5 * n_bins))
     squares = (counts**2).sum() - noise
-    return float(counts.sum() ** 2 / squares) if squares > 0 else np.inf
+    return float(n**2 / squares) if squares > 0 else np.inf
 
 
 # --- the smooth estimate ------------------------------------------------------------

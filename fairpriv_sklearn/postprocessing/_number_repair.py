@@ -308,8 +308,8 @@ class NumberRepair(Repair):
         if self.n_bins != "auto" or variance == 0:
             return False
         fewest = blind.FEWEST_BINS if self.blind else histogram.FEWEST_BINS
-        used = histogram.bins_in_use(counts.sum(axis=0), len(counts) * variance)
-        return used < fewest
+        told = counts.sum(axis=0), len(counts) * variance
+        return histogram.bins_in_use(*told, self._n_public) < fewest
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
