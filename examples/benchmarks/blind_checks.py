@@ -322,16 +322,15 @@ def number_coverage(tolerance, shares, n_rows, epsilon, n_fits):
     world = World(shares)
     X, weights, codes = world.everybody()
     before, told = Number().predict(X), world.told(X)
-    weights, unit = weights.sum(axis=1), (before.clip(-5, 5) + 5) / 10
+    weights = weights.sum(axis=1)
     cells = []
     for seed in range(n_fits):
         fitted = blind_fit(
             "numbers", world, n_rows, epsilon, seed, fairness_tolerance=tolerance
         )
         reach = fitted.reach([tolerance])
-        answers = (
-            10 * fitted._levels[0](unit, nearest_region(told, fitted._centres)) - 5
-        )
+        scale, regions = fitted._scales[0], nearest_region(told, fitted._centres)
+        answers = scale.inverse(fitted._levels[0](scale(before), regions)).clip(-5, 5)
         cells.append(
             (
                 within(reach.violation_interval[0], largest_distance(answers, codes)),
