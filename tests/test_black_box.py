@@ -17,7 +17,13 @@ from test_blind import model, regressor
 from fairpriv_sklearn._wall import CellCounts, recording
 from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
-from fairpriv_sklearn.postprocessing import DPBarycenterRegressor, _blind_numbers
+from fairpriv_sklearn.postprocessing import (
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+    _blind_numbers,
+    _scale,
+)
+from fairpriv_sklearn.postprocessing._queries import ScoreCounts
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 
 
@@ -157,4 +163,30 @@ def test_audit_of_sizes(honest, monkeypatch):
         monkeypatch.setattr(CellCounts, "sensitivity", forgetful)
     estimator = regressor(epsilon=2.0, n_bins=3)
     bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
+    assert bound > 0.6 and (bound <= 2.0) == honest
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_audit_of_where_scores_are(honest, monkeypatch):
+    """Nearly all of the budget asks that; a score that moves is in two cells."""
+    monkeypatch.setattr(DPBarycenterTransformer, "_solve", lambda self: None)
+    monkeypatch.setattr(_scale, "SHARE", 0.9)
+    sensitivity = ScoreCounts.sensitivity
+
+    def forgetful(self, neighboring):
+        of_all = self.name == "scores of all groups"
+        return sensitivity(self, neighboring) // (1 + of_all)
+
+    if not honest:
+        monkeypatch.setattr(ScoreCounts, "sensitivity", forgetful)
+    scores = np.array([[0.1], [0.9]] * 3)
+    codes = np.array([0, 1] * 3)
+    moved = np.concatenate([scores[:-1], scores[:1]])
+
+    def fit(scores, codes):
+        return lambda one: one.fit(scores, sensitive_features=codes)
+
+    pair = fit(scores, codes), fit(moved, np.append(codes[:-1], 0))
+    repair = DPBarycenterTransformer(epsilon=2.0, bounds=(0, 1), groups=[0, 1])
+    bound = pure_audit(*log_ratios(repair, pair, n_fits=1000))
     assert bound > 0.6 and (bound <= 2.0) == honest

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 
+from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
@@ -19,6 +20,7 @@ from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing._queries import ScoreCounts
 from fairpriv_sklearn.postprocessing._scale import CELLS, EVEN, Scale
+from fairpriv_sklearn.privacy import PrivacyLedger
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -491,3 +493,65 @@ def test_costs_of_a_blind_repair_are_those_of_scores():
     moved = scale.inverse(maps(points, np.zeros(96 * 16, int))) - scale.inverse(points)
     expected = weights.ravel() @ moved**2 / weights.sum() / 50.0**2
     assert measured.error == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_replay_on_a_stretched_scale(relation):
+    """One record crosses the wall by no more than is stated, all else is the same."""
+    scores, group = people(6000, 1)
+    other, codes = scores.copy(), group.copy()
+    if relation == "replace_one":
+        other[3], codes[3] = 59.0, (group[3] + 1) % 3
+    else:
+        other, codes = np.delete(scores, 3, axis=0), np.delete(group, 3)
+    wide = repair((-60, 60), neighboring=relation)
+    with recording() as first:
+        one = clone(wide).fit(scores, sensitive_features=group)
+    with recording(replay=first) as second:
+        two = clone(wide).fit(other, sensitive_features=codes)
+    changed = [
+        np.abs(a.exact - b.exact).sum() / a.sensitivity
+        for a, b in zip(first.crossings, second.crossings, strict=True)
+    ]
+    assert len(one._scales[0].knots) == CELLS + 1
+    assert changed[0] == changed[2] == 1.0 and changed[1] <= 1.0
+    assert one.privacy_ == two.privacy_
+    fresh, groups = people(500, 2)
+    assert_array_equal(
+        one.transform(fresh, sensitive_features=groups),
+        two.transform(fresh, sensitive_features=groups),
+    )
+
+
+def test_every_column_says_what_became_of_it(monkeypatch):
+    """One column in a crowd that is not told apart, another of like groups."""
+    monkeypatch.setattr(_scale, "MOST", 100.0)
+    X, group = table(2000, 1)
+    alike = np.random.default_rng(5).normal(size=(2000, 1))
+    both = np.hstack([X[:, :1], alike])
+    fitted = DPBarycenterTransformer(
+        bounds=((-150, -4), (150, 4)),
+        groups=[0, 1],
+        output="continuous",
+        random_state=0,
+    )
+    with pytest.warns(RepairWarning) as caught:
+        fitted.fit(both, sensitive_features=group)
+    said = [str(one.message) for one in caught]
+    assert len(said) == 2
+    assert "stood back" in said[0] and "cannot be told" in said[1]
+
+
+@pytest.mark.parametrize("bounds", [(1, 1 + 1e-14), (0, 5e-324), (1e16, 1e16 + 4)])
+def test_bounds_with_nothing_between_are_refused(bounds):
+    scores, group = people(30, 1)
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises(ValueError, match="further apart"):
+        repair(bounds, ledger=ledger).fit(scores, sensitive_features=group)
+    assert ledger.total().epsilon == 0
+    near = (1, 1 + 1e-8)
+    for output in ("continuous", "randomized", "mean"):
+        fitted = repair(near, output=output, epsilon=np.inf)
+        fitted.fit(1 + 1e-10 * scores, sensitive_features=group)
+        fair = fitted.transform(1 + 1e-10 * scores, sensitive_features=group)
+        assert ((fair >= 1) & (fair <= 1 + 1e-8)).all()

@@ -62,8 +62,16 @@ WORTHLESS = (
 )
 
 
+# Bounds that are nearer, relative to the larger, cannot be cut into all bins.
+NARROWEST = 1e-9
 _SIZES = "group sizes"
 _ALL_SCORES = "scores of all groups"
+
+
+def too_narrow(lower, upper) -> np.ndarray:
+    """Whether bounds are so near that floating-point numbers between them run out."""
+    larger = np.maximum(np.abs(lower), np.abs(upper))
+    return ~(upper - lower > np.maximum(NARROWEST * larger, 1e-150))
 
 
 def _tolerance(name, value):
@@ -122,7 +130,10 @@ class NumberRepair(Repair):
         if given is None:
             fact = warn_leak(name, "the range of the scores")
             lower, upper = values.min(axis=0), values.max(axis=0)
-            upper = np.where(upper > lower, upper, lower + 1.0)
+            middle, half = (lower + upper) / 2, np.maximum(1.0, np.abs(upper)) / 2
+            narrow = too_narrow(lower, upper)
+            lower = np.where(narrow, middle - half, lower)
+            upper = np.where(narrow, middle + half, upper)
             return np.column_stack([lower, upper]), fact
         lower, upper = self._given_bounds(values.shape[1])
         ends = tuple(e.item() if e.size == 1 else e.tolist() for e in (lower, upper))
@@ -135,6 +146,11 @@ class NumberRepair(Repair):
             raise ValueError(f"{name} must have low < high, got {given!r}.")
         if max(np.abs(lower).max(), np.abs(upper).max()) > LARGEST_BOUND:
             raise ValueError(f"{name} must lie within +-1e150: squares overflow.")
+        if (too_narrow(lower, upper)).any():
+            raise ValueError(
+                f"{name} must be further apart, at least {NARROWEST:g} of the larger: "
+                "between them numbers have too few digits."
+            )
         return lower, upper
 
     def _plan(self, n_columns: int) -> list[Release]:
@@ -263,6 +279,7 @@ class NumberRepair(Repair):
             output == "continuous" and self._crowded(counts)
             for output, counts in zip(self.output_, self.counts_, strict=True)
         ]
+        untold = self.groups_[pooled[np.invert(crowded)].any(axis=0)].tolist()
         pooled[crowded] = True
         columns = zip(self.counts_, pooled, self._scales, self.output_, strict=True)
         for counts, alike, scale, output in columns:
@@ -285,10 +302,9 @@ class NumberRepair(Repair):
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
             warn_caller(f"The repair stood back: {CROWDED}", RepairWarning)
-        elif pooled.any():
-            groups = self.groups_[pooled.any(axis=0)].tolist()
+        if untold:
             warn_caller(
-                f"{histogram.untold_message(groups)} Their scores are repaired as "
+                f"{histogram.untold_message(untold)} Their scores are repaired as "
                 "those of all people together.",
                 RepairWarning,
             )
