@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyLeakWarning,
     PrivacyLedger,
+    kept,
     privacy_report,
     with_budget,
 )
@@ -1126,6 +1128,49 @@ def test_budgets_that_no_noise_can_be_drawn_for(blind, epsilon):
     with pytest.raises(ValueError, match="The share of epsilon that is for"):
         repair.fit(X, Y, sensitive_features=GROUP)
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("epsilon", [1.1e6, 1e7, 1e300])
+def test_a_search_of_a_budget_that_no_noise_can_be_drawn_for(epsilon):
+    ledger = PrivacyLedger(1e302, 1e-3)
+    given = {"epsilon": epsilon, "ledger": ledger}
+    with pytest.raises(ValueError, match="epsilon must be in .* or inf"):
+        search(numbers(regression()), **given).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="epsilon must be in .* or inf"):
+        dp_cross_validate(
+            numbers(regression()),
+            X,
+            Y,
+            sensitive_features=GROUP,
+            groups=[0, 1],
+            target_bounds=(0, 1),
+            **given,
+        )
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("epsilon", [380.0, 560.0, 1e4, 1e5, 9e5])
+def test_a_large_budget_is_not_lost_to_rounding(epsilon):
+    model = logistic(epsilon=epsilon)
+    for repair in (decisions(model), decisions(model, constraint="equalized_odds")):
+        repair.set_params(epsilon=epsilon)
+        assert repair.fit(X, Y, sensitive_features=GROUP).privacy_.epsilon <= epsilon
+        found = search(decisions(logistic()), epsilon=epsilon)
+        found.fit(X, Y, sensitive_features=GROUP)
+        assert found.privacy_.epsilon == epsilon
+
+
+@pytest.mark.parametrize("over", [1e-9, -1e-9])
+def test_what_costs_more_than_rounding_is_refused(over):
+    model = logistic(epsilon=400.0).fit(X, Y)
+    (event,) = model.privacy_.events
+    less = replace(event, mu=event.mu * (1 - over))
+    expected = replace(model.privacy_, events=(less,))
+    if over < 0:
+        assert kept(expected, model).events == (less,)
+        return
+    with pytest.raises(ValueError, match="cost more than its arguments say"):
+        kept(expected, model)
 
 
 @pytest.mark.parametrize("share", [1e-300, 0.0009])

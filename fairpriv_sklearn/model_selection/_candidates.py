@@ -45,6 +45,7 @@ from fairpriv_sklearn._wall import (
     NoiseSource,
     PrivacyGuarantee,
     budget_of_steps,
+    calibrate_gaussian,
     epsilon_factor,
     expected_guarantee,
     guarantee_of,
@@ -320,6 +321,11 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         elif hasattr(last, "base_guarantee") and not routing_enabled():
             refuse_without_groups(last.estimator)  # a repair hands none on
     return set().union(*conditions).difference(set.intersection(*conditions))
+
+
+def refuse_large_epsilon(epsilon: float) -> None:
+    """Refuse a finite budget of which the parts would be too large for noise."""
+    calibrate_gaussian(epsilon, 0.5)  # which delta does not matter
 
 
 def refuse_small_delta(estimator, grid: list[dict], delta: float) -> None:

@@ -209,6 +209,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         return self.epsilon * share, self.delta * share
 
     def _plan(self, n_candidates, kind, n_draws, n_statistics) -> SearchPlan:
+        candidates.refuse_large_epsilon(self.epsilon)
         epsilon, delta = self._search_budget()
         return plan_search(
             n_candidates,

@@ -284,6 +284,7 @@ def dp_cross_validate(
     scorings = _scorings(scoring, estimator)
     refuse_batches(X, "dp_cross_validate")
     _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring)
+    candidates.refuse_large_epsilon(epsilon)
     kind = candidates.expected_kind(estimator)
     X = as_table(estimator, X)
     public = _PublicFacts(groups, classes, target_bounds, neighboring)
