@@ -6,6 +6,7 @@ import itertools
 import math
 import traceback
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -340,6 +341,51 @@ def test_no_record_goes_to_a_place_far_from_all():
     noisy[cell_of([38.0, 0.0], grid)] = 0.0, 5000.0
     column = dataclasses.replace(column, places=(noisy[:-3], 10.0))
     assert column.near_cells().all()
+
+
+def test_columns_that_noise_hides_are_named(quick_fits):
+    rng = np.random.default_rng(0)
+    numbers = {f"c{i}": rng.normal(0, 10.0**i, 100) for i in range(6)}
+    X = pd.DataFrame({**numbers, "known": rng.uniform(0, 1, 100)})
+    told = "cannot be told what the columns 'c0', 'c1', 'c2', 'c3', 'c4', ... hold"
+    public = {"known": {"kind": "number", "range": [0, 1]}}
+
+    def fit(epsilon, X=X, codebook=public):
+        DPSinkhornGenerator(epsilon=epsilon, codebook=codebook, random_state=0).fit(X)
+
+    with pytest.warns(UserWarning, match=told) as seen:
+        fit(0.1)
+    assert len(seen) == 1
+    assert "known" not in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(np.inf)
+        fit(1.0, people()[0], None)
+        ranges = {name: [-1e6, 1e6] for name in numbers} | {"known": [0, 1]}
+        fit(
+            0.1, codebook={k: {"kind": "number", "range": v} for k, v in ranges.items()}
+        )
+
+
+def test_what_of_a_column_stands_out_of_noise():
+    column = LevelColumn.of("x", 0, Column())
+    n = len(column.located().edges) - 1
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        assert not column.is_told(7.0 * rng.normal(size=n + 3), 7.0)
+    for place in (n, n + 1, n + 2, n // 2):  # gaps, dates, text, a number
+        one = np.zeros(n + 3)
+        one[place] = 3.9 * 7
+        assert not column.is_told(one, 7.0)
+        one[place] = 4.1 * 7
+        assert column.is_told(one, 7.0)
+        assert not column.is_told(-one, 7.0)
+    spread, start = np.zeros(n + 3), n // 32 * 16
+    spread[start : start + 16] = 7.0 * 4.1 / 4  # sixteen cells, each one deviation
+    assert column.is_told(spread, 7.0)
+    spread[start : start + 16] = 7.0 * 3.9 / 4
+    assert not column.is_told(spread, 7.0)
+    assert column.is_told(np.zeros(n + 3), 0.0)
 
 
 def test_numbers_beside_many_zeros_are_none_that_nobody_has():

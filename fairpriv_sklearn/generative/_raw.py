@@ -10,6 +10,7 @@ from math import sqrt
 import numpy as np
 
 from fairpriv_sklearn._door.estimator import read_bounds
+from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import KeyedRelease, Query, Release, Rows
 from fairpriv_sklearn.generative._levels import (
@@ -47,6 +48,7 @@ KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
 MOST_FRACTIONAL = 0.02
 MOST_CELLS = 64
+MOST_NAMED = 5  # columns that a warning names
 ROWS_TOGETHER = 1 << 14
 
 
@@ -250,6 +252,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
                 found[column.position] = column.hidden()
             else:
                 found[column.position] = column.with_cells(seen, total, scale, kind)
+        _tell_of_noise(located, counts, scale)
         learn_atoms(wall, rows, found, places)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
@@ -278,6 +281,25 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         for column in learnt
         if column.is_used
     ]
+
+
+def _tell_of_noise(located, counts, scale) -> None:
+    """Warn of columns whose noisy counts do not say where their numbers lie."""
+    hidden = [
+        column.name
+        for column, seen in zip(located, counts, strict=True)
+        if column.declared.range is None and not column.is_told(seen, scale)
+    ]
+    if hidden:
+        names = ", ".join(map(repr, hidden[:MOST_NAMED]))
+        more = ", ..." if len(hidden) > MOST_NAMED else ""
+        warn_caller(
+            f"By their noisy counts it cannot be told what the columns {names}{more} "
+            "hold, or where their numbers lie: samples may have anything there. "
+            "Declare their kinds and ranges in a codebook, or use more rows or a "
+            "larger epsilon.",
+            UserWarning,
+        )
 
 
 def learn_atoms(wall, rows, found, places) -> None:

@@ -239,6 +239,8 @@ class DPSinkhornGenerator(BaseGenerator):
     -----
     PrivacyLeakWarning
         If `bounds` or `classes` were read from the data.
+    UserWarning
+        If noise hides what a column of a raw table holds, or where its numbers lie.
 
     See Also
     --------
