@@ -351,7 +351,7 @@ class FairGradient(LossGradient):
             coefficients = self._side_by_side(
                 losses[part], slopes[part], stratum[part], pulls[part]
             )
-            totals += self._exact_sums(dense_block(block.x), coefficients)
+            totals += self._exact_sums(block.x, coefficients)
         sums, end = from_units(totals), self._n_alone
         alone = self.geometry.in_units(sums[:, :end]) / self.n_records
         # The second digit counts 2**20 times less.
