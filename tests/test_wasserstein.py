@@ -1,6 +1,10 @@
 """One-dimensional Wasserstein distances and gradients against exact arithmetic."""
 
+import os
+import platform
 import re
+import subprocess
+import sys
 import tracemalloc
 from fractions import Fraction
 from itertools import accumulate, combinations, pairwise, permutations, product
@@ -256,6 +260,27 @@ def test_memory_is_linear():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * (u.nbytes + v.nbytes)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_what_a_step_frees_the_next_one_uses():
+    code = """
+import resource
+import numpy as np
+import fairpriv_sklearn.linear_model
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(300_000) for _ in range(16)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(pages(), pages())"""
+    unset = {name: end for name, end in os.environ.items() if "MALLOC" not in name}
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, env=unset
+    )
+    first, again = map(int, found.stdout.split())
+    assert again < first / 100
 
 
 def test_quantise():

@@ -23,6 +23,12 @@ from fairpriv_sklearn._shared.arrays import Floats, Integers
 RESOLUTION = 2**20
 """Number of steps into which :func:`grid_codes` divides the range of the outputs."""
 
+# Let arrays be made of what others freed: new pages cost more than the arithmetic. The
+# GNU C library gives freed memory back where it is more than twice the largest block,
+# of at most 32 MiB, that was ever freed. This one is never touched. Other allocators,
+# and where a threshold is set, do as before.
+np.empty((1 << 25) - (1 << 14), dtype=np.uint8)
+
 MAX_CODES = 1 << 32
 _ONE = 1 << 62  # the unit of ranks and of integrals over them, where there are many
 
