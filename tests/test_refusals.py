@@ -28,6 +28,7 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._door.groups import named_positions
+from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
@@ -692,6 +693,66 @@ def test_a_pipeline_of_one_budget_that_fails_half_way_is_unfitted(around):
     done = FrozenEstimator(fixed.fit(X))
     whole = with_budget(make_pipeline(done, logistic(bounds=None)), 3.0).fit(X, Y)
     assert privacy_report(whole.fit(X, Y)).guarantee.epsilon < np.inf
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        regression(bounds=None),
+        logistic(bounds=None),
+        decisions(logistic(bounds=None), blind=True),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_model_behind_another_fit_of_its_encoder(model):
+    """A plain pipeline keeps the old model where its second fit fails half-way."""
+    fitting = {}
+    if hasattr(model, "blind"):
+        fitting = {"dp2dpclassifier__sensitive_features": GROUP}
+    whole = make_pipeline(DPTableEncoder(epsilon=5.0), model).fit(X, Y, **fitting)
+    before = whole.predict(X)
+    spent = privacy_report(whole).guarantee.epsilon
+    assert 5.0 < spent + 0.2 < np.inf
+    for same in (pickle.loads(pickle.dumps(whole)), Pipeline(whole.steps)):
+        assert np.array_equal(same.predict(X), before)
+        assert privacy_report(same).guarantee.epsilon == spent
+    apart = [pickle.loads(pickle.dumps(step)) for _, step in whole.steps]
+    assert np.array_equal(apart[1].predict(apart[0].transform(X)), before)
+
+    whole.set_params(dptableencoder__epsilon=0.1)
+    with pytest.raises(ValueError):
+        whole.fit(50.0 * X, ["none"] * len(X), **fitting)
+    found = privacy_report(whole)
+    assert found.guarantee.epsilon == np.inf
+    assert [step.status for step in found.steps] == ["private", "uncovered"]
+    assert "another fit of the encoder" in found.steps[1].fix
+    methods = ["predict", "predict_proba"] if is_classifier(model) else ["predict"]
+    for method in methods:
+        with pytest.raises(ValueError, match="another fit of the encoder"):
+            getattr(whole, method)(X)
+    with pytest.raises(ValueError, match="another fit of the encoder"):
+        whole[-1].predict(X=whole[0].transform(X))
+    again = whole.fit(X, Y, **fitting)
+    assert len(again.predict(X)) == len(X)
+    assert privacy_report(again).guarantee.epsilon < 5.0
+
+
+def test_fits_of_an_encoder_that_differ_in_ranks_only_are_told_apart():
+    public = {f"x{i}": {"kind": "number", "range": [-1, 1]} for i in range(2)}
+    encoder = DPTableEncoder(public, epsilon=np.inf)
+
+    answers = [encoder.fit(table).transform(X) for table in (X, X**3, X)]
+    first, other, again = map(origin, answers)
+    assert first == again != other
+
+
+def test_answers_of_an_encoder_are_forgotten_with_them():
+    answer = DPTableEncoder().fit(X).transform(X)
+    known = len(_ORIGINS)
+    assert origin(answer) is not None
+    assert origin(answer[:3]) is origin(answer + 1) is origin(X) is None
+    del answer
+    assert len(_ORIGINS) == known - 1
 
 
 def test_each_ledger_has_room_for_its_own_steps():

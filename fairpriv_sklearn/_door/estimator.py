@@ -25,6 +25,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
+from fairpriv_sklearn._shared.origin import origin, refuse_other_origin, remember
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
     HasMethods,
@@ -73,6 +74,8 @@ def _on_a_draft(fit):
             fitted["privacy_"] = fitted["privacy_"].qualified(
                 assumptions=_code_of_others(self)
             )
+        if origin(X) is not None:
+            fitted["_fitted_behind"] = origin(X)
         self.__dict__ = fitted
         return self
 
@@ -110,10 +113,15 @@ def _part_by_part(method):
     @wraps(method)
     def answer(self, *args, **kwargs):
         check_columns(*args, *kwargs.values())
+        refuse_other_origin(self, args[0] if args else kwargs.get("X"))
         if not (args and _comes_in_parts(args[0])):
             with usual_underflow():
-                return method(self, *args, **kwargs)
-        return answer_in_parts(self, method, *args, **kwargs)
+                said = method(self, *args, **kwargs)
+        else:
+            said = answer_in_parts(self, method, *args, **kwargs)
+        if method.__name__ == "transform" and hasattr(self, "_digest"):
+            remember(said, self._digest)
+        return said
 
     return answer
 

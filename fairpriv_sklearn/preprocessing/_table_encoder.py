@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import sha256
 from itertools import groupby
 from numbers import Real
 
@@ -522,6 +523,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             draft.name: draft.rank_map for draft in drafts if draft.rank_map is not None
         }
         self.data_norm_ = 1.0
+        learnt = [str(self.codebook_.to_dict()), *self._feature_names]
+        digest = sha256("\n".join(learnt).encode())
+        for rank_map in self.rank_maps_.values():
+            digest.update(rank_map.edges.tobytes() + rank_map.cdf.tobytes())
+        self._digest = digest.hexdigest()
 
 
 def _asked(wall, query, rows, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import getattr_static
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,10 @@ _INSIDE_FIX = "Make what its guarantee lists as not covered private, or declare 
 _SPREAD_FIX = (
     "Its answers are spread over identical rows, so that one record moves those of "
     'others: give it a pure output (`output="continuous"` or `"mean"`).'
+)
+_OTHER_FIT_FIX = (
+    "It was fitted behind another fit of the encoder, whose cost is not counted here: "
+    "fit the pipeline again."
 )
 _SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
@@ -501,6 +506,8 @@ def walk(
     if isinstance(estimator, Pipeline) or kind in _FEED_THE_LAST:
         steps = [step for _, step in parts]
         several = _with_spreading(steps, several, fitted, kind in _FEED_THE_LAST)
+    if isinstance(estimator, Pipeline) and fitted:
+        several = _with_other_fits([step for _, step in parts], several)
     for steps in several:
         yield from steps
 
@@ -539,13 +546,21 @@ def _with_spreading(
         )
         asked = all_asked or _holds_frozen(estimator)
         if fed and asked and spreads(estimator):
-            several[i] = [
-                replace(
-                    one, step=replace(one.step, status="uncovered", fix=_SPREAD_FIX)
-                )
-                for one in several[i]
-            ]
+            several[i] = [_uncovered(one, _SPREAD_FIX) for one in several[i]]
     return several
+
+
+def _with_other_fits(estimators: list, several: list[list[Found]]) -> list[list[Found]]:
+    """Uncover steps that another fit of the encoder before them stood behind."""
+    for i, (encoder, model) in enumerate(pairwise(estimators)):
+        fits = getattr(encoder, "_digest", None), getattr(model, "_fitted_behind", None)
+        if None not in fits and fits[0] != fits[1]:
+            several[i + 1] = [_uncovered(one, _OTHER_FIT_FIX) for one in several[i + 1]]
+    return several
+
+
+def _uncovered(found: Found, fix: str) -> Found:
+    return replace(found, step=replace(found.step, status="uncovered", fix=fix))
 
 
 def _holds_frozen(estimator) -> bool:
