@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from textwrap import shorten
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, real
 from fairpriv_sklearn._shared.figures import footnote, new_axes
@@ -95,7 +96,10 @@ class AuditDisplay:
             refuted = name in self.violated or bound > self.claimed * (1 + 1e-6)
             color = "#D55E00" if refuted else "#0072B2"
             self.ax_.barh(i, min(bound, right), color=color, height=0.7)
-        self.ax_.set_yticks(range(len(shown)), [name[:40] for name, _ in shown])
+        self.ax_.set_yticks(
+            range(len(shown)),
+            [shorten(name, 40, placeholder=" …") for name, _ in shown],
+        )
         if math.isfinite(self.claimed):
             self.ax_.axvline(self.claimed, color="black", linestyle="--")
         self.ax_.set(
