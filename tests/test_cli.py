@@ -11,7 +11,7 @@ import pytest
 
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
-from fairpriv_sklearn.preprocessing._reader import _separator
+from fairpriv_sklearn.preprocessing._reader import _separator, read_table
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -657,6 +657,19 @@ def test_the_header_tells_the_separator(header, row, separator, above, n):
     """Decimal commas in nearly all columns parted each row, and a quote did."""
     text = above + "\n".join([header] + [row] * n) + "\n"
     assert _separator(text) == separator
+
+
+def test_single_quotes_around_all_names_are_around_cells_too(tmp_path):
+    """They hid that a target is a number."""
+    path = tmp_path / "a.csv"
+    rows = ["'age','sex','note'", "'40','f','x'", "'41.5',' m',y", "'','''','"]
+    path.write_text("\n".join(rows) + "\n")
+    columns = read_table(path).columns
+    assert columns["age"] == ["40", "41.5", None]
+    assert columns["sex"] == ["f", "m", "''"]
+    assert columns["note"] == ["x", "y", "'"]
+    path.write_text("age,'sex'\n'40','f'\n")
+    assert read_table(path).columns["age"] == ["'40'"]
 
 
 def test_a_learnt_range_of_the_target_ends_where_targets_do(tmp_path):

@@ -1079,6 +1079,31 @@ def test_new_rows_in_another_order():
         repair.predict(table, sensitive_features=groups[::-1])
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        regression(),
+        logistic(),
+        numbers(regression()),
+        DPTableEncoder(),
+        DPSinkhornGenerator(bounds=(-1, 1)),
+        search(regression()),
+        encoded(regression(bounds=None), None),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_what_is_no_table_gets_its_own_sentence(model):
+    polars, pandas = map(pytest.importorskip, ("polars", "pandas"))
+    named = {"sensitive_features": GROUP} if hasattr(model, "blind") else {}
+    with pytest.raises(TypeError, match="before it is collected"):
+        model.fit(polars.DataFrame(X).lazy(), Y, **named)
+    with pytest.raises(ValueError, match="Expected (a )?2D array|two-dimensional"):
+        model.fit(pandas.Series(X[:, 0]), Y, **named)
+    if isinstance(model, DPLinearRegression):
+        with pytest.raises(TypeError, match="np.matrix is not supported; pass an arr"):
+            model.fit(X.view(np.matrix), Y)
+
+
 @pytest.mark.parametrize("wrong", [X[:, 0], X[None]])
 def test_a_pipeline_of_one_budget_says_what_is_no_table(wrong):
     for encoders in ([], [DPTableEncoder()]):

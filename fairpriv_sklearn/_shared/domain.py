@@ -28,13 +28,15 @@ _PUBLIC = re.compile(
 _NAMELESS = re.compile(
     r"minimum of \d+ is required|should be a 1d array|^Input con|^Found array with dim"
 )
+_FLAT = (
+    "Expected a 2D array. Reshape your data either using array.reshape(-1, 1) if your "
+    "data has a single feature or array.reshape(1, -1) if it contains a single sample."
+)
 _SHORTENED = {
-    "Expected 2D array": (
-        "Expected a 2D array. Reshape your data either using array.reshape(-1, 1) if "
-        "your data has a single feature or array.reshape(1, -1) if it contains a "
-        "single sample."
-    ),
+    "Expected 2D array": _FLAT,
+    "Expected a 2-dimensional container": _FLAT,
     "Complex data not supported": "Complex data not supported.",
+    "np.matrix is not supported": "np.matrix is not supported; pass an array.",
     "Expected unique column names": "Columns need different names.",
 }
 
@@ -70,10 +72,16 @@ def same_length(*columns) -> None:
 def check_columns(*columns) -> None:
     """Refuse what reading columns side by side as arrays would get wrong in silence.
 
-    That is masked cells, and rows in another order, as the index of pandas says.
+    That is masked cells, and rows in another order, as the index of pandas says. A
+    frame that is not read yet has no rows.
     """
     indexes = []
     for column in columns:
+        if type(column).__name__ == "LazyFrame":
+            raise TypeError(
+                "A LazyFrame has no rows before it is collected: pass what its "
+                "collect() returns."
+            )
         if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
             raise ValueError(
                 "A masked array hides cells, and their values would be read: fill them "

@@ -425,6 +425,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     names = ["" if _empty(cell) else _header_name(cell) for cell in header]
     if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
         names = [n[1:-1] for n in names]
+        body = [[_unquoted(cell) for cell in row] for row in body]
     torn = sum(any(_is_nan(cell) for cell in row) for row in body)
     if torn:
         remarks.append(
@@ -451,6 +452,14 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
         left_out=left_out,
         remarks=remarks,
     )
+
+
+def _unquoted(cell):
+    """A cell without single quotes around it, where all names have them."""
+    if not isinstance(cell, str):
+        return cell
+    text = cell.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else cell
 
 
 def _header_name(cell) -> str:
