@@ -639,15 +639,15 @@ MUTANTS = [
     (
         "h44",
         "preprocessing/_table_encoder.py",
-        "mu_second = mu * math.sqrt(1 - share)",
+        "mu_second = mu * math.sqrt(1 - sum(shares.values()))",
         "mu_second = mu",
-        "encoder: the second release spends all",
+        "encoder: the last release spends all",
     ),
     (
         "h45",
         "preprocessing/_table_encoder.py",
-        "self.epsilon, self.delta - delta, n_draws=sum(sizes)",
-        "self.epsilon, self.delta, n_draws=sum(sizes)",
+        "self.epsilon, self.delta - delta, n_draws=n_draws",
+        "self.epsilon, self.delta, n_draws=n_draws",
         "encoder: the delta of unlisted categories is spent twice",
     ),
     (

@@ -13,11 +13,13 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import Rows, recording
+from fairpriv_sklearn._wall._filter import _KEY_BUCKETS
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
@@ -25,13 +27,16 @@ from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
+from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     cell_of,
     edges_within,
     ends_at_records,
+    is_zero,
     n_coordinates,
     nearest_knots,
+    parts_of_cell,
     quantile_edges,
     rank_basis,
     search_within,
@@ -385,13 +390,154 @@ def test_empty_cells_are_no_places_where_few_cells_hold_a_column():
     assert_allclose(np.diff(ranks), 1 / 4, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "low, high, is_last, n_parts",
+    [
+        (1.5, 2.0, False, 64),
+        (-4.0, -3.0, False, 64),
+        (5e-324, 2.0**-8, False, 85),
+        (-(2.0**-8), 0.0, False, 85),
+        (1.5 * 2.0**33, 2.0**34, True, 84),
+        (-(2.0**34), -1.5 * 2.0**33, True, 84),
+        (1.5 * 2.0**33, 2.0**34, False, 64),
+        (1.0, 1.0 + 2.0**-51, False, 2),
+        (5e-324, 1e-323, False, 1),
+    ],
+)
+def test_parts_of_a_cell(low, high, is_last, n_parts):
+    parts = parts_of_cell(low, high, is_last=is_last)
+    assert len(parts) == n_parts + 1
+    assert (np.diff(parts) > 0).all()
+    if n_parts == 64:
+        assert_array_equal(parts, np.linspace(low, high, 65))
+    if n_parts >= 84:  # universal cells of numbers smaller or larger by 2**42
+        inner = np.setdiff1d(np.abs(parts), [0.0, 5e-324, 2.0**-8, 1.5 * 2.0**33])
+        universal = universal_edges()
+        size = 2.0**42 if is_last else 2.0**-42
+        assert_array_equal(inner / size, universal[universal > 1e-300][:84])
+    if not is_last:
+        assert (parts[0], parts[-1]) == (low, high)
+    assert low in parts and high in parts
+
+
+def test_two_crowded_cells_are_looked_into():
+    """Without noise, parts have the counts of the histogram at all new edges."""
+    edges, rng = universal_edges(), np.random.default_rng(0)
+    far = [-3e9, -1.0, 7.0, 3e7]
+    crowds = {
+        "one cell": 1e6 + rng.uniform(0, 1, 900),
+        "two cells": 2.0**20 + rng.uniform(-1, 1, 900),
+        "around zero": 1e-6 * rng.normal(size=900),
+        "below zero": -1e-6 * rng.uniform(1, 2, 900),
+        "beyond": 1.7e12 + 8e8 * rng.uniform(0, 1, 900),
+        "in the last cell": 1.5e10 + rng.uniform(0, 1e6, 900),
+        "two of three": np.append(
+            1e6 + rng.uniform(0, 1, 600), 10 ** rng.uniform(-2, 9, 300)
+        ),
+        "half zero": np.append(1e6 + rng.uniform(0, 1, 450), np.zeros(450)),
+    }
+    for name, crowd in crowds.items():
+        values = np.concatenate([far, crowd])
+        seen = np.append(search_within(edges).counts(values), [5, 0, 2])
+        places = Places.of(edges, seen, 0.0, is_open=True)
+        for _ in range(3):
+            cells = places.crowded(len(values) + 7)
+            assert len(cells) == 2, name
+            asked = search_within(places.asked(cells)).counts(values)
+            finer = places.with_parts(cells, np.append(asked, 7), 0.0)
+            if finer.is_settled:
+                assert len(finer.crowded(len(values) + 7)) == 0
+                break
+            assert len(finer.edges) > len(places.edges) + 60
+            places = finer
+            assert (np.diff(places.edges) > 0).all()
+            expected = search_within(places.edges).counts(values)
+            assert_array_equal(places.noisy, expected)
+            assert places.noisy[places.inner].sum() >= 450
+            if not len(places.crowded(len(values) + 7)):
+                break
+        low, middle, high = np.quantile(crowd[crowd != 0], [0.2, 0.4, 0.6])
+        at = np.searchsorted(places.edges, middle)
+        assert places.edges[at] - places.edges[at - 1] <= 4 * (high - low), name
+
+
+def test_what_is_looked_into():
+    edges = np.array([-2.0, -1.0, 0.0, 5e-324, 1.0, 2.0, 3.0])
+    assert_array_equal(np.flatnonzero(is_zero(edges)), [2])
+
+    def crowded(noisy, others=(0.0,), total=1000.0, scale=1.0):
+        noisy = np.append(np.array(noisy, dtype=float), others)
+        places = Places.of(edges, noisy, scale, is_open=False)
+        return places.crowded(total).tolist()
+
+    assert crowded([0, 0, 0, 0, 500, 500]) == [4, 5]
+    # Neighbours on both sides of zero; zero itself is not among the numbers.
+    assert crowded([0, 200, 600, 200, 0, 0]) == [1, 3]
+    assert crowded([99, 151, 500, 151, 99, 0]) == [1, 3]
+    # Six tenths of the numbers; those that are missing do not count.
+    assert crowded([199, 1, 0, 199, 1, 600]) == [4, 5]
+    assert crowded([199, 3, 0, 199, 1, 598]) == []
+    assert crowded([99, 3, 0, 99, 1, 598], others=(150.0, 50.0)) == [4, 5]
+    # Five standard deviations of the noise of two.
+    assert crowded([0, 0, 0, 0, 500, 500], scale=140.0) == [4, 5]
+    assert crowded([0, 0, 0, 0, 500, 500], scale=142.0) == []
+
+    # What lies beyond is in the outer cells, unless the range is public.
+    universal = universal_edges()
+    outer = np.arange(len(universal) - 1)[[0, -1]]
+    for is_open, end in ((True, 1.5 * 2.0**75), (False, 2.0**34)):
+        seen = np.zeros(len(universal))
+        places = Places.of(universal, seen, 1.0, is_open=is_open)
+        assert_array_equal(places.parts(outer)[[0, -1]], [-end, end])
+
+    # Parts that the column fills tell no more than the cells.
+    cells, n_parts = np.array([4, 5]), 128
+    places = Places.of(edges, np.array([0, 0, 0, 0, 500.0, 500.0, 0]), 1.0, is_open=0)
+    even = np.r_[9.0, np.full(n_parts, 1000 / n_parts), 0.0]
+    settled = places.with_parts(cells, even, 2.0)
+    assert settled.is_settled and len(settled.crowded(1000.0)) == 0
+    assert_array_equal(settled.noisy, places.noisy)
+    # Three quarters of them in a quarter of the width tell more.
+    for held, is_settled in ((749.0, True), (751.0, False)):
+        counts = np.zeros(n_parts + 2)
+        counts[40:72], counts[100] = held / 32, 1000 - held
+        looked = places.with_parts(cells, counts, 2.0)
+        assert looked.is_settled == is_settled
+    assert_array_equal(looked.noisy, np.r_[0, 0, 0, 0, counts[1:-1]])
+    assert_array_equal(looked.noise, np.r_[[1.0] * 4, [2.0] * n_parts])
+    # Ten standard deviations of records are even in them.
+    assert_allclose(looked.counts(1000.0)[4:], counts[1:-1] + 20.0 / n_parts)
+    assert_allclose(places.counts(1000.0), places.noisy)
+
+
 NARROW = {
+    "offset": (1e6, 1e6 + 1.0),
+    "seconds of a day": (1.70e9, 1.70e9 + 86_400),
+    "its milliseconds": (1.70e12, 1.70e12 + 86_400_000),
+    "prices": (100_000.0, 100_020.0),
+    "across a power of two": (2.0**20 - 1, 2.0**20 + 1),
+    "longitudes": (2.3, 2.4),
+    "of a millionth": (-2e-6, 2e-6),
     "years": (1950.0, 2024.0),
     "heights": (150.0, 190.0),
     "fevers": (36.0, 41.0),
     "latitudes": (-52.9, -52.1),
     "seconds": (1.60e9, 1.63e9),
 }
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_crowded_column_is_shown_where_it_is(name):
+    low, high = NARROW[name]
+    X = np.random.default_rng(0).uniform(low, high, size=(20_000, 3))
+    X[:, 1] -= low
+    encoder = DPTableEncoder({"x2": [low - 1, high]}, random_state=0).fit(X)
+    ends, width = encoder.codebook_["x0"].bounds, high - low
+    assert low - 2 * width <= ends[0] <= low + width / 8
+    assert high - width / 8 <= ends[1] <= high + 2 * width
+    for column, start in (("x0", low), ("x1", 0.0), ("x2", low)):
+        points = np.linspace(start, start + high - low, 9)
+        assert_allclose(np.diff(encoder.rank_maps_[column](points)), 1 / 8, atol=0.06)
 
 
 @pytest.mark.parametrize("name", NARROW)
@@ -566,7 +712,7 @@ def test_black_box_audit_of_shown_categories():
 
 # -- the whole fit ---------------------------------------------------------------------
 def _pairs():
-    """25 neighbouring pairs; the first five are what breaks data-frame libraries."""
+    """29 neighbouring pairs; the first five are what breaks data-frame libraries."""
     plain = frame(400)
     special = {
         "text in a number": ("count", "many"),
@@ -580,6 +726,12 @@ def _pairs():
         other.loc[3, column] = cell
         other[column] = other[column].infer_objects()
         yield name, plain, other
+    narrow = pd.DataFrame(1e6 + np.random.default_rng(0).random((900, 3)))
+    narrow.columns = list("abc")
+    for cell in (1e6 + 2, 1e300, 0.0, None):
+        other = narrow.copy()
+        other.iloc[3] = cell
+        yield f"beside a crowd: {cell}", narrow, other
     rng = np.random.default_rng(0)
     for k in range(20):
         n = int(rng.integers(1, 300))
@@ -593,12 +745,16 @@ def _pairs():
 def test_replay_on_neighbours(name, first, second):
     """Nothing but the released counts tells neighbours apart, by as much as claimed."""
     probe = first.iloc[:50]
+    epsilon = 10.0 if "crowd" in name else 1.0
     for codebook in (None, {first.columns[1]: [0, 200], first.columns[2]: ["a", "x"]}):
         with recording() as one:
-            encoder = DPTableEncoder(codebook, random_state=0).fit(first)
+            encoder = DPTableEncoder(codebook, epsilon=epsilon, random_state=0)
+            encoder.fit(first)
         with recording(replay=one) as two:
-            other = DPTableEncoder(codebook, random_state=0).fit(second)
+            other = clone(encoder).fit(second)
         assert len(one.crossings) == len(two.crossings)
+        looks = [len(look.exact) for look in one.crossings[1:4]]
+        assert "crowd" not in name or max(looks) > _KEY_BUCKETS + 100
         for a, b in zip(one.crossings, two.crossings, strict=True):
             assert a.sensitivity == b.sensitivity
             assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12)
@@ -788,7 +944,7 @@ def test_skops_round_trip():
 def test_batches_and_resumed_fits_are_the_fit_of_the_table(tmp_path):
     from fairpriv_sklearn.distributed import Batches, resume
 
-    X = frame(10_000)
+    X = frame(10_000).assign(when=1.7e9 + np.arange(10_000.0))
     expected = DPTableEncoder(random_state=0).fit(X)
     for size in (700, 4096, 10_000):
         parts = Batches(
@@ -817,6 +973,40 @@ def test_batches_and_resumed_fits_are_the_fit_of_the_table(tmp_path):
     with resume(tmp_path / "journal"), recording() as tape:
         Dies(ledger=ledger).fit(X)
     assert not tape.crossings
+
+
+def test_rows_are_read_again_only_where_cells_are_crowded():
+    from fairpriv_sklearn.distributed import Batches
+
+    def n_passes(low, high):
+        X, passes = np.random.default_rng(0).uniform(low, high, (9000, 1)), []
+
+        def parts():
+            passes.append(None)
+            return iter([(X, None, None)])
+
+        DPTableEncoder(random_state=0).fit(Batches(parts))
+        return len(passes)
+
+    assert n_passes(0, 90) == 3  # cells are checked, places, quantiles
+    assert n_passes(48, 49) == 4
+    assert n_passes(1e6, 1e6 + 1) == 6
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
+def test_all_looks_together_cost_the_budget(neighboring):
+    X = 1e6 + np.random.default_rng(0).random((20_000, 2))
+    encoder = DPTableEncoder(neighboring=neighboring, random_state=0)
+    with recording() as tape:
+        encoder.fit(X)
+    n_columns = math.sqrt(2 * (1 + (neighboring == "replace_one")))
+    mus = [look.parameter for look in tape.crossings]
+    assert [look.sensitivity for look in tape.crossings] == [n_columns] * 5
+    total = math.hypot(*mus)
+    assert_allclose(np.square(mus) / total**2, [0.5, 0.01, 0.01, 0.01, 0.47], rtol=1e-3)
+    delta = 1e-5 * 0.99
+    assert_allclose(total, calibrate_gaussian(1.0, delta), rtol=1e-3)
+    assert encoder.privacy_.epsilon_at(1e-5) <= 1.0
 
 
 def test_shapes_of_the_columns_add_up_to_the_score():
@@ -900,7 +1090,10 @@ def test_learnt_ranges_end_where_records_do(n, epsilon):
 def test_ends_of_few_records_are_those_of_sure_cells():
     edges = np.array([-1e9, -300.0, -30.0, -6.0, -3.0, 30.0, 300.0, 1e9])
     empty = RankMap.from_counts(edges, np.ones(7))
+    seen = np.zeros(len(universal_edges()))
+    places = Places.of(universal_edges(), seen, 1.0, is_open=True)
     draft = _Draft("x", 0, Column(kind="number"), "learnt", edges, place=(-8.0, -2.0))
+    draft = replace(draft, places=places)
     # Nothing seems to be anywhere at the quantiles.
     assert draft._ends(np.zeros(7), 1.0, empty) == (-8.0, -2.0)
     # Of two equal counts one lies in reach of the place, four times its far end.
@@ -922,22 +1115,28 @@ def test_a_public_range_is_shown_by_its_ranks(epsilon):
 
 def test_ends_at_records():
     nowhere = math.inf, -math.inf
+
+    def ends_at(*ends, edges=None):
+        return ends_at_records(*ends, universal_edges() if edges is None else edges)
+
     # As far as the next universal edge, or as cells that surely have records.
-    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
-    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
-    assert ends_at_records((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
-    assert ends_at_records((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
-    assert ends_at_records((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
+    assert ends_at((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
+    assert ends_at((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
+    assert ends_at((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
+    assert ends_at((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
+    assert ends_at((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
     # Beyond an edge lies the next cell.
-    assert ends_at_records((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
+    assert ends_at((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
     # All in one cell, of which nothing else is known.
-    assert ends_at_records((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
-    assert ends_at_records((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (
+    assert ends_at((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
+    assert ends_at((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (
         100.0,
         192.0,
     )
     top = 2.0**34
-    assert ends_at_records((-top, top), (-top, top), nowhere) == (-top, top)
+    assert ends_at((-top, top), (-top, top), nowhere) == (-top, top)
+    finer = np.linspace(0.0, 10.0, 11)
+    assert ends_at((-1e9, 1e9), (3.5, 6.5), nowhere, edges=finer) == (3.0, 7.0)
 
 
 def test_whole_numbers_without_a_range_learn_a_whole_one():

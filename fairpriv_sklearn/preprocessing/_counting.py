@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import KeyedQuery
+from fairpriv_sklearn._wall import KeyedQuery, Rows
 from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
 from fairpriv_sklearn.preprocessing._ranks import search_within
 
@@ -96,10 +96,16 @@ class ColumnCounts(KeyedQuery):
         """Euclidean: every column has one changed cell, or two."""
         return counts_l2(neighboring, max(1, len(self.columns)))
 
+    def counts(self, rows: Rows) -> tuple[NDArray, dict]:
+        """Exact counts; for an empty question no row is read."""
+        if not self.columns:
+            return np.zeros(self.n_coordinates, dtype=np.int64), {}
+        return super().counts(rows)
+
     def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
         """Listed counts of one block."""
         counts = [c.counts(block.cells.cells(c.position)) for c in self.columns]
-        return np.concatenate(counts or [np.zeros(self.n_coordinates, dtype=np.int64)])
+        return np.concatenate(counts)
 
     def keys_of_block(self, block: SimpleNamespace) -> dict:
         """Counts of categories by position of the column and key."""

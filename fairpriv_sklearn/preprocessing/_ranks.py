@@ -31,6 +31,8 @@ _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 _EQUAL_CELLS = 1 << 11  # of a table that fits the nearest cache
 _KEY_BITS = 12  # of a number, its exponent and a digit
 _REST = 51  # the other digits
+_PARTS = 64  # of a cell that is looked into
+_POWERS = _LARGEST_EXPONENT - _SMALLEST_EXPONENT  # or so many powers of two
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -49,9 +51,33 @@ def edges_within(low: float, high: float) -> NDArray[np.float64]:
     return np.unique(np.concatenate([inner, equal[1:-1], [low, high]]))
 
 
-def quantile_edges(
-    edges, counts, bounds=None, *, noise: float = 0.0
-) -> NDArray[np.float64]:
+def parts_of_cell(low, high, *, is_last=False) -> NDArray[np.float64]:
+    """Edges of the parts of a cell: powers of two where zero or infinity is an end.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the cell.
+    is_last : bool, default=False
+        Whether a cell that ends at the largest number holds what lies beyond.
+    """
+    powers = np.ldexp(np.array([[1.0], [1.5]]), np.arange(_POWERS)).T.ravel()
+    if low == _above(0.0):
+        inner = np.ldexp(high * powers, -_POWERS)
+    elif high == 0.0:
+        inner = np.ldexp(low * powers, -_POWERS)
+    elif is_last and high == LARGEST:
+        inner = high * powers
+        high = inner[-1]
+    elif is_last and low == -LARGEST:
+        inner = low * powers
+        low = inner[-1]
+    else:
+        inner = np.linspace(low, high, _PARTS + 1)
+    return np.unique(np.clip([low, *inner, high], low, high))
+
+
+def quantile_edges(edges, counts, bounds=None, *, noise=0.0) -> NDArray[np.float64]:
     """Edges of cells of about equal counts, given counts in coarser cells.
 
     Parameters
@@ -61,7 +87,7 @@ def quantile_edges(
         Not negative. All zero count as equal.
     bounds : tuple of float, default=None
         Public range of the column.
-    noise : float, default=0.0
+    noise : float or ndarray of shape (m,), default=0.0
         Standard deviation of the noise that a count had.
     """
     counts = capped(counts, _EDGE_CAP, _least(edges, noise))
@@ -78,8 +104,8 @@ def quantile_edges(
     return np.unique(np.concatenate([inner, ends, zero, [low, high]]))
 
 
-def ends_at_records(ends, inner, place) -> tuple[float, float]:
-    """Ends of a column, as near as universal cells allow where its range is not public.
+def ends_at_records(ends, inner, place, edges) -> tuple[float, float]:
+    """Ends of a column, as near as cells allow where its range is not public.
 
     Parameters
     ----------
@@ -89,9 +115,10 @@ def ends_at_records(ends, inner, place) -> tuple[float, float]:
     inner : tuple of float
         Where these cells begin, seen from the middle.
     place : tuple of float
-        Ends of the outermost universal cells with many records.
+        Ends of the outermost of `edges` with many records.
+    edges : ndarray
+        Of the cells in which the column was located.
     """
-    edges = universal_edges()
     below = edges[max(0, np.searchsorted(edges, inner[0]) - 1)]
     after = np.searchsorted(edges, inner[1], side="right")
     above = edges[min(after, len(edges) - 1)]
@@ -145,12 +172,12 @@ def capped(counts, share: float, least=0.0) -> NDArray[np.float64]:
     return counts
 
 
-def _least(edges, noise: float) -> NDArray[np.float64]:
+def _least(edges, noise) -> NDArray[np.float64]:
     """What no cell is lowered to less than; that of zero alone needs no room."""
-    return np.where(_is_zero(edges), 0.0, _LEAST * noise)
+    return np.where(is_zero(edges), 0.0, _LEAST * noise)
 
 
-def _is_zero(edges) -> NDArray[np.bool_]:
+def is_zero(edges) -> NDArray[np.bool_]:
     """Whether a cell is that of zero alone."""
     return (edges[:-1] == 0.0) & (edges[1:] == _above(0.0))
 
@@ -206,7 +233,7 @@ class RankMap:
     @property
     def _knots(self) -> tuple[NDArray, NDArray]:
         """Edges and shares; the cell of zero alone is an atom with its middle rank."""
-        at = np.flatnonzero(_is_zero(self.edges))
+        at = np.flatnonzero(is_zero(self.edges))
         if not len(at):
             return self.edges, self.cdf
         i = at[0]

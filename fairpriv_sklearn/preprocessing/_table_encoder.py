@@ -46,6 +46,7 @@ from fairpriv_sklearn.preprocessing._counting import (
     voted_kinds,
     without_missing_values,
 )
+from fairpriv_sklearn.preprocessing._places import SURE, Places
 from fairpriv_sklearn.preprocessing._ranks import (
     N_KNOTS,
     RankMap,
@@ -60,11 +61,12 @@ from fairpriv_sklearn.preprocessing._ranks import (
     with_shares,
 )
 
-# Half of the squared Gaussian parameter finds where a column lies, half its quantiles.
-_FIRST_SHARE = 0.5
+# Half of the squared Gaussian parameter finds where a column lies, and the rest its
+# quantiles. A hundredth each pays for looks into crowded cells: three divide a cell by
+# 2**18. Twice as much costs ordinary columns something where budgets are small.
+_FIRST_SHARE, _CLOSER_SHARE, _N_CLOSER = 0.5, 0.01, 3
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
-_SURE = 5.0  # the same for any one of hundreds of cells
 _REACH = 4.0  # how far from such cells tails are looked for, in units of their ends
 _MOST_CELLS = 64
 # Scale of the noise of counts that were not asked for.
@@ -95,13 +97,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the rows of X. What the code book declares is public and
-    costs nothing. The rest is learnt from at most two Gaussian releases of counts, to
+    costs nothing. The rest is learnt from at most five Gaussian releases of counts, to
     which a record adds one per column: where numbers lie and whether a column holds
-    numbers, dates or text; then counts at its quantiles, and those of categories above
-    a threshold. A hundredth of delta pays for the chance that a category shows which a
-    single record has. Public: names and number of the columns, `codebook`, and the
-    number of rows under "replace_one". The type of a column is not taken from the
-    frame: one cell can change it.
+    numbers, dates or text; up to three times the parts of two cells that hold most of a
+    column; then counts at its quantiles, and those of categories above a threshold. A
+    hundredth of delta pays for the chance that a category shows which a single record
+    has. Public: names and number of the columns, `codebook`, and the number of rows
+    under "replace_one". The type of a column is not taken from the frame: one cell can
+    change it.
 
     Parameters
     ----------
@@ -427,22 +430,26 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     # -- the releases ------------------------------------------------------------------
     def _open_wall(self, n_located, n_counted, *, has_keys) -> PrivacyFilter:
-        """Plan at most two releases that together have the Gaussian parameter mu."""
+        """Plan at most five releases that together have the Gaussian parameter mu."""
         delta = self.delta * (KEY_SHARE if has_keys else 0.0)
         first = len(universal_edges()) + _MOST_CELLS
-        sizes = (n_located * first, n_counted * (_MOST_CELLS + 2) + 1)
+        # A look at crowded cells asks for fewer counts than the first release.
+        closer = n_located and _N_CLOSER
+        n_draws = (1 + closer) * n_located * first
+        n_second = n_counted * (_MOST_CELLS + 2) + 1
         plan: list[Release] = []
         if n_counted:
-            mu = calibrate_gaussian(
-                self.epsilon, self.delta - delta, n_draws=sum(sizes)
-            )
-            share = _FIRST_SHARE if n_located else 0.0
-            if n_located:
-                mu_first = mu * math.sqrt(share)
-                plan.append(KeyedRelease(_FIRST, "gaussian", mu_first, sizes[0]))
-            mu_second = mu * math.sqrt(1 - share)
+            n_draws += n_second
+            mu = calibrate_gaussian(self.epsilon, self.delta - delta, n_draws=n_draws)
+            shares = {_FIRST: _FIRST_SHARE} | dict.fromkeys(_CLOSER, _CLOSER_SHARE)
+            shares = shares if n_located else {}
+            plan += [
+                KeyedRelease(name, "gaussian", mu * math.sqrt(share), n_located * first)
+                for name, share in shares.items()
+            ]
+            mu_second = mu * math.sqrt(1 - sum(shares.values()))
             plan.append(
-                KeyedRelease(_SECOND, "gaussian", mu_second, sizes[1], delta=delta)
+                KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
             )
         return PrivacyFilter(
             self,
@@ -468,10 +475,32 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         kinds = dict(zip(unknown, voted_kinds(votes, total, scale), strict=True))
         columns = [column.with_kind(kinds.get(column.position)) for column in located]
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
-        return {
-            column.position: column.with_location(seen, total, scale, common)
+        columns = [
+            column.with_places(seen, scale)
             for column, seen in zip(columns, counts, strict=True)
+        ]
+        for name in _CLOSER:
+            columns = self._look_closer(wall, rows, columns, name)
+        return {
+            column.position: column.with_location(total, scale, common)
+            for column in columns
         }
+
+    def _look_closer(self, wall, rows, columns, name) -> list[_Draft]:
+        """Count the parts of cells that hold most of a column."""
+        crowded = {
+            i: column.places.crowded(self._total)
+            for i, column in enumerate(columns)
+            if column.is_number
+        }
+        crowded = {i: cells for i, cells in crowded.items() if len(cells)}
+        query = ColumnCounts(tuple(columns[i].closer(crowded[i]) for i in crowded))
+        noisy, _, scale = _asked(wall, query, rows, name)
+        columns = list(columns)
+        for i, counts in zip(crowded, query.split(noisy), strict=True):
+            places = columns[i].places.with_parts(crowded[i], counts, scale)
+            columns[i] = replace(columns[i], places=places)
+        return columns
 
     def _count(self, wall, rows, counted) -> dict[int, _Draft]:
         """Count at the quantiles, and categories."""
@@ -553,6 +582,7 @@ def _common_shares(columns, counts, total):
     return project_simplex(np.sum(alike, axis=0), n_records) / n_records
 
 
+_CLOSER = tuple(f"parts of crowded cells {i + 1}" for i in range(_N_CLOSER))
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 
 
@@ -629,6 +659,7 @@ class _Draft:
     ranks: str
     edges: np.ndarray | None = None
     shares: np.ndarray | None = None  # of the records between the edges, by and large
+    places: Places | None = None
     place: tuple = (math.inf, -math.inf)  # ends of cells that surely have records
     rank_map: RankMap | None = None
     range: tuple | None = None
@@ -660,8 +691,7 @@ class _Draft:
         """Whether the first release counts it."""
         if self.declared.kind is None:
             return True
-        is_number = self.declared.kind in ("number", "date")
-        return is_number and not (ranks == "uniform" and self.declared.range)
+        return self.is_number and not (ranks == "uniform" and self.declared.range)
 
     def located(self) -> Counted:
         """How the first release counts it."""
@@ -682,19 +712,35 @@ class _Draft:
         """Whether it is a number of which no range is known."""
         return self.declared.kind == "number" and self.declared.range is None
 
-    def with_location(self, noisy, total, scale, common) -> _Draft:
+    @property
+    def is_number(self) -> bool:
+        return self.declared.kind in ("number", "date")
+
+    def with_places(self, noisy, scale) -> _Draft:
+        """The column with noisy counts of where it lies."""
+        edges, is_open = self.located().edges, self.declared.bounds is None
+        return replace(self, places=Places.of(edges, noisy, scale, is_open=is_open))
+
+    def closer(self, cells) -> Counted:
+        """How the parts of two cells are counted."""
+        edges, kind = self.places.asked(cells), self.declared.kind
+        return Counted(self.position, kind, edges, self.declared.missing_values)
+
+    def with_location(self, total, scale, common) -> _Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""
-        if self.declared.kind not in ("number", "date"):
+        if not self.is_number:
             return self
-        edges, place = self.located().edges, self.place
-        sure = np.flatnonzero(noisy[: len(edges) - 1] > _SURE * scale)
+        places, place = self.places, self.place
+        edges = places.edges
+        sure = np.flatnonzero(places.noisy > SURE * places.noise)
         if len(sure):
             place = edges[sure[0]], edges[sure[-1] + 1]
-        counts = project_simplex(noisy, total)[: len(edges) - 1]
-        is_shared = common is not None and self.is_universal
+        counts = places.counts(total)
+        # What was looked into is no place that noise hides.
+        is_shared = common is not None and self.is_universal and places.inner is None
         if is_shared:
             counts = with_shares(counts, common, scale, total)
-        finer = quantile_edges(edges, counts, self.declared.bounds, noise=scale)
+        finer = quantile_edges(edges, counts, self.declared.bounds, noise=places.noise)
         if not is_shared or not counts.any():
             return replace(self, edges=finer, place=place)
         cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
@@ -726,19 +772,19 @@ class _Draft:
         # Far from where records surely are, a cell has to be as sure as these.
         reach = _REACH * max(-low, high)
         far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
-        crowded = np.flatnonzero(noisy > np.where(far, _SURE, _SIGNIFICANT) * scale)
+        crowded = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
         if is_placed and not len(crowded):
             return float(low), float(high)
         if not len(crowded):
             crowded = np.flatnonzero(np.diff(rank_map.cdf))
         first, last = crowded[[0, -1]]
         ends = float(edges[first]), float(edges[last + 1])
-        return ends_at_records(ends, (edges[first + 1], edges[last]), self.place)
+        inner = edges[first + 1], edges[last]
+        return ends_at_records(ends, inner, self.place, self.places.edges)
 
     def with_ranks(self) -> _Draft:
         """The column with its place in the range as rank, where none was learnt."""
-        is_number = self.declared.kind in ("number", "date")
-        if self.rank_map is not None or not is_number:
+        if self.rank_map is not None or not self.is_number:
             return self
         low, high = self.declared.bounds
         line = RankMap(np.array([low, high]), np.array([0.0, 1.0]))

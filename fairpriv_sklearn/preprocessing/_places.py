@@ -1,0 +1,139 @@
+"""Where the numbers of a column lie, from noisy counts: public arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn.preprocessing._ranks import is_zero, parts_of_cell
+
+# Two cells are looked into that hold so much of a column, and stand out of the noise by
+# so many standard deviations. With .8 a quarter of other numbers hides the rest.
+_CROWD, SURE = 0.6, 5.0
+# Numbers that are taken to lie evenly in parts, in standard deviations of the noise of
+# a count: 10 is better than 0 or 3 where noise is as large as what the parts hold.
+_EVEN = 10.0
+# Parts tell more than cells where so much of their width holds all but so much.
+_NARROW = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Noisy counts in the cells of a column, finer ones where it is crowded.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (m + 1,)
+    noisy : ndarray of shape (m,)
+        Counts between the edges.
+    others : ndarray
+        Noisy counts of the cells that hold no number.
+    noise : ndarray of shape (m,)
+        Standard deviation of the noise of each count.
+    is_open : bool
+        Whether the outer cells hold what lies beyond.
+    inner : slice, default=None
+        Cells that are parts of others, the last ones that were counted.
+    is_settled : bool, default=False
+        Whether parts were no better than cells.
+    """
+
+    edges: NDArray
+    noisy: NDArray
+    others: NDArray
+    noise: NDArray
+    is_open: bool
+    inner: slice | None = None
+    is_settled: bool = False
+
+    @classmethod
+    def of(cls, edges, counts, scale: float, *, is_open: bool) -> Places:
+        """Places by the counts of one release."""
+        n_cells = len(edges) - 1
+        noise = np.full(n_cells, scale)
+        return cls(edges, counts[:n_cells], counts[n_cells:], noise, is_open)
+
+    def crowded(self, total: float) -> NDArray[np.intp]:
+        """Two neighbouring cells that hold most numbers, or none.
+
+        Zero alone is no number here: it is an atom, and parts two that are neighbours.
+
+        Parameters
+        ----------
+        total : float
+            Number of records.
+        """
+        zero = is_zero(self.edges)
+        cells = np.flatnonzero(~zero)
+        if self.is_settled or len(cells) < 2:
+            return cells[:0]
+        pairs = self.noisy[cells[:-1]] + self.noisy[cells[1:]]
+        best = int(np.argmax(pairs))
+        cells = cells[best : best + 2]
+        doubt = math.hypot(*self.noise[cells])
+        rest = total - max(0.0, self.others.sum()) - self.noisy[zero].sum()
+        is_crowd = pairs[best] > max(_CROWD * rest, SURE * doubt)
+        return cells if is_crowd else cells[:0]
+
+    def parts(self, cells) -> NDArray[np.float64]:
+        """Edges of the parts of two cells."""
+        last = len(self.edges) - 2
+        parts = [
+            parts_of_cell(
+                self.edges[i],
+                self.edges[i + 1],
+                is_last=self.is_open and i in (0, last),
+            )
+            for i in cells.tolist()
+        ]
+        return np.unique(np.concatenate(parts))
+
+    def asked(self, cells) -> NDArray[np.float64]:
+        """Edges of the parts and, where there are some, of what lies beyond them."""
+        return np.union1d(self.parts(cells), self.edges[[0, -1]])
+
+    def with_parts(self, cells, counts, scale: float) -> Places:
+        """The places with counts of parts instead of those of two cells, if they help.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (2,)
+        counts : ndarray
+            Of the cells of `asked` and of what is no number.
+        scale : float
+            Of their noise.
+        """
+        parts, asked = self.parts(cells), self.asked(cells)
+        first = int(np.searchsorted(asked, parts[0]))
+        counts = counts[first : first + len(parts) - 1]
+        # As wide as two cells, the column has its quantiles there with less noise.
+        sums = np.append(0.0, np.cumsum(counts))
+        reach = parts + _NARROW * (parts[-1] - parts[0])
+        held = sums[np.searchsorted(parts, reach, side="right") - 1] - sums
+        if held.max() < (1.0 - _NARROW) * self.noisy[cells].sum():
+            return replace(self, is_settled=True)
+        start, stop = int(cells[0]), int(cells[-1]) + 1
+
+        def spliced(old, new, stop):
+            return np.concatenate([old[:start], new, old[stop:]])
+
+        return replace(
+            self,
+            edges=spliced(self.edges, parts, stop + 1),
+            noisy=spliced(self.noisy, counts, stop),
+            noise=spliced(self.noise, np.full(len(counts), scale), stop),
+            inner=slice(start, start + len(counts)),
+        )
+
+    def counts(self, total: float) -> NDArray[np.float64]:
+        """Counts between the edges, not negative."""
+        seen = np.concatenate([self.noisy, self.others])
+        counts = project_simplex(seen, total)[: len(self.noisy)]
+        if self.inner is not None:
+            noise = self.noise[self.inner]
+            counts[self.inner] += _EVEN * noise / len(noise)
+        return counts
