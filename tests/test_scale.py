@@ -351,6 +351,89 @@ def test_noise_far_away_moves_nobody_there():
 # --- atoms ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_ends_of_blind_repairs(mirrored):
+    """Six cells with the noise of one each, so that they have that of 6 * 1.5 = 9."""
+
+    def left(pooled, scale):
+        ends = scale.inverse(np.arange(len(pooled)) / len(pooled))
+        counts = np.zeros((2, 3, len(pooled)))
+        counts[0, 1] = pooled
+        masses = np.maximum(counts, 1e-9)
+        if mirrored:
+            counts, turned = counts[:, :, ::-1], masses[:, :, ::-1]
+            scale = Scale(-scale.knots[::-1], 1 - scale.places[::-1])
+            kept, cut = blind_numbers.leave_ends(counts, turned, 1.5, scale)
+            kept, knots = kept[:, :, ::-1], -cut.knots[::-1]
+        else:
+            kept, cut = blind_numbers.leave_ends(counts, masses, 1.5, scale)
+            knots = cut.knots
+        assert_allclose(cut.places, np.linspace(0, 1, len(knots)))
+        first = (ends <= knots[0] + 1e-9).sum() - 1
+        assert_array_equal(kept, masses[:, :, first : first + len(knots) - 1])
+        return knots
+
+    even = Scale.even((0.0, 10.0))
+    counts = np.array([3.0, -5, 2, 900, 2000, 800, -4, 3, 2, 1])
+    # Three bins, and a quarter of them at both ends.
+    assert_allclose(left(counts, even), [2.25, 3, 4, 5, 6, 6.75])
+    # Three standard deviations of two bins, 3 sqrt(9 * 2) = 12.7, are exceeded by 13.
+    assert_allclose(left(np.r_[5.0, 8, counts[2:]], even)[0], 0)
+    assert_allclose(left(np.r_[5.0, 7, counts[2:]], even)[0], 2.25)
+    # What five bins may hide, 3 sqrt(9 * 5) = 20.12, is .02 * 10 / 3 of 301.9 people.
+    few = np.array([0.0, 0, 100, 102, 100, 0, 0, 0, 0, 0])
+    assert_allclose(left(few, even), [1.25, 2, 3, 4, 5, 5.75])
+    few[3] -= 1
+    assert_allclose(left(few, even)[[0, -1]], [0, 10])
+    # However wide the range, a fifth at most: the noise of one bin is 9.
+    wide = Scale(np.array([0.0, 1, 2, 3, 1000]), np.linspace(0, 1, 5))
+    assert_allclose(left(np.array([20.0, 10, 16, 0]), wide), [0, 1, 2, 3, 3.75])
+    assert_allclose(left(np.array([20.0, 10, 14, 0]), wide), [0, 1, 2, 3, 5])
+    # A wide bin at the end: as wide as its neighbour, or as its people call for.
+    for people, width in ((40.0, 1), (300.0, 3 * 300 / 400)):
+        knots = left(np.array([500.0, 500, 400, people]), wide)
+        assert_allclose(knots[-1] - 3, width + (3 + width) / 4)
+    assert_allclose(left(np.array([500.0, 400]), even), [0, 5, 10])
+
+
+def test_maps_of_a_window_on_the_whole_scale():
+    """Within as before; beyond, every score moves as far as the end of the window."""
+    whole = Scale(np.array([-8.0, 0, 8]), np.array([0, 0.75, 1]))
+    window = Scale(np.array([-3.0, -1, 1]), np.linspace(0, 1, 3))
+    points = np.linspace(0, 1, 101)
+    maps = blind_numbers.LevelMaps(points, np.array([points, points**2, points / 2]))
+    widened = maps.widened(window, whole)
+    scores = np.linspace(-8, 8, 400)
+    inside = scores.clip(-3, 1)
+    for region in range(3):
+        at = np.full(400, region)
+        found = whole.inverse(widened(whole(scores), at))
+        moved = window.inverse(maps(window(inside), at)) + scores - inside
+        assert_allclose(found, np.clip(moved, -8, 8), atol=0.04)
+
+
+@pytest.mark.parametrize("bounds", [(-100, 100), (-5, 200)])
+def test_noise_far_away_costs_blind_repairs_little(bounds, monkeypatch):
+    changes, gaps = [], []
+    for seed in range(4):
+        X, group = table(3000, seed)
+        fresh, groups = table(30_000, 100 + seed)
+        fitted = regressor(bounds, **BLIND).set_params(random_state=seed)
+        fair = fitted.fit(X, X[:, 0], sensitive_features=group).predict(fresh)
+        assert fitted.repair_ == ["repaired"]
+        changes.append(np.mean((fair - fresh[:, 0]) ** 2) / fresh[:, 0].var())
+        gaps.append(gap(fair, groups))
+    assert max(changes) < 1 and np.mean(gaps) < 0.12
+
+
+def test_exact_counts_of_blind_repairs_keep_their_ends(monkeypatch):
+    X, group = table(3000, 1)
+    monkeypatch.setattr(blind_numbers, "leave_ends", None)
+    fitted = regressor((-100, 100), **BLIND).set_params(epsilon=np.inf)
+    fitted.fit(X, X[:, 0], sensitive_features=group)
+    assert fitted.repair_ == ["repaired"]
+
+
 def test_small_atoms():
     counts = np.array([200.0, 300, 340, 300, 200])
 

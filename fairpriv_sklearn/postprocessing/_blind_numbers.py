@@ -24,7 +24,11 @@ from fairpriv_sklearn.postprocessing._blind import (
     normal_points,
     upper_end_by_errors,
 )
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._histogram import (
+    MARGIN,
+    smooth_estimate,
+    told_ends,
+)
 from fairpriv_sklearn.postprocessing._scale import EVEN, Scale
 
 # Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
@@ -50,8 +54,16 @@ FEWEST_BINS = 3.0
 # Where parity costs more than this part of all that the predictions tell, or leaves
 # more than this part of the gap beyond the tolerance, the repair stands back. Chosen on
 # simulated tables.
-WORTH = 0.7
+WORTH = 0.85
 LEFT = 0.5
+# As `_histogram.TOLD` and `MOST_BEYOND`, the latter for each time that the range is as
+# wide as what is left of it: what is cut spoils parity, and what is kept costs the more
+# the further away it is. A bin at an end is as wide as the one beside it, or so many
+# times what would make it as crowded. Chosen on simulated predictions.
+SURE = 3.0
+BEYOND_PER_WIDTH = 0.02
+MOST_BEYOND = 0.2
+TAIL = 3.0
 # Levels of the answer, points between which a map is linear, and mass that is spread
 # evenly, so that different predictions stay apart.
 LEVELS = 32
@@ -86,6 +98,14 @@ class LevelMaps:
             rows = np.flatnonzero(regions == region)
             mapped[rows] = np.interp(scores[rows], self.points, values)
         return mapped
+
+    def widened(self, scale: Scale, wider: Scale) -> LevelMaps:
+        """The maps on a wider scale; what lies beyond moves as far as the end."""
+        points = np.linspace(0, 1, POINTS + 1)
+        scores = wider.inverse(points)
+        beyond = scores - scores.clip(*scale.knots[[0, -1]])
+        mapped = [np.interp(scale(scores), self.points, row) for row in self.values]
+        return LevelMaps(points, wider(scale.inverse(np.array(mapped)) + beyond))
 
 
 def region_centres(sizes: np.ndarray, epsilon: float) -> np.ndarray:
@@ -146,6 +166,56 @@ def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
         )
         masses[:, region] = max(of_region.sum(), 1.0) * weights[:, None] * pmfs
     return masses / masses.sum()
+
+
+def leave_ends(
+    counts: np.ndarray, masses: np.ndarray, noise_variance: float, scale: Scale
+) -> tuple[np.ndarray, Scale]:
+    """Leave out the ends that only noise fills.
+
+    What is estimated far away is noise, but answers would be sent there. Where bounds
+    are wide a bin at an end is wide, too: people are where it meets the next one.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_groups, n_regions, n_bins)
+        Noisy.
+    masses : ndarray of the same shape
+        Estimated from them.
+    noise_variance : float
+    scale : Scale
+        Of the bins.
+
+    Returns
+    -------
+    masses : ndarray of shape (n_groups, n_regions, n_left)
+    scale : Scale
+        Of the bins that are left; the outer ones may be cut.
+    """
+    n_groups, n_regions, n_bins = counts.shape
+    ends = scale.inverse(np.arange(n_bins + 1) / n_bins)
+    pooled, people = counts.sum(axis=(0, 1)), masses.sum(axis=(0, 1))
+    variance = n_groups * n_regions * noise_variance
+
+    def left(most):
+        """From where to where predictions are."""
+        first, last = told_ends(pooled, variance, SURE, most)
+        if last - first < 3:
+            return ends[[first, last]]
+        beside = np.array([first + 1, last - 2])
+        as_crowded = TAIL * people[[first, last - 1]] / people[beside]
+        widths = np.diff(ends)[beside] * np.maximum(as_crowded, 1.0)
+        inner = ends[[first + 1, last - 1]]
+        return np.clip(inner + widths * [-1, 1], ends[first], ends[last])
+
+    wide = (ends[-1] - ends[0]) / np.ptp(left(MOST_BEYOND))
+    low, high = left(min(BEYOND_PER_WIDTH * wide, MOST_BEYOND))
+    room = MARGIN * (high - low)
+    low, high = max(low - room, ends[0]), min(high + room, ends[-1])
+    first = np.searchsorted(ends, low, side="right") - 1
+    last = np.searchsorted(ends, high)
+    knots = np.concatenate([[low], ends[first + 1 : last], [high]])
+    return masses[:, :, first:last], Scale(knots, np.linspace(0, 1, len(knots)))
 
 
 def largest_gap(masses: np.ndarray) -> float:

@@ -369,6 +369,25 @@ MARGIN = 0.25
 FEWEST_BINS = 2.0
 
 
+def told_ends(
+    counts: np.ndarray, noise_variance: float, sure: float, most: float
+) -> tuple[int, int]:
+    """The first bin and the one after the last, but those not told from noise.
+
+    `sure` and `most` are as the constants `TOLD` and `MOST_BEYOND`.
+    """
+    n_bins = len(counts)
+    room = sure * np.sqrt(noise_variance * np.arange(1, n_bins + 1))
+
+    def beyond(counts) -> int:
+        """How many bins at the beginning are not told from noise."""
+        found = int((counts.cumsum() > room).argmax())
+        few = room[found - 1] <= most * counts.sum()
+        return found if found and few else 0
+
+    return beyond(counts), n_bins - beyond(counts[::-1])
+
+
 def told_bins(counts: np.ndarray, noise_variance: float, scale) -> tuple[int, int]:
     """Bins that hold all scores but those that nobody can tell from noise.
 
@@ -387,15 +406,7 @@ def told_bins(counts: np.ndarray, noise_variance: float, scale) -> tuple[int, in
         The first bin, and the one after the last.
     """
     n_bins = len(counts)
-    room = TOLD * np.sqrt(noise_variance * np.arange(1, n_bins + 1))
-
-    def beyond(counts) -> int:
-        """How many bins at the beginning are not told from noise."""
-        found = int((counts.cumsum() > room).argmax())
-        few = room[found - 1] <= MOST_BEYOND * counts.sum()
-        return found if found and few else 0
-
-    first, last = beyond(counts), n_bins - beyond(counts[::-1])
+    first, last = told_ends(counts, noise_variance, TOLD, MOST_BEYOND)
     ends = scale.inverse(np.array([first, last]) / n_bins)
     places = scale(ends + MARGIN * np.ptp(ends) * np.array([-1.0, 1.0])) * n_bins
     return int(np.floor(places[0])), int(np.ceil(places[1]))

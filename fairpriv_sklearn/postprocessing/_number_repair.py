@@ -511,12 +511,15 @@ class NumberRepair(Repair):
         gap = blind.largest_gap(masses)
         if gap <= doubt:
             return masses, blind.solve_levels(masses, 1.0), DROWNED
-        levels = blind.solve_levels(masses, tolerance, scale)
-        left = blind.reached_gap(masses, levels) - tolerance
+        told, narrow = masses, scale
+        if self._noise_variance > 0:
+            told, narrow = blind.leave_ends(counts, masses, self._noise_variance, scale)
+        levels = blind.solve_levels(told, tolerance, narrow)
+        left = blind.reached_gap(told, levels) - tolerance
         useless = left > blind.LEFT * max(gap - tolerance, 0.0)
-        if useless or blind.cost(masses, levels, scale) > blind.WORTH:
+        if useless or blind.cost(told, levels, narrow) > blind.WORTH:
             return masses, blind.solve_levels(masses, 1.0), WORTHLESS
-        return masses, levels, None
+        return masses, levels.widened(narrow, scale), None
 
     def _read_reach(self, tolerances) -> Reach:
         """Measure the repair for other tolerances by counts that were paid for."""
