@@ -54,7 +54,7 @@ FEWEST_BINS = 3.0
 # Where parity costs more than this part of all that the predictions tell, or leaves
 # more than this part of the gap beyond the tolerance, the repair stands back. Chosen on
 # simulated tables.
-WORTH = 0.85
+WORTH = 0.75
 LEFT = 0.5
 # As `_histogram.TOLD` and `MOST_BEYOND`, the latter for each time that the range is as
 # wide as what is left of it: what is cut spoils parity, and what is kept costs the more
