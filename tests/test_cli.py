@@ -659,6 +659,24 @@ def test_the_header_tells_the_separator(header, row, separator, above, n):
     assert _separator(text) == separator
 
 
+@pytest.mark.parametrize("n", [2, 40])
+@pytest.mark.parametrize(
+    "header, row, separator",
+    [
+        ('"age" "pay"', "30 3,5", " "),
+        ('"age" "pay"', '"first" 30 3,5', " "),  # rows have names
+        ("age pay", "first 30 3", " "),
+        ("Income report\nage,full name", "30,John Smith", ","),
+        ("Income report\nage,name", "30,5,John", ","),
+        ("a title\nage;full name", "30;John Smith", ";"),
+        ("2019,2020", "1,2", ","),
+    ],
+)
+def test_decimal_commas_between_spaces(header, row, separator, n):
+    """Cells became names of columns, which sentences quote, as R writes such tables."""
+    assert _separator("\n".join([header] + [row] * n) + "\n") == separator
+
+
 def test_single_quotes_around_all_names_are_around_cells_too(tmp_path):
     """They hid that a target is a number."""
     path = tmp_path / "a.csv"

@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -274,9 +275,22 @@ def _separator(text: str) -> str:
         return (share, -_n_titles(rows, common), common)
 
     best = max(("\t", ";", ",", "|"), key=merit)
-    if merit(best)[-1] < 2:
-        return " " if merit(" ")[0] == 1 else ","
+    if merit(best)[-1] < 2 or (best == "," and _only_decimal_commas(text)):
+        spaced = merit(" ")[0] == 1 or _is_even(_rows(text, " "))
+        return " " if spaced else ","
     return best
+
+
+def _only_decimal_commas(text: str) -> bool:
+    start = "\n".join(text[:200_000].splitlines()[:_LOOKED_AT])
+    return start.count(",") == len(re.findall(r"(?<=\d),(?=\d)", start))
+
+
+def _is_even(rows: list[list[str]]) -> bool:
+    """Whether all rows are equally wide, but for names of rows below a header."""
+    widths = [len(row) for row in rows]
+    common = max(widths[1:], default=0)
+    return common > 1 and set(widths[1:]) == {common} and common - widths[0] in (0, 1)
 
 
 def _header_line(text: str, separator: str) -> tuple[int, int]:
