@@ -393,7 +393,32 @@ def test_ends_of_blind_repairs(mirrored):
     for people, width in ((40.0, 1), (300.0, 3 * 300 / 400)):
         knots = left(np.array([500.0, 500, 400, people]), wide)
         assert_allclose(knots[-1] - 3, width + (3 + width) / 4)
-    assert_allclose(left(np.array([500.0, 400]), even), [0, 5, 10])
+    three = Scale(np.array([0.0, 1, 2, 1000]), np.linspace(0, 1, 4))
+    assert_allclose(left(np.array([500.0, 400, 40]), three), [0, 1, 2, 3.75])
+    # Of two bins neither tells how wide the other is.
+    two = Scale(np.array([0.0, 1, 1000]), np.array([0, 0.5, 1]))
+    assert_allclose(left(np.array([500.0, 400]), two), [0, 1, 1000])
+
+
+def test_blind_repairs_are_solved_and_judged_on_what_is_left(monkeypatch):
+    """Left out and cut, bins are no longer those of the whole scale."""
+    X, group = table(3000, 1)
+    fitted = regressor((-100, 100), **BLIND).fit(X, X[:, 0], sensitive_features=group)
+    seen = []
+    for name in ("solve_levels", "cost"):
+        real = getattr(blind_numbers, name)
+
+        def spy(masses, other, scale, real=real):
+            seen.append((masses.shape[2], scale.knots))
+            return real(masses, other, scale)
+
+        monkeypatch.setattr(blind_numbers, name, spy)
+    (scale,), (counts,) = fitted._scales, fitted.counts_
+    fitted._blind_levels(counts, scale, 0.0)
+    (n_bins, knots), judged = seen
+    assert n_bins < 24 and len(knots) == n_bins + 1 and np.ptp(knots) < 20
+    assert judged[0] == n_bins
+    assert_array_equal(judged[1], knots)
 
 
 def test_maps_of_a_window_on_the_whole_scale():
