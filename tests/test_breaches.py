@@ -48,9 +48,7 @@ from fairpriv_sklearn.privacy import (
 
 SECRET = "HIV-positive: John Doe"
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning",
-    # Small tables under much noise.
-    "ignore:The repair stood back",
+    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning"
 )
 
 

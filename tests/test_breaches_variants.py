@@ -54,9 +54,7 @@ from fairpriv_sklearn.privacy import (
 from fairpriv_sklearn.privacy._guarantee import RANDOM_SPLIT, UNIT_OF_PRIVACY
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning",
-    # Small tables under much noise.
-    "ignore:The repair stood back",
+    "ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning"
 )
 RELATIONS = ["replace_one", "add_remove"]
 ODD = np.arange(60) % 2

@@ -34,9 +34,6 @@ from fairpriv_sklearn.privacy._attacker import attacker_gain, gaussian_parameter
 from fairpriv_sklearn.privacy._card import QUESTIONS
 from fairpriv_sklearn.privacy._card_context import CONTEXT
 
-# Small tables under much noise: repairs may say that they stood back.
-pytestmark = pytest.mark.filterwarnings("ignore:The repair stood back")
-
 SCHEMA = json.loads(
     (pathlib.Path(__file__).parent / "deployments_schema.json").read_text()
 )

@@ -34,9 +34,6 @@ from fairpriv_sklearn.privacy import (
     PrivacyLedger,
 )
 
-# Small tables whose scores fill little of the bounds, or lie beyond: repairs say so.
-pytestmark = pytest.mark.filterwarnings("ignore:The repair stood back")
-
 every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 supervised = [e for e in ENTRIES if e.task in ("regression", "classification")]
 every_supervised = pytest.mark.parametrize(

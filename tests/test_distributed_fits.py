@@ -32,8 +32,6 @@ from fairpriv_sklearn.postprocessing import (
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 
 da = pytest.importorskip("dask.array")
-# Small tables whose scores fill little of the bounds, or lie beyond: repairs say so.
-pytestmark = pytest.mark.filterwarnings("ignore:The repair stood back")
 N = 700
 
 VARIANTS = {

@@ -45,10 +45,6 @@ from fairpriv_sklearn.transport import fair_barycenter
 BOUNDS = (-1.0, 1.0)
 
 
-# Of few rows, or nearly constant as a private model's: the repair may stand back.
-NEARLY_CONSTANT = pytest.mark.filterwarnings("ignore:The repair stood back")
-
-
 def scores_of_groups(n=3000, n_groups=3, seed=0):
     rng = np.random.default_rng(seed)
     group = rng.integers(n_groups, size=n)
@@ -311,7 +307,6 @@ def test_rows_that_are_learnt_from_do_not_depend_on_each_other():
     assert len(np.unique(spread[:200])) > 1
 
 
-@NEARLY_CONSTANT
 def test_nothing_private_is_fitted_on_spread_answers():
     """Breach A1 and A3: refused however the repair is wrapped; pure outputs pass."""
     X, y, group = biased(400)
@@ -539,7 +534,6 @@ def test_unknown_group_is_repaired_as_the_pooled_population():
     assert ks_parity_difference(pooled, pooled, sensitive_features=side) < 0.05
 
 
-@NEARLY_CONSTANT
 def test_names_of_the_repaired_columns():
     pandas = pytest.importorskip("pandas")
     scores, group = scores_of_groups(n=100)
@@ -565,7 +559,6 @@ def test_bounds_are_checked(bounds, match):
         transformer(bounds=bounds).fit(scores, sensitive_features=group)
 
 
-@NEARLY_CONSTANT
 def test_bounds_from_the_data_leak_and_say_so():
     scores, group = scores_of_groups(n=50)
     for table in (scores, np.zeros_like(scores)):
@@ -671,7 +664,6 @@ def private_linear(**params):
     return DPLinearRegression(**{**budget, **public, **params})
 
 
-@NEARLY_CONSTANT
 def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
     X, y, group = biased(400)
     fitted = private_linear().fit(X, y)
@@ -690,7 +682,6 @@ def test_guarantees_of_wrapped_models_are_known_before_they_are_fitted():
     assert unknown.privacy_.uncovered == ("estimator",)
 
 
-@NEARLY_CONSTANT
 def test_scaler_fitted_on_the_data_leaves_the_whole_uncovered():
     X, y, group = biased(400)
     base = make_pipeline(StandardScaler(), private_linear())
@@ -707,7 +698,6 @@ def test_relations_do_not_mix():
         )
 
 
-@NEARLY_CONSTANT
 def test_ledger_pays_for_what_this_fit_costs():
     X, y, group = biased(400)
     frozen = FrozenEstimator(PrivateRidge().fit(X, y))
@@ -894,7 +884,6 @@ def test_odd_targets_raise():
         )
 
 
-@NEARLY_CONSTANT
 def test_a_phase_without_rows_is_legal():
     """Breach A8: no exception tells how the random split fell."""
     X, y, group = biased(100)

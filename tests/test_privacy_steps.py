@@ -611,7 +611,6 @@ def _bagged(**params):
     return BaggingRegressor(line(**params), n_estimators=1, bootstrap=False)
 
 
-@pytest.mark.filterwarnings("ignore:The repair stood back")
 @pytest.mark.parametrize("inner", [_bagged(), line(random_state=0)])
 def test_seeded_noise_inside_a_repair_is_no_secret(inner):
     """A bagging estimator seeds what it wraps, even if that was told nothing."""

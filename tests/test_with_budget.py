@@ -51,9 +51,6 @@ from fairpriv_sklearn.privacy._with_budget import (
     with_room,
 )
 
-# Small tables under much noise: repairs may say that they stood back.
-pytestmark = pytest.mark.filterwarnings("ignore:The repair stood back")
-
 GROUPS = {"groups": ["a", "b"]}
 
 
