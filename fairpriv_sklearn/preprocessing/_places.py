@@ -17,8 +17,8 @@ _CROWD, SURE = 0.6, 5.0
 # Numbers that are taken to lie evenly in parts, in standard deviations of the noise of
 # a count: 10 is better than 0 or 3 where noise is as large as what the parts hold.
 _EVEN = 10.0
-# Parts tell more than cells where so much of their width holds all but so much. Chosen with
-# Law School in view, of which one column lost .004 where parts were always taken.
+# Parts tell more than cells where so much of their width holds all but so much: chosen
+# with Law School in view, of which one column lost .004 where parts were always taken.
 _NARROW = 0.25
 
 
