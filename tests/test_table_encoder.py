@@ -568,6 +568,13 @@ def _queries():
     for k in (1, 2, 4):
         yield ColumnCounts(columns[:k])
     yield ColumnCounts(columns[3:])
+    # Looks into cells: beside zero, far from it, and at the end of the grid.
+    edges = universal_edges()
+    places = Places.of(edges, np.zeros(len(edges)), 1.0, is_open=True)
+    at = np.searchsorted(edges, [0.0, 1e6, edges[-1]]) - 1
+    looks = [places.asked(np.array([cell - 1, cell])) for cell in at]
+    kinds = ["number", "date", "number"]
+    yield ColumnCounts(tuple(Counted(i, kinds[i], looks[i], ("x",)) for i in range(3)))
 
 
 def _exact(query, cells):
