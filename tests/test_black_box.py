@@ -101,6 +101,7 @@ TABLES = {
     "declared": ({"a": NUMBER, "b": NUMBER}, table_pair(1.0, 9.0)),
     "nothing declared": (None, table_pair(1.0, 9.0)),
     "a number or text": (None, table_pair(1.0, "z")),
+    "far from zero": (None, table_pair(*[1e6 + 0.1] * 60, 1.0)),
 }
 CASES = {
     "blind, parity": (model(**STEPS), blind_pair("label")),
