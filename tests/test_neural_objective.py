@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._training import _penalty
 from fairpriv_sklearn._training._counts import count_query, public_sizes
@@ -702,11 +703,13 @@ def test_many_groups_at_once_are_all_pairs_one_by_one(
     stratum = rng.integers(0, n_labels * n_groups, n)
     stratum[stratum == 3] = 4
     outputs = np.round(rng.uniform(0, 1, n), 2)
+    if exact:
+        outputs = grid_codes(outputs, 0.0, 1.0, np.uint32)
     sizes = np.full((n_labels, n_groups), 30)
     penalty = GroupPenalty((n_labels, n_groups), form, sizes, n)
-    value, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
+    value, slopes = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0)
     monkeypatch.setattr(_penalty, "MANY_GROUPS", 10**9)
-    expected, pairs = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0, exact)
+    expected, pairs = penalty.value_and_slopes(outputs, stratum, 0.0, 1.0)
     assert value == approx(expected, rel=1e-11)
     assert np.abs(slopes - pairs).max() <= 1e-12 * np.abs(pairs).max()
 
@@ -724,9 +727,8 @@ def test_a_thousand_groups_take_no_longer_than_their_records():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_penalty, "mean_transport", counted)
-        penalty.value_and_slopes(
-            rng.uniform(size=n), rng.integers(0, n_groups, n), 0.0, 1.0
-        )
+        codes = grid_codes(rng.uniform(size=n), 0.0, 1.0, np.uint32)
+        penalty.value_and_slopes(codes, rng.integers(0, n_groups, n), 0.0, 1.0)
     assert len(merged) == 1 and n <= merged[0] <= n + 5 * n_groups
 
 
@@ -734,6 +736,10 @@ def test_moving_one_record_among_many_groups_stays_inside_the_sensitivity():
     rng = np.random.default_rng(1)
     n, n_groups = 400, 24
     sizes = np.full((1, n_groups), 10)
+
+    def codes(outputs):
+        return grid_codes(outputs, 0.0, 1.0, np.uint32)
+
     for form in ("pairs", "barycenter"):
         penalty = GroupPenalty((1, n_groups), form, sizes, n)
         bound = penalty.sensitivity(1.0, "replace_one")
@@ -744,7 +750,7 @@ def test_moving_one_record_among_many_groups_stays_inside_the_sensitivity():
             moved = [a.copy() for a in (outputs, stratum, rows)]
             moved[0][0], moved[1][0], moved[2][0] = rng.integers(2), 5, -rows[0]
             first, second = (
-                float(r @ penalty.value_and_slopes(p, g, 0.0, 1.0)[1])
+                float(r @ penalty.value_and_slopes(codes(p), g, 0.0, 1.0)[1])
                 for p, g, r in ((outputs, stratum, rows), moved)
             )
             assert abs(first - second) <= bound * (1 + _penalty.ROUNDING)

@@ -20,14 +20,19 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from fairpriv_sklearn._training._design import FeatureScaling
-from fairpriv_sklearn._training._penalty import GroupPenalty, WassersteinPenalty
+from fairpriv_sklearn._training._penalty import GroupPenalty
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.datasets import fetch_adult, make_spurious_bias
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
+from fairpriv_sklearn.linear_model._queries import (
+    FairGradient,
+    Geometry,
+    LossGradient,
+)
 from fairpriv_sklearn.transport import wasserstein_1d
 
 DELTA = 0.1 / 30_000
@@ -77,17 +82,17 @@ def steps():
     rng = np.random.default_rng(0)
     for d, n, targets in ((20, 1_000_000, (6, None)), (100, 400_000, (2.2, 6))):
         X = rng.uniform(-1, 1, size=(n, d))
-        y, groups = rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n)
+        y, groups = rng.integers(0, 2, n), rng.integers(0, 2, n)
         ones = np.ones(d)
-        design = FeatureScaling(-ones, ones, np.sqrt(d / 3)).design(X)
-        penalty = WassersteinPenalty(
-            groups, np.zeros(n, dtype=int), np.array([[n // 2, n // 2]])
-        )
-        weights = rng.normal(size=d + 1)
+        scaling = FeatureScaling(-ones, ones, np.sqrt(d / 3), fit_intercept=False)
+        rows = Rows(n, x=scaling.design(X).rows, y=y, stratum=groups)
+        shape = Geometry(d, 1, scaling.unit, scaling.data_norm, 1.0), n, np.ones(2)
+        penalty = GroupPenalty((1, 2), "barycenter", np.ones((1, 2)), n)
+        queries = LossGradient(*shape), FairGradient(*shape, penalty=penalty)
+        weights = rng.normal(size=(d + 1, 1))
         read = cpu_seconds(X.sum)
-        for alpha, target in zip((0.0, 0.5), targets, strict=True):
-            loss = FairLogisticLoss(design, y, 1 / n, alpha, penalty)
-            cost = cpu_seconds(partial(loss.gradient, weights), 3) / read
+        for alpha, query, target in zip((0.0, 0.5), queries, targets, strict=True):
+            cost = cpu_seconds(partial(query.of_rows, rows, weights), 3) / read
             name = "loss only" if alpha == 0 else "with penalty"
             mark = "" if target is None else verdict(cost, target)
             print(f"  d = {d:3d}, n = {n:9,d}, {name:12s} {mark or f'{cost:9.4g}'}")

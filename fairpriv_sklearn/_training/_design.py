@@ -100,7 +100,7 @@ class FeatureScaling:
         scale = np.full(X.shape[1] + self.fit_intercept, self.unit)
         if self.fit_intercept:
             scale[-1] = 1.0
-        return Design(rows(X, norm, exact), scale, norm, exact)
+        return Design(rows(X, norm, exact), scale)
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Turn weights of scaled features into those of the original features.
@@ -228,115 +228,65 @@ class Design:
     Attributes
     ----------
     rows : {ndarray, csr_array} of shape (n_rows, n_columns)
-        Multiples of 2**-20 in [-1, 1]; without `exact`, arbitrary numbers.
+        Multiples of 2**-20 in [-1, 1]; if not rounded, arbitrary numbers.
     scale : ndarray of shape (n_columns,)
         Powers of two: the record's scaled features are ``rows * scale``.
-    norm : float
-        Bound of the norm of the feature part of a row of `rows`.
-    exact : bool
-        Whether products are exact.
     """
 
     rows: NDArray | sparse.csr_array
     scale: Floats
-    norm: float
-    exact: bool
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.rows.shape
 
-    def take(self, indices: NDArray[np.int64]) -> Design:
-        """The design of some of the rows."""
-        return Design(self.rows[indices], self.scale, self.norm, self.exact)
-
-    def blocks(self) -> Iterator[slice]:
-        """Slices of rows, as many as an exact sum can hold."""
-        return row_blocks(*self.shape)
-
-    def public_weights(self, weights: Floats) -> Floats:
-        """Released weights, rounded so that scores are exact."""
-        scaled = np.asarray(weights, dtype=np.float64) * _column(self.scale, weights)
-        return exact_weights(scaled, self.norm) if self.exact else scaled
-
-    def block_scores(self, block: slice, scaled_weights: Floats) -> Floats:
-        """Scores of a block of rows for weights from :meth:`public_weights`."""
-        return self.block_rows(block) @ scaled_weights
-
     def scores(self, weights: Floats) -> Floats:
-        """Scores of all rows; exact, hence functions of the record alone."""
-        scaled = self.public_weights(weights)
+        """Scores of all rows: shape (n_rows,) or (n_rows, n_outputs), as weights."""
+        scale = self.scale if weights.ndim == 1 else self.scale[:, None]
+        scaled = scale * weights
         scores = np.empty((self.shape[0], *scaled.shape[1:]))
-        for block in self.blocks():
-            scores[block] = self.block_scores(block, scaled)
+        for part, rows in self._blocks():
+            scores[part] = rows @ scaled
         return scores
 
-    def sums(self, coefficients: Floats, *, digits: int = 1) -> Floats:
-        """Sum over records of coefficient times features.
+    def sums(self, coefficients: Floats) -> Floats:
+        """Sum over records of coefficient times features, as floats add up.
 
         Parameters
         ----------
         coefficients : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            In [-1, 1]. Rounded to a multiple of 2**-20, towards zero, with
-            ``digits=1`` and to the nearest multiple of 2**-40 with ``digits=2``.
 
         Returns
         -------
         sums : ndarray of shape (n_columns,) or (n_columns, n_outputs)
-            The exact sum for the rounded coefficients, rounded once.
         """
-        total = ExactSum((*coefficients.shape[1:], self.shape[1]))
-        for block in self.blocks():
-            self.add_block(total, block, coefficients[block], digits)
-        return self.total(total)
+        total = np.zeros((*coefficients.shape[1:], self.shape[1]))
+        for part, rows in self._blocks():
+            total += coefficients[part].T @ rows
+        return (total * self.scale).T
 
-    def add_block(
-        self, total: ExactSum, block: slice, coefficients: Floats, digits: int = 1
-    ) -> None:
-        """Add one block's share of :meth:`sums` to `total`."""
-        rows = self.block_rows(block)
-        if not self.exact:
-            total.add_float(coefficients.T @ rows)
-            return
-        units = coefficients * 2.0**BITS
-        first = np.trunc(units) if digits == 1 else np.rint(units)
-        # Scaling by a power of two is exact, and cheaper after the product.
-        total.add(first.T @ rows * UNIT, 0)
-        if digits == 2:
-            units -= first
-            units *= 2.0**BITS
-            total.add(np.rint(units, out=units).T @ rows * UNIT, 1)
+    def exact_sums(self, coefficients: Floats) -> Floats:
+        """The same of rounded rows and coefficients, without any other rounding.
 
-    def total(self, total: ExactSum) -> Floats:
-        """Close the sums: one column per output, in units of the scaled features."""
-        return (total.value() * self.scale).T
+        Coefficients in [-1, 1] are rounded to the nearest multiple of 2**-40; the exact
+        sum for these is rounded once.
+        """
+        shape = (*coefficients.shape[1:], self.shape[1])
+        totals = np.zeros((2, 2, *shape), dtype=np.int64)  # of two digits, two halves
+        for part, rows in self._blocks():
+            units = coefficients[part] * 2.0**BITS
+            first = np.rint(units)
+            second = np.rint((units - first) * 2.0**BITS)
+            # Scaling by a power of two is exact, and cheaper after the product.
+            totals[0] += to_units(first.T @ rows * UNIT)
+            totals[1] += to_units(second.T @ rows * UNIT)
+        first, second = map(from_units, totals)
+        return ((first + second * UNIT) * self.scale).T
 
-    def block_rows(self, block: slice):
-        """Rows of a block as float64; float32 holds the grid as well."""
-        return dense_block(self.rows[block])
-
-
-class ExactSum:
-    """Accumulate block sums, multiples of 2**-40 below 2**13, without rounding."""
-
-    def __init__(self, shape: tuple[int, ...]):
-        # Block sums are integers below 2**53 in units of 2**-40; of their high and
-        # low halves an int64 holds the sum over 2**30 blocks.
-        self._high = np.zeros((2, *shape), dtype=np.int64)
-        self._low = np.zeros((2, *shape), dtype=np.int64)
-        self._float = np.zeros(shape)
-
-    def add(self, block_sum: Floats, digit: int) -> None:
-        high, low = to_units(block_sum)
-        self._high[digit] += high
-        self._low[digit] += low
-
-    def add_float(self, block_sum: Floats) -> None:
-        self._float += block_sum
-
-    def value(self) -> Floats:
-        digits = self._high * 2.0**-BITS + self._low * 2.0 ** (-2 * BITS)
-        return digits[0] + digits[1] * UNIT + self._float
+    def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
+        """Rows as float64, as many at once as an exact sum can hold."""
+        for part in row_blocks(*self.shape):
+            yield part, dense_block(self.rows[part])
 
 
 def to_units(sums: Floats) -> NDArray[np.int64]:
@@ -387,10 +337,6 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     size = block_rows(n_columns)
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
-
-
-def _column(scale: Floats, weights: Floats) -> Floats:
-    return scale if np.ndim(weights) == 1 else scale[:, None]
 
 
 def _factors(sizes: Floats, bound: float) -> Floats:

@@ -150,26 +150,22 @@ class GroupPenalty:
         ]
 
     def value_and_slopes(
-        self, outputs: Floats, stratum: Integers, low: float, high: float, exact=True
+        self, outputs: NDArray, stratum: Integers, low: float, high: float
     ) -> tuple[float, Floats]:
         """Penalty and its derivative with respect to one-dimensional outputs.
 
         Parameters
         ----------
         outputs : ndarray of shape (n_records,)
-            Or their codes, uint32.
+            Or their codes, uint32: sums over records of these slopes are exact.
         stratum : ndarray of shape (n_records,), int
             Number of the record's stratum, row by row of `shape`.
         low, high : float
             Range of the outputs.
-        exact : bool, default=True
-            Whether to round outputs to a grid, on which sums over records are exact.
         """
         slopes, unit = np.zeros(len(outputs)), 1.0
         middle, top = (low + high) / 2, max(abs(low), abs(high))
-        if exact:
-            if outputs.dtype != np.uint32:
-                outputs = grid_codes(outputs, low, high, np.uint32)
+        if outputs.dtype == np.uint32:
             unit = (high - low) / RESOLUTION
             middle, top = RESOLUTION // 2, RESOLUTION
         value = self._compare(outputs, stratum, middle, top, slopes)
@@ -323,15 +319,13 @@ class WassersteinPenalty:
     directions: Floats | None = None
     form: str = "pairs"
 
-    def value_and_coefficients(self, probabilities: Floats, *, exact: bool = True):
+    def value_and_coefficients(self, probabilities: Floats):
         """Penalty and its derivative with respect to the scores of each record.
 
         Parameters
         ----------
         probabilities : ndarray of shape (n_records,) or (n_records, n_outputs)
             Logistic or softmax of the scores.
-        exact : bool, default=True
-            Whether to round outputs to a grid, on which sums over records are exact.
 
         Returns
         -------
@@ -340,22 +334,19 @@ class WassersteinPenalty:
         """
         p = probabilities
         if self.directions is None:
-            value, slopes = self.slopes(p, 0.0, 1.0, exact)
+            value, slopes = self.slopes(p, 0.0, 1.0)
             return value, slopes * p * (1 - p)
-        # On the grid the projections are exact: functions of the record alone.
-        outputs = np.trunc(p * RESOLUTION) / RESOLUTION if exact else p
-        projected = outputs @ self.directions
+        projected = p @ self.directions
         slopes = np.empty_like(projected)
         values = np.empty(self.directions.shape[1])
         for k, direction in enumerate(self.directions.T):
-            values[k], slopes[:, k] = self.slopes(
-                projected[:, k], direction.min(), direction.max(), exact
-            )
+            ends = direction.min(), direction.max()
+            values[k], slopes[:, k] = self.slopes(projected[:, k], *ends)
         pulls = slopes @ self.directions.T / len(values)
         coefficients = p * (pulls - (p * pulls).sum(axis=1, keepdims=True))
         return values.mean(), coefficients
 
-    def slopes(self, outputs: Floats, low: float, high: float, exact: bool):
+    def slopes(self, outputs: NDArray, low: float, high: float):
         """Penalty and its derivative with respect to one-dimensional outputs."""
         public = GroupPenalty(
             self.min_sizes.shape, self.form, self.min_sizes, max(1, len(outputs))
@@ -364,7 +355,7 @@ class WassersteinPenalty:
         if len(self.min_sizes) > 1:
             labels = self.strata.astype(np.int64)
             stratum = labels * self.min_sizes.shape[1] + stratum
-        return public.value_and_slopes(outputs, stratum, low, high, exact)
+        return public.value_and_slopes(outputs, stratum, low, high)
 
 
 def unit_range_directions(normals: Floats) -> Floats:

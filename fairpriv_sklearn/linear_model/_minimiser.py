@@ -93,10 +93,9 @@ class RegularisedLogistic:
         return weights
 
     def _gradient(self, weights: Floats) -> tuple[Floats, Floats]:
-        scores = self._products(weights)
+        scores = self.design.scores(weights)
         p = expit(scores) if scores.ndim == 1 else row_softmax(scores)
-        # Two digits: the sum over records is exact, whatever their number.
-        gradient = self.design.sums(p - self.targets, digits=2)
+        gradient = self.design.exact_sums(p - self.targets)
         return p, gradient + weights / self.C
 
     def _newton_direction(self, p: Floats, gradient: Floats) -> Floats:
@@ -118,26 +117,12 @@ class RegularisedLogistic:
         return x
 
     def _hessian_product(self, p: Floats, weights: Floats) -> Floats:
-        change = self._products(weights)
+        change = self.design.scores(weights)
         if p.ndim == 1:
             change = p * (1 - p) * change
         else:
             change = p * (change - (p * change).sum(axis=1, keepdims=True))
-        back = np.zeros_like(weights)
-        for block in self.design.blocks():
-            back += (change[block].T @ self.design.block_rows(block)).T
-        return self._column_scale() * back + weights / self.C
-
-    def _products(self, weights: Floats) -> Floats:
-        scaled = self._column_scale() * weights
-        products = np.empty((self.design.shape[0], *weights.shape[1:]))
-        for block in self.design.blocks():
-            products[block] = self.design.block_scores(block, scaled)
-        return products
-
-    def _column_scale(self) -> Floats:
-        scale = self.design.scale
-        return scale if self.targets.ndim == 1 else scale[:, None]
+        return self.design.sums(change) + weights / self.C
 
     def _smoothness(self) -> float:
         """Bound of the largest eigenvalue of the Hessian: trace of X'X / 2 + 1 / C."""

@@ -196,7 +196,7 @@ class FairLoss:
                 column[rows] = (grid_codes if self.exact else np.clip)(score, *ends)
         # The pulls of a projection take the place of what they follow from.
         for k, ends in enumerate(ranges):
-            _, compared[k] = self.penalty.slopes(compared[k], *ends, self.exact)
+            _, compared[k] = self.penalty.slopes(compared[k], *ends)
             compared[k] *= self.fairness_weight / n_projections
         return compared
 
