@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,35 +15,7 @@ from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
 from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
 from fairpriv_sklearn._training._progress import CallbackSupportMixin
-
-
-@dataclass(frozen=True)
-class Strata:
-    """Private codes of the records: the group, and the label inside which it counts.
-
-    Attributes
-    ----------
-    groups, labels : ndarray of shape (n_records,), of the least type for codes
-        `labels` is all zero where groups are compared as a whole.
-    shape : tuple of int
-        Number of labels compared inside, and of groups.
-    """
-
-    groups: Integers
-    labels: Integers
-    shape: tuple[int, int]
-
-    @property
-    def codes(self) -> Integers:
-        """Number of each record's stratum, row by row of `shape`."""
-        if self.shape[0] == 1:
-            return self.groups
-        return self.labels * self.labels.dtype.type(self.shape[1]) + self.groups
-
-    def counts(self) -> Integers:
-        """Number of records in every stratum."""
-        counts = np.bincount(self.codes, minlength=math.prod(self.shape))
-        return counts.reshape(self.shape)
+from fairpriv_sklearn._wall import Fact, PrivacyFilter, open_wall
 
 
 class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixin):
@@ -84,12 +55,26 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
         groups, X, fact = fit_groups(self, X, sensitive_features)
         return groups, X, [fact]
 
-    def _group_strata(self, groups, n_records: int, labels=None) -> Strata:
-        """Strata of the records; classifiers pass their codes of the labels."""
+    def _open(self, plan, noise) -> PrivacyFilter:
+        """Open the wall for a plan and reserve its cost."""
+        facts = list(self._facts)
+        if self.min_group_size is not None:
+            facts.append(Fact("min_group_size", self.min_group_size))
+        return open_wall(
+            self, plan, facts=facts, noise=noise, neighboring=self._relation()
+        )
+
+    def _strata(self, groups, n_records: int, labels=None) -> Integers:
+        """Private number of each record's stratum; classifiers pass codes of labels.
+
+        Strata are numbered row by row of `_shape`: how many labels there are inside
+        which groups are compared, and how many groups.
+        """
         n_groups = 2 if groups is None else len(self.groups_)
         by_label = labels is not None and self.constraint != "demographic_parity"
-        shape = (len(self.classes_) if by_label else 1, n_groups)
-        dtype = np.min_scalar_type(math.prod(shape) - 1)
-        zeros = np.zeros(n_records, dtype=dtype)
-        groups = zeros if groups is None else groups.astype(dtype)
-        return Strata(groups, labels.astype(dtype) if by_label else zeros, shape)
+        self._shape = (len(self.classes_) if by_label else 1, n_groups)
+        dtype = np.min_scalar_type(math.prod(self._shape) - 1)
+        codes = np.zeros(n_records, dtype) if groups is None else groups.astype(dtype)
+        if by_label:
+            codes += labels.astype(dtype) * dtype.type(n_groups)
+        return codes

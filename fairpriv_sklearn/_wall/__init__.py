@@ -17,7 +17,12 @@ and calibration, mechanisms and sources of noise, facts and guarantees.
 """
 
 from fairpriv_sklearn._wall._draws import keyed_draws
-from fairpriv_sklearn._wall._filter import NOT_RESUMED, PlanError, PrivacyFilter
+from fairpriv_sklearn._wall._filter import (
+    NOT_RESUMED,
+    PlanError,
+    PrivacyFilter,
+    open_wall,
+)
 from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
 from fairpriv_sklearn._wall._query import CellCounts, KeyedQuery, Query
 from fairpriv_sklearn._wall._recorder import recording

@@ -160,13 +160,7 @@ class PrivacyFilter:
             if line.name not in self._at_most:
                 raise PlanError(f"The parameter of {line.name!r} is in the plan.")
             line = replace(line, parameter=parameter)
-        self._check_reader(rows)
-        refuse_many_rows(rows.n_rows, query.max_rows)
-        if line.sampling is not None and line.parameter < math.inf:
-            _check_sample(line.name, line.sampling, rows._sampled)
-        mechanism = self._mechanism(query, line)
-        if query.n_coordinates > line.n_coordinates:
-            raise PlanError(f"{line.name!r} releases more numbers than planned.")
+        mechanism = self._checked(query, line, rows)
 
         def draw():
             with np.errstate(all="ignore"):
@@ -174,6 +168,21 @@ class PrivacyFilter:
             released = mechanism.release(exact, self.noise)
             return taped(query, mechanism, self.neighboring, exact, released)
 
+        return self._released(query, line, mechanism, draw)
+
+    def _checked(self, query: Query, line: Release, rows: Rows):
+        """The mechanism for some rows, which the plan has to allow."""
+        self._check_reader(rows)
+        refuse_many_rows(rows.n_rows, query.max_rows)
+        if line.sampling is not None and line.parameter < math.inf:
+            _check_sample(line.name, line.sampling, rows._sampled)
+        mechanism = self._mechanism(query, line)
+        if query.n_coordinates > line.n_coordinates:
+            raise PlanError(f"{line.name!r} releases more numbers than planned.")
+        return mechanism
+
+    def _released(self, query: Query, line: Release, mechanism, draw) -> NDArray:
+        """What is drawn, or what a journal has in its place; written down."""
         journal = current_journal.get()
         if journal is None:
             released = draw()
@@ -182,13 +191,10 @@ class PrivacyFilter:
                 # A seeded source then goes on as if the fit had not been interrupted.
                 mechanism.release(np.zeros(query.n_coordinates, int), self.noise)
             released = journal.value("released", line.name, draw)
-        self._note(line, query, mechanism)
-        return released
-
-    def _note(self, line: Release, query: Query, mechanism) -> None:
         self.log.append((line.name, mechanism.sensitivity, line.parameter))
         if line.name not in self._at_most:
             self._theorems.append(query.theorem)
+        return released
 
     def public(self, draw) -> NDArray:
         """Random numbers that are public: ``draw()``, and the same in a resumed fit.
@@ -225,11 +231,7 @@ class PrivacyFilter:
             Noisy count by (column, key), in the order of columns and keys.
         """
         line = self._take_line(query.name if name is None else name, KeyedRelease)
-        self._check_reader(rows)
-        refuse_many_rows(rows.n_rows, query.max_rows)
-        mechanism = self.mechanism_of(query, name=line.name)
-        if query.n_coordinates > line.n_coordinates:
-            raise PlanError(f"{line.name!r} releases more numbers than planned.")
+        mechanism = self._checked(query, line, rows)
         secret = self.noise.key(32)
 
         def draw():
@@ -250,14 +252,7 @@ class PrivacyFilter:
             released = np.frombuffer(released, dtype=np.uint8)
             return taped(query, mechanism, self.neighboring, exact, released)
 
-        journal = current_journal.get()
-        if journal is None:
-            released = draw()
-        else:
-            if journal.holds() and not self.noise.is_secure:
-                mechanism.release(np.zeros(query.n_coordinates), self.noise)
-            released = journal.value("released", line.name, draw)
-        self._note(line, query, mechanism)
+        released = self._released(query, line, mechanism, draw)
         counts, shown = json.loads(released.tobytes())
         return np.array(counts), {(column, key): count for column, key, count in shown}
 
@@ -441,6 +436,26 @@ class PrivacyFilter:
             rows._reader = self
         if rows._reader is not self:
             raise PlanError("These rows belong to another branch of a random split.")
+
+
+def open_wall(
+    estimator, plan: Sequence, *, facts: Sequence, noise: NoiseSource, neighboring=None
+) -> PrivacyFilter:
+    """A filter for the fit of an estimator of ours, its plan reserved.
+
+    `neighboring` says whether it differs from the estimator's argument.
+    """
+    wall = PrivacyFilter(
+        estimator,
+        plan,
+        delta=estimator.delta,
+        neighboring=neighboring or estimator.neighboring,
+        facts=facts,
+        noise=noise,
+        ledger=estimator.ledger,
+    )
+    wall.reserve()
+    return wall
 
 
 def _check_sample(name: str, paid: tuple, drawn: tuple | None) -> None:

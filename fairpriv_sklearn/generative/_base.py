@@ -20,7 +20,13 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
-from fairpriv_sklearn._wall import Fact, PrivacyFilter, noise_source, warn_leak
+from fairpriv_sklearn._wall import (
+    Fact,
+    PrivacyFilter,
+    noise_source,
+    open_wall,
+    warn_leak,
+)
 from fairpriv_sklearn.generative._schema import Container
 from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
 
@@ -156,17 +162,8 @@ class BaseGenerator(DPEstimator):
 
     def _filter(self, lines, facts) -> PrivacyFilter:
         """Open the wall for the planned releases and reserve their cost."""
-        wall = PrivacyFilter(
-            self,
-            lines,
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=facts,
-            noise=noise_source(self.random_state),
-            ledger=self.ledger,
-        )
-        wall.reserve()
-        return wall
+        noise = noise_source(self.random_state)
+        return open_wall(self, lines, facts=facts, noise=noise)
 
     def _publish(self, wall, counts) -> None:
         """Class frequencies, the seed of samples and the guarantee: last of all."""

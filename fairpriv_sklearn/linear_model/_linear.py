@@ -33,11 +33,11 @@ from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
     READ,
     Fact,
-    PrivacyFilter,
     Release,
     Rows,
     calibrate_gaussian,
     noise_source,
+    open_wall,
     read_rows,
     warn_leak,
 )
@@ -285,23 +285,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             return self.solver
         return "moments" if self.epsilon == np.inf else "gradients"
 
-    def _open(self, lines, facts, noise) -> PrivacyFilter:
-        wall = PrivacyFilter(
-            self,
-            lines,
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=facts,
-            noise=noise,
-            ledger=self.ledger,
-        )
-        wall.reserve()
-        return wall
-
     def _fit_constant(self, rows: Rows, scaling, facts, noise):
         query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)
         plan = constant_plan(query, self.epsilon)
-        wall = self._open(plan, facts, noise)
+        wall = open_wall(self, plan, facts=facts, noise=noise)
         mean = released_constant(wall, rows, query)[0]
         self.n_iter_ = 0
         return np.zeros(self.n_features_in_), mean, wall, None
@@ -314,7 +301,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         line = Release(query.name, "gaussian", mu, n_draws)
-        wall = self._open([line], facts, noise)
+        wall = open_wall(self, [line], facts=facts, noise=noise)
         released = wall.release(query, rows)
         moments = query.unpack(released, None if counted else rows.n_rows)
         alpha = self.alpha
@@ -353,7 +340,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_bins=n_bins,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
-        wall = self._open(plan.lines, facts, noise)
+        wall = open_wall(self, plan.lines, facts=facts, noise=noise)
         n_records = rows.n_rows
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))

@@ -28,12 +28,12 @@ from fairpriv_sklearn._training._bounded import (
 from fairpriv_sklearn._training._counts import Count
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._wall import (
-    PrivacyFilter,
     Query,
     Release,
     Rows,
     calibrate_gaussian,
     noise_source,
+    open_wall,
     refuse_many_rows,
 )
 from fairpriv_sklearn.linear_model._minimiser import (
@@ -218,16 +218,7 @@ class DPOutputPerturbationLogisticRegression(
             plan.append(Release(Count.name, "gaussian", COUNT_SHARE * mu, 1))
             mu *= math.sqrt(1 - COUNT_SHARE**2)
         plan.append(Release(Parameters.name, "gaussian", mu, n_columns * n_outputs))
-        wall = PrivacyFilter(
-            self,
-            plan,
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=[fact, *facts],
-            noise=noise,
-            ledger=self.ledger,
-        )
-        wall.reserve()
+        wall = open_wall(self, plan, facts=[fact, *facts], noise=noise)
 
         rows = Rows(n_records, x=X, y=labels)
         if counted:

@@ -53,7 +53,6 @@ from fairpriv_sklearn._training._penalty import (
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
 from fairpriv_sklearn._wall import (
     Fact,
-    PrivacyFilter,
     Query,
     Release,
     Rows,
@@ -106,6 +105,8 @@ _LABELS = "label counts"
 LEAST_SIGNAL = 8.0
 # Below this number of records times the parameter they hardly ever do.
 SIGNAL_OF_FEATURES = 90.0
+# A fact that is public where the sizes of groups are.
+_SIZES_READ = "the number of records of each group, and label if compared"
 # What `_read` leaves on the estimator for the rest of `fit`.
 _READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
@@ -496,12 +497,14 @@ class DPWassersteinLogisticRegression(
         self._scaling, more_facts = self._public_scaling(X)
         self._facts = [*facts, fact, *more_facts]
         self._class_weights = self._public_class_weights()
-        strata = self._group_strata(groups, len(labels), labels)
-        self._shape, self._n_model_features = strata.shape, X.shape[1]
+        if self._relation() in SIZES_PUBLIC:
+            self._facts.append(_SIZES_READ)
+        codes = self._strata(groups, len(labels), labels)
+        self._n_model_features = X.shape[1]
         if self.epsilon < np.inf:
             with np.errstate(all="ignore"):
                 X = replace(self._scaling, fit_intercept=False).design(X).rows
-        return {"x": X, "y": labels, "stratum": strata.codes}
+        return {"x": X, "y": labels, "stratum": codes}
 
     def _public_class_weights(self):
         """Weights of the classes relative to the largest, and the fact they are."""
@@ -525,26 +528,6 @@ class DPWassersteinLogisticRegression(
     @property
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
-
-    def _open(self, plan, noise) -> PrivacyFilter:
-        """Reserve a plan."""
-        facts = list(self._facts)
-        if self._relation() in SIZES_PUBLIC:
-            facts.append("the number of records of each group, and label if compared")
-        if self.min_group_size is not None:
-            fact = Fact("min_group_size", self.min_group_size)
-            facts.append(fact)
-        wall = PrivacyFilter(
-            self,
-            plan,
-            delta=self.delta,
-            neighboring=self._relation(),
-            facts=facts,
-            noise=noise,
-            ledger=self.ledger,
-        )
-        wall.reserve()
-        return wall
 
     def _fit_privately(self, rows: Rows, noise) -> None:
         strata = None if self.batch_size is None else self._batch_strata(rows)

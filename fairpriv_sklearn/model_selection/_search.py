@@ -38,6 +38,7 @@ from fairpriv_sklearn._wall import (
     PrivacyFilter,
     Release,
     noise_source,
+    open_wall,
     refuse_widths,
     warn_leak,
 )
@@ -167,7 +168,6 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         deltas = [plan.fit.delta] + [self.delta * self.refit_fraction] * self.refit
         candidates.refuse_small_delta(self.estimator, grid, min(deltas))
         wall = self._open_wall(task, noise)
-        wall.reserve()
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
 
@@ -230,18 +230,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         )
         choice = Release(_CHOICE, "selection", np.inf, 1)
         total = DeclaredEvent(self.epsilon, self.delta)
-        return PrivacyFilter(
-            self,
-            [Combined(_WHAT, total, (scores, choice), _THEOREM)],
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=(
-                *task.assumptions,
-                *enough_rows(self.neighboring, self.holdout_size),
-            ),
-            noise=noise,
-            ledger=self.ledger,
-        )
+        plan = [Combined(_WHAT, total, (scores, choice), _THEOREM)]
+        assumed = enough_rows(self.neighboring, self.holdout_size)
+        facts = (*task.assumptions, *assumed)
+        return open_wall(self, plan, facts=facts, noise=noise)
 
     def _search_of(self, plan: SearchPlan) -> Callable:
         if plan.method == "repeat":

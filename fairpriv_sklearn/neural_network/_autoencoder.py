@@ -238,13 +238,13 @@ class DPWassersteinAutoencoder(
             [n_inputs, *hidden, self.n_components, *hidden[::-1], n_inputs]
         )
         head = RealOutputs(self._code_layer())
-        self._train(rows, network, head, lambda block: block.x, self._cell_shape())
+        self._train(rows, network, head, lambda block: block.x)
         self._n_features_out = self.n_components
         return self
 
     def _read(self, X, y, sensitive_features):
         columns, groups = self._read_features(X, sensitive_features)
-        return {**columns, "stratum": self._stratum_codes(groups, len(columns["x"]))}
+        return {**columns, "stratum": self._strata(groups, len(columns["x"]))}
 
     def transform(self, X):
         """Encode the rows; no sensitive feature is needed.

@@ -29,7 +29,6 @@ from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_width
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._wall import (
-    Fact,
     PrivacyFilter,
     Release,
     Rows,
@@ -127,22 +126,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
         self._n_columns = X.shape[1]
         return {"x": ScaledRows(X, self._scaling)}, groups
 
-    def _stratum_codes(self, groups, n_rows: int, labels=None):
-        """Codes of the strata; one group counts as two, one of them empty."""
-        n_labels, n_groups = self._cell_shape(len(getattr(self, "classes_", ())))
-        codes = np.zeros(n_rows, dtype=np.min_scalar_type(n_labels * n_groups - 1))
-        if groups is not None:
-            codes += groups.astype(codes.dtype)
-        if labels is not None and self.constraint != "demographic_parity":
-            codes += (labels * n_groups).astype(codes.dtype)
-        return codes
-
-    def _cell_shape(self, n_classes: int = 1) -> tuple[int, int]:
-        """Number of labels compared inside, and of groups."""
-        constraint = getattr(self, "constraint", "demographic_parity")
-        n_labels = 1 if constraint == "demographic_parity" else n_classes
-        return n_labels, len(getattr(self, "groups_", (0, 1)))
-
     def _default_data_norm(self, n_features: int) -> float:
         # Gradients are clipped whatever the features: no reason to shorten rows.
         return math.sqrt(n_features)
@@ -158,7 +141,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _new_network(self, sizes) -> Network:
         return Network(sizes, hidden_activation=self.activation, product=row_scores)
 
-    def _train(self, rows: Rows, network, head, targets, shape):
+    def _train(self, rows: Rows, network, head, targets):
         """Reserve the budget, release noisy gradients, publish the parameters.
 
         Parameters
@@ -169,8 +152,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
         head : RealOutputs or SimplexOutputs
         targets : callable
             From a block of rows to what the outputs should be.
-        shape : tuple of int
-            Number of labels compared inside, and of groups.
         """
         if rows.n_rows > MAX_RECORDS:
             raise ValueError(
@@ -184,7 +165,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_counts = plan_sizes(
             fairness_weight=self.fairness_weight,
             min_group_size=self.min_group_size,
-            shape=shape,
+            shape=self._shape,
             neighboring=self.neighboring,
             is_private=self.epsilon != np.inf,
         )
@@ -192,11 +173,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
             network.sizes[-1], targets, isinstance(head, SimplexOutputs)
         )
         wall = self._open_wall(network, n_counts, constant, rows.n_rows, noise)
-        wall.reserve()
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
         sizes = public_sizes(
-            wall, rows, shape, n_counts=n_counts, min_group_size=self.min_group_size
+            wall,
+            rows,
+            self._shape,
+            n_counts=n_counts,
+            min_group_size=self.min_group_size,
         )
         n_records = max(sizes.n_records, 1)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
@@ -217,8 +201,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         """Only the mean of the targets, or the shares of the classes."""
         is_simplex = isinstance(head, SimplexOutputs)
         query = TargetTotals(network.sizes[-1], targets, is_simplex)
-        wall = self._filter(constant_plan(query, self.epsilon), noise)
-        wall.reserve()
+        wall = self._open(constant_plan(query, self.epsilon), noise)
         network.theta[:] = wall.public(
             lambda: network.initialize(noise.standard_normal).theta
         )
@@ -229,7 +212,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _publish_fit(self, network: Network, n_iter: int, wall) -> None:
         self._publish_network(network, self._scaling)
         self.n_iter_ = n_iter
-        del self._scaling, self._facts, self._n_columns
+        del self._scaling, self._facts, self._n_columns, self._shape
         self.privacy_ = wall.guarantee()
 
     def _open_wall(self, network, n_counts, constant, n_rows, noise) -> PrivacyFilter:
@@ -256,21 +239,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
-        return self._filter(plan, noise)
-
-    def _filter(self, plan, noise) -> PrivacyFilter:
-        facts = list(self._facts)
-        if self.min_group_size is not None:
-            facts.append(Fact("min_group_size", self.min_group_size))
-        return PrivacyFilter(
-            self,
-            plan,
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=facts,
-            noise=noise,
-            ledger=self.ledger,
-        )
+        return self._open(plan, noise)
 
     def _descend(self, wall, rows, network, head, targets, sizes) -> None:
         width = network.sizes[head.layer]

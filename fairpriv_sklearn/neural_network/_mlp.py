@@ -259,7 +259,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         n_outputs = self.target_bounds_.shape[1]
         network = self._new_network([self._n_columns, *self._hidden_sizes(), n_outputs])
         head = RealOutputs(len(network.weights))
-        self._train(rows, network, head, _scaled_targets, self._cell_shape())
+        self._train(rows, network, head, _scaled_targets)
         self.n_outputs_ = n_outputs
         self.out_activation_ = "identity"
         return self
@@ -278,7 +278,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         return {
             **columns,
             "target": targets,
-            "stratum": self._stratum_codes(groups, len(Y)),
+            "stratum": self._strata(groups, len(Y)),
         }
 
     def predict(self, X):
@@ -537,13 +537,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         network = self._new_network([self._n_columns, *self._hidden_sizes(), n_classes])
         head = SimplexOutputs(len(network.weights))
         indicators = np.eye(n_classes)
-        self._train(
-            rows,
-            network,
-            head,
-            lambda block: indicators[block.label],
-            self._cell_shape(n_classes),
-        )
+        self._train(rows, network, head, lambda block: indicators[block.label])
         self.n_outputs_ = n_classes
         self.out_activation_ = "softmax"
         return self
@@ -556,7 +550,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         return {
             **columns,
             "label": labels.astype(np.min_scalar_type(len(self.classes_) - 1)),
-            "stratum": self._stratum_codes(groups, len(labels), labels),
+            "stratum": self._strata(groups, len(labels), labels),
         }
 
     def predict_proba(self, X):
