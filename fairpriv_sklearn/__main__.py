@@ -12,7 +12,14 @@ import sys
 from pathlib import Path
 
 from fairpriv_sklearn._cli.models import BASE_MODELS
-from fairpriv_sklearn._cli.words import lenient, printable, wrap, written
+from fairpriv_sklearn._cli.words import (
+    lenient,
+    new_file,
+    printable,
+    refuse_same,
+    wrap,
+    written,
+)
 from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
 
 DESCRIPTION = """\
@@ -228,15 +235,23 @@ def run(args) -> int:
     """The main job, or the code book to fill in."""
     if args.write_codebook:
         return write_codebook(args)
-    from fairpriv_sklearn._cli.report import check_folder, terminal, write_report
-    from fairpriv_sklearn._cli.saved import save_model, write_card
+    from fairpriv_sklearn._cli.report import (
+        CARD,
+        REPORTS,
+        check_folder,
+        terminal,
+        write_report,
+    )
+    from fairpriv_sklearn._cli.saved import needed_skops, save_model, write_card
     from fairpriv_sklearn._cli.study import run_study
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 
-    if not args.force:
-        check_folder(args.out)
-    for path in filter(None, (args.save, args.card)):
-        new_file(path, args.force)
+    folder = check_folder(args.out, args.force)
+    named = [new_file(path, args.force) for path in (args.save, args.card) if path]
+    reports = [str(folder / name) for name in REPORTS if not args.card or name != CARD]
+    refuse_same(named + reports, [path for path in (args.data, args.codebook) if path])
+    if args.save:
+        needed_skops()
     if args.data:
         table = load_table(args)
         title = f"{table.target} by {table.sensitive_name}"
@@ -247,7 +262,7 @@ def run(args) -> int:
     if args.save:
         save_model(study, args.save)
         written.append(Path(args.save))
-    written.append(Path(args.card or Path(args.out) / "card.md"))
+    written.append(Path(args.card or folder / CARD))
     write_card(study, str(written[-1]))
     print()
     print(terminal(study))
@@ -274,6 +289,7 @@ def predict(argv) -> int:
     rules.add_argument("--force", action="store_true", help="replace the file --out")
     args = rules.parse_args(argv)
     new_file(args.out, args.force)
+    refuse_same([args.out], [args.model, args.data])
     return run_predict(args)
 
 
@@ -283,6 +299,7 @@ def write_codebook(args) -> int:
     from fairpriv_sklearn.preprocessing import Codebook, Column, read_table, with_role
 
     path = new_file(args.write_codebook, args.force)
+    refuse_same([path], [args.data])
     raw = read_table(
         args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
     )
@@ -300,17 +317,6 @@ def write_codebook(args) -> int:
         "questionnaire, not from the data; then pass it by --codebook."
     )
     return 0
-
-
-def new_file(path: str, force: bool) -> str:
-    """The path, if nothing is overwritten by writing to it."""
-    if not path or "\0" in path:
-        raise InputError(f"{path!r} is not a path.")
-    if os.path.exists(path) and not (force and os.path.isfile(path)):
-        raise InputError(f"{path!r} is there already; name another file, or --force.")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise InputError(f"There is no folder for {path!r}.")
-    return path
 
 
 def _say(text: str) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from fairpriv_sklearn._shared.rounded import round_down, round_up
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -30,13 +31,10 @@ from fairpriv_sklearn.privacy import (
     Fact,
     PrivacyGuarantee,
     PrivacyLeakWarning,
+    PrivacyLedger,
     warn_leak,
 )
-from fairpriv_sklearn.privacy._guarantee import (
-    RANDOM_SPLIT,
-    UNIT_OF_PRIVACY,
-    round_up,
-)
+from fairpriv_sklearn.privacy._guarantee import RANDOM_SPLIT, UNIT_OF_PRIVACY
 
 COUNTS = PrivacyGuarantee(
     1.0, 0.0, "replace_one", "noisy counts", (PureEvent(1.0),), assumptions=("groups",)
@@ -384,7 +382,7 @@ def test_markdown_is_one_table_with_all_the_facts():
     table = "\n".join(lines)
     assert "a\\|b c" in table
     assert (
-        "maximum of [pure (epsilon = 1.0)] and [gaussian (mu = 0.3, n_draws = 0)]"
+        "maximum of [pure (epsilon = 1)] and [gaussian (mu = 0.3, n_draws = 0)]"
         in table
     )
     assert f"| assumed | groups; {RANDOM_SPLIT}; {UNIT_OF_PRIVACY} |" in table
@@ -398,6 +396,8 @@ def test_prices_are_never_rounded_down():
     assert round_up(0.9999999999999) == "1"
     assert round_up(1.0 + 1e-12) == "1"
     assert round_up(math.inf) == "inf"
+    assert round_down(0.99999) == "0.9999" and round_down(1.0 - 1e-12) == "1"
+    assert round_down(math.inf) == "inf" and round_down(0.0) == "0"
     assert round_up(0.0) == "0"
     with decimal.localcontext() as strict:  # an application that forbids floats
         strict.traps[decimal.FloatOperation] = strict.traps[decimal.Inexact] = True
@@ -409,6 +409,26 @@ def test_prices_are_never_rounded_down():
 def test_round_up_rounds_up_by_little(value):
     shown = float(round_up(value))
     assert value * (1 - 1e-9) <= shown <= value * 1.002
+    shown = float(round_down(value))
+    assert value * 0.998 <= shown <= value * (1 + 1e-9)
+
+
+def test_what_is_printed_of_events_costs_more_than_they_do():
+    """Few digits, and none that promises more."""
+    gaussian = GaussianEvent(0.08474181130303331, n_draws=12345)
+    assert str(gaussian) == "gaussian (mu = 0.08475, n_draws = 12345)"
+    shown = ThresholdEvent(5.0000000000000004e-08)
+    assert str(shown) == "threshold (delta0 = 5e-08, n_columns = 1)"
+    sampled = PoissonGaussianEvent(0.123456, 1.23456, 10)
+    assert "q = 0.1235, noise_multiplier = 1.234, steps = 10" in str(sampled)
+    assert str(MaximumEvent([gaussian], [shown])).count("0.08475") == 1
+    assert str(PureEvent(math.inf)) == "pure (epsilon = inf)"
+
+
+def test_what_is_left_in_a_ledger_is_never_rounded_up():
+    ledger = PrivacyLedger(1.0, 1e-5)
+    ledger.spend(PrivacyGuarantee(0.50004, 0.0, "replace_one", "counts"))
+    assert "0.5001 of 1 spent at delta = 1e-05, 0.4999 left" in ledger.to_markdown()
 
 
 def test_events_are_checked_when_made_and_told_by_name():

@@ -1045,6 +1045,25 @@ def test_masked_cells_of_new_rows(method):
         getattr(model, method)(masked(X))
 
 
+@pytest.mark.parametrize("place", ["X", "y", "sensitive_features"])
+@pytest.mark.parametrize("fit", FITS)
+def test_structured_arrays(fit, place):
+    """One sentence about fields, and not about cells that cannot be read."""
+    table = {"X": X, "y": Y, "sensitive_features": GROUP}
+    if place == "X" and fit in (rates, disparity):
+        pytest.skip("reads no table")
+    columns = np.column_stack([table[place]]).T
+    table[place] = np.rec.fromarrays(columns, names=["a", "b"][: len(columns)])
+    with pytest.raises(ValueError, match="has fields and no columns: pass a data fr"):
+        fit(**table)
+
+
+def test_structured_arrays_of_new_rows():
+    model, rows = logistic().fit(X, Y), np.rec.fromarrays(X.T, names=["a", "b"])
+    with pytest.raises(ValueError, match="has fields and no columns: pass a data fr"):
+        model.predict(rows)
+
+
 @pytest.mark.parametrize("place", ["y", "sensitive_features"])
 @pytest.mark.parametrize("fit", FITS)
 def test_rows_in_another_order(fit, place):

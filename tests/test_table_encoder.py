@@ -420,6 +420,13 @@ def test_parts_of_a_cell(low, high, is_last, n_parts):
     assert low in parts and high in parts
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 3.0])
+def test_looks_into_crowded_cells_are_told_in_one_breath(epsilon):
+    encoder = DPTableEncoder(epsilon=epsilon, delta=1e-6).fit(np.ones((50, 1)))
+    assert "parts of crowded cells (3 times), quant" in str(encoder.privacy_)
+    assert 0.999 * epsilon < encoder.privacy_.epsilon <= epsilon
+
+
 def test_two_crowded_cells_are_looked_into():
     """Without noise, parts have the counts of the histogram at all new edges."""
     edges, rng = universal_edges(), np.random.default_rng(0)

@@ -145,6 +145,8 @@ class Gaussian(Counts):
 def test_the_delta_of_unlisted_keys_is_stated():
     line = KeyedRelease("words", "gaussian", 0.5, 2, delta=1e-7)
     assert line.events("replace_one") == (GaussianEvent(0.5, 2), ThresholdEvent(1e-7))
+    twice = KeyedRelease("words", "gaussian", 0.5, 2, times=2, delta=1e-7)
+    assert twice.events("replace_one")[1:] == 2 * (ThresholdEvent(1e-7),)
     none = KeyedRelease("words", "gaussian", 0.5, 2)
     assert none.events("replace_one") == (GaussianEvent(0.5, 2),)
 

@@ -13,10 +13,12 @@ import numpy as np
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study
 from fairpriv_sklearn._cli.words import markdown_text, printable, wrap
+from fairpriv_sklearn._wall import round_up
 from fairpriv_sklearn.inspection import picture_text
 from fairpriv_sklearn.preprocessing import InputError
 
-REPORTS = ("report.md", "report.json", "report.png", "card.md")
+CARD = "card.md"
+REPORTS = ("report.md", "report.json", "report.png", CARD)
 NOT_PRIVATE = "computed from the data without noise: for the data holder only"
 
 
@@ -104,11 +106,11 @@ def _conditional(result: Result) -> bool:
 def _rounded(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "none"
-    return f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:g}"
+    return round_up(epsilon)
 
 
 # ------------------------------------------------------------------------------- files
-def check_folder(out: str) -> Path:
+def check_folder(out: str, force: bool) -> Path:
     """The folder of the report; reports of ours in it may be replaced, nothing else."""
     folder = Path(out)
     try:
@@ -120,7 +122,12 @@ def check_folder(out: str) -> Path:
         raise InputError(f"--out {out!r} is not the name of a folder.")
     if is_file:
         raise InputError(f"--out {out!r} is a file; name a folder.")
-    if there and not _is_ours(folder / "report.json"):
+    above = next(one for one in (folder, *folder.resolve().parents) if one.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise InputError(
+            f"--out {out!r} cannot be made: {str(above)!r} is no folder to write to."
+        )
+    if there and not force and not _is_ours(folder / "report.json"):
         raise InputError(
             f"{folder / there[0]} is there already and is no report of this program; "
             "name another folder by --out, or use --force."

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import importlib
 import io
 import json
-from dataclasses import replace
+import warnings
 from pathlib import Path
 
 import numpy as np
+import sklearn
+from sklearn.base import BaseEstimator
 
+import fairpriv_sklearn
 from fairpriv_sklearn._cli.columns import Writing, parse_columns
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
 from fairpriv_sklearn._cli.report import brief
@@ -20,6 +25,7 @@ from fairpriv_sklearn._wall import PrivacyGuarantee, privacy_report
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
+    DPTableEncoder,
     InputError,
     Raw,
     read_table,
@@ -27,12 +33,23 @@ from fairpriv_sklearn.preprocessing import (
 )
 
 FORMAT = "fairpriv_sklearn model 1"
-OURS = ("fairpriv_sklearn.", "sklearn.", "numpy.", "scipy.", "builtins.", "functools.")
+
+KINDS = {
+    "versions": str,
+    "model": BaseEstimator,
+    "encoder": DPTableEncoder,
+    "target": str,
+    "sensitive": list,
+    "groups": list,
+    "bounds": list | None,
+    "day_first": dict,
+    "decimal": str | None,
+}
 
 
 def save_model(study: Study, path: str) -> None:
     """Write the private and fair model, and what is needed to read new rows."""
-    skops = _skops()
+    skops = needed_skops()
     table, learnt = study.table, study.learnt
     blind = getattr(study.model, "blind", False)
     declared = {
@@ -40,6 +57,7 @@ def save_model(study: Study, path: str) -> None:
     }
     content = {
         "format": FORMAT,
+        "versions": _versions(),
         "model": study.model,
         "encoder": learnt.encoder,
         "codebook": Codebook(tuple(declared.items())).to_json(),
@@ -67,7 +85,9 @@ def write_card(study: Study, path: str) -> None:
     from sklearn.pipeline import Pipeline
 
     steps = [("columns", study.learnt.encoder), ("model", study.model)]
-    report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)
+    report = dataclasses.replace(
+        privacy_report(Pipeline(steps)), guarantee=study.guarantee
+    )
     card = report.to_card(
         {
             "name": f"Private and fair {study.table.task} of {study.table.target}",
@@ -86,28 +106,52 @@ def write_card(study: Study, path: str) -> None:
 
 
 def load_model(path: str) -> dict:
-    """Read a saved model; types of other libraries in it are refused."""
-    skops = _skops()
-    wrong = f"{path!r} is not a model that this program has saved by --save."
+    """Read a saved model; what no model of ours holds is refused before it is made."""
+    skops = needed_skops()
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise InputError(f"{path!r} cannot be read: {reason}.") from None
     try:
-        types = skops.get_untrusted_types(data=data)
-        strange = [name for name in types if not name.startswith(OURS)]
-        content = {} if strange else skops.loads(data, trusted=types)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise InputError(wrong)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other versions: said below
+            types = skops.get_untrusted_types(data=data)
+            content = skops.loads(data, trusted=list(filter(_only_holds, types)))
+        if content["format"] != FORMAT:
+            raise ValueError
+        for name, kind in KINDS.items():
+            if not isinstance(content[name], kind):
+                raise TypeError
         content["codebook"] = Codebook.from_json(content["codebook"])
         guarantee = PrivacyGuarantee.from_dict(json.loads(content["guarantee"]))
         content["guarantee"] = guarantee
-    except InputError:
-        raise
     except Exception:  # skops and zipfile raise what they meet
-        raise InputError(wrong) from None
+        raise InputError(
+            f"{path!r} is not a model that this program has saved by --save, or one of "
+            "another version: save it again."
+        ) from None
     return content
+
+
+def _only_holds(name: str) -> bool:
+    """Whether it names an estimator or a data class of ours, which do nothing.
+
+    What is trusted is called while the file is read, with arguments out of the file: a
+    function that writes files would write any, and one of Python's run any program.
+    """
+    module, _, kind = name.rpartition(".")
+    if module.split(".")[0] != "fairpriv_sklearn":
+        return False
+    found = getattr(importlib.import_module(module), kind, None)
+    if not isinstance(found, type) or found.__module__ != module:
+        return False
+    return dataclasses.is_dataclass(found) or issubclass(found, BaseEstimator)
+
+
+def _versions() -> str:
+    ours, theirs = fairpriv_sklearn.__version__, sklearn.__version__
+    return f"fairpriv_sklearn {ours} with scikit-learn {theirs}"
 
 
 def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray, list]:
@@ -121,7 +165,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
             )
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
-    writing = replace(
+    writing = dataclasses.replace(
         writing,
         orders=content.get("day_first", {}),
         learnt_decimal=content.get("decimal"),
@@ -160,7 +204,17 @@ def run_predict(args) -> int:
     writing = Writing(
         args.decimal, args.dates and args.dates == "day-first", raw.separator
     )
-    y, remarks = predict_rows(content, raw, writing)
+    try:
+        y, remarks = predict_rows(content, raw, writing)
+    except InputError:
+        raise
+    except Exception:
+        if content["versions"] == _versions():
+            raise
+        raise InputError(
+            f"{args.model!r} was saved by {content['versions']}, and cannot be used by "
+            f"{_versions()}: save it again."
+        ) from None
     name = f"predicted {content['target']}"
     while name in raw.columns:
         name += " (new)"
@@ -177,7 +231,8 @@ def run_predict(args) -> int:
     return 0
 
 
-def _skops():
+def needed_skops():
+    """What reads and writes models; an error says how to get it."""
     try:
         import skops.io
     except ImportError:

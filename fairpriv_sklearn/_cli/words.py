@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
+import shutil
 import sys
 from pathlib import Path
 
@@ -41,9 +44,60 @@ def lenient(*streams) -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def written(path: str, data: bytes) -> None:
-    """Write a file that the user has named."""
+def new_file(path: str, force: bool) -> str:
+    """The path, if nothing that has to stay is overwritten by writing to it."""
+    where = _real(path)
+    if os.path.exists(where) and not (force and os.path.isfile(where)):
+        raise InputError(f"{path!r} is there already; name another file, or --force.")
+    folder = os.path.dirname(where)
+    if not os.path.isdir(folder):
+        raise InputError(f"There is no folder for {path!r}.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path!r} cannot be written: its folder is read-only.")
+    return path
+
+
+def refuse_same(outputs: list[str], inputs: list[str]) -> None:
+    """Refuse to write two things to one file, or to one that the same call reads.
+
+    Also with --force: what is read may be the only copy of a table.
+    """
+    for i, path in enumerate(outputs):
+        if any(_is_same(path, other) for other in inputs):
+            raise InputError(
+                f"{path!r} is read by this call, which would write over it; name "
+                "another file."
+            )
+        if _real(path) in map(_real, outputs[:i]):
+            raise InputError(
+                f"Two things would be written to {path!r}; name two files."
+            )
+
+
+def _real(path: str) -> str:
+    if not path or "\0" in path:
+        raise InputError(f"{path!r} is not a path.")
+    return os.path.realpath(path)
+
+
+def _is_same(path: str, other: str) -> bool:
     try:
-        Path(path).write_bytes(data)
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
+
+
+def written(path: str, data: bytes) -> None:
+    """Write a file that the user has named: all of it, or nothing."""
+    where = Path(os.path.realpath(path))
+    part = where.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        try:
+            part.write_bytes(data)
+            if where.exists():
+                shutil.copymode(where, part)
+            part.replace(where)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None

@@ -88,6 +88,11 @@ def check_columns(*columns) -> None:
                 "by filled(), with NaN where missing cells are read, or leave out "
                 "their rows."
             )
+        if getattr(getattr(column, "dtype", None), "names", None):
+            raise ValueError(
+                "A structured array has fields and no columns: pass a data frame, or "
+                "what numpy.lib.recfunctions.structured_to_unstructured makes of it."
+            )
         if hasattr(column, "iloc") and not hasattr(column, "compute"):  # not dask's
             indexes.append(column.index)
     if any(_is_another_order(indexes[0], index) for index in indexes[1:]):

@@ -92,7 +92,7 @@ class KeyedRelease(Release):
     delta: float = 0.0
 
     def events(self, neighboring: str) -> tuple:
-        shown = (ThresholdEvent(self.delta),) if self.delta else ()
+        shown = (ThresholdEvent(self.delta),) * self.times if self.delta else ()
         return (*super().events(neighboring), *shown)
 
 

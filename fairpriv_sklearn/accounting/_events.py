@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,9 @@ class PrivacyEvent:
         return {"kind": self.kind, **values}
 
     def __str__(self) -> str:
-        numbers = (f"{one.name} = {getattr(self, one.name)!r}" for one in fields(self))
-        return f"{self.kind} ({', '.join(numbers)})"
+        numbers = ((one.name, getattr(self, one.name)) for one in fields(self))
+        told = ", ".join(f"{name} = {_told(name, number)}" for name, number in numbers)
+        return f"{self.kind} ({told})"
 
 
 @dataclass(frozen=True)
@@ -341,6 +343,13 @@ def _restored(value):
     if isinstance(value, list | tuple):
         return tuple(event_from_dict(one) for one in value)
     return math.inf if value == "inf" else value
+
+
+def _told(name: str, value) -> str:
+    """A number of an event, short, on the side that costs more."""
+    if isinstance(value, Integral):
+        return str(value)
+    return round_down(value) if name == "noise_multiplier" else round_up(value)
 
 
 def _set(event, **values) -> None:

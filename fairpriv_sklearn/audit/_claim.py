@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 
 from fairpriv_sklearn._shared.arguments import one_of
+from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn._wall import (
     PrivacyGuarantee,
     gaussian_epsilon,
@@ -45,10 +46,9 @@ class Claim:
 
     def __str__(self) -> str:
         if self.mu is not None:
-            return f"{self.mu:.4g}-Gaussian DP, {self.neighboring}"
-        return f"(epsilon = {self.epsilon:.4g}, delta = {self.delta:.3g})-DP, " + (
-            self.neighboring
-        )
+            return f"{round_up(self.mu)}-Gaussian DP, {self.neighboring}"
+        epsilon, delta = round_up(self.epsilon), round_up(self.delta)
+        return f"(epsilon = {epsilon}, delta = {delta})-DP, {self.neighboring}"
 
 
 def claim_of(claim, fitted, neighboring) -> Claim:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from fairpriv_sklearn._shared.arguments import count, fits, listed, number
 from fairpriv_sklearn._shared.arguments import seed as a_seed
+from fairpriv_sklearn._shared.rounded import round_down, round_up
 from fairpriv_sklearn._wall import PrivacyGuarantee, compose_epsilon, gaussian_epsilon
 
 from ._bounds import check_confidence
@@ -119,8 +120,9 @@ class AuditReport:
             verdict += ", not conclusive"
         lines = [
             f"{self.estimator}: {self.claim}: {verdict}.",
-            f"epsilon >= {self.epsilon_lower:.4g} at delta = {self.claimed_delta:.3g} "
-            f"with confidence {self.confidence:.4g}; {self.n_fits} fits to "
+            f"epsilon >= {round_down(self.epsilon_lower)} at delta = "
+            f"{round_up(self.claimed_delta)} with confidence "
+            f"{round_down(self.confidence)}; {self.n_fits} fits to "
             f"{self.n_pairs} pairs of tables in {self.seconds:.1f} s.",
         ]
         lines += [
@@ -431,7 +433,7 @@ class _Audit:
         if epsilon > self.claim.epsilon * (1 + _SLACK):
             text = (
                 f"the exact outputs and the noise that was drawn give epsilon >= "
-                f"{epsilon:.4g}"
+                f"{round_down(epsilon)}"
             )
             self._add([Finding("loss", pair.name, text, True)], pair)
 
@@ -561,10 +563,10 @@ class _Audit:
             elif delta == self.claim.delta:
                 self._bound(contest.pair, value)
             if value > level * (1 + _SLACK):
-                name = "mu" if kind == "mu" else f"epsilon at delta = {delta:.3g}"
+                name = "mu" if kind == "mu" else f"epsilon at delta = {round_up(delta)}"
                 text = (
-                    f"{name} >= {value:.4g} from {bound.n_runs} fits to each table, "
-                    f"above {level:.4g}"
+                    f"{name} >= {round_down(value)} from {bound.n_runs} fits to each "
+                    f"table, above {round_up(level)}"
                 )
                 finding = Finding("bound", contest.pair.name, text, True)
                 return self._add([finding], contest.pair)

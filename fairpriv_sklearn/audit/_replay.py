@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from fairpriv_sklearn._shared.arguments import checked, count, fits, listed
+from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn._wall import (
     GaussianEvent,
     PrivacyEvent,
@@ -119,8 +120,8 @@ class ReplayReport:
     def __str__(self) -> str:
         lines = [
             f"{self.n_pairs} pairs replayed; largest change over claimed sensitivity "
-            f"{self.largest_ratio:.4g}; {'VIOLATED' if self.violated else 'nothing'} "
-            "found."
+            f"{round_up(self.largest_ratio)}; "
+            f"{'VIOLATED' if self.violated else 'nothing'} found."
         ]
         if self.n_refused:
             lines[0] += (

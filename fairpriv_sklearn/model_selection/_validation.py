@@ -21,7 +21,7 @@ from fairpriv_sklearn._shared.arguments import (
     refuse_batches,
     spender,
 )
-from fairpriv_sklearn._shared.domain import same_length
+from fairpriv_sklearn._shared.domain import check_columns, same_length
 from fairpriv_sklearn._wall import (
     Combined,
     DeclaredEvent,
@@ -286,6 +286,7 @@ def dp_cross_validate(
     _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring)
     candidates.refuse_large_epsilon(epsilon)
     kind = candidates.expected_kind(estimator)
+    check_columns(X)
     X = as_table(estimator, X)
     public = _PublicFacts(groups, classes, target_bounds, neighboring)
     validate_data(public, X, skip_check_array=True)

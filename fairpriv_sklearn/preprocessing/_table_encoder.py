@@ -441,13 +441,13 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if n_counted:
             n_draws += n_second
             mu = calibrate_gaussian(self.epsilon, self.delta - delta, n_draws=n_draws)
-            shares = {_FIRST: _FIRST_SHARE} | dict.fromkeys(_CLOSER, _CLOSER_SHARE)
-            shares = shares if n_located else {}
+            looks = [(_FIRST, _FIRST_SHARE, 1), (_CLOSER, _CLOSER_SHARE, _N_CLOSER)]
+            looks, size = looks if n_located else [], n_located * first
             plan += [
-                KeyedRelease(name, "gaussian", mu * math.sqrt(share), n_located * first)
-                for name, share in shares.items()
+                KeyedRelease(name, "gaussian", mu * math.sqrt(share), size, times)
+                for name, share, times in looks
             ]
-            mu_second = mu * math.sqrt(1 - sum(shares.values()))
+            mu_second = mu * math.sqrt(1 - sum(share * n for _, share, n in looks))
             plan.append(
                 KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
             )
@@ -479,14 +479,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             column.with_places(seen, scale)
             for column, seen in zip(columns, counts, strict=True)
         ]
-        for name in _CLOSER:
-            columns = self._look_closer(wall, rows, columns, name)
+        for _ in range(_N_CLOSER):
+            columns = self._look_closer(wall, rows, columns)
         return {
             column.position: column.with_location(total, scale, common)
             for column in columns
         }
 
-    def _look_closer(self, wall, rows, columns, name) -> list[_Draft]:
+    def _look_closer(self, wall, rows, columns) -> list[_Draft]:
         """Count the parts of cells that hold most of a column."""
         crowded = {
             i: column.places.crowded(self._total)
@@ -495,7 +495,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         }
         crowded = {i: cells for i, cells in crowded.items() if len(cells)}
         query = ColumnCounts(tuple(columns[i].closer(crowded[i]) for i in crowded))
-        noisy, _, scale = _asked(wall, query, rows, name)
+        noisy, _, scale = _asked(wall, query, rows, _CLOSER)
         columns = list(columns)
         for i, counts in zip(crowded, query.split(noisy), strict=True):
             places = columns[i].places.with_parts(crowded[i], counts, scale)
@@ -582,8 +582,8 @@ def _common_shares(columns, counts, total):
     return project_simplex(np.sum(alike, axis=0), n_records) / n_records
 
 
-_CLOSER = tuple(f"parts of crowded cells {i + 1}" for i in range(_N_CLOSER))
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
+_CLOSER = "parts of crowded cells"
 
 
 def _row_scale(columns) -> float:

@@ -16,12 +16,13 @@ from typing import Any
 
 from fairpriv_sklearn._shared.arguments import fits, having, word
 from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
+from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter
 from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
-from ._guarantee import RELATIONS, PrivacyGuarantee, own_events, round_up
+from ._guarantee import RELATIONS, PrivacyGuarantee, own_events
 
 TO_FILL = "to be filled in"
 _FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")
@@ -433,7 +434,7 @@ class DeploymentCard:
             told = (
                 f"{'REFUTED' if audit.violated else 'Not refuted'} by "
                 f"{audit.n_fits} fits to {audit.n_pairs} pairs of neighbouring tables; "
-                f"epsilon is at least {_round_down(audit.epsilon_lower)} with "
+                f"epsilon is at least {round_down(audit.epsilon_lower, 3)} with "
                 f"confidence {audit.confidence:g}"
                 f"{'' if audit.conclusive else '; not conclusive'}."
             )
@@ -670,13 +671,6 @@ def _percent_up(share: float) -> str:
 
 def _up(value: float) -> float:
     return float(round_up(value, 6)) if value else 0.0
-
-
-def _round_down(value: float, digits: int = 3) -> str:
-    if not math.isfinite(value) or value <= 0:
-        return f"{value:g}"
-    factor = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
-    return f"{math.floor(value * factor) / factor:g}"
 
 
 def _event_words(event) -> str:

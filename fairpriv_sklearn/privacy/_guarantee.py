@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, Context
 from html import escape
 from numbers import Real
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from fairpriv_sklearn._shared.arguments import described, one_of
 from fairpriv_sklearn._shared.markdown import markdown_table
+from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn.accounting import checked_events, event_from_dict
 
 from ..accounting import (
@@ -647,20 +647,6 @@ def check_delta(delta: float) -> float:
     if not _is_real(delta) or not 0 <= delta <= 1:
         raise ValueError(f"delta must be a number in [0, 1], got {delta!r}.")
     return float(delta)
-
-
-def round_up(value: float, digits: int = 4) -> str:
-    """Write a cost so that it never looks smaller than it is (beyond 1e-9).
-
-    >>> round_up(1.23401), round_up(1.0), round_up(1e-5)
-    ('1.235', '1', '1e-05')
-    """
-    if value == math.inf:
-        return "inf"
-    # An excess of 1e-9 is rounding error: 1.0000000001 should read 1, not 1.001.
-    up = Context(prec=digits, rounding=ROUND_CEILING)
-    lowered = up.create_decimal_from_float(float(value * (1 - 1e-9)))
-    return f"{float(lowered):.{digits}g}"
 
 
 def _is_real(value) -> bool:

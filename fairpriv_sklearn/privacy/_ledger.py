@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn._shared.markdown import markdown_table
+from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 from ..accounting import PrivacyEvent, PureEvent
 from ._composition import Composition
@@ -17,7 +18,6 @@ from ._guarantee import (
     check_delta,
     check_epsilon,
     own_events,
-    round_up,
 )
 from ._store import FileStore, MemoryStore
 
@@ -328,7 +328,7 @@ class PrivacyLedger:
         return (
             f"Privacy ledger of the data set {self._dataset!r}: epsilon = "
             f"{round_up(total.epsilon)} of {round_up(self.epsilon)} spent at delta = "
-            f"{round_up(self.delta)}, {left.epsilon:.4g} left.\n\n"
+            f"{round_up(self.delta)}, {round_down(left.epsilon)} left.\n\n"
         ) + markdown_table(_MARKDOWN_HEADER, rows)
 
     def __repr__(self) -> str:

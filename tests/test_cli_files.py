@@ -1,0 +1,320 @@
+"""Files that the command line reads and writes: models of others, links, one name."""
+
+import io
+import json
+import os
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn._cli import saved
+from fairpriv_sklearn._cli.words import written
+from fairpriv_sklearn.preprocessing import InputError
+
+SECRET = "Secr3t"
+
+
+def all_types(data):
+    return pytest.importorskip("skops.io").get_untrusted_types(data=data)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A CSV of people, with a gap and a date; nobody may overwrite it."""
+    rng = np.random.default_rng(3)
+    n = 1500
+    sex, town = rng.choice(["f", "m"], n), rng.choice(["north", "south"], n)
+    age = rng.integers(18, 80, n)
+    pay = np.round(1 + 0.02 * age + (sex == "m") + rng.normal(0, 0.3, n), 3)
+    hired = np.where(pay > 2.5, "yes", "no")
+    grade = np.array(["low", "mid", "high"])[np.digitize(pay, [2.0, 3.0])]
+    lines = ["age,town,sex,since,pay,hired,grade"]
+    rows = zip(age, town, sex, pay, hired, grade, strict=True)
+    for i, (a, t, s, p, h, g) in enumerate(rows):
+        lines.append(
+            f"{a if i % 9 else ''},{t},{s},2015-{1 + i % 12:02}-03,{p},{h},{g}"
+        )
+    path = tmp_path_factory.mktemp("table") / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o400)
+    return path
+
+
+def fit(table, out, *arguments, target="pay", groups=("sex",)):
+    others = {"pay", "hired", "grade"} - {target}
+    asked = ["--target", target, "--sensitive", *groups, "--drop", *sorted(others)]
+    return main([str(table), *asked, "--out", str(out), *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def model(table, tmp_path_factory):
+    pytest.importorskip("skops")
+    folder = tmp_path_factory.mktemp("model")
+    assert fit(table, folder / "out", "--seed", 0, "--save", folder / "m.skops") == 0
+    return (folder / "m.skops").read_bytes()
+
+
+@pytest.fixture
+def predict(tmp_path, capsys):
+    """Predict by a model of these bytes; the exit status and what is said."""
+    new = tmp_path / "new.csv"
+    new.write_text(f"age,town,sex,since\n30,north,f,2015-01-03\n{SECRET},x,m,never\n")
+
+    def by(data, *arguments):
+        path = tmp_path / "given.skops"
+        path.write_bytes(data)
+        out = ["--out", str(tmp_path / "p.csv"), "--force", *arguments]
+        status = main(["predict", str(path), str(new), *out])
+        said = capsys.readouterr()
+        assert SECRET not in said.out + said.err
+        return status, said.out + said.err
+
+    return by
+
+
+# ----------------------------------------------------------------- models of others
+def call(module, name, *arguments):
+    """A file that asks skops to call a function while it is read."""
+    skops = pytest.importorskip("skops.io")
+    plain = skops.dumps({"format": saved.FORMAT, "model": arguments})
+    archive = zipfile.ZipFile(io.BytesIO(plain))
+    schema = json.loads(archive.read("schema.json"))
+    schema["content"]["model"] = {
+        "__class__": name,
+        "__module__": module,
+        "__loader__": "ConstructorFromReduceNode",
+        "__id__": 10**15,
+        "content": schema["content"]["model"],
+    }
+    changed = io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as new:
+        for one in archive.namelist():
+            text = json.dumps(schema) if one == "schema.json" else archive.read(one)
+            new.writestr(one, text)
+    return changed.getvalue()
+
+
+@pytest.mark.parametrize("module", ["builtins", "ours", "an import"])
+def test_a_file_of_a_stranger_runs_nothing(predict, tmp_path, module):
+    """Neither of Python nor of this library, where something writes files."""
+    proof = tmp_path / "proof"
+    text = f"open({str(proof)!r}, 'w').close()"
+    words = "fairpriv_sklearn._cli.words"
+    files = {
+        "builtins": call("builtins", "exec", text),
+        "ours": call(words, "written", str(proof), b"1"),
+        "an import": call("fairpriv_sklearn_of_a_stranger", "written", str(proof)),
+    }
+    status, said = predict(files[module])
+    assert status == 2 and "is not a model that this program has saved" in said
+    assert not proof.exists()
+
+
+def test_only_what_holds_numbers_is_made_of_a_file():
+    only_holds = saved._only_holds
+    assert only_holds("fairpriv_sklearn.linear_model._linear.DPLinearRegression")
+    assert only_holds("fairpriv_sklearn.accounting._events.GaussianEvent")
+    for name in (
+        "_cli.words.written",  # functions
+        "__main__.main",
+        "privacy._store.FileStore",  # classes that open files
+        "privacy._ledger.PrivacyLedger",
+        "_door._journal.Journal",
+        "_cli.words.Path",  # what is only imported there
+        "_cli.saved.BaseEstimator",
+        "_cli.saved.nothing",
+    ):
+        assert not only_holds(f"fairpriv_sklearn.{name}")
+    for name in ("builtins.exec", "os.system", "fairpriv_sklearns.x", "print", ""):
+        assert not only_holds(name)
+
+
+def test_what_is_not_whole_gets_one_sentence(predict, model):
+    skops = pytest.importorskip("skops.io")
+    content = skops.loads(model, trusted=all_types(model))
+    broken = [model[:size] for size in (0, 9, len(model) // 2, len(model) - 1)]
+    broken += [skops.dumps(content["model"]), skops.dumps([]), b"\x80\x04N.", b"PK"]
+    for name in content:
+        without = {key: value for key, value in content.items() if key != name}
+        broken.append(skops.dumps(without))
+    broken.append(skops.dumps(content | {"format": "fairpriv_sklearn model 2"}))
+    broken.append(skops.dumps(content | {"groups": "fm", "guarantee": "{}"}))
+    for data in broken:
+        status, said = predict(data)
+        assert status == 2
+        assert said.strip().endswith("another version: save it again.")
+        assert said.count("\n") == 1
+    assert predict(model)[0] == 0
+
+
+def test_a_model_of_another_version_says_so(predict, model):
+    """Where what it learnt then cannot be used now."""
+    skops = pytest.importorskip("skops.io")
+    content = skops.loads(model, trusted=all_types(model))
+    del content["model"].privacy_, content["model"].estimator_
+    status, said = predict(skops.dumps(content))
+    assert status == 3 and "internal error" in said  # a bug of ours
+    content["versions"] = "fairpriv_sklearn 0.0.1 with scikit-learn 1.2"
+    status, said = predict(skops.dumps(content))
+    assert status == 2 and said.count("\n") == 1
+    assert "was saved by fairpriv_sklearn 0.0.1 with scikit-learn 1.2" in said
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("pay", ["--base-model", "network"]),
+        ("pay", ["--blind"]),
+        ("pay", ["--blind", "--fairness-tolerance", "auto"]),
+        ("pay", ["--epsilon", "0.2", "--bounds", "0", "5", "--groups", "f", "m"]),
+        ("hired", []),
+        ("hired", ["--base-model", "network", "--blind"]),
+        ("hired", ["--constraint", "equalized_odds", "--blind"]),
+        ("hired", ["--fairness-tolerance", "0.2", "--blind"]),
+        ("grade", ["--epsilon", "8"]),
+        ("grade", ["--blind", "--epsilon", "8", "--constraint", "equalized_odds"]),
+    ],
+)
+def test_every_model_that_is_saved_can_be_read(
+    table, tmp_path, predict, target, arguments
+):
+    pytest.importorskip("skops")
+    path = tmp_path / "m.skops"
+    assert fit(table, tmp_path, *arguments, "--save", path, target=target) == 0
+    status, said = predict(path.read_bytes())
+    assert status == 0 and "2 predictions written" in said, said
+
+
+# ------------------------------------------------------------- what is written over
+def test_what_is_read_is_never_written_over(table, model, tmp_path, capsys):
+    """Not with --force and not through a link: it may be the only copy."""
+    (tmp_path / "m.skops").write_bytes(model)
+    (tmp_path / "link").symlink_to(table)
+    os.link(table, tmp_path / "twin")
+    book = tmp_path / "book.json"
+    book.write_text('{"age": [18, 80]}')
+    before = table.read_bytes(), book.read_bytes()
+    given = ["--codebook", book]
+    for path in (table, tmp_path / "link", tmp_path / "twin", book):
+        for option in ("--save", "--card"):
+            assert fit(table, tmp_path / "o", *given, option, path, "--force") == 2
+            assert "is read by this call" in capsys.readouterr().err
+    for path in (table, tmp_path / "link"):
+        arguments = ["--write-codebook", str(path), "--force"]
+        assert main([str(table), *arguments]) == 2
+        arguments = ["--out", str(path), "--force"]
+        assert main(["predict", str(tmp_path / "m.skops"), str(table), *arguments]) == 2
+    arguments = ["--out", str(tmp_path / "m.skops"), "--force"]
+    assert main(["predict", str(tmp_path / "m.skops"), str(table), *arguments]) == 2
+    # A table that is called as the report is.
+    (tmp_path / "report.json").write_bytes(before[0])
+    assert fit(tmp_path / "report.json", tmp_path, "--force") == 2
+    assert capsys.readouterr().err.count("is read by this call") == 6
+    assert (tmp_path / "report.json").read_bytes() == before[0]
+    assert (table.read_bytes(), book.read_bytes()) == before
+    assert (tmp_path / "m.skops").read_bytes() == model
+
+
+def test_two_things_are_not_written_to_one_file(table, tmp_path, capsys):
+    pytest.importorskip("skops")
+    one, out = tmp_path / "one", tmp_path / "out"
+    for arguments in (
+        ["--save", one, "--card", one],
+        ["--save", one, "--card", tmp_path / "." / "out" / ".." / "one"],
+        ["--save", out / "report.json"],
+        ["--card", out / "report.md"],
+        ["--save", out / "card.md"],
+    ):
+        out.mkdir(exist_ok=True)
+        assert fit(table, out, *arguments) == 2
+        assert "Two things would be written" in capsys.readouterr().err
+    assert not one.exists() and not list(out.iterdir())
+
+
+def test_what_cannot_be_written_is_known_before_the_fit(
+    table, tmp_path, capsys, monkeypatch
+):
+    def no_fit(*args, **kwargs):
+        raise AssertionError("a fit")
+
+    monkeypatch.setattr("fairpriv_sklearn._cli.study.run_study", no_fit)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "file")
+    (tmp_path / "file").write_text("mine")
+    out = tmp_path / "out"
+    for arguments in (
+        ["--save", tmp_path / "dangling"],
+        ["--save", tmp_path / "file" / "m.skops"],
+        ["--card", tmp_path, "--force"],
+        ["--out", tmp_path / "file", "--force"],
+        ["--out", tmp_path / "file" / "folder" / "deeper"],
+    ):
+        assert fit(table, out, *arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine" and not out.exists()
+
+    def missing():
+        raise InputError("Saved models need skops")
+
+    monkeypatch.setattr(saved, "needed_skops", missing)
+    assert fit(table, out, "--save", tmp_path / "m.skops") == 2
+    assert "need skops" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_read_only_is_known_before_the_fit(
+    table, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    for arguments in (
+        ["--save", tmp_path / "m.skops"],
+        ["--out", tmp_path / "a" / "b"],
+    ):
+        assert fit(table, tmp_path / "out", *arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "a").exists()
+
+
+# ----------------------------------------------------------------- whole or nothing
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path, link = tmp_path / "model", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+
+    def full(self, data):
+        with open(self, "wb") as file:
+            file.write(data[:2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            written(str(path), b"new")
+    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 2
+    written(str(link), b"new")
+    assert path.read_bytes() == b"new" and link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_writers_at_one_time_leave_one_whole_file(tmp_path):
+    path = tmp_path / "model"
+    contents = [bytes([65 + i]) * 200_000 for i in range(6)]
+    threads = [
+        threading.Thread(target=written, args=(str(path), data)) for data in contents
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_program_names_what_it_writes(table, tmp_path, capsys):
+    assert fit(table, tmp_path / "out", "--card", tmp_path / "c.html") == 0
+    assert str(tmp_path / "c.html") in capsys.readouterr().out.replace("\n", "")
+    assert not (tmp_path / "out" / "card.md").exists()
