@@ -296,13 +296,12 @@ def predict(argv) -> int:
 def write_codebook(args) -> int:
     """Write names and declared kinds of the columns for a person to fill in."""
 
-    from fairpriv_sklearn.preprocessing import Codebook, Column, read_table, with_role
+    from fairpriv_sklearn._cli.columns import read_named
+    from fairpriv_sklearn.preprocessing import Codebook, Column, with_role
 
     path = new_file(args.write_codebook, args.force)
     refuse_same([path], [args.data])
-    raw = read_table(
-        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
-    )
+    raw = read_named(args)
     codebook = Codebook(
         tuple((name, raw.declared.get(name, Column())) for name in raw.columns)
     )

@@ -21,6 +21,7 @@ from fairpriv_sklearn.preprocessing import (
     cell_day,
     cell_number,
     is_missing,
+    read_table,
 )
 
 MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
@@ -82,10 +83,23 @@ class Writing:
     orders: dict[str, bool] = field(default_factory=dict)
     learnt_decimal: str | None = None
 
+    @classmethod
+    def of(cls, args, raw: Raw) -> Writing:
+        """As the command line says."""
+        order = args.dates and args.dates == "day-first"
+        return cls(args.decimal, order, raw.separator)
+
     @property
     def public_decimal(self) -> str | None:
         """The decimal mark, if the cells need not be looked at to know it."""
         return self.decimal or ("." if self.separator in (None, ",") else None)
+
+
+def read_named(args) -> Raw:
+    """The table that the command line names, as it says."""
+    return read_table(
+        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
+    )
 
 
 def parse_columns(

@@ -31,23 +31,19 @@ class Measures:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the models are told about the rows, declared or learnt."""
+    """What the models are told about the rows; `Learnt` has it all."""
 
     groups: list
     classes: list | None
     bounds: tuple[float, float] | None
     data_norm: float = 1.0
 
-    @classmethod
-    def of(cls, learnt: Learnt) -> Facts:
-        return cls(learnt.groups, learnt.classes, learnt.bounds, learnt.data_norm)
-
 
 # Stand for facts that are not known yet: what a fit costs does not depend on them.
 UNKNOWN = Facts(["a", "b"], ["a", "b"], (0.0, 1.0))
 
 
-def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
+def regression(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dict]:
     """Models of a numeric target."""
     from sklearn.linear_model import Ridge
 
@@ -63,10 +59,7 @@ def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         "0 if their distributions are alike",
         ks_parity_difference,
     )
-    private = _private_regressor(table, facts, args)
-    blind = {"blind": True} if args.blind else {}
-    if args.blind and "blind" not in DPBarycenterRegressor(private).get_params():
-        raise InputError("--blind repairs classifications; for a number leave it out.")
+    private = _private_regressor(facts, args)
     fair = DPBarycenterRegressor(
         private,
         epsilon=args.epsilon,
@@ -75,12 +68,12 @@ def regression(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         groups=facts.groups,
         handle_unknown="pooled",
         random_state=args.seed,
-        **blind,
+        blind=args.blind,
     )
     return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
 
 
-def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
+def classification(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dict]:
     """Models of a target with classes."""
     from sklearn.linear_model import LogisticRegression
 
@@ -102,7 +95,7 @@ def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
         + (", among those of the same class" if odds else ""),
         equalized_odds_difference if odds else demographic_parity_difference,
     )
-    private = _private_classifier(table, facts, args)
+    private = _private_classifier(facts, args)
     fair = DP2DPClassifier(
         private,
         epsilon=args.epsilon,
@@ -119,7 +112,7 @@ def classification(table: Table, facts: Facts, args) -> tuple[Measures, dict]:
     return measures, {"plain": plain, "private": private, "private and fair": fair}
 
 
-def _shared(facts: Facts, args) -> dict:
+def _shared(facts: Facts | Learnt, args) -> dict:
     return {
         "epsilon": args.epsilon,
         "delta": args.delta,
@@ -128,7 +121,7 @@ def _shared(facts: Facts, args) -> dict:
     }
 
 
-def _private_regressor(table: Table, facts: Facts, args):
+def _private_regressor(facts: Facts | Learnt, args):
     from fairpriv_sklearn.linear_model import DPLinearRegression
     from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 
@@ -140,7 +133,7 @@ def _private_regressor(table: Table, facts: Facts, args):
     return DPLinearRegression(**shared)
 
 
-def _private_classifier(table: Table, facts: Facts, args):
+def _private_classifier(facts: Facts | Learnt, args):
     from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
     from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 
@@ -154,7 +147,7 @@ def _private_classifier(table: Table, facts: Facts, args):
     )
 
 
-def _no_groups(facts: Facts) -> dict:
+def _no_groups(facts: Facts | Learnt) -> dict:
     """Without a penalty groups play no part: no column is looked at."""
     return {
         "groups": facts.groups,

@@ -50,8 +50,8 @@ def terminal(study: Study) -> str:
         f"  {study.n_train:,} training rows: {groups}; {study.n_test:,} test rows.",
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
-    lines += [f"! {text}" for text in map(_line, study.warnings[study.n_before :])]
-    lines += ["", _line(brief(study.guarantee), most=1500)]
+    lines += [f"! {printable(text, 400)}" for text in study.warnings[study.n_before :]]
+    lines += ["", printable(brief(study.guarantee), 1500)]
     if study.learnt.facts:
         n_facts = len(study.learnt.facts)
         lines.append(
@@ -70,10 +70,6 @@ def summary(study: Study) -> list[str]:
         shown.append(f"Left out: {'; '.join(table.left_out)}")
     shown += [text[0].upper() + text[1:] for text in table.remarks]
     return shown
-
-
-def _line(text: str, most: int = 400) -> str:
-    return printable(text, most)
 
 
 def brief(guarantee, most: int = 4) -> str:

@@ -15,7 +15,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.columns import Writing, parse_columns
+from fairpriv_sklearn._cli.columns import Writing, parse_columns, read_named
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
 from fairpriv_sklearn._cli.report import brief
 from fairpriv_sklearn._cli.study import Study
@@ -28,7 +28,6 @@ from fairpriv_sklearn.preprocessing import (
     DPTableEncoder,
     InputError,
     Raw,
-    read_table,
     some,
 )
 
@@ -198,12 +197,8 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
 def run_predict(args) -> int:
     """The command ``predict``: a table with one more column."""
     content = load_model(args.model)
-    raw = read_table(
-        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
-    )
-    writing = Writing(
-        args.decimal, args.dates and args.dates == "day-first", raw.separator
-    )
+    raw = read_named(args)
+    writing = Writing.of(args, raw)
     try:
         y, remarks = predict_rows(content, raw, writing)
     except InputError:

@@ -16,7 +16,6 @@ from fairpriv_sklearn._cli.encode import Encoder
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, Learnt, learn, unfitted_encoder
 from fairpriv_sklearn._cli.models import (
     UNKNOWN,
-    Facts,
     Measures,
     classification,
     regression,
@@ -144,7 +143,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
 
     progress = Progress(4)
     learnt = _run(progress, "columns", partial(learn, table, encoder, train))
-    measures, models = task(table, Facts.of(learnt), args)
+    measures, models = task(table, learnt, args)
     X = {"private": learnt.numbers(table.features)}
     X["private and fair"] = X["private"]
     X["plain"] = Encoder.of(table.features).encode(table.features)

@@ -12,14 +12,19 @@ from itertools import product
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import Parsed, Writing, looked_up, parse_columns
+from fairpriv_sklearn._cli.columns import (
+    Parsed,
+    Writing,
+    looked_up,
+    parse_columns,
+    read_named,
+)
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
     InputError,
     Raw,
     category_key,
-    read_table,
     some,
 )
 
@@ -55,8 +60,6 @@ class Table:
         Rows and columns that are not used, and why.
     remarks : list of str
         What was guessed or counts as missing.
-    n_in_file : int
-        Rows before any was left out.
     ranks : {"learn", "uniform"}
         Whether numbers of a public range are ranked by learnt quantiles.
     """
@@ -73,7 +76,6 @@ class Table:
     from_data: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    n_in_file: int = 0
     ranks: str = "learn"
 
     @property
@@ -116,7 +118,6 @@ def simulated_table(seed) -> Table:
         sensitive=["group"],
         task="regression",
         bounds=(-5.0, 5.0),
-        n_in_file=len(y),
         ranks="uniform",
     )
 
@@ -146,14 +147,10 @@ def load_table(args) -> Table:
                 else "the target: --target COLUMN."
             )
         )
-    raw = read_table(
-        args.data, separator=args.separator, encoding=args.encoding, sheet=args.sheet
-    )
+    raw = read_named(args)
     names = _check_names(args, raw, codebook)
     codebook = _with_arguments(args, codebook, raw)
-    writing = Writing(
-        args.decimal, args.dates and args.dates == "day-first", raw.separator
-    )
+    writing = Writing.of(args, raw)
     parsed = parse_columns(raw, codebook, names, writing)
     n_in_file = len(next(iter(raw.columns.values())))
     left_out, remarks = list(raw.left_out), list(raw.remarks)
@@ -179,7 +176,6 @@ def load_table(args) -> Table:
         from_data=from_data,
         left_out=left_out,
         remarks=remarks,
-        n_in_file=n_in_file,
     )
     if table.task == "regression":
         _numeric_target(table, target, args.bounds)

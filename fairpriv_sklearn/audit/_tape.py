@@ -222,8 +222,6 @@ def _wrapped_spy(tape: Tape, guarded: Callable):
 
 # --- diffprivlib ----------------------------------------------------------------------
 
-_ADDITIVE = ("Laplace", "Geometric", "Gaussian", "Snapping", "Staircase")
-
 
 def _diffprivlib_mechanisms() -> list[type]:
     """Mechanisms of diffprivlib that are in use: classes with a method of their own."""
@@ -279,16 +277,13 @@ def _foreign_release(mechanism, value, released) -> Released:
 # --- NumPy ----------------------------------------------------------------------------
 
 _FAMILIES = {"normal": "gaussian", "laplace": "laplace"}
-_OTHER = [
-    "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f",
-    "gamma", "geometric", "gumbel", "hypergeometric", "integers", "logistic",
-    "lognormal", "logseries", "multinomial", "multivariate_normal", "noncentral_f",
-    "negative_binomial", "noncentral_chisquare", "pareto", "permutation", "permuted",
-    "poisson", "power", "rand", "randint", "random", "random_integers",
-    "random_sample", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential",
-    "standard_gamma", "standard_t", "tomaxint", "triangular", "uniform", "vonmises",
-    "wald", "weibull", "zipf",
-]  # fmt: skip
+_NO_DRAWS = {"bit_generator", "spawn", "seed", "get_state", "set_state"}
+_OTHER = sorted(
+    name
+    for name in {*vars(np.random.Generator), *vars(np.random.RandomState)}
+    if name not in {*_FAMILIES, "standard_normal", "randn", *_NO_DRAWS}
+    and not name.startswith("_")
+)
 
 
 def _tap_numpy(stack: ExitStack, tape: Tape, estimator):

@@ -330,17 +330,14 @@ def _is_title(row: list[str], common: int) -> bool:
 
 def _parser_sentence(name: str, error: Exception) -> str:
     words = str(error)
-    if "Expected" in words and "saw" in words:
-        found = words[words.index("Expected") :].strip().split(",")
-        line = words.partition("line ")[2].partition(",")[0]
-        saw = words.rpartition("saw ")[2].strip()
-        wanted = found[0].split()[1] if len(found[0].split()) > 1 else "fewer"
-        if line.isdigit() and saw.isdigit():
-            return (
-                f"{name!r} has {saw} fields in row {line} but {wanted} in its header; "
-                "quote fields that contain the separator, or name another separator "
-                "by --separator."
-            )
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", words)
+    if found:
+        wanted, line, saw = found.groups()
+        return (
+            f"{name!r} has {saw} fields in row {line} but {wanted} in its header; "
+            "quote fields that contain the separator, or name another separator by "
+            "--separator."
+        )
     if "EOF inside string" in words:
         return f"{name!r} has a quotation mark that is never closed."
     return f"{name!r} cannot be read as a CSV file; save it again as CSV, UTF-8."
