@@ -74,7 +74,9 @@ class Stub(ClassifierMixin, DPEstimator):
             mechanism="a noisy sum",
             noise_is_secure=noise.is_secure,
         )
-        self._reserve(guarantee)
+        if self.ledger is not None:
+            self.ledger.spend(guarantee, label=type(self).__name__)
+        self._unfit()
         if self.verbose:
             print("fitting")
         warnings.warn("a data-dependent warning", RuntimeWarning, stacklevel=1)

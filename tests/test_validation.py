@@ -180,7 +180,7 @@ def test_score_intervals_cover(neighboring):
     rng = np.random.default_rng(5)
     measured = Statistic((ACCURACY,), None, neighboring)
     hits, n_runs, n, noise = 0, 600, 150, noise_source(6)
-    mechanism = measured.mechanism(0.3)
+    mechanism = GaussianMechanism(measured.sensitivity, 0.3, measured.size)
     for _ in range(n_runs):
         right = (rng.uniform(size=n) < 0.7).astype(int)
         exact = measured.query(np.ones(n, dtype=int), {"predict": right}, None)

@@ -178,7 +178,7 @@ def test_fewer_draws_than_expected_cost_no_more(epsilon, weights):
             epsilon=epsilon * weight,
             delta=delta,
             get_params=lambda deep: {"delta": 1, "jitter": 0},
-            _reserve=None,
+            _unfit=None,
         )
         for weight in weights
         if weight

@@ -33,10 +33,7 @@ from fairpriv_sklearn._shared.sklearn import (
     StrOptions,
 )
 from fairpriv_sklearn._wall import (
-    NOT_RESUMED,
     Fact,
-    PrivacyGuarantee,
-    current_journal,
     refuse_widths,
     warn_leak,
 )
@@ -278,14 +275,6 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         least = getattr(self, "min_records", None)
         is_public = self.neighboring != "add_remove" and self.epsilon < np.inf
         return is_public and least is not None and n_records < least
-
-    def _reserve(self, guarantee: PrivacyGuarantee) -> None:
-        """Take `guarantee` out of the ledger, or raise; called before any statistic."""
-        if current_journal.get() is not None:
-            raise ValueError(NOT_RESUMED)
-        if self.ledger is not None:
-            self.ledger.spend(guarantee, label=type(self).__name__)
-        self._unfit()
 
     def _unfit(self) -> None:
         """Forget earlier fits: from the reserve on the object is unfitted."""

@@ -23,6 +23,7 @@ from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import (
     Fact,
     PrivacyFilter,
+    calibrate_gaussian,
     noise_source,
     open_wall,
     warn_leak,
@@ -159,6 +160,12 @@ class BaseGenerator(DPEstimator):
         k = default_components if self.n_components == "auto" else self.n_components
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
+
+    def _open(self, plan, facts) -> PrivacyFilter:
+        """Open the wall for a plan whose noise the whole budget pays for."""
+        n_draws = sum(line.n_coordinates * line.times for line in plan.lines(1.0))
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        return self._filter(plan.lines(mu), facts)
 
     def _filter(self, lines, facts) -> PrivacyFilter:
         """Open the wall for the planned releases and reserve their cost."""

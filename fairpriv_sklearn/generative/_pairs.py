@@ -111,11 +111,6 @@ class PairsPlan:
         """Largest number of bins of a category."""
         return int(np.clip(ALL_CATEGORIES // self.n_columns, 8, MOST_CATEGORIES))
 
-    @property
-    def n_draws(self) -> int:
-        """Number of noisy coordinates of the whole."""
-        return sum(line.n_coordinates for line in self.lines(1.0))
-
 
 # --- queries --------------------------------------------------------------------------
 

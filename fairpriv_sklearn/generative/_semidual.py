@@ -99,11 +99,6 @@ class SemidualPlan:
             if n
         ]
 
-    @property
-    def n_draws(self) -> int:
-        """Number of noisy coordinates of the whole fit."""
-        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
-
 
 @dataclass(frozen=True)
 class ClassMixture:

@@ -597,8 +597,7 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _fit_semidual(self, rows, space, facts):
         plan = self._semidual_plan(space, rows.n_rows)
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(plan.lines(mu), facts)
+        wall = self._open(plan, facts)
         with np.errstate(all="ignore"):
             mixture = fit_mixture(rows, plan, wall)
         self._space_, self._mixture = space, mixture
@@ -646,8 +645,7 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _fit_table(self, rows, schema, facts):
         plan = self._table_plan(schema, rows.n_rows)
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(plan.lines(mu), facts)
+        wall = self._open(plan, facts)
         mixture = fit_tables(rows, plan, wall)
         self._schema, self._table_plan_, self._mixture = schema, plan, mixture
         self._publish(wall, mixture.counts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import calibrate_gaussian, read_rows, refuse_many_rows
+from fairpriv_sklearn._wall import read_rows, refuse_many_rows
 from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
 from fairpriv_sklearn.generative._exact import MAX_RECORDS as MOST_SUMMED
 from fairpriv_sklearn.generative._network_training import latent_inputs
@@ -260,8 +260,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         space, facts = self._public
         del self._public
         plan = self._plan(space, rows.n_rows)
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=plan.n_draws)
-        wall = self._filter(plan.lines(mu), facts)
+        wall = self._open(plan, facts)
         self.directions_ = draw_directions(
             space.n_components, plan.n_projections, wall.public_draws()
         )

@@ -81,11 +81,6 @@ class GradientPlan:
         steps = Release(GRADIENTS, "gaussian", mu_step, n_coordinates, self.n_steps)
         return [*self.moments.lines(mu)[:1], steps]
 
-    @property
-    def n_draws(self) -> int:
-        """Number of noisy coordinates of the whole fit."""
-        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
-
 
 @dataclass(frozen=True, eq=False)
 class SlicedGradient(Query):

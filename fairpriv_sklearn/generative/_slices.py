@@ -57,11 +57,6 @@ class SlicedPlan:
         return [*self.moments.lines(mu), counts]
 
     @property
-    def n_draws(self) -> int:
-        """Number of noisy coordinates of the whole fit."""
-        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
-
-    @property
     def edges(self) -> np.ndarray:
         """Bin edges in standard deviations, (n_bins + 1,)."""
         return np.linspace(-self.half_width, self.half_width, self.n_bins + 1)

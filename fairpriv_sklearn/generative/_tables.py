@@ -105,11 +105,6 @@ class TablePlan:
             )
         return lines
 
-    @property
-    def n_draws(self) -> int:
-        """Number of noisy coordinates of the whole fit."""
-        return sum(line.n_coordinates * line.times for line in self.lines(1.0))
-
 
 @dataclass(frozen=True)
 class TableMixture:

@@ -17,7 +17,6 @@ from scipy.stats import norm
 from fairpriv_sklearn._door.groups import encode_against
 from fairpriv_sklearn._shared.arguments import calls, number, one_of, real, word
 from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
-from fairpriv_sklearn._wall import GaussianMechanism
 from fairpriv_sklearn.metrics import _disparity
 
 # Per-record scores are rounded to this grid: their sums are then exact.
@@ -263,10 +262,6 @@ class Statistic:
     def empty(self) -> np.ndarray:
         """Return the vector of a test set without rows."""
         return np.zeros(self.size)
-
-    def mechanism(self, mu: float) -> GaussianMechanism:
-        """Return the mechanism that releases the vector."""
-        return GaussianMechanism(self.sensitivity, mu, self.size)
 
     def _cells(self, y, y_pred, codes) -> np.ndarray:
         if self.table == "bins":

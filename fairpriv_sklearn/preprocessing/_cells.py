@@ -71,13 +71,6 @@ class Cells:
         kinds = np.concatenate([part.kinds for part in parts])
         return cls(kinds, np.concatenate([part.values for part in parts]), texts)
 
-    def take(self, positions: NDArray) -> Cells:
-        """Cells at some positions."""
-        texts = self._texts
-        if texts is not None:
-            texts = [texts[i] for i in positions]
-        return Cells(self.kinds[positions], self.values[positions], texts)
-
     def numbers(self, kind: str) -> NDArray[np.float64]:
         """Values of the cells of a column of numbers or dates; the others are NaN."""
         wanted = DATE if kind == "date" else NUMBER
@@ -112,9 +105,6 @@ class _Coded(Cells):
     @cached_property
     def _texts(self) -> NDArray:
         return np.array(self._listed._texts, dtype=object)[self._codes]
-
-    def take(self, positions: NDArray) -> Cells:
-        return _Coded(self._listed, self._codes[positions])
 
     def keys(self) -> tuple[list, NDArray[np.intp]]:
         listed, inverse = self._listed.keys()
@@ -260,11 +250,6 @@ class TableReader:
         """Rows of several tables, one after the other."""
         columns = zip(*(table._columns for table in tables), strict=True)
         return cls([[part for parts in column for part in parts] for column in columns])
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return len(self._columns)
 
     def parts(self) -> list:
         """All parts of all columns, as their library holds them."""

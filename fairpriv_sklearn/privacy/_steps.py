@@ -589,7 +589,7 @@ def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
         own = estimator.privacy_
         if isinstance(own, PrivacyGuarantee):
             return own
-    if not fitted and hasattr(estimator, "_reserve"):
+    if not fitted and hasattr(estimator, "_unfit"):
         return expected_of(estimator)
     return None
 

@@ -484,7 +484,7 @@ def _refuse_copies(estimator, steps) -> None:
 def has_budget(estimator) -> bool:
     """Whether an estimator is private and takes an epsilon."""
     root = type(estimator).__module__.partition(".")[0]
-    private = hasattr(estimator, "_reserve") or root == "diffprivlib"
+    private = hasattr(estimator, "_unfit") or root == "diffprivlib"
     return private and "epsilon" in estimator.get_params(deep=False)
 
 
@@ -653,7 +653,7 @@ def _kind(step) -> str:
         return "pure"
     if is_search(step) or getattr(step, "batch_size", None) is not None:
         return "declared"
-    return "gaussian" if hasattr(step, "_reserve") else "declared"
+    return "gaussian" if hasattr(step, "_unfit") else "declared"
 
 
 def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) -> tuple:
