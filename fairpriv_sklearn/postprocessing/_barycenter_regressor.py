@@ -16,7 +16,6 @@ from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     fit_context,
-    safe_indexing,
 )
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing._blind import Reach
@@ -26,7 +25,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     ConstantRegressor,
     score_rows,
 )
-from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, MetaRepair, requested
+from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, MetaRepair
 
 
 class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
@@ -290,21 +289,11 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         -------
         y_pred : ndarray of shape (n_samples,), float64
         """
-        codes, blocks = self._blocks(X, sensitive_features)
+        codes, blocks = self._scored("predict", X, sensitive_features)
         if self.blind:
-            answers = [
-                self._repair_blind(self._base_scores(block, {}, private=False), block)
-                for _, block in blocks
-            ]
+            answers = [self._repair_blind(scores, block) for _, scores, block in blocks]
             return np.concatenate(answers)[:, 0]
-        asked = requested(self, "predict", "predict", sensitive_features)
-
-        def scored():
-            for rows, block in blocks:
-                metadata = {k: safe_indexing(v, rows) for k, v in asked.items()}
-                yield rows, self._base_scores(block, metadata, private=False), block
-
-        return self._repair(scored(), codes, spread=self._may_spread())[:, 0]
+        return self._repair(blocks, codes, spread=self._may_spread())[:, 0]
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None):
         """Coefficient of determination of the fair predictions.

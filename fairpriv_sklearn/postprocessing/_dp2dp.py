@@ -45,7 +45,6 @@ from fairpriv_sklearn.postprocessing._phases import (
 from fairpriv_sklearn.postprocessing._repair import (
     REACH_SIZES,
     class_probabilities,
-    requested,
 )
 
 
@@ -523,18 +522,13 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
 
     def _scores(self, caller, X, sensitive_features):
         """Probabilities, groups (or their shares) and the model's columns, by block."""
-        codes, blocks = self._blocks(X, sensitive_features)
-        if not self.blind:
-            asked = requested(self, caller, "predict_proba", sensitive_features)
-        for rows, X_block in blocks:
+        codes, blocks = self._scored(caller, X, sensitive_features)
+        for rows, scores, block in blocks:
             if self.blind:
-                groups = self._recalibration(self._group_shares(X_block, private=False))
-                metadata = {}
+                groups = self._recalibration(self._group_shares(block, private=False))
             else:
                 groups = codes[rows]
-                metadata = {k: safe_indexing(v, rows) for k, v in asked.items()}
-            scores = self._base_scores(X_block, metadata, private=False)
-            yield scores, groups, X_block
+            yield scores, groups, block
 
     def _decision_scores(self, caller, X, sensitive_features):
         """Scores by block, of which a row's largest is the decision."""

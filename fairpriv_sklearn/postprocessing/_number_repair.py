@@ -283,11 +283,7 @@ class NumberRepair(Repair):
         pooled[crowded] = True
         columns = zip(self.counts_, pooled, self._scales, self.output_, strict=True)
         for counts, alike, scale, output in columns:
-            tolerance = self.fairness_tolerance
-            if tolerance == "auto":
-                tolerance = histogram.default_tolerance(
-                    counts, noise_variance=self._noise_variance
-                )
+            tolerance = self._tolerance(counts)
             pmfs, weights = self._estimate(counts, alike)
             window = self._window(pmfs, counts, scale)
             transport = self._transport(pmfs, weights, scale, tolerance, output)
@@ -311,6 +307,12 @@ class NumberRepair(Repair):
         self.transports_ = transports
         self._windows = windows
         self._maps = maps
+
+    def _tolerance(self, counts) -> float:
+        """The tolerance of a column with these counts by group and bin."""
+        if self.fairness_tolerance != "auto":
+            return self.fairness_tolerance
+        return histogram.default_tolerance(counts, noise_variance=self._noise_variance)
 
     def _pooled(self, counts) -> np.ndarray:
         """Groups that noise does not let be told from the rest."""
@@ -484,11 +486,7 @@ class NumberRepair(Repair):
     def _solve_blind(self) -> None:
         tolerances, self._levels, self.repair_ = [], [], []
         for counts, scale in zip(self.counts_, self._scales, strict=True):
-            tolerance = self.fairness_tolerance
-            if tolerance == "auto":
-                tolerance = histogram.default_tolerance(
-                    counts.sum(axis=1), noise_variance=self._noise_variance
-                )
+            tolerance = self._tolerance(counts.sum(axis=1))
             _, levels, why = self._blind_levels(counts, scale, tolerance)
             tolerances.append(tolerance)
             self.repair_.append("none" if why else "repaired")
@@ -592,23 +590,27 @@ class DrawnTargets:
             self.draws.add(safe_indexing(keyed, rows), key_codes[rows])
 
     def targets(self, values, codes, u):
-        """Targets of a block, and the draws that are left for later ones."""
-        levels, places = None, self.places(values)
+        """Targets of a block, and the draws that are left for later ones.
+
+        Bin i of group a owns the levels between its two CDF values; the draw picks one
+        of them and the answer is the target's quantile there, or their mean.
+        """
+        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
+        centres = histogram.centre_indices(self.n_bins, self.refinement)[bins]
+        transport = self.transport
+        own = np.where(codes < 0, len(transport.weights) - 1, codes)
         if self.random:
-            bins = histogram.bin_scores(places, UNIT, self.n_bins)
             rows = np.flatnonzero(self.mixed[codes, bins])
             levels = np.ones(len(values))
             levels[rows] -= u[: len(rows)]  # in (0, 1]
             u = u[len(rows) :]
-        targets = repair_scores(
-            places,
-            codes,
-            self.transport,
-            UNIT,
-            self.n_bins,
-            self.refinement,
-            levels,
-        )
+            points = transport.transport(own, centres, levels)
+            # A bin that the estimate leaves empty has no plan: as in [1]_, it is not
+            # moved. Its target at its level costs much more (isotonic, little budget).
+            empty = transport.source_pmf[own, centres] == 0.0
+            targets = transport.grid[np.where(empty, centres, points)]
+        else:
+            targets = transport.conditional_mean[own, centres]
         return targets + (values - values.clip(*self.window)), u
 
 
@@ -623,22 +625,3 @@ def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:
         source_cdf=np.vstack([transport.source_cdf, source]),
         target_cdf=np.vstack([transport.target_cdf, transport.barycenter_cdf]),
     )
-
-
-def repair_scores(scores, codes, transport, bounds, n_bins, refinement, u):
-    """Remap one column of scores; without draws `u`, to the conditional mean.
-
-    Bin i of group a owns the levels between its two CDF values; the draw picks one of
-    them and the answer is the target's quantile there.
-    """
-    bins = histogram.bin_scores(scores, bounds, n_bins)
-    centres = histogram.centre_indices(n_bins, refinement)[bins]
-    codes = np.where(codes < 0, len(transport.weights) - 1, codes)
-    if u is None:
-        return transport.conditional_mean[codes, centres]
-    targets = transport.transport(codes, centres, u)
-    # A bin that the estimate leaves empty has no plan: as in [1]_, it is not moved.
-    # Sending it to the target at its level costs much more (isotonic, little budget).
-    empty = transport.source_pmf[codes, centres] == 0.0
-    targets = np.where(empty, centres, targets)
-    return transport.grid[targets]

@@ -316,6 +316,26 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         rows, scores = answered(_Scores(self, model, scored_with), scores_of, reads)
         return phases, wall, rows, scores
 
+    def _scored(self, caller, X, sensitive_features):
+        """Read a table for prediction, and ask the wrapped model.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_rows,), int64, or None
+            The groups, or None where the repair is blind.
+        blocks : generator of (slice, scores, table)
+            Rows, their scores and the columns that the model sees.
+        """
+        codes, blocks = self._blocks(X, sensitive_features)
+        asked = requested(self, caller, self._base_method, sensitive_features)
+
+        def scored():
+            for rows, block in blocks:
+                metadata = {k: safe_indexing(v, rows) for k, v in asked.items()}
+                yield rows, self._base_scores(block, metadata, private=False), block
+
+        return codes, scored()
+
     def get_metadata_routing(self):
         """Metadata routing: sensitive features for itself, the rest as asked for.
 
