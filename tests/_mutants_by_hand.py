@@ -289,10 +289,10 @@ MUTANTS = [
     ),
     (
         "m37",
-        "generative/_base.py",
-        "        wall.reserve()\n",
-        "        wall._reserved = True\n",
-        "a generator never charges the ledger",
+        _FILTER,
+        "    wall.reserve()\n",
+        "    wall._reserved = True\n",
+        "a fit never charges the ledger",
     ),
     (
         "m38",
@@ -429,12 +429,8 @@ MUTANTS = [
         _FILTER,
         "        if query.n_coordinates > line.n_coordinates:\n"
         '            raise PlanError(f"{line.name!r} releases more numbers than planned.")'
-        "\n\n        def draw():\n"
-        '            with np.errstate(all="ignore"):\n'
-        "                exact = query.of_rows",
-        "\n        def draw():\n"
-        '            with np.errstate(all="ignore"):\n'
-        "                exact = query.of_rows",
+        "\n        return mechanism",
+        "        return mechanism",
         "a release may have more numbers than planned",
     ),
     (
@@ -639,7 +635,7 @@ MUTANTS = [
     (
         "h44",
         "preprocessing/_table_encoder.py",
-        "mu_second = mu * math.sqrt(1 - sum(shares.values()))",
+        "mu_second = mu * math.sqrt(1 - sum(share * n for _, share, n in looks))",
         "mu_second = mu",
         "encoder: the last release spends all",
     ),

@@ -800,3 +800,18 @@ def test_the_push_of_noise_is_taken_out_of_eigenvalues(spectrum):
         mended.append(np.abs(_without_noise(values, noise) - forms).mean())
     assert np.mean(mended) < 0.25 * np.mean(raw)
     assert_allclose(_without_noise(np.sort(spectrum), 0.0), np.sort(spectrum))
+
+
+def test_strata_are_numbered_label_by_label():
+    """One code for each label and group that are compared, in as few bytes as do."""
+    groups, labels = np.array([0, 1, 2, 0, 1, 2]), np.array([0, 0, 0, 1, 1, 1])
+    model = DPWassersteinLogisticRegression(constraint="equalized_odds")
+    model.groups_, model.classes_ = np.arange(3), np.arange(2)
+    codes = model._strata(groups, 6, labels)
+    assert codes.tolist() == [0, 1, 2, 3, 4, 5] and codes.dtype == np.uint8
+    assert model._shape == (2, 3)
+    model.constraint = "demographic_parity"
+    assert model._strata(groups, 6, labels).tolist() == groups.tolist()
+    assert model._shape == (1, 3)
+    assert model._strata(None, 6, labels).tolist() == [0] * 6
+    assert model._shape == (1, 2)
