@@ -173,7 +173,7 @@ def test_what_cannot_be_learnt_stops(people, tmp_path, capsys):
     rows = [f"{row},c{i % 36}" for i, row in enumerate(rows)]
     path.write_text("\n".join([f"{header},club", *rows]) + "\n")
     base = ["--target", "salary", "--sensitive", "club", "--task", "regression"]
-    assert run(tmp_path, str(path), *base) == 2
+    assert run(tmp_path, str(path), *base, "--epsilon", "2") == 2
     said = capsys.readouterr().err
     assert "No group of 'club' has enough rows" in said and "--groups" in said
 
@@ -889,6 +889,32 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys):
     assert run(tmp_path, str(path), "--target", "ill", "--sensitive", "sex") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "predicts one class for everybody" in out
+
+
+def test_a_rare_class_is_what_the_frequent_one_is_not(tmp_path, capsys):
+    """One case in fifteen: too few for its name, not to be learnt."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(3000) < 1 / 15
+    sign = (rng.normal(size=3000) + 5 * ill).round(3)
+    path = tmp_path / "cases.csv"
+    words = np.where(ill, "yes", "no")
+    rows = [
+        f"{s},{'fm'[i % 2]},{w}"
+        for i, (s, w) in enumerate(zip(sign, words, strict=True))
+    ]
+    path.write_text("\n".join(["sign,sex,state", *rows]) + "\n")
+    saved = tmp_path / "model.skops"
+    base = ["--target", "state", "--sensitive", "sex", "--epsilon", "1.2"]
+    assert run(tmp_path, str(path), *base, "--save", str(saved)) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{ill.sum()} rows of a class too rare to be learnt" in said
+    plain = report(tmp_path)["models"][0]  # learns the same two classes
+    assert plain["error"] < 0.5 * report(tmp_path)["constant"]["error"]
+    assert "classes=['all others', 'no'] (released)" in said
+    out = tmp_path / "predicted.csv"
+    assert main(["predict", str(saved), str(path), "--out", str(out)]) == 0
+    told = [line.rsplit(",", 1)[1] for line in out.read_text().splitlines()[1:]]
+    assert set(told) <= {"no", "all others"}
 
 
 @pytest.mark.parametrize("label", ["$x^$", "a|b", "<b>", "_x", "`c`", "\x1b[31m"])

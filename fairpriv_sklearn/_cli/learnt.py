@@ -29,9 +29,9 @@ OTHER_GROUP = "all others"
 # By questions 4 and 5 of examples/benchmarks/enough_people.py, on simulated tables.
 # Moments of d numbers are d^2 noisy numbers: few for each column.
 _FOR_MOMENTS = 4
-# Rows in units of the noise of one count. From the first on, groups of a fifth of the
-# rows are found in every run; from the second on, three ranges of four are right.
-_ENOUGH_FOR_A_LIST, _ENOUGH_FOR_A_RANGE = 30.0, 40.0
+# Rows in units of the noise of one count from which on groups of a fifth of the rows are
+# found, which have to stand out by 6 with many columns, and three ranges of four right.
+_ENOUGH = 40.0
 _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
 
 
@@ -157,15 +157,13 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
     # By public numbers alone: what is read, and said to be a condition, must not hang
     # on what the noise was.
-    rows_to_noise = _rows_to_noise(encoder, len(train))
-    few = rows_to_noise < _ENOUGH_FOR_A_LIST
+    few = _rows_to_noise(encoder, len(train)) < _ENOUGH
     groups, labels = _groups(table, found, facts, few)
     classes, y = table.classes, table.y
     if table.task == "classification":
         classes, y = _classes(table, found, facts, few)
     bounds = table.bounds
     if table.task == "regression" and bounds is None:
-        few = rows_to_noise < _ENOUGH_FOR_A_RANGE
         bounds = _bounds(table, found, facts, few)
     return Learnt(encoder, names, y, labels, groups, classes, bounds, facts)
 
@@ -220,27 +218,30 @@ def _groups(table: Table, found, facts, few):
 
 
 def _classes(table: Table, found, facts, few):
-    """Classes that many rows share; the rest counts as the first of them."""
-    classes = table.classes
+    """Classes that many rows share; the rest is another one, or one of several."""
+    classes, rest = table.classes, None
     if classes is None and few:
         classes = sorted(set(table.y.tolist()), key=in_order)
         table.from_data.append(f"the classes of {table.target}")
     elif classes is None:
         classes = [category_key(c) for c in found[table.target].categories or ()]
-        if len(classes) < 2:
+        if not classes:
             raise InputError(
-                f"Fewer than two classes of {table.target!r} have enough rows to be "
-                "learnt within this budget; list them in a codebook (--codebook)."
+                f"No class of {table.target!r} has enough rows to be learnt within "
+                "this budget; list them in a codebook (--codebook)."
             )
         facts.append(f"the classes of {table.target}")
         classes = sorted(classes, key=in_order)
-    y = table.y.copy()
-    rare = ~np.isin(y.astype(str), classes)
+        if len(classes) == 1:
+            classes.append(rest := OTHER_GROUP)
+    rare = ~np.isin(table.y.astype(str), classes)
+    y = np.where(rare, rest or classes[0], table.y)
+    if rest:
+        table.y = y  # what is predicted is whether a row has the class
     if rare.any():
-        y[rare] = classes[0]
         table.remarks.append(
             f"{some(int(rare.sum()), 'row')} of a class too rare to be learnt, counted "
-            f"as {classes[0]}"
+            f"as {rest or classes[0]}"
         )
     return classes, y
 
