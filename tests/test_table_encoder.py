@@ -502,12 +502,22 @@ def test_what_is_looked_into():
     settled = places.with_parts(cells, even, 2.0)
     assert settled.is_settled and len(settled.crowded(1000.0)) == 0
     assert_array_equal(settled.noisy, places.noisy)
-    # Three quarters of them in a quarter of the width tell more.
-    for held, is_settled in ((749.0, True), (751.0, False)):
-        counts = np.zeros(n_parts + 2)
-        counts[40:72], counts[100] = held / 32, 1000 - held
-        looked = places.with_parts(cells, counts, 2.0)
-        assert looked.is_settled == is_settled
+    # They do where the difference is not what noise makes of a mean square; and so do
+    # two of them that hold three quarters, and more than noise makes of any two.
+    moved, two = np.zeros((2, n_parts + 2))
+    moved[[20, 84]], two[[41, 42]] = [1, -1], 0.5
+    least = 2.0 * np.sqrt(2 * n_parts / 6 * (n_parts + 1) / 64)
+    for counts, scale, is_settled in (
+        (even + 0.99 * least * moved, 2.0, True),
+        (even + 1.01 * least * moved, 2.0, False),
+        (749 * two, 100.0, True),
+        (751 * two, 100.0, False),
+        (791 * two, 160.0, True),
+        (793 * two, 160.0, False),
+    ):
+        assert places.with_parts(cells, counts, scale).is_settled == is_settled
+    looked = places.with_parts(cells, 1000 * two, 2.0)
+    counts = 1000 * two
     assert_array_equal(looked.noisy, np.r_[0, 0, 0, 0, counts[1:-1]])
     assert_array_equal(looked.noise, np.r_[[1.0] * 4, [2.0] * n_parts])
     # Ten standard deviations of records are even in them.

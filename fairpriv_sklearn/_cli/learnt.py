@@ -29,7 +29,7 @@ OTHER_GROUP = "all others"
 # By questions 4 and 5 of examples/benchmarks/enough_people.py, on simulated tables.
 # Moments of d numbers are d^2 noisy numbers: few for each column.
 _FOR_MOMENTS = 4
-# Rows in units of the noise of one count from which on groups of a fifth of the rows are
+# Rows in units of the noise of one count from which on groups of a fifth of them are
 # found, which have to stand out by 6 with many columns, and three ranges of four right.
 _ENOUGH = 40.0
 _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
