@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
@@ -26,8 +25,6 @@ from fairpriv_sklearn.linear_model._queries import (
     SecondMoments,
     TargetCounts,
 )
-
-Floats = NDArray[np.float64]
 
 TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, log_ndtr
 
-Floats = NDArray[np.float64]
+from fairpriv_sklearn._shared.arrays import Floats
 
 N_SEARCHES = 2
 """Releases of a search: the second looks where the first one led."""

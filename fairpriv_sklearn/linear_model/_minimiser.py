@@ -12,13 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._training._design import UNIT, Design
-
-Floats = NDArray[np.float64]
 
 # Solver tolerance relative to the largest gradient of one record.
 TOLERANCE = 1e-4

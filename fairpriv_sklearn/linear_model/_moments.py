@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import pieces
+from fairpriv_sklearn._shared.arrays import Floats, pieces
 from fairpriv_sklearn._training._design import (
     block_rows,
     dense_block,
@@ -16,8 +16,6 @@ from fairpriv_sklearn._training._design import (
     to_units,
 )
 from fairpriv_sklearn._wall import Query
-
-Floats = NDArray[np.float64]
 
 # Of the sums over at most 2**32 records, relative to the sensitivity.
 ROUNDING = 1e-5

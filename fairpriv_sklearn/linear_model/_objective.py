@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._training._design import Design
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

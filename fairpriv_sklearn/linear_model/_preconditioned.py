@@ -11,15 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.special import betaincinv
 from sklearn.isotonic import isotonic_regression
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn.linear_model._line_search import CAUTION, LineSearch, Path
 from fairpriv_sklearn.linear_model._pulls import Pulls
-
-Floats = NDArray[np.float64]
 
 MOMENT_SHARE = 0.1
 """Share of the squared Gaussian-DP parameter that the second moments take."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-Floats = NDArray[np.float64]
+from fairpriv_sklearn._shared.arrays import Floats
 
 PULL_CURVATURE = 3 / 20
 """Of the penalty in the span of its pulls, per second moment."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import pieces, project_simplex
+from fairpriv_sklearn._shared.arrays import Floats, Integers, pieces, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
@@ -34,9 +33,6 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     bounded_slopes,
     slopes_and_links,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Of sums over at most 2**32 records, closed by three roundings, both tables together.
 CLOSING = 1e-5
