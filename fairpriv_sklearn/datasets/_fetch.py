@@ -270,13 +270,13 @@ def _fetch(
     optional(path)("data_home", data_home)
     for flags in (("return_X_y", return_X_y), ("as_frame", as_frame)):
         flag(*flags)
-    _check_option("target", target, source.targets)
-    _check_option("missing", missing, ("keep", "drop"))
+    one_of(*source.targets)("target", target)
+    one_of("keep", "drop")("missing", missing)
     sensitive = [sensitive_features]
     if not isinstance(sensitive_features, str):
         sensitive = listed("sensitive_features", sensitive_features)
     for attribute in sensitive:
-        _check_option("sensitive_features", attribute, source.sensitive)
+        one_of(*source.sensitive)("sensitive_features", attribute)
     if as_frame:
         pandas = _import_pandas()
 
@@ -339,10 +339,6 @@ def described(source: Source, features, target_name, sensitive, groups, **column
         target_bounds=source.bounds.get(target_name),
         **columns,
     )
-
-
-def _check_option(name, value, allowed):
-    one_of(*allowed)(name, value)
 
 
 def _import_pandas():

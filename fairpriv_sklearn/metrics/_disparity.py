@@ -8,6 +8,7 @@ import numpy as np
 
 from fairpriv_sklearn._door.groups import encode_against, label_list
 from fairpriv_sklearn._shared.arguments import column
+from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.domain import check_columns
 
 
@@ -60,7 +61,7 @@ def demographic_parity_difference(y_true, y_pred, *, sensitive_features):
     """
     _, y_pred, codes = _check(y_true, y_pred, sensitive_features, _check_classes)
     classes, predicted = np.unique(y_pred, return_inverse=True)
-    counts = _count(codes, predicted, n_columns=len(classes))  # (n_groups, n_classes)
+    counts = count_cells((codes.max() + 1, len(classes)), codes, predicted)
     return _largest_rate_difference(counts)
 
 
@@ -115,10 +116,10 @@ def equalized_odds_difference(y_true, y_pred, *, sensitive_features):
     """
     y_true, y_pred, codes = _check(y_true, y_pred, sensitive_features, _check_classes)
     classes, predicted = np.unique(y_pred, return_inverse=True)
-    differences = []
+    differences, shape = [], (codes.max() + 1, len(classes))
     for label in np.unique(y_true):
         rows = y_true == label
-        counts = _count(codes[rows], predicted[rows], n_columns=len(classes))
+        counts = count_cells(shape, codes[rows], predicted[rows])
         counts = counts[counts.sum(axis=1) > 0]
         if len(counts) >= 2:
             differences.append(_largest_rate_difference(counts))
@@ -253,13 +254,6 @@ def _wasserstein(a: np.ndarray, b: np.ndarray) -> float:
     widths = np.diff(levels, prepend=0)
     gaps = a[(levels - 1) // m] - b[(levels - 1) // n]
     return float(np.sqrt(np.sum(widths / (n * m) * gaps**2)))
-
-
-def _count(rows, columns, n_columns: int) -> np.ndarray:
-    """Contingency table of two integer codes."""
-    n_rows = int(rows.max()) + 1
-    flat = np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns)
-    return flat.reshape(n_rows, n_columns)
 
 
 def _largest_rate_difference(counts: np.ndarray) -> float:
