@@ -477,7 +477,7 @@ def test_the_forms_agree_for_equal_groups():
         ]
         assert_allclose(forms[0][0], forms[1][0])
         assert_allclose(forms[0][1], forms[1][1])
-    groups = WassersteinPenalty(stratum, 0 * stratum, np.ones((1, 3), int))
+    groups = WassersteinPenalty(stratum, np.ones((1, 3), int))
     assert_allclose(groups.slopes(outputs, 0.0, 1.0)[0], forms[0][0])
 
 

@@ -261,8 +261,7 @@ def test_gradient_is_the_derivative_of_the_objective(odds, n_classes, alpha):
         directions = unit_range_directions(rng.normal(size=(n_classes, 4)))
     design = scaling(3).design(X, exact=False)
     targets = y.astype(float) if directions is None else np.eye(n_classes)[y]
-    cells = y if odds else np.zeros(40, dtype=np.int64)
-    penalty = WassersteinPenalty(groups, cells, min_sizes, directions)
+    penalty = WassersteinPenalty(cell, min_sizes, directions)
     weights = rng.uniform(0.5, 1, size=40) / 40
     loss = FairLogisticLoss(design, targets, weights, alpha, penalty)
     start = rng.normal(size=(4, n_classes) if n_classes > 2 else 4)
@@ -292,7 +291,7 @@ def test_small_groups_are_filled_with_dummies_at_the_midpoint():
     rng = np.random.default_rng(1)
     u, groups = rng.uniform(size=12), np.r_[np.zeros(7), np.ones(5)].astype(int)
     min_sizes = np.array([[7, 9, 4]])  # the third group is empty
-    penalty = WassersteinPenalty(groups, 0 * groups, min_sizes)
+    penalty = WassersteinPenalty(groups, min_sizes)
     value, slopes = penalty.slopes(u, 0.0, 1.0)
     assert_allclose(value, brute_force_penalty(u, groups, min_sizes[0]), rtol=1e-9)
     step = 1e-6
@@ -304,7 +303,7 @@ def test_small_groups_are_filled_with_dummies_at_the_midpoint():
 
 def penalty_gradient(u, a, groups, min_sizes):
     """Gradient of the penalty for any outputs u and any output gradients a."""
-    penalty = WassersteinPenalty(groups, 0 * groups, min_sizes)
+    penalty = WassersteinPenalty(groups, min_sizes)
     _, slopes = penalty.slopes(grid_codes(u, 0.0, 1.0, np.uint32), 0.0, 1.0)
     return slopes @ a
 

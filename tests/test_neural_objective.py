@@ -80,7 +80,7 @@ def make_loss(
         padded_chunks(X, X if kind == "code" else targets),
         (1 - alpha) / (n_records or len(X)),
         alpha,
-        WassersteinPenalty(groups, labels, min_sizes),
+        WassersteinPenalty(labels * n_groups + groups, min_sizes),
         clip_norm,
         projection_clip_norm,
         exact,
@@ -425,7 +425,7 @@ def test_the_penalty_bound_is_reached(n, neighboring):
             padded_chunks(X, np.zeros((len(X), 1))),
             0.0,
             1.0,
-            WassersteinPenalty(groups, np.zeros_like(groups), np.array([[n, n]])),
+            WassersteinPenalty(groups, np.array([[n, n]])),
             1.0,
             L,
         )

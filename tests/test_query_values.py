@@ -258,8 +258,7 @@ def test_parameters_above_are_told_in_their_unit_and_strata_by_label_and_group()
     assert plain.all()
     assert_allclose(told, plain / np.repeat([1.0, 4.0], [1, size - 1]), rtol=1e-12)
     penalty = replace(query(1.0), fairness_weight=0.5)._penalty(rows)
-    assert_array_equal(penalty.groups, np.arange(n) % 2)
-    assert_array_equal(penalty.strata, np.arange(n) % 4 // 2)
+    assert_array_equal(penalty.stratum, np.arange(n) % 4)
 
 
 def test_assignments_of_as_many_records_and_points_as_columns():

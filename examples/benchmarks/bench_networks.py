@@ -65,7 +65,7 @@ def our_epoch(sizes, X, Y, groups, weight):
         padded_chunks(X, X if len(sizes) > 3 else Y),
         (1 - weight) / N,
         weight,
-        WassersteinPenalty(groups, np.zeros_like(groups), min_sizes),
+        WassersteinPenalty(groups, min_sizes),
         1.0,
         0.25,
     )

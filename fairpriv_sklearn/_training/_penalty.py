@@ -302,9 +302,8 @@ class WassersteinPenalty:
 
     Attributes
     ----------
-    groups : ndarray of shape (n_records,), int64
-    strata : ndarray of shape (n_records,), int64
-        Label inside which a record's group is compared; all zero for parity.
+    stratum : ndarray of shape (n_records,), int
+        Number of each record's stratum, row by row of `min_sizes`.
     min_sizes : ndarray of shape (n_labels, n_groups), int64
         At least 1.
     directions : ndarray of shape (n_outputs, n_directions) or None
@@ -313,8 +312,7 @@ class WassersteinPenalty:
     form : {"pairs", "barycenter"}, default="pairs"
     """
 
-    groups: Integers
-    strata: Integers
+    stratum: Integers
     min_sizes: Integers
     directions: Floats | None = None
     form: str = "pairs"
@@ -351,11 +349,7 @@ class WassersteinPenalty:
         public = GroupPenalty(
             self.min_sizes.shape, self.form, self.min_sizes, max(1, len(outputs))
         )
-        stratum = self.groups
-        if len(self.min_sizes) > 1:
-            labels = self.strata.astype(np.int64)
-            stratum = labels * self.min_sizes.shape[1] + stratum
-        return public.value_and_slopes(outputs, stratum, low, high)
+        return public.value_and_slopes(outputs, self.stratum, low, high)
 
 
 def unit_range_directions(normals: Floats) -> Floats:

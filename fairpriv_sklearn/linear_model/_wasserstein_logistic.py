@@ -737,12 +737,9 @@ class DPWassersteinLogisticRegression(
         if n_outputs > 1:
             normals = noise_source(0).public().standard_normal((n_outputs, 10))
             directions = unit_range_directions(normals)
-        groups, labels = table.stratum % self._shape[1], table.stratum // self._shape[1]
         counts = np.bincount(table.stratum, minlength=math.prod(self._shape))
         min_sizes = np.maximum(counts, 1).reshape(self._shape)
-        penalty = WassersteinPenalty(
-            groups, labels, min_sizes, directions, self.penalty
-        )
+        penalty = WassersteinPenalty(table.stratum, min_sizes, directions, self.penalty)
         weights = self._class_weights[y] / n_records
         objective = FairLogisticLoss(
             design, targets, weights, self.fairness_weight, penalty

@@ -184,7 +184,7 @@ class FairLoss:
         """Weights of the records' projected gradients, for every projection."""
         if not self.fairness_weight:
             return None
-        n_records, n_projections = len(self.penalty.groups), directions.shape[1]
+        n_records, n_projections = len(self.penalty.stratum), directions.shape[1]
         kind = np.uint32 if self.exact else np.float64
         compared = [np.empty(n_records, dtype=kind) for _ in range(n_projections)]
         ranges = list(zip(*self.head.ranges(directions), strict=True))

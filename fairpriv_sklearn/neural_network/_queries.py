@@ -146,13 +146,11 @@ class NetworkGradient(Query):
         return loss.gradient(state.directions) / self.units
 
     def _penalty(self, rows: Rows) -> WassersteinPenalty:
-        min_sizes = self.sizes.min_sizes
         strata = np.zeros(0, dtype=np.uint8)
         if self.fairness_weight:
             blocks = [block.stratum for block in rows.blocks(CHUNK_ROWS)]
             strata = np.concatenate([strata, *blocks])
-        groups = min_sizes.shape[1]
-        return WassersteinPenalty(strata % groups, strata // groups, min_sizes)
+        return WassersteinPenalty(strata, self.sizes.min_sizes)
 
 
 class _Chunks:
