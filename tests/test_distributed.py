@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import platform
 import shutil
 import signal
 import stat
@@ -466,6 +467,71 @@ def test_workers_choose_the_rows_that_travel(kind, mapped, monkeypatch):
         assert_array_equal(rows.whole().x, X)
         none = rows.take(np.zeros(600, dtype=bool)).whole()
         assert none.x.shape == (0, 3) and none.n_rows == 0
+
+
+def widened(X):
+    return np.hstack([X, X**2, X**3])
+
+
+def refuses_few(X):
+    if len(X) < 60:
+        raise ValueError(f"could not convert {PLANTED!r}")
+    return widened(X)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_rows_that_are_encoded_as_many_numbers_travel_before(kind, monkeypatch, caplog):
+    dask = pytest.importorskip("dask")
+    X, y = table(600)
+    door, answered, compute = Reads(), [], _dask._computed
+    mask = np.random.default_rng(0).uniform(size=600) < 0.3
+    mask[120:240] = False  # nothing of the second partition
+    with dask.config.set(scheduler="synchronous"):
+        rows = DaskBatches(as_kind(kind, X)).map(widened).read(door.read)
+        monkeypatch.setattr(
+            _dask, "_computed", lambda tasks: answered.extend(a := compute(tasks)) or a
+        )
+        door.saw.clear()
+        chosen = rows.take(mask).only("x")
+        assert_array_equal(chosen.whole().x, widened(X)[mask])
+        # One row stands for none of a partition: a table without rows is refused.
+        sizes = [max(part.sum(), 1) for part in np.split(mask, 5)]
+        assert [given[0].shape for *_, given in answered] == [(n, 3) for n in sizes]
+        assert door.saw == sizes
+        assert_array_equal(rows.whole().x, widened(X))
+        none = rows.take(np.zeros(600, dtype=bool)).whole()
+        assert none.x.shape == (0, 9) and none.n_rows == 0
+
+        refusing = DaskBatches(as_kind(kind, X)).map(refuses_few).read(door.read)
+        with pytest.raises(RuntimeError, match="could not be computed") as error:
+            refusing.take(mask).whole()
+    assert_no_trace(repr(error.getrepr(chain=True)).encode())
+    assert_no_trace(caplog.text.encode())
+
+
+ARRAYS_IN_A_TASK = """
+import resource
+import numpy as np
+from fairpriv_sklearn._door._dask import _silent
+
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for size in 100 * [14_000, 100_000]:
+        np.ones(size)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(new_pages(), _silent(new_pages)())
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other allocators keep it"
+)
+def test_tasks_have_room_where_workers_give_freed_memory_back():
+    environ = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}  # as dask sets it
+    out = subprocess.check_output([sys.executable, "-c", ARRAYS_IN_A_TASK], env=environ)
+    without, within = map(int, out.split())
+    assert without > 20 * within
 
 
 def answer(X, sensitive_features=None):

@@ -31,6 +31,9 @@ from fairpriv_sklearn._wall import Rows, column_length, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
 MANY = 128  # partitions, from which on a task opens more than one
+# Memory that a task has room for its arrays in: pieces below the 128 KiB from which on
+# each would be memory of its own.
+_PIECE, _PIECES = 120_000, 192
 _ANSWERS = "_fairpriv_answers"  # an attribute of arrays
 
 
@@ -139,15 +142,24 @@ class DaskRows(StreamRows):
     def _parts(self):
         import dask
 
-        task, reader = dask.delayed(_chosen, pure=False), self._reader_there()
-        tasks = [task(reader, self._names, *pair) for pair in self._pairs()]
+        pairs, reader = self._pairs(), self._its_reader()
+        read, given = self._named(self._empty).values(), self._batches.collections
+        # Rows that are read as far more numbers than were given travel before.
+        is_wide = _width(read) > 2 * _width(given)
+        if is_wide:
+            task = dask.delayed(_given, pure=False)
+            tasks = [task(*pair) for pair in pairs]
+        else:
+            task = dask.delayed(_chosen, pure=False)
+            there = dask.delayed(reader, pure=False)
+            tasks = [task(there, self._names, *pair) for pair in pairs]
         for first in range(0, len(tasks), AT_ONCE):
             at_once = slice(first, first + AT_ONCE)
             answers = _computed(tasks[at_once])
             if _agreed(answers) != self._prints[at_once]:
                 raise ChangedDataError
-            for _, _, columns in answers:
-                yield columns
+            for (_, mask), (_, _, found) in zip(pairs[at_once], answers, strict=True):
+                yield self._named(_read_here(reader, found, mask)) if is_wide else found
 
     def _answered(self, function, needs, reads):
         """Answers are given on the workers: only these travel, and what is read."""
@@ -211,13 +223,12 @@ class _Reader:
 
         A row is mapped and read on its own: these are the bits of all rows together.
         """
-        rows = None if mask is None else np.flatnonzero(mask)
-        if rows is not None:
-            # A table without rows is refused: one is read, and left out again.
-            few = rows if len(rows) else np.arange(1)
-            batch = tuple(rows_of(column, few) for column in batch)
+        return self.read_picked(_picked(batch, mask), mask)
+
+    def read_picked(self, batch: tuple, mask) -> dict:
+        """The same, of rows that were picked before."""
         columns = self.columns(self.mapped(batch))
-        if rows is not None and not len(rows):
+        if mask is not None and not mask.any():
             columns = {k: rows_of(column, slice(0, 0)) for k, column in columns.items()}
         return columns
 
@@ -304,12 +315,25 @@ def _silent(task):
 
     @wraps(task)
     def answer(*args):
+        end = _room()  # noqa: F841
         try:
             return task(*args)
         except Exception:
             return None
 
     return answer
+
+
+def _room() -> np.ndarray:
+    """Free memory, for as long as what is returned is held.
+
+    Dask has the C library give back at once what is free at the end of its memory. New
+    pages for each array cost more than the arithmetic: what is returned is the end.
+    """
+    spread = [np.empty(_PIECE, dtype=np.uint8) for _ in range(_PIECES)]
+    end = np.empty(_PIECE, dtype=np.uint8)
+    del spread
+    return end
 
 
 def _opened(part) -> tuple:
@@ -373,6 +397,36 @@ def _chosen(reader: _Reader, names, part, mask):
     columns = reader.read(batch, mask)
     columns = columns if names is None else {name: columns[name] for name in names}
     return [_print_of(batch)], kernels(), columns
+
+
+@_silent
+def _given(part, mask):
+    """Chosen rows as they were given, for the driver."""
+    batch = _opened(part)
+    return [_print_of(batch)], kernels(), _picked(batch, mask)
+
+
+def _read_here(reader: _Reader, batch: tuple, mask) -> dict:
+    """What :func:`_given` picked, read at the driver; what is wrong is not told."""
+    columns = _silent(reader.read_picked)(batch, mask)
+    if columns is None:
+        raise RuntimeError(_NOT_COMPUTED)
+    return columns
+
+
+def _picked(batch: tuple, mask) -> tuple:
+    """Some rows; the first where none is chosen, as a table without rows is refused."""
+    if mask is None:
+        return batch
+    rows = np.flatnonzero(mask) if mask.any() else np.arange(1)
+    return tuple(rows_of(column, rows) for column in batch)
+
+
+def _width(columns) -> int:
+    """Number of cells of a row of some columns."""
+    held = [column for column in columns if column is not None]
+    shapes = [c.shape if hasattr(c, "shape") else np.shape(c.values) for c in held]
+    return sum(shape[1] if len(shape) > 1 else 1 for shape in shapes)
 
 
 @_silent
