@@ -881,15 +881,19 @@ class NumberColumn:
     def write(self, codes: list, out, scale: float) -> np.ndarray:
         """Write columns like this one, given their codes; return squared norms."""
         table, squares = _basis(self.width, self.has_flag, scale)
+        shape = len(codes), table.shape[1]
         # An array that is used again: a new one would take longer than what is done.
-        found = np.empty((_WRITTEN, len(codes), table.shape[1]), dtype=table.dtype)
+        found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
         for start in range(0, len(out), _WRITTEN):
             rows = slice(start, start + _WRITTEN)
-            together = np.stack([own[rows] for own in codes], axis=1)
-            part = found[: len(together)]
+            together, own = np.stack([one[rows] for one in codes], axis=1), out[rows]
+            # Where no other column stands between them, they are written in place.
+            is_whole = own.flags.c_contiguous and own.dtype == table.dtype
+            part = own.reshape(len(own), *shape) if is_whole else found[: len(own)]
             # No code needs to be clipped: it is the fast way.
             table.take(together, axis=0, out=part, mode="clip")
-            out[rows] = part.reshape(len(part), -1)
+            if not is_whole:
+                own[:] = part.reshape(own.shape)
         return sum(squares.take(own) for own in codes)
 
 
