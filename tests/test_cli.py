@@ -11,6 +11,7 @@ import pytest
 
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn.preprocessing._reader import _separator, read_table
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -677,6 +678,38 @@ def test_decimal_commas_between_spaces(header, row, separator, n):
     assert _separator("\n".join([header] + [row] * n) + "\n") == separator
 
 
+@pytest.mark.parametrize("n", [1, 40])
+@pytest.mark.parametrize(
+    "text, row, names, first",
+    [
+        # one column: the comma is in its numbers
+        ("x\n1,5\n", "2,5\n", ["x"], ["1,5"]),
+        ("pay\n1,200\n", "300\n", ["pay"], ["1,200"]),
+        # every row ends with a separator, the header does not
+        ("a,b\n1,2,\n", "3,4,\n", ["a", "b"], ["1", "2"]),
+        ("a;b\n1;x; \n", "3;y;\n", ["a", "b"], ["1", "x"]),
+        # a title with a comma, and not the header of R
+        ("Staff, all\n,age,sex\nann,3,f\n", "bob,4,m\n", ["age", "sex"], ["3", "f"]),
+        ("Pay,2020\nid,age,sex\nann,3,f\n", "bob,4,m\n", ["id", "age", "sex"], None),
+        # R's own: names of rows, whatever is in them
+        ("age,sex\nann,3,f\n", "bob,4,m\n", ["age", "sex"], ["3", "f"]),
+        ("age,sex\nann,no,f\n", "bob,4,m\n", ["age", "sex"], ["no", "f"]),
+        ("X1,sex\n1,3,\n", "2,4,f\n", ["X1", "sex"], ["3", None]),
+        ("2019,2020\n1,3,4\n", "2,4,f\n", ["2019", "2020"], ["3", "4"]),
+        ("2019,s\nann,no,f\n", "bob,no,m\n", ["2019", "s"], ["no", "f"]),
+    ],
+)
+def test_no_row_of_a_person_becomes_the_header(tmp_path, text, row, names, first, n):
+    """Names of columns are public: they stand in reports and sentences."""
+    path = tmp_path / "a.csv"
+    path.write_text(text + n * row)
+    columns = read_table(path).columns
+    assert list(columns) == names
+    if first:
+        assert [cells[0] for cells in columns.values()] == first
+        assert len(columns[names[0]]) == n + 1
+
+
 def test_single_quotes_around_all_names_are_around_cells_too(tmp_path):
     """They hid that a target is a number."""
     path = tmp_path / "a.csv"
@@ -858,6 +891,43 @@ def test_codebook_to_fill_in(staff, tmp_path, capsys):
 
 
 # --------------------------------------------------------------------- plain sentences
+def test_identifiers_are_told_by_name():
+    for name in (
+        *("id", "ID", "userId", "PatientID", "patient_id", "subject#", "Subject No."),
+        *("name", "Full name", "e-mail", "EMail", "email address", "person code"),
+        *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
+    ):
+        assert tells_persons_apart(name), name
+    for name in (
+        *("paid", "humidity", "age", "student", "subject", "school_id", "n_users"),
+        *(
+            "names of towns",
+            "video",
+            "number",
+            "client age",
+            "user rating",
+            "phone bill",
+        ),
+        *("nativity", "candidate", "mailbox", "id_like", "code", "customer", "", "#"),
+    ):
+        assert not tells_persons_apart(name), name
+
+
+def test_identifiers_get_one_line_before_the_fit(people, tmp_path, capsys):
+    path = Path(people())
+    header, *rows = path.read_text().splitlines()
+    wide = [f"{i % 300},{row}" for i, row in enumerate(rows)]
+    path.write_text("\n".join([f"subject#,{header}", *wide]) + "\n")
+    base = ["--target", "salary", "--sensitive", "sex"]
+    assert run(tmp_path, str(path), *base) == 0
+    said = capsys.readouterr()
+    line = "By name, subject# tells persons apart: leave it out by --drop"
+    assert line in " ".join(said.err.split("[1/4]")[0].split())
+    assert "\n" in said.err and line in " ".join(report(tmp_path)["warnings"])
+    assert run(tmp_path, str(path), *base, "--drop", "subject#") == 0
+    assert "tells persons apart" not in " ".join(capsys.readouterr().err.split())
+
+
 def test_sentences_about_numbers_that_promise_little(tmp_path, capsys):
     path = tmp_path / "few.csv"
     rows = [f"{i % 37},{'fm'[i % 2]},{i % 60}" for i in range(200)]

@@ -27,8 +27,32 @@ from fairpriv_sklearn.preprocessing import (
 MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
 LARGEST = 1e300  # numbers beyond count as no numbers: their ranges would overflow
+_PERSON = (
+    "person|people|subject|patient|participant|respondent|individual|user|customer|"
+    "client|member|employee|student|applicant|borrower|citizen|donor|voter"
+)
+# Names of columns that tell one person from another, as whole words
+_IDENTIFIER = re.compile(
+    rf"(the )?(({_PERSON}) ?)?(id|ids|uid|uuid|guid|ident|identifier)"
+    rf"|({_PERSON}) ?(no|nr|num|number|code|key|name|e?mail)"
+    r"|user|username|login|patient|participant|respondent"
+    r"|(full|first|last|given|family|sur|fore|maiden) ?name|names?"
+    r"|e ?mail( address)?|(tele|mobile |cell )?phone( no| nr| number)?"
+    r"|ssn|social security( no| number)?|passport( no| number)?|iban|nhs number"
+)
 _CODE = re.compile(r"0\d+")  # 01234: a code, not a number
 _DIGITS = re.compile(r"\d+")
+
+
+def tells_persons_apart(name: str) -> bool:
+    """Whether a column is an identifier, by its name alone, which is public.
+
+    >>> [tells_persons_apart(n) for n in ("patient_id", "subject#", "UserName", "paid")]
+    [True, True, True, False]
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name.replace("#", " no "))
+    words = re.sub(r"[\W_]+", " ", words).strip().lower()
+    return _IDENTIFIER.fullmatch(words) is not None
 
 
 @dataclass

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.encode import Encoder
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, Learnt, learn, unfitted_encoder
 from fairpriv_sklearn._cli.models import (
@@ -254,6 +255,14 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         said.append(
             f"epsilon = {args.epsilon:g} promises little: one person's record may make "
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
+        )
+    apart = [name for name in table.features if tells_persons_apart(name)]
+    if apart:
+        verb, them = ("tell", "them") if len(apart) > 1 else ("tells", "it")
+        said.append(
+            f"By name, {', '.join(apart)} {verb} persons apart: leave {them} out by "
+            "--drop. Epsilon is for one row: who has k of them is protected k times "
+            "less, so keep few rows of each person."
         )
     names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}

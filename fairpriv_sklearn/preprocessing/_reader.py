@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._text_cells import is_missing
+from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
 NEEDS_PANDAS = (
@@ -176,7 +176,7 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
         raise InputError(
             f"--separator must be one character or a word of {', '.join(SEPARATORS)}."
         )
-    skip, extra = _header_line(text, separator)
+    skip, extra, row_names = _header_line(text, separator)
     if skip:
         left_out.append(f"{some(skip, 'line')} above the header")
     try:
@@ -195,7 +195,7 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     except Exception as error:  # pandas' parser raises more than its own errors
         raise InputError(_parser_sentence(name, error)) from None
     rows = [list(frame.iloc[0]), *frame.iloc[1:].to_numpy(dtype=object).tolist()]
-    return _raw(rows, name, separator, left_out, remarks, row_names=bool(extra))
+    return _raw(rows, name, separator, left_out, remarks, row_names=row_names)
 
 
 def _decoded(data: bytes, name: str, encoding, remarks) -> str:
@@ -277,6 +277,8 @@ def _separator(text: str) -> str:
     best = max(("\t", ";", ",", "|"), key=merit)
     if merit(best)[-1] < 2 or (best == "," and _only_decimal_commas(text)):
         spaced = merit(" ")[0] == 1 or _is_even(_rows(text, " "))
+        if not spaced and "," in text and "," not in text.lstrip().splitlines()[0]:
+            return ";"  # one column of numbers: its name has no comma
         return " " if spaced else ","
     return best
 
@@ -293,12 +295,15 @@ def _is_even(rows: list[list[str]]) -> bool:
     return common > 1 and set(widths[1:]) == {common} and common - widths[0] in (0, 1)
 
 
-def _header_line(text: str, separator: str) -> tuple[int, int]:
-    """Lines above the header, and the number of columns if rows have names."""
+def _header_line(text: str, separator: str) -> tuple[int, int, bool]:
+    """Lines above the header; the width of rows wider than it; whether they have names.
+
+    If not, each of them ends with a separator.
+    """
     rows = _rows(text, separator)
     widths = [len(row) for row in rows]
     if not rows:
-        return 0, 0
+        return 0, 0, False
     common = max(set(widths), key=lambda w: (widths.count(w), w))
     first, skip = _n_titles(rows, common), 0
     if first:
@@ -309,8 +314,10 @@ def _header_line(text: str, separator: str) -> tuple[int, int]:
                 break
     body = widths[first + 1 :]
     one_more = body and all(w == widths[first] + 1 for w in body)
+    if not (one_more and widths[first] > 0 and rows[first][-1]):
+        return skip, 0, False
     # R writes the names of rows without a name of their column
-    return skip, common if one_more and widths[first] > 0 and rows[first][-1] else 0
+    return skip, common, any(row[-1].strip() for row in rows[first + 1 :])
 
 
 def _n_titles(rows: list[list[str]], common: int) -> int:
@@ -318,7 +325,7 @@ def _n_titles(rows: list[list[str]], common: int) -> int:
     first = 0
     while first < len(rows) - 1 and _is_title(rows[first], common):
         first += 1
-    return first
+    return first + _is_title_with_separator(rows[first:])
 
 
 def _is_title(row: list[str], common: int) -> bool:
@@ -326,6 +333,27 @@ def _is_title(row: list[str], common: int) -> bool:
     if common < 2:
         return False
     return len(filled) < 2 or (len(row) != common and row[0].startswith("#"))
+
+
+def _is_title_with_separator(rows: list[list[str]]) -> bool:
+    """Whether a title such as "Staff, 2020" stands above a header one column wider.
+
+    So stands the header of R above rows with names. But a row with a name has one, and
+    R lets no name of a column be a number.
+    """
+    if len(rows) < 3 or {len(row) for row in rows[1:]} != {len(rows[0]) + 1}:
+        return False
+    title, header, *body = rows
+    if any(map(_is_number, header)) or not all(map(str.strip, header[1:])):
+        return False
+    holds_numbers = any(
+        all(map(_is_number, cells)) for cells in zip(*body, strict=True)
+    )
+    return not header[0].strip() or (holds_numbers and any(map(_is_number, title)))
+
+
+def _is_number(cell: str) -> bool:
+    return cell_number(cell.strip(), ".") is not None
 
 
 def _parser_sentence(name: str, error: Exception) -> str:
