@@ -4,6 +4,7 @@ import contextlib
 import pickle
 import re
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -17,16 +18,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
 
+import fairpriv_sklearn
 from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
@@ -737,9 +740,122 @@ def test_a_model_behind_another_fit_of_its_encoder(model):
     assert privacy_report(again).guarantee.epsilon < 5.0
 
 
+def half_fitted(transformer, *between, output="default"):
+    """A plain pipeline whose second fit, at another price, failed in the model."""
+    model = regression(bounds=(-5, 5))
+    whole = make_pipeline(transformer, *between, model).set_output(transform=output)
+    whole.fit(X, Y)
+    first = privacy_report(whole).guarantee
+    assert 4.9 < first.epsilon < 6.1
+    whole[0].set_params(epsilon=0.1)
+    with pytest.raises(ValueError):
+        whole.fit(50.0 * X, ["none"] * len(X))
+    return whole, first
+
+
+TRANSFORMERS = [
+    DPTableEncoder(epsilon=5.0),
+    DPBarycenterTransformer(
+        epsilon=5.0, bounds=(-5, 5), groups=[0, 1], sensitive_features=lambda X: GROUP
+    ),
+    DPWassersteinAutoencoder(
+        epsilon=5.0, bounds=(-5, 5), groups=[0, 1], fairness_weight=0.0, max_iter=2,
+        sensitive_features=lambda X: GROUP,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+@pytest.mark.parametrize("transformer", TRANSFORMERS, ids=lambda t: type(t).__name__)
+def test_a_model_behind_another_fit_of_any_transformer(transformer, output):
+    """Whatever `set_output` makes of the answers; the first fit was left out."""
+    if output != "default":
+        pytest.importorskip(output)
+    whole, _ = half_fitted(clone(transformer), output=output)
+    found = privacy_report(whole)
+    assert [step.status for step in found.steps][-1] == "uncovered"
+    assert found.guarantee.epsilon == np.inf
+    with pytest.raises(ValueError, match="another fit of the encoder"):
+        whole.predict(X)
+    assert privacy_report(whole.fit(X, Y)).guarantee.epsilon < 1.2
+    assert len(whole.predict(X)) == len(X)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_fits_that_published_the_same_are_told_apart(seed):
+    """Of two that learnt the same categories the cheaper one was stated."""
+    rows = np.where(np.arange(2000)[:, None] % 2, "u", "v").astype(object)
+    target = rows[:, 0] == "u"
+    encoder = DPTableEncoder(epsilon=5.0, random_state=seed)
+    whole = make_pipeline(encoder, regression(bounds=None))
+    first = whole.fit(rows, target)[0].codebook_
+    whole.set_params(dptableencoder__epsilon=1.0)
+    with pytest.raises(ValueError):
+        whole.fit(rows, ["none"] * len(rows))
+    assert whole[0].codebook_ == first
+    assert privacy_report(whole).guarantee.epsilon == np.inf
+    with pytest.raises(ValueError, match="another fit of the encoder"):
+        whole.predict(rows)
+
+
+def test_a_model_far_behind_another_fit():
+    """Inside of other steps, and behind one that does nothing."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    columns = ColumnTransformer([("all", DPTableEncoder(epsilon=5.0), ["a", "b"])])
+    columns.set_params(verbose_feature_names_out=False).set_output(transform="pandas")
+    for first, last in (
+        (DPTableEncoder(epsilon=5.0), make_pipeline(regression(bounds=None))),
+        (make_pipeline(None, DPTableEncoder(epsilon=5.0)), regression(bounds=None)),
+        (make_pipeline(DPTableEncoder(epsilon=5.0), None), regression(bounds=None)),
+        (columns, regression(bounds=None)),
+    ):
+        whole = make_pipeline(first, "passthrough", last).fit(frame, Y)
+        assert 4.9 < privacy_report(whole).guarantee.epsilon < 6.1
+        with pytest.raises(ValueError):
+            whole.fit(50.0 * frame, ["none"] * len(X))
+        assert privacy_report(whole).guarantee.epsilon == np.inf
+        with pytest.raises(ValueError, match="another fit of the encoder"):
+            whole.predict(frame)
+
+
+def test_what_a_step_between_hides_is_assumed():
+    """Nothing tells whose columns a model sees then."""
+    whole, first = half_fitted(DPTableEncoder(epsilon=5.0), Normalizer())
+    said = "(DPLinearRegression) was fitted behind these fits of the steps before it"
+    assert any(said in text for text in first.assumptions)
+    assert said in str(privacy_report(whole).guarantee)
+    # A pipeline of one budget is unfitted there, and assumes nothing.
+    steps = make_pipeline(DPTableEncoder(), Normalizer(), regression(bounds=None))
+    for one in (with_budget(steps, 1.0), regression(bounds=None), DPTableEncoder()):
+        assert "behind these" not in str(privacy_report(one.fit(X, Y)).guarantee)
+
+
+def test_rows_of_a_frame_know_the_fit_that_gave_them():
+    pytest.importorskip("pandas")
+    encoder = DPTableEncoder(epsilon=5.0).set_output(transform="pandas")
+    old, new = train_test_split(encoder.fit(X).transform(X), random_state=0)
+    model = regression(bounds=None).fit(old, Y[: len(old)])
+    assert len(model.predict(new)) == len(new)
+    assert len(model.predict(new.iloc[::2].copy())) == len(new[::2])
+    with pytest.raises(ValueError, match="another fit of the encoder"):
+        model.predict(encoder.fit(X).transform(X).iloc[:3])
+
+
+def test_every_transformer_of_ours_remembers_what_it_gave():
+    rooms = [
+        import_module(f"fairpriv_sklearn.{room}") for room in fairpriv_sklearn.__all__
+    ]
+    public = [
+        getattr(room, name) for room in rooms for name in getattr(room, "__all__", ())
+    ]
+    found = {one for one in public if hasattr(one, "transform")}
+    assert found == set(map(type, TRANSFORMERS))
+
+
 def test_fits_of_an_encoder_that_differ_in_ranks_only_are_told_apart():
     public = {f"x{i}": {"kind": "number", "range": [-1, 1]} for i in range(2)}
-    encoder = DPTableEncoder(public, epsilon=np.inf)
+    encoder = DPTableEncoder(public, epsilon=np.inf, random_state=0)
 
     answers = [encoder.fit(table).transform(X) for table in (X, X**3, X)]
     first, other, again = map(origin, answers)

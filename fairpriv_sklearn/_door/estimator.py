@@ -25,7 +25,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
-from fairpriv_sklearn._shared.origin import origin, refuse_other_origin, remember
+from fairpriv_sklearn._shared.origin import mark_of, origin, refuse_other_origin
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
     HasMethods,
@@ -73,6 +73,8 @@ def _on_a_draft(fit):
             )
         if origin(X) is not None:
             fitted["_fitted_behind"] = origin(X)
+        if hasattr(type(self), "transform"):
+            fitted["_mark"] = mark_of(fitted)
         self.__dict__ = fitted
         return self
 
@@ -116,8 +118,6 @@ def _part_by_part(method):
                 said = method(self, *args, **kwargs)
         else:
             said = answer_in_parts(self, method, *args, **kwargs)
-        if method.__name__ == "transform" and hasattr(self, "_digest"):
-            remember(said, self._digest)
         return said
 
     return answer

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._shared.domain import domain
+from fairpriv_sklearn._shared.origin import remembering
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._progress import with_callbacks
@@ -18,6 +19,7 @@ from fairpriv_sklearn.neural_network._base import FairNetworkMixin
 from fairpriv_sklearn.neural_network._objective import RealOutputs
 
 
+@remembering
 class DPWassersteinAutoencoder(
     FairNetworkMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, DPEstimator
 ):

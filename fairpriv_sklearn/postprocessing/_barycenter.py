@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.groups import fit_groups, sensitive_positions
 from fairpriv_sklearn._shared.domain import domain, refuse_dates
+from fairpriv_sklearn._shared.origin import remembering
 from fairpriv_sklearn._shared.sklearn import fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing import _histogram as histogram
@@ -15,6 +16,7 @@ from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
 from fairpriv_sklearn.postprocessing._repair import group_labels
 
 
+@remembering
 class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepair):
     r"""Map the scores of all groups to one distribution, at the least squared change.
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import sha256
 from itertools import groupby
 from numbers import Real
 
@@ -19,6 +18,7 @@ from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEs
 from fairpriv_sklearn._door.groups import two_dimensional
 from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn._shared.origin import remembering
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._wall import (
@@ -81,6 +81,7 @@ _WRITTEN = 512
 _LONG = 1.0
 
 
+@remembering
 class DPTableEncoder(TransformerMixin, DPEstimator):
     r"""Turn a data frame into bounded numbers, learning privately what is not public.
 
@@ -552,11 +553,6 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             draft.name: draft.rank_map for draft in drafts if draft.rank_map is not None
         }
         self.data_norm_ = 1.0
-        learnt = [str(self.codebook_.to_dict()), *self._feature_names]
-        digest = sha256("\n".join(learnt).encode())
-        for rank_map in self.rank_maps_.values():
-            digest.update(rank_map.edges.tobytes() + rank_map.cdf.tobytes())
-        self._digest = digest.hexdigest()
 
 
 def _asked(wall, query, rows, name):

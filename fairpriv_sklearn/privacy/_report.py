@@ -174,9 +174,10 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     Notes
     -----
     Data may only enter through `fit`: constants that were read from the data and passed
-    to a constructor cannot be seen here. Nor can it be seen that steps of a pipeline
-    are of different fits, as after one that stopped half-way: then fit it again; one
-    out of `with_budget` is unfitted there.
+    to a constructor cannot be seen here. A step that was fitted behind another fit of a
+    private transformer, as in a pipeline whose second fit stopped half-way, is
+    uncovered; where a step between hides that, it is listed as assumed that it was not.
+    A pipeline out of `with_budget` is unfitted there.
 
     Examples
     --------

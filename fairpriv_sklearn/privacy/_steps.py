@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import getattr_static
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from fairpriv_sklearn._shared.purity import spreads
 from ..accounting import MaximumEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events
-from ._with_budget import is_encoder, or_pure, step_events, with_room
+from ._with_budget import BudgetPipeline, is_encoder, or_pure, step_events, with_room
 
 # Attributes that hold the schema or the configuration of scikit-learn, not the data.
 _SCHEMA = {"n_features_in_", "feature_names_in_", "_n_features_out"}
@@ -45,7 +44,7 @@ class StepPrivacy:
     guarantee : PrivacyGuarantee or None
         Its own guarantee, if it has one.
     assumption : str
-        What is assumed of a public step.
+        What is assumed of it.
     fix : str
         How to cover an uncovered step.
     conditional_on : tuple of str
@@ -182,6 +181,7 @@ _OTHER_FIT_FIX = (
     "It was fitted behind another fit of the encoder, whose cost is not counted here: "
     "fit the pipeline again."
 )
+_ONE_FIT = "was fitted behind these fits of the steps before it"
 _SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
 )
@@ -507,7 +507,7 @@ def walk(
         steps = [step for _, step in parts]
         several = _with_spreading(steps, several, fitted, kind in _FEED_THE_LAST)
     if isinstance(estimator, Pipeline) and fitted:
-        several = _with_other_fits([step for _, step in parts], several)
+        several = _with_other_fits(several, type(estimator) is BudgetPipeline)
     for steps in several:
         yield from steps
 
@@ -550,13 +550,28 @@ def _with_spreading(
     return several
 
 
-def _with_other_fits(estimators: list, several: list[list[Found]]) -> list[list[Found]]:
-    """Uncover steps that another fit of the encoder before them stood behind."""
-    for i, (encoder, model) in enumerate(pairwise(estimators)):
-        fits = getattr(encoder, "_digest", None), getattr(model, "_fitted_behind", None)
-        if None not in fits and fits[0] != fits[1]:
-            several[i + 1] = [_uncovered(one, _OTHER_FIT_FIX) for one in several[i + 1]]
+def _with_other_fits(several: list[list[Found]], unfits: bool) -> list[list[Found]]:
+    """Uncover steps that stood behind other fits of those before them in a pipeline.
+
+    What was between them may hide that: then it is assumed that they did not, unless
+    the pipeline `unfits` its steps before it fits them again.
+    """
+    marks = [{_kept_by(one, "_mark") for one in found} - {None} for found in several]
+    for i, found in enumerate(several):
+        before = set().union(*marks[:i])
+        for j, one in enumerate(found if before else ()):
+            behind = _kept_by(one, "_fitted_behind")
+            if behind is None and hasattr(type(one.estimator), "_unfit"):
+                step = one.step if unfits else replace(one.step, assumption=_ONE_FIT)
+                found[j] = replace(one, step=step)
+            elif behind not in {None, *before, *marks[i]}:
+                found[j] = _uncovered(one, _OTHER_FIT_FIX)
     return several
+
+
+def _kept_by(found: Found, name: str) -> str | None:
+    """An attribute of its own: somebody's wrapper hands on those of what it holds."""
+    return getattr(found.estimator, "__dict__", {}).get(name)
 
 
 def _uncovered(found: Found, fix: str) -> Found:
