@@ -64,7 +64,6 @@ WHOLE = {
     "_wall/_filter.py": "wall_ends wall wall_plans",
     "_wall/_plan.py": "wall_ends wall wall_plans",
     "_wall/_query.py": "wall_ends wall wall_plans bounds metrics dp2dp",
-    "_wall/_recorder.py": "wall_ends wall wall_plans",
     "_wall/_rows.py": "wall_ends wall wall_plans",
     "mechanisms.py": "wall_ends mechanisms wall_plans",
     "accounting/_events.py": "privacy_objects",

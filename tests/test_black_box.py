@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from _audit import gaussian_audit, pure_audit
+from _recording import recording
 from test_blind import model, regressor
 
-from fairpriv_sklearn._wall import CellCounts, recording
+from fairpriv_sklearn._wall import CellCounts
 from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.postprocessing import (

@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _recording import recording
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
@@ -20,7 +21,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.accounting import PureEvent
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _recording import recording
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
@@ -21,7 +22,6 @@ from sklearn.preprocessing import OneHotEncoder
 from test_breaches import SECRET, private_line, randomised_repair, twins
 
 from fairpriv_sklearn._shared.guarded import guarded
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.accounting import WithoutReplacementGaussianEvent
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,

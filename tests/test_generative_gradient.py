@@ -8,8 +8,8 @@ import pytest
 from _audit import gaussian_audit
 from _ends import approx
 from _generative import semidual_plan
+from _recording import recording
 
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.generative import (
     DPSlicedWassersteinGenerator,
     _exact,

@@ -11,9 +11,10 @@ import warnings
 import numpy as np
 import pytest
 from _audit import gaussian_audit
+from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairpriv_sklearn._wall import PrivacyFilter, Rows, recording
+from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     _levels,

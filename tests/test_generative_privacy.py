@@ -9,12 +9,13 @@ import pytest
 from _audit import gaussian_audit
 from _ends import approx
 from _generative import network_plan, semidual_plan, sliced_plan, table_plan
+from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._wall import PlanError, PrivacyFilter, Release, Rows, recording
+from fairpriv_sklearn._wall import PlanError, PrivacyFilter, Release, Rows
 from fairpriv_sklearn.accounting import compose_delta
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,

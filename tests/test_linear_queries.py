@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from _audit import audit_of_releases
 from _ends import approx
+from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import expit
@@ -20,7 +21,7 @@ from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     projection_directions,
 )
-from fairpriv_sklearn._wall import Rows, recording
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,

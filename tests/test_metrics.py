@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from _recording import recording
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, wasserstein_distance_nd
@@ -19,7 +20,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.datasets import make_biased_mixture, make_biased_regression
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,

@@ -5,12 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
+from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from _audit import gaussian_audit
 from _ends import approx
+from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +17,7 @@ from fairpriv_sklearn._training import _penalty
 from fairpriv_sklearn._training._counts import count_query, public_sizes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty, WassersteinPenalty
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, recording
+from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPRegressor,

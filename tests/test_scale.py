@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from _recording import recording
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._wall import recording
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,

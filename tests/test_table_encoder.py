@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from _recording import KEY_BUCKETS, recording
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
@@ -18,8 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._wall import Rows, recording
-from fairpriv_sklearn._wall._filter import _KEY_BUCKETS
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
@@ -776,7 +776,7 @@ def test_replay_on_neighbours(name, first, second):
             other = clone(encoder).fit(second)
         assert len(one.crossings) == len(two.crossings)
         looks = [len(look.exact) for look in one.crossings[1:4]]
-        assert "crowd" not in name or max(looks) > _KEY_BUCKETS + 100
+        assert "crowd" not in name or max(looks) > KEY_BUCKETS + 100
         for a, b in zip(one.crossings, two.crossings, strict=True):
             assert a.sensitivity == b.sensitivity
             assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12)

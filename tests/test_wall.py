@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from _recording import recording
 from numpy.testing import assert_array_equal
 
 from fairpriv_sklearn._shared.guarded import (
@@ -26,7 +27,6 @@ from fairpriv_sklearn._wall import (
     _draws,
     column_length,
     keyed_draws,
-    recording,
 )
 from fairpriv_sklearn.accounting import (
     GaussianEvent,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from _recording import recording
 from numpy.testing import assert_array_equal
 from scipy import stats
 
@@ -21,7 +22,6 @@ from fairpriv_sklearn._wall import (
     Split,
     Wrapped,
     _filter,
-    recording,
 )
 from fairpriv_sklearn._wall._plan import plan_events
 from fairpriv_sklearn.accounting import (

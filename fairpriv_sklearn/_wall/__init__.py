@@ -26,7 +26,6 @@ from fairpriv_sklearn._wall._filter import (
 )
 from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
 from fairpriv_sklearn._wall._query import CellCounts, KeyedQuery, Query
-from fairpriv_sklearn._wall._recorder import recording
 from fairpriv_sklearn._wall._rows import (
     MAX_ROWS,
     Rows,

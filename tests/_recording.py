@@ -1,17 +1,23 @@
-"""A recorder of what crosses the wall, for audits by the holder of the data."""
+"""A recorder of what crosses the wall, and of what it was without noise."""
 
 from __future__ import annotations
 
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._wall import PrivacyFilter
+
+KEY_BUCKETS = 1 << 12  # counts of keys stand by a hash of the key
+
 
 @dataclass(frozen=True)
 class Crossing:
-    """One release as a recorder saw it: for audits by the holder of the data."""
+    """One release as a recorder saw it."""
 
     name: str
     theorem: str
@@ -38,9 +44,6 @@ class Recording:
         return earlier.released.copy()
 
 
-_recorders: list[Recording] = []
-
-
 @contextmanager
 def recording(replay: Recording | None = None):
     """Record exact and noisy values of all releases, or feed recorded ones back in.
@@ -56,26 +59,31 @@ def recording(replay: Recording | None = None):
     Recording
         Its `crossings` hold exact private values.
     """
-    recorder = Recording(replay)
-    _recorders.append(recorder)
-    try:
-        yield recorder
-    finally:
-        _recorders.remove(recorder)
+    recorder, before = Recording(replay), PrivacyFilter._crossed
 
-
-def taped(query, mechanism, neighboring, exact, released) -> NDArray:
-    parameter = mechanism.mu if hasattr(mechanism, "mu") else mechanism.epsilon
-    for recorder in tuple(_recorders):
-        crossing = Crossing(
-            query.name,
-            query.theorem,
-            query.norm,
-            neighboring,
-            float(mechanism.sensitivity),
-            parameter,
-            np.array(exact),
-            np.array(released),
+    def crossed(wall, query, mechanism, exact, released):
+        released = before(wall, query, mechanism, exact, released)
+        return recorder._add(
+            Crossing(
+                query.name,
+                query.theorem,
+                query.norm,
+                wall.neighboring,
+                float(mechanism.sensitivity),
+                mechanism.mu if hasattr(mechanism, "mu") else mechanism.epsilon,
+                _in_one(*exact) if isinstance(exact, tuple) else np.array(exact),
+                np.array(released),
+            )
         )
-        released = recorder._add(crossing)
-    return released
+
+    with patch.object(PrivacyFilter, "_crossed", crossed):
+        yield recorder
+
+
+def _in_one(counts, keyed) -> NDArray:
+    """Counts of listed cells and of keys, as many numbers for every table."""
+    buckets = np.zeros(KEY_BUCKETS)
+    for (column, key), count in keyed.items():
+        text = f"{column}:{key}".encode("utf-8", "surrogatepass")
+        buckets[zlib.crc32(text) % KEY_BUCKETS] += count
+    return np.concatenate([counts, buckets])
