@@ -502,14 +502,22 @@ def test_what_is_looked_into():
     settled = places.with_parts(cells, even, 2.0)
     assert settled.is_settled and len(settled.crowded(1000.0)) == 0
     assert_array_equal(settled.noisy, places.noisy)
-    # They do where the difference is not what noise makes of a mean square; and so do
-    # two of them that hold three quarters, and more than noise makes of any two.
-    moved, two = np.zeros((2, n_parts + 2))
-    moved[[20, 84]], two[[41, 42]] = [1, -1], 0.5
-    least = 2.0 * np.sqrt(2 * n_parts / 6 * (n_parts + 1) / 64)
+    # They do where three quarters are in a quarter of the width, and what they say of
+    # ranks beside the cells is not what noise makes of it; or where two of them hold
+    # three quarters, and more than noise makes of any two.
+    quarter, two = np.zeros((2, n_parts + 2))
+    quarter[40:72], two[[41, 42]] = 1 / 32, 0.5
+    quarter_of = {n: np.where(np.arange(n_parts + 2) == 100, 1000 - n, n * quarter)
+                  for n in (749, 751)}  # fmt: skip
+    errors = [
+        (quarter_of[751][1 : 1 + i].sum() - 1000 * i / n_parts) ** 2
+        for i in range(n_parts + 1)
+    ]
+    scale = np.sqrt(np.mean(errors) / (2 * n_parts / 6))
     for counts, scale, is_settled in (
-        (even + 0.99 * least * moved, 2.0, True),
-        (even + 1.01 * least * moved, 2.0, False),
+        (quarter_of[749], 0.9 * scale, True),
+        (quarter_of[751], 0.99 * scale, False),
+        (quarter_of[751], 1.01 * scale, True),
         (749 * two, 100.0, True),
         (751 * two, 100.0, False),
         (791 * two, 160.0, True),
