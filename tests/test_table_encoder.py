@@ -513,11 +513,11 @@ def test_what_is_looked_into():
         (quarter_of[751][1 : 1 + i].sum() - 1000 * i / n_parts) ** 2
         for i in range(n_parts + 1)
     ]
-    scale = np.sqrt(np.mean(errors) / (2 * n_parts / 6))
+    least = np.sqrt(np.mean(errors) / (2 * n_parts / 6))
     for counts, scale, is_settled in (
-        (quarter_of[749], 0.9 * scale, True),
-        (quarter_of[751], 0.99 * scale, False),
-        (quarter_of[751], 1.01 * scale, True),
+        (quarter_of[749], 0.9 * least, True),
+        (quarter_of[751], 0.99 * least, False),
+        (quarter_of[751], 1.01 * least, True),
         (749 * two, 100.0, True),
         (751 * two, 100.0, False),
         (791 * two, 160.0, True),

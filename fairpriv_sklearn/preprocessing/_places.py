@@ -18,10 +18,10 @@ _CROWD, SURE = 0.6, 5.0
 # a count: 10 is better than 0 or 3 where noise is as large as what the parts hold.
 _EVEN = 10.0
 # Parts tell more than cells where so much of their width holds all but so much, chosen
-# with Law School in view, and where that is not noise: the difference is more than noise
-# makes of it, or two neighbouring parts hold as much, and more than noise makes of two in
-# one column of thirty. Those were chosen on simulated columns, with two held-out tables
-# in view, FIFA and Computers.
+# with Law School in view, and where that is not noise: the difference is more than
+# noise makes of it, or two neighbouring parts hold as much, and more than noise makes
+# of two in one column of thirty. Those were chosen on simulated columns, with two
+# held-out tables in view, FIFA and Computers.
 _NARROW, _SELDOM = 0.25, 3.5
 
 
