@@ -123,6 +123,10 @@ CASES = {
         DPSinkhornGenerator(epsilon=15.0),
         table_pair(1.0, "z", same="c"),
     ),
+    "pairs, far from zero": (
+        DPSinkhornGenerator(epsilon=15.0),
+        table_pair(*[1e6 + 0.1] * 60, 1.0, same="c"),
+    ),
 }
 
 

@@ -187,6 +187,7 @@ def others():
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),
         Fit("generator-table", table_generator, mixed, labels),
         Fit("generator-pairs-text", lambda: pairs, mixed, labels),
+        Fit("generator-pairs-far", lambda: pairs, 1e6 + numbers, labels),
         Fit("rates", parity, guess, None, groups),
         Fit("rates-odds", odds, guess, labels, groups),
         Fit("rates-numbers", binned, target, None, groups),

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from _audit import gaussian_audit
-from _recording import recording
+from _recording import KEY_BUCKETS, recording
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
@@ -320,8 +320,8 @@ def test_no_record_goes_to_a_place_far_from_all():
     noisy = np.zeros(len(grid) + 2)
     noisy[cell_of([-1e7, 38.0], grid)] = 40.0, 5000.0  # 4 and 500 deviations
     edges = np.array([-1.2e7, -9e6, 32.0, 36.0, 37.0, 38.0, 48.0])
-    column = dataclasses.replace(column, edges=edges, places=(noisy[:-3], 10.0))
-    assert_array_equal(column.near_cells(), [False, *[True] * 5])
+    column = dataclasses.replace(column, edges=edges).placed(noisy, 10.0, "number")
+    assert_array_equal(column.near(edges), [False, *[True] * 5])
     counts = np.array([3.0, 0.0, 60.0, 2000.0, 2500.0, 440.0])
     found = _pairs._clean(counts, 5000.0, 20.0, column)
     assert found[0] == 0.0
@@ -336,12 +336,12 @@ def test_no_record_goes_to_a_place_far_from_all():
     assert_allclose(found[0], 90.0, atol=20.0)
     # The mirror image has the same place.
     mirrored = np.append(noisy[:-3][::-1][1:], 0.0)
-    flipped = dataclasses.replace(column, edges=-edges[::-1], places=(mirrored, 10.0))
-    assert_array_equal(flipped.near_cells(), [*[True] * 5, False])
+    flipped = dataclasses.replace(column, edges=-edges[::-1])
+    flipped = flipped.placed(mirrored, 10.0, "number")
+    assert_array_equal(flipped.near(flipped.edges), [*[True] * 5, False])
     # Zeros alone say nothing of where other numbers are.
     noisy[cell_of([38.0, 0.0], grid)] = 0.0, 5000.0
-    column = dataclasses.replace(column, places=(noisy[:-3], 10.0))
-    assert column.near_cells().all()
+    assert column.placed(noisy, 10.0, "number").near(edges).all()
 
 
 def test_columns_that_noise_hides_are_named(quick_fits):
@@ -366,6 +366,37 @@ def test_columns_that_noise_hides_are_named(quick_fits):
         fit(
             0.1, codebook={k: {"kind": "number", "range": v} for k, v in ranges.items()}
         )
+
+
+def test_what_is_near_a_crowd():
+    """Where parts were counted, within four times the width of where records are."""
+    column = LevelColumn.of("x", 0, Column("number", missing=False))
+    grid = column.located().edges
+    noisy = np.zeros(len(grid))
+    noisy[cell_of([1e6, 0.0, -1e9], grid)] = 900.0, 500.0, 40.0  # of noise 10
+    column = column.placed(noisy, 10.0, "number")
+    low, high = grid[cell_of(1e6, grid) + np.arange(2)]
+    edges = np.array([-4e6, 0.0, high, 4e6, 6e6])
+    assert_array_equal(column.near(edges), [True] * 4)
+    cells = column.places.crowded(1440.0)
+    parts = np.zeros(len(column.places.asked(cells)))
+    for at, count in ((50, [900.0]), (50, [30.0] * 29)):  # none is sure alone
+        counts = parts.copy()
+        counts[at : at + len(count)] = count
+        looked = dataclasses.replace(
+            column, places=column.places.with_parts(cells, counts, 10.0)
+        )
+        ends = looked.places.edges[
+            [looked.places.inner.start, looked.places.inner.stop]
+        ]
+        assert low in ends or high in ends
+        reach = 4 * np.ptp(ends)
+        edges = np.array([-5, -1.1, -0.9, 0.9, 1.1, 5]) * reach
+        edges += np.where(edges < 0, *ends)
+        assert_array_equal(looked.near(edges), [False, True, True, True, False])
+        # what is far and not sure is left out, and what is surely there is not
+        assert looked.with_cells(1440.0).edges[0] == 0.0
+    assert column.with_cells(1440.0).edges[0] < -9e8
 
 
 def test_what_of_a_column_stands_out_of_noise():
@@ -401,6 +432,52 @@ def test_numbers_beside_many_zeros_are_none_that_nobody_has():
     found = _levels._tail(seen, far, 500.0, np.diff(zero)[0])
     assert_allclose(found, 1024.0 / 10.0 ** np.arange(4.0, -1.0, -1.0))
     assert not len(_levels._tail(0.0 * seen, far, 500.0, np.diff(zero)[0]))
+
+
+FAR = {
+    "offset": (1e6, 1e6 + 3),
+    "seconds of a day": (1.7e9, 1.7e9 + 86_400),
+    "its milliseconds": (1.7e12, 1.7e12 + 86_400_000),
+    "of a millionth": (0.0, 1e-6),
+    "latitudes": (48.8, 48.9),
+    "below zero": (-1e6 - 3, -1e6),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_numbers_close_together_far_from_zero(name, quick_fits):
+    """They are sampled where they are; declared ranges may be much too wide."""
+    low, high = FAR[name]
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"far": rng.uniform(low, high, 8000), "near": rng.normal(size=8000)}
+    )
+    X["wide"] = X["far"]
+    X["atom"] = np.where(rng.random(8000) < 0.3, X["far"].iloc[0], X["far"])
+    wide = {"wide": {"kind": "number", "range": [low - 1e6, high + 1e6]}}
+    fit = DPSinkhornGenerator(codebook=wide, epsilon=3.0, random_state=0).fit(X)
+    drawn, deciles = fit.sample(8000), np.arange(1, 10) / 10
+    for column in ("far", "wide", "near"):
+        cells = np.searchsorted(np.quantile(X[column], deciles), drawn[column])
+        shares = np.bincount(cells, minlength=10) / 8000
+        assert np.abs(shares - 0.1).sum() / 2 < 0.08, column
+    # of hundreds of parts one may have some records by its noise
+    for column in ("far", "wide", "atom"):
+        ends = np.quantile(drawn[column], [0.01, 0.99])
+        assert low - (high - low) / 2 <= ends[0] < ends[1] <= high + (high - low) / 2
+
+
+def test_a_grid_of_round_numbers_reaches_beyond_all():
+    """Its outer cells are what lies beyond the cells of the column, on either side."""
+    for low, high in ((1.0, 90.0), (1.7e12, 1.8e12), (-1.8e12, -1.7e12), (-9e11, 9e11)):
+        column = LevelColumn.of("x", 0, Column("number"))
+        column = dataclasses.replace(column, edges=np.linspace(low, high, 20))
+        at = column.at_round_numbers()
+        assert at.edges[0] < min(low, -(2.0**34)) and at.edges[-1] > max(high, 2.0**34)
+        cells = TableReader.of(
+            np.array([[low - 1], [-1e15], [high + 1], [1e15]])
+        ).cells(0)
+        assert at.counts(cells)[[0, len(at.edges) - 2]].tolist() == [2, 2]
 
 
 # --- degenerate tables ----------------------------------------------------------------
@@ -516,6 +593,33 @@ def test_blocks_keep_what_stands_out():
     np.testing.assert_allclose(_levels.blockwise(np.zeros(5), 1.0, 10), 2)
 
 
+def test_blocks_weigh_levels_by_their_noise():
+    """Against all dyadic partitions, one by one."""
+    rng = np.random.default_rng(0)
+
+    def best(seen, scale):
+        """Least squares, 9 for every block that is not zero: cost and values."""
+        mean = np.average(seen, weights=scale**-2)
+        zero = np.sum((seen / scale) ** 2), 0 * seen
+        flat = np.sum(((seen - mean) / scale) ** 2) + 9, 0 * seen + mean
+        found = [zero, flat] if mean > 0 else [zero]
+        if len(seen) > 1:
+            middle = len(seen) // 2
+            cost, first = best(seen[:middle], scale[:middle])
+            more, second = best(seen[middle:], scale[middle:])
+            found.append((cost + more, np.append(first, second)))
+        return min(found, key=lambda one: one[0])
+
+    for _ in range(300):
+        scale = rng.choice([5.0, 10.0, 40.0], 16)
+        truth = np.repeat(rng.choice([0.0, 30.0, 200.0], 4), 4)
+        seen = truth + scale * rng.normal(size=16)
+        expected = best(seen, scale)[1]
+        if expected.any():
+            expected *= 1000 / expected.sum()
+            assert_allclose(_levels.blockwise(seen, scale, 1000.0), expected)
+
+
 def test_atoms_and_tails():
     """Frequent round numbers get a cell; so does a tail that the grid's noise hid."""
     rng = np.random.default_rng(0)
@@ -529,17 +633,17 @@ def test_atoms_and_tails():
     )
     column = LevelColumn.of("x", 0, Column("number"))
     places = np.histogram(values, column.located().edges)[0].astype(float)
-    places = np.append(places, 0.0)
-    column = _levels.replace(column, edges=np.array([0.0, 5e-324, 10, 30, 60, 100]))
+    column = column.placed(places, 20.0, "number")
+    column = dataclasses.replace(column, edges=np.array([0.0, 5e-324, 10, 30, 60, 100]))
     at = column.at_round_numbers()
     assert len(at.edges) < 2 * _levels.MOST_ROUND
     cells = TableReader.of(values[:, None]).cells(0)
     noisy = at.counts(cells).astype(float)
-    found = column.with_atoms(noisy, 20.0, places).edges
+    found = column.with_atoms(noisy, 20.0).edges
     for atom in (35.0, 40.0):
         assert {atom, np.nextafter(atom, np.inf)} <= set(found)
     assert 36.0 not in found and found[0] == -100
-    assert column.with_atoms(np.zeros(at.n_cells), 20.0, places).edges.tolist() == (
+    assert column.with_atoms(np.zeros(at.n_cells), 20.0).edges.tolist() == (
         column.edges.tolist()
     )
     narrow = _levels.round_numbers(np.array([1990.0, 2000.0, 2010.0, 2020.0]))
@@ -569,7 +673,8 @@ def test_levels_and_places_are_least_squares():
         counts = truth + scale * rng.normal(size=len(truth))
         seen = rng.normal(0, 1e6, size=len(edges) - 1)
         seen[inside] = parts @ truth + deviation * rng.normal(size=n_inside)
-        placed = dataclasses.replace(column, edges=cells, places=(seen, deviation))
+        placed = dataclasses.replace(column, edges=cells)
+        placed = placed.placed(seen, deviation, "number")
         both, factor = placed.with_places(counts, scale)
         found.append(both)
         stated.append(scale**2 - (factor**2).sum(axis=1))
@@ -599,7 +704,7 @@ def test_levels_and_places_are_least_squares():
     numbers = np.repeat(np.arange(41), rng.integers(100, 300, 41))
     edges = whole.located().edges
     seen = np.histogram(numbers, edges)[0].astype(float)
-    whole = dataclasses.replace(whole, places=(seen, 1.0))
+    whole = whole.placed(seen, 1.0, "number")
     counts, factor = whole.with_places(np.full(whole.n_levels, 150.0), 40.0)
     at = np.flatnonzero(edges == 22.5)[0]
     assert edges[at + 1] == 24.0
@@ -1218,7 +1323,8 @@ def test_the_plan_spends_the_budget(n_columns):
         assert spent == pytest.approx(0.8 * 0.25, rel=1e-12)
     frame, _ = people(10)
     columns = _raw.public_columns(list(frame), None, None, None, 16)
-    share = sum(line.parameter**2 for line in _raw.learning_lines(columns, 0.5, 1e-5))
+    learnt = _raw.learning_lines(columns, 0.5, 1e-5)
+    share = sum(line.parameter**2 * line.times for line in learnt)
     assert share == pytest.approx(0.25 * _raw.learning_share(columns), rel=1e-12)
 
 
@@ -1266,6 +1372,35 @@ def test_replay(declared, relation, quick_fits):
         pd.testing.assert_frame_equal(first.sample(20)[0], second.sample(20)[0])
         spent = math.fsum(c.parameter**2 for c in seen.crossings)
         assert math.sqrt(spent) == pytest.approx(first.privacy_.events[0].mu, rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cell", [1e6 + 2, 1e300, 0.0, None, "many"])
+def test_replay_beside_a_crowd(cell, relation, quick_fits):
+    """Whatever a record is, neighbours differ by what looks into cells release."""
+    rows = 1e6 + np.random.default_rng(0).random((901, 2))
+    frame = pd.DataFrame(rows, columns=["a", "b"]).astype(object)
+    first, second = frame[:-1], frame.copy()
+    second.iloc[-1] = cell
+    if relation == "replace_one":
+        second = second[1:]
+    make = lambda: DPSinkhornGenerator(  # noqa: E731
+        epsilon=10.0, neighboring=relation, random_state=3
+    )
+    with recording() as seen:
+        one = make().fit(first)
+    with recording(replay=seen) as again:
+        two = make().fit(second)
+    looks = seen.crossings[1:4]
+    assert all(len(look.exact) > KEY_BUCKETS + 2 * 64 for look in looks)
+    assert len(seen.crossings) == len(again.crossings)
+    for a, b in zip(seen.crossings, again.crossings, strict=True):
+        assert a.name == b.name and a.sensitivity == b.sensitivity
+        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name
+    assert one.privacy_ == two.privacy_ and one.quality_ == two.quality_
+    pd.testing.assert_frame_equal(one.sample(20), two.sample(20))
+    spent = math.fsum(c.parameter**2 for c in seen.crossings)
+    assert math.sqrt(spent) == pytest.approx(one.privacy_.events[0].mu, rel=1e-9)
 
 
 def test_audit_of_a_whole_fit(quick_fits):

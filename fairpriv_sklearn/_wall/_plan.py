@@ -56,6 +56,11 @@ class Release:
                 ) from None
 
     @property
+    def n_draws(self) -> int:
+        """Largest number of noisy entries of all its releases."""
+        return self.n_coordinates * self.times
+
+    @property
     def noise(self) -> str:
         """Which noise, in words."""
         kind = "Gaussian" if self.kind == "gaussian" else "discrete Laplace"
@@ -66,7 +71,6 @@ class Release:
 
     def events(self, neighboring: str) -> tuple:
         """What the accounting composes."""
-        n_draws = self.n_coordinates * self.times
         if self.kind == "pure":
             return (PureEvent(self.parameter * self.times),)
         if self.sampling is not None and self.parameter < math.inf:
@@ -75,8 +79,8 @@ class Release:
             # record costs the symmetrised curve (Lemma C), however rows are sampled.
             poisson = how == "poisson" and neighboring == "add_remove"
             kind = PoissonGaussianEvent if poisson else WithoutReplacementGaussianEvent
-            return (kind(rate, 1 / self.parameter, self.times, n_draws),)
-        return (GaussianEvent(self.parameter * math.sqrt(self.times), n_draws),)
+            return (kind(rate, 1 / self.parameter, self.times, self.n_draws),)
+        return (GaussianEvent(self.parameter * math.sqrt(self.times), self.n_draws),)
 
 
 @dataclass(frozen=True)

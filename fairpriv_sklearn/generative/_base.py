@@ -163,7 +163,7 @@ class BaseGenerator(DPEstimator):
 
     def _open(self, plan, facts) -> PrivacyFilter:
         """Open the wall for a plan whose noise the whole budget pays for."""
-        n_draws = sum(line.n_coordinates * line.times for line in plan.lines(1.0))
+        n_draws = sum(line.n_draws for line in plan.lines(1.0))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         return self._filter(plan.lines(mu), facts)
 

@@ -11,12 +11,13 @@ from math import ceil, inf, log2
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn.preprocessing import (
     MISSING,
+    SURE,
     Cells,
     Column,
     Counted,
+    Places,
     cell_of,
     edges_within,
     key_of,
@@ -46,9 +47,8 @@ TAIL = 8
 DOUBT = 0.5
 # Noise that a block of levels must stand out of, in standard deviations.
 SIGNIFICANT = 3.0
-# The same for any one of hundreds of cells, and how far from such cells others are
-# near, in units of their ends.
-SURE, REACH = 5.0, 4.0
+# How far from cells that surely have records others are near, in units of their ends.
+REACH = 4.0
 # What the largest of hundreds of blocks of noise alone seldom reaches; on simulated
 # columns of 100 to 3,000 records.
 TOLD = 4.0
@@ -73,8 +73,8 @@ class LevelColumn:
         Of a category: the keys by which cells are compared, and what they stand for.
     is_shown : bool, default=True
         Whether samples have the column.
-    places : tuple of ndarray and float, default=None
-        Noisy counts by which a number was located, and the deviation of their noise.
+    places : Places, default=None
+        Noisy counts by which a number was located.
     falls : ndarray of shape (m,), default=None
         How much the log density falls along each cell; None: cells are even.
     """
@@ -86,7 +86,7 @@ class LevelColumn:
     keys: tuple = ()
     values: tuple = ()
     is_shown: bool = True
-    places: tuple | None = None
+    places: Places | None = None
     falls: np.ndarray | None = None
 
     @classmethod
@@ -151,15 +151,26 @@ class LevelColumn:
             return True
         return np.ptp(blockwise(noisy[:n_places], scale, 1.0, out=TOLD)) > 0
 
-    def with_cells(self, noisy, total, scale, kind) -> LevelColumn:
-        """The column with cells at its quantiles, from noisy counts of this scale."""
-        declared = replace(self.declared, kind=kind)
-        if kind not in ("number", "date"):
-            return replace(self, declared=declared)
-        edges = self.located().edges
-        counts = project_simplex(noisy, total)[: len(edges) - 1]
-        if scale:
-            counts = blockwise(noisy[: len(edges) - 1], scale, max(counts.sum(), 1.0))
+    def placed(self, noisy, scale, kind) -> LevelColumn:
+        """The column of this kind, with noisy counts of where its numbers lie."""
+        column = replace(self, declared=replace(self.declared, kind=kind))
+        if not column.is_number:
+            return column
+        edges, is_open = self.located().edges, self.declared.range is None
+        return replace(column, places=Places.of(edges, noisy, scale, is_open=is_open))
+
+    def with_cells(self, total) -> LevelColumn:
+        """The column with cells at its quantiles, by its places."""
+        if not self.is_number:
+            return self
+        edges, noise = self.places.edges, self.places.noise
+        counts = self.places.counts(total)
+        if noise.any():
+            seen = self.places.noisy
+            if self.places.inner is not None:
+                # of so many more places some stand out by chance
+                seen = np.where(self.near(edges) | (seen > SURE * noise), seen, 0.0)
+            counts = blockwise(seen, noise, max(counts.sum(), 1.0))
         occupied = np.flatnonzero(counts > 0)
         places = quantile_edges(edges, counts, self.declared.bounds)
         # what is rare beside large atoms, a tail above all, keeps cells of its own
@@ -171,26 +182,22 @@ class LevelColumn:
             # nobody, as far as the noise lets one see, beyond these
             low, high = edges[occupied[0]], edges[occupied[-1] + 1]
             places = places[(places >= low) & (places <= high)]
-        return replace(
-            self,
-            declared=declared,
-            edges=rounded_edges(places),
-            places=(noisy[: len(edges) - 1], scale),
-        )
+        return replace(self, edges=rounded_edges(places))
 
     def at_round_numbers(self) -> Counted:
         """How its cells are counted at round numbers, between them and beyond."""
         numbers = round_numbers(self.edges)
-        far = 2 * universal_edges()[[0, -1]]
-        ends = [far[0], *self.edges[[0, -1]], far[1]]
+        low, high = self.edges[[0, -1]]
+        far = 2 * max(universal_edges()[-1], -low, high)
+        ends = [-far, low, high, far]
         edges = np.unique([*ends, *numbers, *np.nextafter(numbers, np.inf)])
         return Counted(self.position, "number", edges, self.declared.missing_values)
 
-    def with_atoms(self, noisy, scale, places) -> LevelColumn:
+    def with_atoms(self, noisy, scale) -> LevelColumn:
         """The column with a cell for every frequent round number, from noisy counts.
 
         Where many records lie beyond the cells, so that noise hid them in the many
-        cells of `places`, these are extended.
+        places, these are extended.
         """
         edges = self.at_round_numbers().edges
         noisy = noisy[: len(edges) - 1]
@@ -205,7 +212,7 @@ class LevelColumn:
         least = max(EDGE_ATOM * scale, smallest)
         found = [self.edges, atoms, np.nextafter(atoms, np.inf)]
         if self.declared.range is None:
-            grid, places = universal_edges(), places[: len(universal_edges()) - 1]
+            grid, places = self.places.edges, self.places.noisy
             low, high = self.edges[[0, -1]]
             below, above = grid[:-1] < low, grid[1:] > high
             if noisy[0] > least and below.any():
@@ -226,8 +233,8 @@ class LevelColumn:
         """
         if self.places is None or not self.is_number or self.n_cells < 3:
             return counts, np.zeros((len(counts), 0))
-        seen, deviation = self.places
-        edges = self.located().edges
+        seen, noise = self.places.noisy, self.places.noise
+        edges = self.places.edges
         edges = np.ceil(edges) if self.is_whole else edges
         # the first and the last cell have whatever lies beyond as well
         inside = (edges[:-1] >= self.edges[1]) & (edges[1:] <= self.edges[-2])
@@ -237,16 +244,16 @@ class LevelColumn:
         parts = np.zeros((len(low), len(counts)))
         parts[:, : self.n_cells] = np.clip(shared / np.diff(self.edges), 0.0, 1.0)
         doubt = (DOUBT * np.maximum(counts, scale)) ** 2
-        both = np.diag(deviation**2 + parts @ doubt)
+        both = np.diag(noise[inside] ** 2 + parts @ doubt)
         both += (parts * (scale**2 - doubt)) @ parts.T
         gap = seen[inside] - parts @ counts
         values, vectors = np.linalg.eigh(both)
-        root = vectors / np.sqrt(np.maximum(values, max(deviation, 1e-9) ** 2))
+        root = vectors / np.sqrt(np.maximum(values, max(noise.min(), 1e-9) ** 2))
         whitened = root.T @ np.column_stack([parts, gap])
         factor = scale**2 * whitened[:, :-1].T
         return counts + factor @ whitened[:, -1], factor
 
-    def near_cells(self) -> np.ndarray:
+    def near(self, edges) -> np.ndarray:
         """Which cells are not far from where numbers surely are, if that is known.
 
         Of hundreds of empty places one stands out of the noise now and then, and is a
@@ -254,16 +261,19 @@ class LevelColumn:
         """
         low, high = inf, -inf
         if self.places is not None:
-            noisy, deviation = self.places
-            edges = self.located().edges
+            places = self.places.edges
             # many zeros say nothing of the other numbers
-            is_wide = np.diff(edges) > NO_WIDTH
-            sure = np.flatnonzero((noisy > SURE * deviation) & is_wide)
-            low, high = edges[[sure[0], sure[-1] + 1]] if len(sure) else (low, high)
+            is_wide = np.diff(places) > NO_WIDTH
+            is_sure = self.places.noisy > SURE * self.places.noise
+            if self.places.inner is not None:  # together they hold most
+                is_sure[self.places.inner] = True
+            sure = np.flatnonzero(is_sure & is_wide)
+            low, high = places[[sure[0], sure[-1] + 1]] if len(sure) else (low, high)
         if low > high:
-            return np.ones(self.n_cells, dtype=bool)
-        reach = REACH * max(-low, high)
-        return (self.edges[1:] > low - reach) & (self.edges[:-1] < high + reach)
+            return np.ones(len(edges) - 1, dtype=bool)
+        is_looked_into = self.places.inner is not None
+        reach = REACH * (high - low if is_looked_into else max(-low, high))
+        return (edges[1:] > low - reach) & (edges[:-1] < high + reach)
 
     def with_shares(self, shares) -> LevelColumn:
         """The column with a density in each cell that goes on in its neighbours.
@@ -477,15 +487,17 @@ def blockwise(noisy, scale, total, out=SIGNIFICANT, split=SIGNIFICANT) -> np.nda
 
     The best partition into dyadic blocks that are constant or zero: least squares with
     a cost of ``split**2`` variances for every block that is not zero. Such a block
-    stands `out` deviations out of the noise.
+    stands `out` deviations out of the noise, of which every level has its own `scale`.
     """
     n = len(noisy)
     size = 1 << max(1, ceil(log2(max(n, 2))))
-    sums, lengths = np.zeros(size), np.zeros(size)
-    sums[:n], lengths[:n] = noisy / scale, 1
+    unit = np.min(scale)
+    sums, lengths = np.zeros(size), np.full(size, NO_WIDTH)
+    lengths[:n] = (unit / scale) ** 2
+    sums[:n] = noisy / unit * lengths[:n]
     tiers, costs = [], None
     while True:
-        squares = sums**2 / np.maximum(lengths, 1)
+        squares = sums**2 / lengths
         fit = split**2 - squares
         whole = (squares > out**2) & (sums > 0)
         best = np.where(whole, fit, 0.0)
@@ -494,7 +506,7 @@ def blockwise(noisy, scale, total, out=SIGNIFICANT, split=SIGNIFICANT) -> np.nda
             pairs = costs.reshape(-1, 2).sum(axis=1)
             halved = pairs < best - 1e-12
             best = np.minimum(best, pairs)
-        tiers.append((np.where(whole, sums / np.maximum(lengths, 1), 0.0), halved))
+        tiers.append((np.where(whole, sums / lengths, 0.0), halved))
         if len(sums) == 1:
             break
         costs = best

@@ -567,7 +567,7 @@ def _clean(counts, n, scale, column) -> np.ndarray:
     if column.is_number and scale and column.n_cells > 1:
         others = counts[column.n_cells :]
         held = max(n - others[np.isfinite(others)].sum(), 1.0)
-        cells, near = counts[: column.n_cells], column.near_cells()
+        cells, near = counts[: column.n_cells], column.near(column.edges)
         smooth = np.where(cells > ATOM * scale, cells, 0.0)
         # no part of what many records have goes to a place far away
         smooth[near] = blockwise(cells[near], scale, held, OUT, SPLIT)

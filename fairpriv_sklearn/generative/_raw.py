@@ -34,6 +34,8 @@ from fairpriv_sklearn.preprocessing import (
     DPTableEncoder,
     TableReader,
     key_of,
+    look_closer,
+    looks,
     universal_edges,
     voted_kinds,
     without_missing_values,
@@ -41,8 +43,9 @@ from fairpriv_sklearn.preprocessing import (
 
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE, ATOMS = "numbers that are not whole", "round numbers"
-# Parts of mu**2.
-PLACE_SHARE, ATOM_SHARE, CATEGORY_SHARE, WHOLE_SHARE = 0.08, 0.05, 0.1, 0.01
+# Parts of mu**2. Three looks into crowded cells have theirs out of that of places, .08.
+PLACE_SHARE, LOOK_SHARE, ATOM_SHARE = 0.071, 0.003, 0.05
+CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.01
 # Part of delta for categories that nobody listed.
 KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
@@ -199,6 +202,7 @@ def learning_lines(columns, mu, delta) -> list[Release]:
         n_first = len(located) * (len(universal_edges()) + MOST_CELLS)
         mu_places = mu * sqrt(PLACE_SHARE)
         lines.append(KeyedRelease(PLACES, "gaussian", mu_places, n_first))
+        lines.append(looks(mu * sqrt(LOOK_SHARE), n_first))
         n_atoms = len(located) * 2 * MOST_ROUND
         mu_atoms = mu * sqrt(ATOM_SHARE)
         lines.append(KeyedRelease(ATOMS, "gaussian", mu_atoms, n_atoms))
@@ -218,7 +222,8 @@ def learning_lines(columns, mu, delta) -> list[Release]:
 
 def learning_share(columns) -> float:
     """Part of ``mu**2`` that `learning_lines` takes."""
-    return sum(line.parameter**2 for line in learning_lines(columns, 1.0, 0.5))
+    lines = learning_lines(columns, 1.0, 0.5)
+    return sum(line.parameter**2 * line.times for line in lines)
 
 
 def most_levels(columns) -> int:
@@ -245,15 +250,18 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         votes = [c.position for c in located if c.declared.kind is None]
         kinds = voted_kinds([places[i] for i in votes], total, scale)
         kinds = dict(zip(votes, kinds, strict=True))
+        placed = []
         for column, seen in zip(located, counts, strict=True):
             kind = column.declared.kind or kinds[column.position]
             if column.declared.kind is None and kind == "date":
                 # nobody said where they lie: no value of it is shown
-                found[column.position] = column.hidden()
+                placed.append(column.hidden())
             else:
-                found[column.position] = column.with_cells(seen, total, scale, kind)
+                placed.append(column.placed(seen, scale, kind))
+        placed = look_closer(wall, rows, placed, total)
+        found |= {c.position: c.with_cells(total) for c in placed}
         _tell_of_noise(located, counts, scale)
-        learn_atoms(wall, rows, found, places)
+        learn_atoms(wall, rows, found)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
         noisy, scale = wall.release(query, rows), wall.scale(query)
@@ -302,14 +310,15 @@ def _tell_of_noise(located, counts, scale) -> None:
         )
 
 
-def learn_atoms(wall, rows, found, places) -> None:
+def learn_atoms(wall, rows, found) -> None:
     """Release counts of round numbers; frequent ones get a cell of their own."""
-    asked = [found[p] for p in places if found[p].declared.kind == "number"]
+    located = [column for column in found.values() if column.places is not None]
+    asked = [column for column in located if column.declared.kind == "number"]
     query = ColumnCounts(tuple(column.at_round_numbers() for column in asked))
     counts, _ = wall.release_keyed(query, rows, name=ATOMS)
     scale = wall.scale(query, name=ATOMS)
     for column, seen in zip(asked, query.split(counts), strict=True):
-        found[column.position] = column.with_atoms(seen, scale, places[column.position])
+        found[column.position] = column.with_atoms(seen, scale)
 
 
 def _whole(declared: Column) -> Column:

@@ -527,7 +527,7 @@ class DPSinkhornGenerator(BaseGenerator):
         def lines(mu):
             return [*learning_lines(columns, mu, self.delta), *plan.lines(mu)]
 
-        n_draws = sum(line.n_coordinates for line in lines(1.0))
+        n_draws = sum(line.n_draws for line in lines(1.0))
         shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
         # composing delta rounds up by less than this
         epsilon = self.epsilon * (1 - 1e-8) if shown else self.epsilon

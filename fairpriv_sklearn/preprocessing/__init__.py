@@ -20,6 +20,14 @@ from fairpriv_sklearn.preprocessing._counting import (
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._errors import InputError
+from fairpriv_sklearn.preprocessing._places import (
+    LOOKS,
+    N_LOOKS,
+    SURE,
+    Places,
+    look_closer,
+    looks,
+)
 from fairpriv_sklearn.preprocessing._ranks import (
     cell_of,
     edges_within,

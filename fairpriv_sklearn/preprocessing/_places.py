@@ -1,4 +1,7 @@
-"""Where the numbers of a column lie, from noisy counts: public arithmetic."""
+"""Where the numbers of a column lie, from noisy counts.
+
+Beside the counts that are asked for, public arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Rows
+from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
 from fairpriv_sklearn.preprocessing._ranks import is_zero, parts_of_cell
 
+LOOKS, N_LOOKS = "parts of crowded cells", 3  # these divide a cell by 2**18
 # Two cells are looked into that hold so much of a column, and stand out of the noise by
 # so many standard deviations. With .8 a quarter of other numbers hides the rest.
 _CROWD, SURE = 0.6, 5.0
@@ -149,3 +155,49 @@ class Places:
             noise = self.noise[self.inner]
             counts[self.inner] += _EVEN * noise / len(noise)
         return counts
+
+
+def looks(mu: float, n_coordinates: int) -> KeyedRelease:
+    """The line of a plan for `look_closer`: each release has parameter `mu`."""
+    return KeyedRelease(LOOKS, "gaussian", mu, n_coordinates, N_LOOKS)
+
+
+def look_closer(wall: PrivacyFilter, rows: Rows, columns, total: float) -> list:
+    """Count the parts of cells that hold most of a column, a few times over.
+
+    Parameters
+    ----------
+    wall : PrivacyFilter
+        Reserved, with the line of `looks`.
+    rows : Rows
+    columns : sequence
+        With `position`, what is `declared`, and `places` where they are numbers.
+    total : float
+        Number of records.
+
+    Returns
+    -------
+    columns : list
+        With their places by all of these counts.
+    """
+    columns = list(columns)
+    for _ in range(N_LOOKS):
+        crowded = {
+            i: column.places.crowded(total)
+            for i, column in enumerate(columns)
+            if column.is_number
+        }
+        crowded = {i: cells for i, cells in crowded.items() if len(cells)}
+        query = ColumnCounts(tuple(_parts(columns[i], crowded[i]) for i in crowded))
+        noisy, _ = wall.release_keyed(query, rows, name=LOOKS)
+        scale = wall.scale(query, name=LOOKS)
+        for i, counts in zip(crowded, query.split(noisy), strict=True):
+            places = columns[i].places.with_parts(crowded[i], counts, scale)
+            columns[i] = replace(columns[i], places=places)
+    return columns
+
+
+def _parts(column, cells) -> Counted:
+    """How the parts of two cells of a column are counted."""
+    edges, declared = column.places.asked(cells), column.declared
+    return Counted(column.position, declared.kind, edges, declared.missing_values)

@@ -46,7 +46,14 @@ from fairpriv_sklearn.preprocessing._counting import (
     voted_kinds,
     without_missing_values,
 )
-from fairpriv_sklearn.preprocessing._places import SURE, Places
+from fairpriv_sklearn.preprocessing._places import (
+    LOOKS,
+    N_LOOKS,
+    SURE,
+    Places,
+    look_closer,
+    looks,
+)
 from fairpriv_sklearn.preprocessing._ranks import (
     N_KNOTS,
     RankMap,
@@ -62,9 +69,9 @@ from fairpriv_sklearn.preprocessing._ranks import (
 )
 
 # Half of the squared Gaussian parameter finds where a column lies, and the rest its
-# quantiles. A hundredth each pays for looks into crowded cells: three divide a cell by
-# 2**18. Twice as much costs ordinary columns something where budgets are small.
-_FIRST_SHARE, _CLOSER_SHARE, _N_CLOSER = 0.5, 0.01, 3
+# quantiles. A hundredth pays for each look into crowded cells: twice as much costs
+# ordinary columns something where budgets are small.
+_FIRST_SHARE, _LOOK_SHARE = 0.5, 0.01
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0
 _REACH = 4.0  # how far from such cells tails are looked for, in units of their ends
@@ -435,20 +442,19 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         delta = self.delta * (KEY_SHARE if has_keys else 0.0)
         first = len(universal_edges()) + _MOST_CELLS
         # A look at crowded cells asks for fewer counts than the first release.
-        closer = n_located and _N_CLOSER
-        n_draws = (1 + closer) * n_located * first
+        n_first = n_located * first
         n_second = n_counted * (_MOST_CELLS + 2) + 1
+        n_draws = (1 + N_LOOKS) * n_first + n_second
         plan: list[Release] = []
         if n_counted:
-            n_draws += n_second
             mu = calibrate_gaussian(self.epsilon, self.delta - delta, n_draws=n_draws)
-            looks = [(_FIRST, _FIRST_SHARE, 1), (_CLOSER, _CLOSER_SHARE, _N_CLOSER)]
-            looks, size = looks if n_located else [], n_located * first
-            plan += [
-                KeyedRelease(name, "gaussian", mu * math.sqrt(share), size, times)
-                for name, share, times in looks
-            ]
-            mu_second = mu * math.sqrt(1 - sum(share * n for _, share, n in looks))
+            rest = 1.0
+            if n_located:
+                mu_first = mu * math.sqrt(_FIRST_SHARE)
+                plan.append(KeyedRelease(_FIRST, "gaussian", mu_first, n_first))
+                plan.append(looks(mu * math.sqrt(_LOOK_SHARE), n_first))
+                rest -= _FIRST_SHARE + N_LOOKS * _LOOK_SHARE
+            mu_second = mu * math.sqrt(rest)
             plan.append(
                 KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
             )
@@ -480,28 +486,12 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             column.with_places(seen, scale)
             for column, seen in zip(columns, counts, strict=True)
         ]
-        for _ in range(_N_CLOSER):
-            columns = self._look_closer(wall, rows, columns)
+        if LOOKS in wall._lines:
+            columns = look_closer(wall, rows, columns, total)
         return {
             column.position: column.with_location(total, scale, common)
             for column in columns
         }
-
-    def _look_closer(self, wall, rows, columns) -> list[_Draft]:
-        """Count the parts of cells that hold most of a column."""
-        crowded = {
-            i: column.places.crowded(self._total)
-            for i, column in enumerate(columns)
-            if column.is_number
-        }
-        crowded = {i: cells for i, cells in crowded.items() if len(cells)}
-        query = ColumnCounts(tuple(columns[i].closer(crowded[i]) for i in crowded))
-        noisy, _, scale = _asked(wall, query, rows, _CLOSER)
-        columns = list(columns)
-        for i, counts in zip(crowded, query.split(noisy), strict=True):
-            places = columns[i].places.with_parts(crowded[i], counts, scale)
-            columns[i] = replace(columns[i], places=places)
-        return columns
 
     def _count(self, wall, rows, counted) -> dict[int, _Draft]:
         """Count at the quantiles, and categories."""
@@ -579,7 +569,6 @@ def _common_shares(columns, counts, total):
 
 
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
-_CLOSER = "parts of crowded cells"
 
 
 def _row_scale(columns) -> float:
@@ -716,11 +705,6 @@ class _Draft:
         """The column with noisy counts of where it lies."""
         edges, is_open = self.located().edges, self.declared.bounds is None
         return replace(self, places=Places.of(edges, noisy, scale, is_open=is_open))
-
-    def closer(self, cells) -> Counted:
-        """How the parts of two cells are counted."""
-        edges, kind = self.places.asked(cells), self.declared.kind
-        return Counted(self.position, kind, edges, self.declared.missing_values)
 
     def with_location(self, total, scale, common) -> _Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""
