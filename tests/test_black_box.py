@@ -125,7 +125,7 @@ CASES = {
     ),
     "pairs, far from zero": (
         DPSinkhornGenerator(epsilon=15.0),
-        table_pair(*[1e6 + 0.1] * 60, 1.0, same="c"),
+        table_pair(*[1e6 + 0.1] * 60, 1.0),
     ),
 }
 
