@@ -7,6 +7,7 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from _ends import approx, ends_within
 from _generative import semidual_plan, sliced_plan, table_plan
@@ -24,9 +25,11 @@ from fairpriv_sklearn.accounting import (
 )
 from fairpriv_sklearn.accounting._gaussian import without_sampler_error
 from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
     _pairs,
     _raw,
+    _sinkhorn,
     _sliced_gradient,
 )
 from fairpriv_sklearn.generative._slices import SlicedPlan
@@ -665,3 +668,19 @@ def test_released_rates_of_numbers():
             [0.5], [0.5], sensitive_features=[0], groups=[0, 1], bounds=(0, 1),
             epsilon=1.0, constraint="equalized_odds",
         )  # fmt: skip
+
+
+def test_a_raw_table_pays_for_every_number_that_is_drawn(monkeypatch):
+    """Looks are several releases of one line; each has its own numbers."""
+    asked = []
+
+    def calibrated(*args, n_draws):
+        asked.append(n_draws)
+        return calibrate_gaussian(*args, n_draws=n_draws)
+
+    monkeypatch.setattr(_sinkhorn, "calibrate_gaussian", calibrated)
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    generator = DPSinkhornGenerator(method="pairs", random_state=0)
+    generator.fit(pd.DataFrame(X, columns=list("abc")))
+    gaussian = [e for e in generator.privacy_.events if e.kind == "gaussian"]
+    assert asked == [sum(event.n_draws for event in gaussian)]
