@@ -11,6 +11,7 @@ import pytest
 
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn.preprocessing._reader import _separator, read_table
 
@@ -188,6 +189,19 @@ def test_gaps_speak_of_groups_that_can_be_told(people, tmp_path, capsys):
     assert "do not speak of x: fewer than 10 test rows" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize("rows_to_noise, is_read", [(39.9, True), (40.0, False)])
+@pytest.mark.parametrize("target, fact", [("hired", "classes"), ("salary", "range")])
+def test_lists_and_ranges_are_learnt_from_forty_noises_on(
+    people, tmp_path, monkeypatch, target, fact, rows_to_noise, is_read
+):
+    monkeypatch.setattr(_learnt, "_rows_to_noise", lambda *_: rows_to_noise)
+    base = ["--target", target, "--sensitive", "sex", "--epsilon", "5"]
+    assert run(tmp_path, people(), *base) == 0
+    read = report(tmp_path)["conditional_on"]
+    assert ("the groups of sex" in read) == is_read
+    assert (f"the {fact} of {target}" in read) == is_read
 
 
 def test_small_groups_are_named_as_others(people, tmp_path, capsys):
