@@ -964,7 +964,13 @@ def test_sentences_about_numbers_that_promise_little(tmp_path, capsys):
     assert said.index("small for this budget") < said.index("[1/4]")
 
 
-def test_a_model_with_one_class_is_called_so(tmp_path, capsys):
+def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):
+    from fairpriv_sklearn._cli import report as page
+
+    drawn, draw = [], page._draw_rates
+    monkeypatch.setattr(
+        page, "_draw_rates", lambda *args: drawn.append(draw(*args)) or drawn[0]
+    )
     path = tmp_path / "rare.csv"
     rows = [
         f"{i % 37},{'fm'[i % 2]},{'yes' if i % 40 == 0 else 'no'}" for i in range(800)
@@ -973,6 +979,7 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys):
     assert run(tmp_path, str(path), "--target", "ill", "--sensitive", "sex") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "predicts one class for everybody" in out
+    assert drawn[0].axes[0].get_xlim()[0] == 0.0  # shares are not negative
 
 
 def test_a_rare_class_is_what_the_frequent_one_is_not(tmp_path, capsys):

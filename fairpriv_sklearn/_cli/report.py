@@ -361,6 +361,7 @@ def _draw_rates(study: Study, plt):
                 color=color, hatch=hatch, edgecolor="white", label=result.name,
             )  # fmt: skip
         ax.set_xlabel(f"share predicted {target} = {picture_text(label)}")
+        ax.set_xlim(left=0.0)  # where all are zero it would begin below
     axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))
