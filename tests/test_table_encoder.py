@@ -27,6 +27,8 @@ from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
+from fairpriv_sklearn.preprocessing._draft import Draft
+from fairpriv_sklearn.preprocessing._encoded import row_scale
 from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
@@ -42,7 +44,6 @@ from fairpriv_sklearn.preprocessing._ranks import (
     search_within,
     universal_edges,
 )
-from fairpriv_sklearn.preprocessing._table_encoder import _Draft, _row_scale
 from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
 
 
@@ -883,7 +884,7 @@ def test_columns_are_written_as_if_each_stood_alone():
     assert kinds == ["NumberColumn", "CategoryColumn", *["NumberColumn"] * 4]
     assert flags == [True, True, True, False, False, True]
     names = list(encoder.get_feature_names_out())
-    expected, scale = np.zeros((n, len(names))), _row_scale(encoder._columns)
+    expected, scale = np.zeros((n, len(names))), row_scale(encoder._columns)
     for column in encoder._columns:
         at, cells = encoder.feature_slices_[column.name], X[column.name]
         if column.name == "word":
@@ -1122,7 +1123,7 @@ def test_ends_of_few_records_are_those_of_sure_cells():
     empty = RankMap.from_counts(edges, np.ones(7))
     seen = np.zeros(len(universal_edges()))
     places = Places.of(universal_edges(), seen, 1.0, is_open=True)
-    draft = _Draft("x", 0, Column(kind="number"), "learnt", edges, place=(-8.0, -2.0))
+    draft = Draft("x", 0, Column(kind="number"), "learn", edges, place=(-8.0, -2.0))
     draft = replace(draft, places=places)
     # Nothing seems to be anywhere at the quantiles.
     assert draft._ends(np.zeros(7), 1.0, empty) == (-8.0, -2.0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import groupby
 from numbers import Real
 
@@ -31,61 +29,29 @@ from fairpriv_sklearn._wall import (
     noise_source,
     read_rows,
 )
-from fairpriv_sklearn.preprocessing._cells import (
-    DATE,
-    NUMBER,
-    Cells,
-    TableReader,
-    as_table,
-    key_of,
-)
+from fairpriv_sklearn.preprocessing._cells import TableReader, as_table
 from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
-    Counted,
     voted_kinds,
     without_missing_values,
 )
-from fairpriv_sklearn.preprocessing._places import (
-    LOOKS,
-    N_LOOKS,
-    SURE,
-    Places,
-    look_closer,
-    looks,
-)
-from fairpriv_sklearn.preprocessing._ranks import (
-    N_KNOTS,
-    RankMap,
-    edges_within,
-    ends_at_records,
-    n_coordinates,
-    nearest_knots,
-    quantile_edges,
-    rank_basis,
-    universal_edges,
-    with_prior,
-    with_shares,
-)
+from fairpriv_sklearn.preprocessing._draft import Draft
+from fairpriv_sklearn.preprocessing._encoded import row_scale, shorten
+from fairpriv_sklearn.preprocessing._places import LOOKS, N_LOOKS, look_closer, looks
+from fairpriv_sklearn.preprocessing._ranks import n_coordinates, universal_edges
 
 # Half of the squared Gaussian parameter finds where a column lies, and the rest its
 # quantiles. A hundredth pays for each look into crowded cells: twice as much costs
 # ordinary columns something where budgets are small.
 _FIRST_SHARE, _LOOK_SHARE = 0.5, 0.01
-# A count of missing cells below so many standard deviations is noise.
-_SIGNIFICANT = 3.0
-_REACH = 4.0  # how far from such cells tails are looked for, in units of their ends
 _MOST_CELLS = 64
+_FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 # Scale of the noise of counts that were not asked for.
 _DROWNED = 2.0**30
-# Rows are shortened by more than single precision can lengthen them.
-_SLACK = 1.0 - 1e-5
 # Rows that are encoded at once: their numbers stay below the 128 KiB from which on an
-# array may be new memory of the system, and those that are written in the cache.
+# array may be new memory of the system.
 _ENCODED = 48 * BLOCK_ROWS
-_WRITTEN = 512
-# Rows this many standard deviations longer than the mean are shortened.
-_LONG = 1.0
 
 
 @remembering
@@ -263,7 +229,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         rows = read_rows(self._read, X)
         columns = self._drafts()
         unknown = [c for c in columns if c.declared.kind is None]
-        located = [c for c in columns if c.is_located(self.ranks)]
+        located = [c for c in columns if c.is_located]
         counted = [c for c in columns if c in located or c.is_keyed]
         is_asked = not self._has_few_records(rows.n_rows)
         wall = self._open_wall(
@@ -300,7 +266,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         table = self._table(X, reset=False)
         _check_lists(table, self._columns)
         Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
-        scale = _row_scale(self._columns)
+        scale = row_scale(self._columns)
         runs = [[*run] for _, run in groupby(self._columns, lambda one: one.layout)]
         with np.errstate(all="ignore"):
             for rows, cells in table.blocks(_ENCODED):
@@ -310,7 +276,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                     codes = [one.codes(cells.cells(one.position)) for one in run]
                     out = block[:, first.start : last.stop]
                     squares += run[0].write(codes, out, scale)
-                _shorten(block, squares)
+                shorten(block, squares)
         return Z
 
     def get_feature_names_out(self, input_features=None):
@@ -359,7 +325,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if column is None:
             raise ValueError("name must be that of a column that the encoder uses.")
         values, cells = column.points(n_points)
-        scale = _row_scale(self._columns)
+        scale = row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
         column.write([column.codes(cells)], rows, scale)
         return values, rows
@@ -409,7 +375,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         validate_data(self, X=X, reset=reset, skip_check_array=True)
         return TableReader.of(X)
 
-    def _drafts(self) -> list[_Draft]:
+    def _drafts(self) -> list[Draft]:
         """Columns that are used, with what is declared of them."""
         codebook = Codebook.from_dict(self.codebook or {})
         names = getattr(self, "feature_names_in_", None)
@@ -425,15 +391,15 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             declared = codebook[name] if name in codebook else Column()
             if name in left_out or name not in used and name in codebook:
                 continue
-            drafts.append(_Draft(str(name), position, declared, self.ranks))
+            drafts.append(Draft(str(name), position, declared, self.ranks))
         return drafts
 
     def _needs_nothing(self) -> bool:
         """Whether the code book declares all columns that it names."""
         entries = Codebook.from_dict(self.codebook or {}).entries
         used = [c for _, c in entries if c.role == "feature" and c.kind != "left out"]
-        drafts = [_Draft("", 0, column, self.ranks) for column in used]
-        counted = [d.is_located(self.ranks) or d.is_keyed for d in drafts]
+        drafts = [Draft("", 0, column, self.ranks) for column in used]
+        counted = [d.is_located or d.is_keyed for d in drafts]
         return bool(entries) and not any(counted)
 
     # -- the releases ------------------------------------------------------------------
@@ -468,7 +434,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             ledger=self.ledger,
         )
 
-    def _locate(self, wall, rows, located) -> dict[int, _Draft]:
+    def _locate(self, wall, rows, located) -> dict[int, Draft]:
         """Find where numbers lie, and the kind of columns that nobody declared."""
         if not located:
             return {}
@@ -493,7 +459,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             for column in columns
         }
 
-    def _count(self, wall, rows, counted) -> dict[int, _Draft]:
+    def _count(self, wall, rows, counted) -> dict[int, Draft]:
         """Count at the quantiles, and categories."""
         query = ColumnCounts(tuple(c.counted() for c in counted))
         noisy, keyed, scale = _asked(wall, query, rows, _SECOND)
@@ -568,42 +534,6 @@ def _common_shares(columns, counts, total):
     return project_simplex(np.sum(alike, axis=0), n_records) / n_records
 
 
-_FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
-
-
-def _row_scale(columns) -> float:
-    """Scale at which few rows are longer than 1; those are shortened.
-
-    Of evenly spread ranks a column has squared norm 1/2 on average, and variance at
-    most 1/8; a category has norm 1.
-    """
-    n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
-    typical = len(columns) - n_numbers / 2 + _LONG * math.sqrt(n_numbers / 8)
-    return 1.0 / math.sqrt(max(1.0, min(typical, len(columns))))
-
-
-def _shorten(rows, squares) -> None:
-    """Shorten rows of these squared norms to less than 1, each by itself."""
-    long = np.flatnonzero(squares > _SLACK**2)
-    rows[long] *= (_SLACK / np.sqrt(squares[long]))[:, None]
-
-
-@lru_cache(maxsize=32)
-def _basis(width: int, has_flag: bool, scale: float) -> tuple:
-    """What a number becomes by its knot, with squared norms; a missing one comes last.
-
-    Columns are the functions of the rank, and the flag.
-    """
-    table = rank_basis(width) * np.float32(scale)
-    if has_flag:
-        table = np.pad(table, (0, 1))
-        table[-1, -1] = scale
-    squares = np.square(table, dtype=np.float64).sum(axis=1)
-    for shared in (table, squares):
-        shared.setflags(write=False)
-    return table, squares
-
-
 def _facts(codebook) -> list[Fact]:
     given = Codebook.from_dict(codebook or {})
     return [Fact("codebook", list(given))] if len(given) else []
@@ -632,297 +562,3 @@ def _check_lists(table, columns) -> None:
                     f"column {column.name!r} has a cell outside its list of "
                     "categories; add it to the code book, or set other=True there."
                 )
-
-
-@dataclass(frozen=True, eq=False)
-class _Draft:
-    """A column while it is learnt: everything in it is public or released."""
-
-    name: str
-    position: int
-    declared: Column
-    ranks: str
-    edges: np.ndarray | None = None
-    shares: np.ndarray | None = None  # of the records between the edges, by and large
-    places: Places | None = None
-    place: tuple = (math.inf, -math.inf)  # ends of cells that surely have records
-    rank_map: RankMap | None = None
-    range: tuple | None = None
-    categories: tuple | None = None
-    has_missing: bool | None = None
-
-    @property
-    def missing_values(self) -> tuple:
-        return self.declared.missing_values
-
-    def complete_list(self) -> set | None:
-        """Keys of all cells there may be, None if there may be others."""
-        declared = self.declared
-        if declared.other or declared.categories is None:
-            return None
-        return {key_of(label) for label in declared.categories} | {None}
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether its categories are to be learnt."""
-        kind = self.declared.kind
-        return kind in ("category", "flag") and self.declared.categories is None
-
-    @property
-    def is_used(self) -> bool:
-        return self.declared.kind != "left out"
-
-    def is_located(self, ranks) -> bool:
-        """Whether the first release counts it."""
-        if self.declared.kind is None:
-            return True
-        return self.is_number and not (ranks == "uniform" and self.declared.range)
-
-    def located(self) -> Counted:
-        """How the first release counts it."""
-        bounds, kind = self.declared.bounds, self.declared.kind
-        edges = universal_edges() if bounds is None else edges_within(*bounds)
-        return Counted(self.position, kind, edges, self.declared.missing_values)
-
-    def with_kind(self, voted) -> _Draft:
-        """The column with the kind that was found, if none was declared."""
-        if voted is None:
-            return self
-        # A date that nobody declared is left out.
-        kind = "left out" if voted == "date" else voted
-        return replace(self, declared=replace(self.declared, kind=kind))
-
-    @property
-    def is_universal(self) -> bool:
-        """Whether it is a number of which no range is known."""
-        return self.declared.kind == "number" and self.declared.range is None
-
-    @property
-    def is_number(self) -> bool:
-        return self.declared.kind in ("number", "date")
-
-    def with_places(self, noisy, scale) -> _Draft:
-        """The column with noisy counts of where it lies."""
-        edges, is_open = self.located().edges, self.declared.bounds is None
-        return replace(self, places=Places.of(edges, noisy, scale, is_open=is_open))
-
-    def with_location(self, total, scale, common) -> _Draft:
-        """The column with edges at its quantiles; `common` are the shares of many."""
-        if not self.is_number:
-            return self
-        places, place = self.places, self.place
-        edges = places.edges
-        sure = np.flatnonzero(places.noisy > SURE * places.noise)
-        if len(sure):
-            place = edges[sure[0]], edges[sure[-1] + 1]
-        counts = places.counts(total)
-        # What was looked into is no place that noise hides.
-        is_shared = common is not None and self.is_universal and places.inner is None
-        if is_shared:
-            counts = with_shares(counts, common, scale, total)
-        finer = quantile_edges(edges, counts, self.declared.bounds, noise=places.noise)
-        if not is_shared or not counts.any():
-            return replace(self, edges=finer, place=place)
-        cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
-        shares = np.diff(np.interp(finer, edges, cumulated))
-        return replace(self, edges=finer, shares=shares, place=place)
-
-    def counted(self) -> Counted:
-        """How the second release counts it."""
-        kind = "category" if self.is_keyed else self.declared.kind
-        return Counted(self.position, kind, self.edges, self.declared.missing_values)
-
-    def with_counts(self, noisy, total, keys, scale) -> _Draft:
-        """The column with its ranks or categories."""
-        has_missing = bool(noisy[-1] > _SIGNIFICANT * scale)
-        if self.is_keyed:
-            return replace(self, categories=keys, has_missing=has_missing)
-        counts = project_simplex(noisy, total)[:-1]
-        counts = with_prior(counts, self.edges, self.declared.bounds, scale)
-        if self.shares is not None:
-            counts = with_shares(counts, self.shares, scale, total)
-        rank_map = RankMap.from_counts(self.edges, counts, noise=scale)
-        ends = self._ends(noisy[:-1], scale, rank_map)
-        return replace(self, rank_map=rank_map, has_missing=has_missing, range=ends)
-
-    def _ends(self, noisy, scale, rank_map) -> tuple[float, float]:
-        """Ends of the cells with records, as far as noise lets them be seen."""
-        edges, (low, high) = self.edges, self.place
-        is_placed = low < high
-        # Far from where records surely are, a cell has to be as sure as these.
-        reach = _REACH * max(-low, high)
-        far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
-        crowded = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
-        if is_placed and not len(crowded):
-            return float(low), float(high)
-        if not len(crowded):
-            crowded = np.flatnonzero(np.diff(rank_map.cdf))
-        first, last = crowded[[0, -1]]
-        ends = float(edges[first]), float(edges[last + 1])
-        inner = edges[first + 1], edges[last]
-        return ends_at_records(ends, inner, self.place, self.places.edges)
-
-    def with_ranks(self) -> _Draft:
-        """The column with its place in the range as rank, where none was learnt."""
-        if self.rank_map is not None or not self.is_number:
-            return self
-        low, high = self.declared.bounds
-        line = RankMap(np.array([low, high]), np.array([0.0, 1.0]))
-        return replace(self, rank_map=line)
-
-    def described(self) -> Column:
-        """The column in a code book."""
-        if self.categories is not None:
-            kind = replace(self.declared, kind="category")
-            return replace(kind, categories=self.categories or None)
-        if self.declared.kind == "number" and self.declared.range is None:
-            low, high = self.range
-            if self.declared.integer:
-                low, high = math.floor(low), math.ceil(high)
-            return replace(self.declared, range=(low, high))
-        return self.declared
-
-    def finished(self, width, handle_unknown):
-        """The column as `transform` uses it."""
-        declared = self.declared
-        missing_values = declared.missing_values
-        if declared.kind in ("number", "date"):
-            flag = declared.missing if self.has_missing is None else self.has_missing
-            return NumberColumn(
-                self.name,
-                self.position,
-                missing_values,
-                declared.kind,
-                self.rank_map,
-                width,
-                flag and declared.missing,
-                declared.bounds or self.range,
-            )
-        if self.categories is not None:
-            labels = keys = self.categories
-        else:
-            labels = declared.categories
-            keys = tuple(key_of(label) for label in labels)
-        flag = declared.missing if self.has_missing is None else self.has_missing
-        return CategoryColumn(
-            self.name,
-            self.position,
-            missing_values,
-            tuple(map(str, labels)),
-            keys,
-            flag and declared.missing,
-            handle_unknown == "other" and declared.other,
-            is_complete=not declared.other and declared.categories is not None,
-        )
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """A number as smooth functions of its rank; a flag stands for a missing one."""
-
-    name: str
-    position: int
-    missing_values: tuple
-    kind: str
-    rank_map: RankMap
-    width: int
-    has_flag: bool
-    ends: tuple
-
-    def complete_list(self) -> None:
-        """Any number may occur."""
-
-    def feature_names(self) -> list[str]:
-        """Names of its columns in the result."""
-        names = [f"{self.name}_rank{i}" for i in range(self.width)]
-        return names + [f"{self.name}: missing"] * self.has_flag
-
-    def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
-        """Values between the learnt ends, as cells too."""
-        values = np.clip(self.rank_map.inverse([0.01, 0.99]), *self.ends)
-        values = np.linspace(*values, n_points)
-        kind = DATE if self.kind == "date" else NUMBER
-        return values, Cells(np.full(n_points, kind, dtype=np.int8), values)
-
-    @property
-    def layout(self) -> tuple:
-        """Columns alike that stand side by side are written together."""
-        return self.width, self.has_flag
-
-    def codes(self, cells: Cells) -> np.ndarray:
-        """Rows of the table of :func:`_basis` that the cells become."""
-        cells = without_missing_values(cells, self.missing_values)
-        numbers = cells.numbers(self.kind)
-        codes = nearest_knots(self.rank_map(numbers))
-        if self.has_flag:
-            codes[np.isnan(numbers)] = N_KNOTS
-        return codes
-
-    def write(self, codes: list, out, scale: float) -> np.ndarray:
-        """Write columns like this one, given their codes; return squared norms."""
-        table, squares = _basis(self.width, self.has_flag, scale)
-        shape = len(codes), table.shape[1]
-        # An array that is used again: a new one would take longer than what is done.
-        found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
-        for start in range(0, len(out), _WRITTEN):
-            rows = slice(start, start + _WRITTEN)
-            together, own = np.stack([one[rows] for one in codes], axis=1), out[rows]
-            # Where no other column stands between them, they are written in place.
-            is_whole = own.flags.c_contiguous and own.dtype == table.dtype
-            part = own.reshape(len(own), *shape) if is_whole else found[: len(own)]
-            # No code needs to be clipped: it is the fast way.
-            table.take(together, axis=0, out=part, mode="clip")
-            if not is_whole:
-                own[:] = part.reshape(own.shape)
-        return sum(squares.take(own) for own in codes)
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A category as an indicator; the rest is "other"."""
-
-    name: str
-    position: int
-    missing_values: tuple
-    labels: tuple
-    keys: tuple
-    has_flag: bool
-    has_other: bool
-    is_complete: bool = False
-
-    def complete_list(self) -> set | None:
-        """Keys of all cells there may be, None if there may be others."""
-        return {*self.keys, None} if self.is_complete else None
-
-    def feature_names(self) -> list[str]:
-        """Names of its columns in the result."""
-        names = [f"{self.name}_{label}" for label in self.labels]
-        names += [f"{self.name}: other"] * self.has_other
-        return names + [f"{self.name}: missing"] * self.has_flag
-
-    def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
-        """The categories, as cells too; the text of none of them is a cell."""
-        keys = np.array([[key] for key in self.keys], dtype=object)
-        listed = TableReader.of(keys.reshape(len(self.keys), 1))
-        return np.array(self.labels, dtype=object), listed.cells(0)
-
-    @property
-    def layout(self) -> str:
-        """No other column is written together with this one."""
-        return self.name
-
-    def codes(self, cells: Cells) -> np.ndarray:
-        """Places of the indicators; -1 for cells that have none."""
-        keys, inverse = without_missing_values(cells, self.missing_values).keys()
-        index = {key: i for i, key in enumerate(self.keys)}
-        other = len(self.keys) if self.has_other else -1
-        missing = len(self.keys) + self.has_other if self.has_flag else other
-        at = [missing if key is None else index.get(key, other) for key in keys]
-        return np.array(at, dtype=np.intp)[inverse]
-
-    def write(self, codes: list, out, scale: float) -> np.ndarray:
-        """Write the indicators of this column; return squared norms."""
-        (places,) = codes
-        rows = np.flatnonzero(places >= 0)
-        out[rows, places[rows]] = scale
-        return np.where(places >= 0, float(np.float32(scale)) ** 2, 0.0)

@@ -1,0 +1,209 @@
+"""A column while an encoder learns it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn.preprocessing._cells import key_of
+from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._counting import Counted
+from fairpriv_sklearn.preprocessing._encoded import CategoryColumn, NumberColumn
+from fairpriv_sklearn.preprocessing._places import SURE, Places
+from fairpriv_sklearn.preprocessing._ranks import (
+    RankMap,
+    edges_within,
+    ends_at_records,
+    quantile_edges,
+    universal_edges,
+    with_prior,
+    with_shares,
+)
+
+# A count of missing cells below so many standard deviations is noise.
+_SIGNIFICANT = 3.0
+_REACH = 4.0  # how far from sure cells tails are looked for, in units of their ends
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A column while it is learnt: everything in it is public or released."""
+
+    name: str
+    position: int
+    declared: Column
+    ranks: str
+    edges: np.ndarray | None = None
+    shares: np.ndarray | None = None  # of the records between the edges, by and large
+    places: Places | None = None
+    place: tuple = (math.inf, -math.inf)  # ends of cells that surely have records
+    rank_map: RankMap | None = None
+    range: tuple | None = None
+    categories: tuple | None = None
+    has_missing: bool | None = None
+
+    @property
+    def missing_values(self) -> tuple:
+        return self.declared.missing_values
+
+    def complete_list(self) -> set | None:
+        """Keys of all cells there may be, None if there may be others."""
+        declared = self.declared
+        if declared.other or declared.categories is None:
+            return None
+        return {key_of(label) for label in declared.categories} | {None}
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its categories are to be learnt."""
+        kind = self.declared.kind
+        return kind in ("category", "flag") and self.declared.categories is None
+
+    @property
+    def is_used(self) -> bool:
+        return self.declared.kind != "left out"
+
+    @property
+    def is_located(self) -> bool:
+        """Whether the first release counts it."""
+        if self.declared.kind is None:
+            return True
+        return self.is_number and not (self.ranks == "uniform" and self.declared.range)
+
+    def located(self) -> Counted:
+        """How the first release counts it."""
+        bounds, kind = self.declared.bounds, self.declared.kind
+        edges = universal_edges() if bounds is None else edges_within(*bounds)
+        return Counted(self.position, kind, edges, self.declared.missing_values)
+
+    def with_kind(self, voted) -> Draft:
+        """The column with the kind that was found, if none was declared."""
+        if voted is None:
+            return self
+        # A date that nobody declared is left out.
+        kind = "left out" if voted == "date" else voted
+        return replace(self, declared=replace(self.declared, kind=kind))
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether it is a number of which no range is known."""
+        return self.declared.kind == "number" and self.declared.range is None
+
+    @property
+    def is_number(self) -> bool:
+        return self.declared.kind in ("number", "date")
+
+    def with_places(self, noisy, scale) -> Draft:
+        """The column with noisy counts of where it lies."""
+        edges, is_open = self.located().edges, self.declared.bounds is None
+        return replace(self, places=Places.of(edges, noisy, scale, is_open=is_open))
+
+    def with_location(self, total, scale, common) -> Draft:
+        """The column with edges at its quantiles; `common` are the shares of many."""
+        if not self.is_number:
+            return self
+        places, place = self.places, self.place
+        edges = places.edges
+        sure = np.flatnonzero(places.noisy > SURE * places.noise)
+        if len(sure):
+            place = edges[sure[0]], edges[sure[-1] + 1]
+        counts = places.counts(total)
+        # What was looked into is no place that noise hides.
+        is_shared = common is not None and self.is_universal and places.inner is None
+        if is_shared:
+            counts = with_shares(counts, common, scale, total)
+        finer = quantile_edges(edges, counts, self.declared.bounds, noise=places.noise)
+        if not is_shared or not counts.any():
+            return replace(self, edges=finer, place=place)
+        cumulated = np.append(0.0, np.cumsum(counts)) / counts.sum()
+        shares = np.diff(np.interp(finer, edges, cumulated))
+        return replace(self, edges=finer, shares=shares, place=place)
+
+    def counted(self) -> Counted:
+        """How the second release counts it."""
+        kind = "category" if self.is_keyed else self.declared.kind
+        return Counted(self.position, kind, self.edges, self.declared.missing_values)
+
+    def with_counts(self, noisy, total, keys, scale) -> Draft:
+        """The column with its ranks or categories."""
+        has_missing = bool(noisy[-1] > _SIGNIFICANT * scale)
+        if self.is_keyed:
+            return replace(self, categories=keys, has_missing=has_missing)
+        counts = project_simplex(noisy, total)[:-1]
+        counts = with_prior(counts, self.edges, self.declared.bounds, scale)
+        if self.shares is not None:
+            counts = with_shares(counts, self.shares, scale, total)
+        rank_map = RankMap.from_counts(self.edges, counts, noise=scale)
+        ends = self._ends(noisy[:-1], scale, rank_map)
+        return replace(self, rank_map=rank_map, has_missing=has_missing, range=ends)
+
+    def _ends(self, noisy, scale, rank_map) -> tuple[float, float]:
+        """Ends of the cells with records, as far as noise lets them be seen."""
+        edges, (low, high) = self.edges, self.place
+        is_placed = low < high
+        # Far from where records surely are, a cell has to be as sure as these.
+        reach = _REACH * max(-low, high)
+        far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
+        crowded = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
+        if is_placed and not len(crowded):
+            return float(low), float(high)
+        if not len(crowded):
+            crowded = np.flatnonzero(np.diff(rank_map.cdf))
+        first, last = crowded[[0, -1]]
+        ends = float(edges[first]), float(edges[last + 1])
+        inner = edges[first + 1], edges[last]
+        return ends_at_records(ends, inner, self.place, self.places.edges)
+
+    def with_ranks(self) -> Draft:
+        """The column with its place in the range as rank, where none was learnt."""
+        if self.rank_map is not None or not self.is_number:
+            return self
+        low, high = self.declared.bounds
+        line = RankMap(np.array([low, high]), np.array([0.0, 1.0]))
+        return replace(self, rank_map=line)
+
+    def described(self) -> Column:
+        """The column in a code book."""
+        if self.categories is not None:
+            kind = replace(self.declared, kind="category")
+            return replace(kind, categories=self.categories or None)
+        if self.declared.kind == "number" and self.declared.range is None:
+            low, high = self.range
+            if self.declared.integer:
+                low, high = math.floor(low), math.ceil(high)
+            return replace(self.declared, range=(low, high))
+        return self.declared
+
+    def finished(self, width, handle_unknown) -> NumberColumn | CategoryColumn:
+        """The column as `transform` uses it."""
+        declared = self.declared
+        has_flag = declared.missing and self.has_missing is not False
+        if self.is_number:
+            return NumberColumn(
+                self.name,
+                self.position,
+                self.missing_values,
+                declared.kind,
+                self.rank_map,
+                width,
+                has_flag,
+                declared.bounds or self.range,
+            )
+        if self.categories is not None:
+            labels = keys = self.categories
+        else:
+            labels = declared.categories
+            keys = tuple(key_of(label) for label in labels)
+        return CategoryColumn(
+            self.name,
+            self.position,
+            self.missing_values,
+            tuple(map(str, labels)),
+            keys,
+            has_flag,
+            handle_unknown == "other" and declared.other,
+            is_complete=not declared.other and declared.categories is not None,
+        )
