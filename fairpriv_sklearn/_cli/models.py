@@ -27,6 +27,7 @@ class Measures:
     gap_name: str
     gap_meaning: str
     gap: Callable
+    within_classes: bool = False  # the gap compares rows of the same class
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def classification(table: Table, facts: Facts | Learnt, args) -> tuple[Measures,
         "largest difference between two groups in how often a class is predicted"
         + (", among those of the same class" if odds else ""),
         equalized_odds_difference if odds else demographic_parity_difference,
+        odds,
     )
     private = _private_classifier(facts, args)
     fair = DP2DPClassifier(

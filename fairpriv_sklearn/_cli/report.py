@@ -11,25 +11,28 @@ from pathlib import Path
 import numpy as np
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.study import Result, Study
-from fairpriv_sklearn._cli.words import markdown_text, printable, wrap
+from fairpriv_sklearn._cli.study import Result, Study, told_apart
+from fairpriv_sklearn._cli.words import markdown_text, number, printable, wrap
 from fairpriv_sklearn._wall import round_up
 from fairpriv_sklearn.inspection import picture_text
 from fairpriv_sklearn.preprocessing import InputError
 
 CARD = "card.md"
 REPORTS = ("report.md", "report.json", "report.png", CARD)
+UNCERTAINTY = (
+    "±: one standard error of the choice of test rows; other noise would change the "
+    "private models as well. By chance: the gap that the same predictions show in the "
+    "mean when they are dealt to the groups at random."
+)
 NOT_PRIVATE = "computed from the data without noise: for the data holder only"
 
 
 def text_table(study: Study) -> str:
     """The results as a table of plain text."""
     words = study.measures
-    header = ["model", f"{words.error_name} *", f"{words.gap_name} *", "epsilon"]
-    rows = [
-        [r.name, f"{r.error:.4f}", f"{r.gap:.4f}", epsilon_text(r)]
-        for r in (study.constant, *study.results)
-    ]
+    header = [*(f"{name} *" for name in _columns(words)), "epsilon"]
+    header[0] = "model"
+    rows = [_cells(r) for r in (study.constant, *study.results)]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [
         "  ".join(
@@ -41,13 +44,26 @@ def text_table(study: Study) -> str:
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
+def _columns(words) -> list[str]:
+    return ["model", words.error_name, words.gap_name, "by chance"]
+
+
+def _cells(r: Result) -> list[str]:
+    error, gap = number(r.error, r.error_se), number(r.gap, r.gap_se)
+    return [r.name, error, gap, number(r.gap_by_chance), epsilon_text(r)]
+
+
 def terminal(study: Study) -> str:
     """Everything that is said at the end of a run, on the terminal."""
     table = study.table
-    groups = ", ".join(f"{printable(g)}: {n:,}" for g, n in study.group_sizes.items())
+    groups = ", ".join(
+        f"{printable(g)}: {n:,} + {n_test:,}"
+        for g, (n, n_test) in study.group_sizes.items()
+    )
     lines = [
         f"* {NOT_PRIVATE}, as are the group sizes.",
-        f"  {study.n_train:,} training rows: {groups}; {study.n_test:,} test rows.",
+        f"  {UNCERTAINTY}",
+        f"  {study.n_train:,} training rows + {study.n_test:,} test rows: {groups}.",
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
     lines += [f"! {printable(text, 400)}" for text in study.warnings[study.n_before :]]
@@ -170,36 +186,38 @@ def markdown(study: Study, picture: Path | None) -> str:
     """The report: who may read it, the numbers, the privacy statement, the caveats."""
     words, table = study.measures, study.table
     rows = "\n".join(
-        f"| {r.name} | {r.error:.4f} | {r.gap:.4f} | {epsilon_text(r)} |"
-        for r in (study.constant, *study.results)
+        f"| {' | '.join(_cells(r))} |" for r in (study.constant, *study.results)
     )
+    few = " (few)"
     sizes = "\n".join(
-        f"| {markdown_text(group)} | {size} |"
-        for group, size in study.group_sizes.items()
+        f"| {markdown_text(group)} | {n} | {n_test}{few * (group in study.rough)} |"
+        for group, (n, n_test) in study.group_sizes.items()
     )
     lines = [
         f"# Private and fair {table.task}: {markdown_text(study.title)}",
         "",
         "**For the data holder.** Releasable: the private models and their privacy "
         "statement. Not private, and not to be published: the test errors and gaps "
-        "below, the group sizes, what was left out, the plain and the constant model, "
-        "and the picture; they were computed from the data without noise.",
+        "below with their standard errors, the group sizes, what was left out, the "
+        "plain and the constant model, and the picture; they were computed from the "
+        "data without noise.",
         "",
-        f"| model | {words.error_name} | {words.gap_name} | epsilon |",
-        "| --- | ---: | ---: | ---: |",
+        f"| {' | '.join(_columns(words))} | epsilon |",
+        "| --- | ---: | ---: | ---: | ---: |",
         rows,
         "",
         f"{words.error_name}: {markdown_text(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "
-        f"{study.n_train} training rows at random). Epsilon: none means that the model "
-        "is not differentially private"
+        f"{study.n_train} training rows at random). {UNCERTAINTY} Epsilon: "
+        "none means that the model is not differentially private"
         + (
             "; *if public*: for a reader to whom the facts below are public.\n"
             if table.from_data
             else ".\n"
         ),
-        f"| group of {markdown_text(table.sensitive_name)} | training rows |",
-        "| --- | ---: |",
+        f"| group of {markdown_text(table.sensitive_name)} | training rows "
+        "| test rows |",
+        "| --- | ---: | ---: |",
         sizes,
         "",
     ]
@@ -272,8 +290,10 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "not_private": {
             "why": NOT_PRIVATE,
             "what": [
-                *("models[].error", "models[].gap", "constant", "n_train", "n_test"),
-                *("group_sizes", "share_clipped", "left_out", "remarks", "warnings"),
+                *("models[].error", "models[].error_se", "models[].gap"),
+                *("models[].gap_se", "models[].gap_by_chance", "constant"),
+                *("n_train", "n_test", "group_sizes", "group_test_sizes"),
+                *("share_clipped", "left_out", "remarks", "warnings"),
             ],
         },
         "error": study.measures.error_name,
@@ -281,13 +301,13 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "n_train": study.n_train,
         "n_test": study.n_test,
         "groups": [str(group) for group in study.learnt.groups],
-        "group_sizes": study.group_sizes,
+        "group_sizes": {g: n for g, (n, _) in study.group_sizes.items()},
+        "group_test_sizes": {g: n for g, (_, n) in study.group_sizes.items()},
         "share_clipped": study.share_clipped,
         "models": [
             {
                 "name": r.name,
-                "error": r.error,
-                "gap": None if math.isnan(r.gap) else r.gap,
+                **_figures(r),
                 "figures": NOT_PRIVATE,
                 "epsilon": "inf" if math.isinf(r.epsilon) else r.epsilon,
                 "epsilon_is_conditional": _conditional(r),
@@ -296,8 +316,7 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             for r in study.results
         ],
         "constant": {
-            "error": study.constant.error,
-            "gap": 0.0,
+            **_figures(study.constant),
             "figures": NOT_PRIVATE,
         },
         "conditional_on": study.table.from_data,
@@ -306,6 +325,17 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "remarks": study.table.remarks,
         "warnings": study.warnings,
     }
+
+
+def _figures(r: Result) -> dict:
+    figures = {
+        "error": r.error,
+        "error_se": r.error_se,
+        "gap": r.gap,
+        "gap_se": r.gap_se,
+        "gap_by_chance": r.gap_by_chance,
+    }
+    return {name: None if math.isnan(x) else x for name, x in figures.items()}
 
 
 # ----------------------------------------------------------------------------- picture
@@ -331,10 +361,12 @@ def _figure(study: Study, plt):
         return _draw_rates(study, plt)
     from fairpriv_sklearn.inspection import GroupDistributionDisplay
 
+    labels = study.test_labels.astype(str)
+    told = np.isin(labels, told_apart(labels))  # as in the gaps of the table
     return GroupDistributionDisplay.from_predictions(
-        study.predictions[0],
-        study.predictions[-1],
-        sensitive_features=list(map(str, study.test_labels)),
+        study.predictions[0][told],
+        study.predictions[-1][told],
+        sensitive_features=labels[told].tolist(),
         score_name=f"prediction of {picture_text(study.table.target)}",
     ).figure_
 
@@ -355,10 +387,15 @@ def _draw_rates(study: Study, plt):
         ):
             members = [y_pred[study.test_labels == group] for group in groups]
             rates = [np.mean(rows == label) if len(rows) else 0.0 for rows in members]
+            se = [
+                np.sqrt(p * (1 - p) / max(1, len(rows)))
+                for p, rows in zip(rates, members, strict=True)
+            ]
             color, hatch = looks[i]
             ax.barh(
-                np.arange(len(groups)) + 0.27 * (i - 1), rates, 0.27,
+                np.arange(len(groups)) + 0.27 * (i - 1), rates, 0.27, xerr=se,
                 color=color, hatch=hatch, edgecolor="white", label=result.name,
+                error_kw={"linewidth": 0.8},
             )  # fmt: skip
         ax.set_xlabel(f"share predicted {target} = {picture_text(label)}")
         ax.set_xlim(left=0.0)  # where all are zero it would begin below
@@ -366,7 +403,7 @@ def _draw_rates(study: Study, plt):
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))
     axes[0, 0].annotate(
-        "Not private: drawn from the data.",
+        "Not private: drawn from the data. Whiskers: ± one standard error.",
         xy=(0, 0), xycoords="axes fraction", xytext=(0, -48),
         textcoords="offset points", style="italic",
     )  # fmt: skip

@@ -23,32 +23,66 @@ from fairpriv_sklearn._cli.models import (
     with_shares,
 )
 from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._cli.words import printable
+from fairpriv_sklearn._cli.words import number, printable
 from fairpriv_sklearn._wall import PrivacyGuarantee, noise_source
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
 TEST_SHARE = 0.25
 FEW_TEST = 10  # rates of fewer test rows tell nothing
+ROUGH_TEST = 100  # a share of fewer rows has a standard error of .05 and more
+N_RESAMPLES, N_SHUFFLES = 50, 30  # standard errors within 10 %: seconds for many rows
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model on the test rows."""
+    """One model on the test rows, with standard errors of the choice of these rows."""
 
     name: str
     error: float
+    error_se: float
     gap: float
+    gap_se: float
+    gap_by_chance: float  # in the mean, if the same predictions fell on anybody
     n_predicted: int = 0  # different predictions on the test rows
     guarantee: PrivacyGuarantee | None = None
 
     @classmethod
-    def measured(cls, name, measures, y, y_pred, labels) -> Result:
+    def measured(cls, name, measures, y, y_pred, labels, seed) -> Result:
+        rng = np.random.default_rng(seed)
         told = np.isin(labels.astype(str), told_apart(labels))
-        gap = math.nan  # of one group nothing can be told
-        if len(set(labels[told].tolist())) > 1:
-            gap = measures.gap(y[told], y_pred[told], sensitive_features=labels[told])
-        n_predicted = len(set(np.asarray(y_pred).tolist()))
-        return cls(name, float(measures.error(y, y_pred)), gap, n_predicted)
+        groups = np.unique(labels.astype(str), return_inverse=True)[1]
+        strata = np.zeros(len(y), dtype=int)
+        if y.dtype.kind != "f":
+            both = np.stack([y, y_pred]).astype(str)
+            y, y_pred = np.unique(both, return_inverse=True)[1].reshape(both.shape)
+            strata = y if measures.within_classes else strata
+        n_predicted = len(np.unique(y_pred))
+
+        def gap(rows, groups):
+            if n_predicted == 1:
+                return 0.0
+            try:
+                return measures.gap(y[rows], y_pred[rows], sensitive_features=groups)
+            except ValueError:  # one group, or no class that two of them have
+                return math.nan
+
+        errors, gaps = [], []
+        for _ in range(N_RESAMPLES):
+            rows = _resampled(np.zeros_like(groups), rng)
+            errors.append(measures.error(y[rows], y_pred[rows]))
+            # No group, and no class of it that is compared, is lost on the way.
+            rows = _resampled(groups * (strata.max() + 1) + strata, rng)
+            rows = rows[told[rows]]
+            gaps.append(gap(rows, groups[rows]))
+        by_chance = [
+            gap(told, _shuffled(groups[told], strata[told], rng))
+            for _ in range(N_SHUFFLES)
+        ]
+        return cls(
+            name, float(measures.error(y, y_pred)), float(np.std(errors)),
+            gap(told, groups[told]), float(np.std(gaps)), float(np.mean(by_chance)),
+            n_predicted,
+        )  # fmt: skip
 
     @property
     def epsilon(self) -> float:
@@ -66,7 +100,7 @@ class Study:
     measures: Measures
     n_train: int
     n_test: int
-    group_sizes: dict[str, int]  # in the training rows
+    group_sizes: dict[str, tuple[int, int]]  # training rows and test rows
     results: list[Result]
     constant: Result  # the best constant prediction, for comparison
     predictions: list[np.ndarray]  # on the test rows, a model each
@@ -74,6 +108,11 @@ class Study:
     warnings: list[str] = field(default_factory=list)
     n_before: int = 0  # so many of the warnings were said before spending
     model: object = None  # the fitted private and fair model
+
+    @property
+    def rough(self) -> list[str]:
+        """Groups of so few test rows that little can be said of them."""
+        return [g for g, (_, n) in self.group_sizes.items() if n < ROUGH_TEST]
 
     @property
     def share_clipped(self) -> float:
@@ -94,6 +133,21 @@ def told_apart(labels) -> list[str]:
     groups, sizes = np.unique(labels.astype(str), return_counts=True)
     enough = groups[sizes >= FEW_TEST].tolist()
     return enough if len(enough) > 1 else groups.tolist()
+
+
+def _resampled(cells, rng) -> np.ndarray:
+    """As many rows of each cell as there are, drawn with replacement."""
+    order = np.argsort(cells)
+    sizes = np.bincount(cells)
+    first, size = (np.cumsum(sizes) - sizes)[cells], sizes[cells]
+    return order[first + (rng.random(len(cells)) * size).astype(int)]
+
+
+def _shuffled(groups, strata, rng) -> np.ndarray:
+    """The groups, dealt anew among the rows of each stratum."""
+    dealt = np.empty_like(groups)
+    dealt[np.argsort(strata)] = groups[np.lexsort((rng.random(len(groups)), strata))]
+    return dealt
 
 
 class Progress:
@@ -142,14 +196,14 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     for sentence in warned:
         say(sentence)
 
-    progress = Progress(4)
+    progress = Progress(5)
     learnt = _run(progress, "columns", partial(learn, table, encoder, train))
     measures, models = task(table, learnt, args)
     X = {"private": learnt.numbers(table.features)}
     X["private and fair"] = X["private"]
     X["plain"] = Encoder.of(table.features).encode(table.features)
     y, labels = learnt.y, learnt.labels
-    results, predictions = [], []
+    predictions = []
     for name, model in models.items():
         # The plain and the private model know nothing of groups.
         model.set_params(**shares.get(name, {}))
@@ -161,20 +215,33 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         y_pred = model.predict(X[name][test], **groups)
         if learnt.bounds is not None:
             y_pred = np.clip(y_pred, *learnt.bounds)
-        results.append(
-            Result.measured(name, measures, table.y[test], y_pred, labels[test])
-        )
         predictions.append(y_pred)
+    best = _best_constant(table, train, len(test))
+    constant, *results = _run(
+        progress,
+        "standard errors",
+        lambda: [
+            Result.measured(
+                name, measures, table.y[test], y_pred, labels[test], args.seed
+            )
+            for name, y_pred in zip(
+                ("constant", *models), (best, *predictions), strict=True
+            )
+        ],
+    )
     for i in (1, 2):
         model = models[results[i].name]
         results[i] = replace(
             results[i], guarantee=statement(learnt, model, table, args)
         )
-    sizes = {str(g): int(np.sum(labels[train] == g)) for g in learnt.groups}
+    sizes = {
+        str(g): tuple(int(np.sum(labels[rows] == g)) for rows in (train, test))
+        for g in learnt.groups
+    }
     study = Study(
         title, table, learnt, measures, len(train), len(test),
-        {g: n for g, n in sizes.items() if n or g != OTHER_GROUP},
-        results, _constant(measures, table, labels, train, test), predictions,
+        {g: n for g, n in sizes.items() if any(n) or g != OTHER_GROUP},
+        results, constant, predictions,
         labels[test], n_before=len(warned), model=models["private and fair"],
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
@@ -189,7 +256,7 @@ def _run(progress, name, work):
     raise InputError(f"The {name} model cannot be fitted: {said}")
 
 
-def _constant(measures, table, labels, train, test) -> Result:
+def _best_constant(table, train, n_rows) -> np.ndarray:
     """The best constant prediction: the mean, or the most frequent class."""
     y = table.y
     if table.task == "regression":
@@ -197,8 +264,7 @@ def _constant(measures, table, labels, train, test) -> Result:
     else:
         found, counts = np.unique(y[train].astype(str), return_counts=True)
         best = found[np.argmax(counts)]
-    y_pred = np.full(len(test), best, dtype=y.dtype)
-    return Result.measured("constant", measures, y[test], y_pred, labels[test])
+    return np.full(n_rows, best, dtype=y.dtype)
 
 
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
@@ -313,12 +379,12 @@ def after_fitting(study: Study) -> list[str]:
         )
         said.append(
             "The fair model does not treat the groups more alike than the private one "
-            f"(gap {fair.gap:.4f} against {private.gap:.4f}): {why}"
+            f"(gap {number(fair.gap)} against {number(private.gap)}): {why}"
         )
     if fair.error > private.error * 1.02:
         said.append(
-            f"Fairness costs accuracy here: {name} {fair.error:.4f} of the fair model "
-            f"against {private.error:.4f} of the private one."
+            f"Fairness costs accuracy here: {name} {number(fair.error)} of the fair "
+            f"model against {number(private.error)} of the private one."
         )
     for result in study.results:
         if result.n_predicted == 1:
@@ -330,7 +396,8 @@ def after_fitting(study: Study) -> list[str]:
         elif result.error >= study.constant.error:
             said.append(
                 f"The {result.name} model is no better than a constant prediction "
-                f"({name} {result.error:.4f} against {study.constant.error:.4f})."
+                f"({name} {number(result.error)} against "
+                f"{number(study.constant.error)})."
             )
     counted = told_apart(study.test_labels)
     few = [printable(g) for g in study.group_sizes if g not in counted]
@@ -338,5 +405,13 @@ def after_fitting(study: Study) -> list[str]:
         said.append(
             f"The gaps do not speak of {', '.join(few)}: fewer than {FEW_TEST} test "
             "rows."
+        )
+    rough = {g: study.group_sizes[g][1] for g in study.rough if g in counted}
+    if rough:
+        least = min(rough.values())
+        said.append(
+            f"Few test rows: {', '.join(f'{printable(g)} ({rough[g]})' for g in rough)}"
+            f"; a share of {least} has a standard error of up to "
+            f"{0.5 / math.sqrt(least):.2f}, and the largest gap is mostly theirs."
         )
     return said

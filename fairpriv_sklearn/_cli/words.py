@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import secrets
@@ -35,6 +36,19 @@ def wrap(text: str, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def number(value: float, se: float | None = None) -> str:
+    """Two digits of the standard error, and four decimals of small numbers at least.
+
+    >>> number(0.25), number(0.25, 0.01), number(12345.678, 21.34), number(2e-4, 3e-6)
+    ('0.2500', '0.2500 ± 0.0100', '12346 ± 21', '0.0002000 ± 0.0000030')
+    """
+    if math.isnan(value):
+        return "-"
+    n = 1 - math.floor(math.log10(se)) if se else 4
+    n = max(n, 4 if value < 10 else 0)
+    return f"{value:.{n}f}" + ("" if se is None else f" ± {se:.{n}f}")
 
 
 def lenient(*streams) -> None:
