@@ -206,6 +206,30 @@ def test_infinite_numbers_have_one_key_however_they_are_held(cell, codebook):
         assert np.linalg.norm(one.exact - two.exact) <= one.sensitivity * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    "span",
+    [
+        datetime.timedelta(seconds=3, microseconds=106352),
+        -datetime.timedelta(days=3, microseconds=8),
+        datetime.timedelta(days=42215, seconds=76709, microseconds=307616),
+    ],
+)
+@pytest.mark.parametrize("starts", [None, datetime.datetime(1970, 1, 1)])
+def test_spans_and_days_are_alike_however_they_are_held(span, starts):
+    """A column of pandas rounded twice, and one of objects once: all rows moved."""
+    cell = span if starts is None else starts + span
+    exact = span // datetime.timedelta(microseconds=1) / (86_400 * 10**6)
+    kind = "timedelta64" if starts is None else "datetime64"
+    for unit in ("us", "ns"):
+        held = (
+            pd.Series([cell], dtype=f"{kind}[{unit}]"),
+            np.array([cell], dtype=f"{kind}[{unit}]"),
+            pd.Series([cell], dtype=f"{kind}[{unit}]").astype("category"),
+            np.array([cell], dtype=object),
+        )
+        assert [_cells_of(one).values.tolist() for one in held] == [[exact]] * 4
+
+
 def test_half_characters_are_replaced():
     torn = pd.DataFrame({"a": pd.Series(["b\udcff"] * 300, dtype=object)})
     encoder = DPTableEncoder(epsilon=5.0).fit(torn)

@@ -37,7 +37,7 @@ _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
 _TORN = re.compile("[\ud800-\udfff]")
-_DAY = 86_400.0
+_DAY = 86_400 * 10**6  # in microseconds, as an integer: a quotient is rounded once
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -151,14 +151,10 @@ def _read(value) -> tuple[int, float, str | None]:
         if np.isnat(value):
             return MISSING, np.nan, None
         if isinstance(value, np.datetime64):
-            return (
-                DATE,
-                float(value.astype("M8[us]").astype(np.int64)) / (_DAY * 1e6),
-                None,
-            )
+            return DATE, int(value.astype("M8[us]").astype(np.int64)) / _DAY, None
         value = value.astype("m8[us]").astype(object)
     if isinstance(value, timedelta):
-        return _number(value.total_seconds() / _DAY)
+        return _number(_days(value))
     if isinstance(value, Real | Decimal | Fraction | np.bool_ | np.number):
         try:
             return _number(float(value))
@@ -200,9 +196,15 @@ def _moment(moment: datetime) -> tuple[int, float, None]:
             return MISSING, np.nan, None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return DATE, (moment - _EPOCH).total_seconds() / _DAY, None
+        return DATE, _days(moment - _EPOCH), None
     except (OverflowError, ValueError, TypeError):
         return MISSING, np.nan, None
+
+
+def _days(span: timedelta) -> float:
+    """Whole microseconds of a span, in days: `total_seconds` of pandas rounds twice."""
+    seconds = span.days * 86_400 + span.seconds
+    return (seconds * 10**6 + span.microseconds) / _DAY
 
 
 class _Text:
