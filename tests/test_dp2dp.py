@@ -25,6 +25,7 @@ from fairpriv_sklearn.metrics import (
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
 from fairpriv_sklearn.postprocessing import _decisions as decisions
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing import _repair as repair
 from fairpriv_sklearn.postprocessing._queries import MarginCounts
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
@@ -606,6 +607,21 @@ def test_scores_must_be_probabilities(bad):
         # Among private rows it would be an answer about one of them: not a word.
         model.fit(P, y, sensitive_features=group)
         assert np.isfinite(model.offsets_).all()
+
+
+def test_what_counts_as_undecided_is_a_function_of_the_row():
+    """A product of 9 columns rounds the sums of equal rows apart, by their places."""
+    rng, n_classes = np.random.default_rng(0), 9
+    model, base = DP2DPClassifier(None), oracle(n_classes)
+    model.n_features_in_, classes = n_classes, list(range(n_classes))
+    for _ in range(100):
+        p = rng.dirichlet(np.ones(n_classes)) * (1 + repair.SUM_TOLERANCE)
+        p[0] += 1 + repair.SUM_TOLERANCE - p.sum()
+        for n_rows in (15, 16):
+            said = repair.class_probabilities(
+                model, base, np.tile(p, (n_rows, 1)), {}, classes, private=True
+            )
+            assert len(np.unique(said, axis=0)) == 1
 
 
 def test_shape_and_classes_of_the_base():

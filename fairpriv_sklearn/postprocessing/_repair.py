@@ -476,8 +476,9 @@ def class_probabilities(
             f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
         )
     scores = scores.astype(np.float64, copy=False)
-    # NaN fails both comparisons.
-    sums = scores @ np.ones(len(seen))
+    # NaN fails both comparisons. Column by column: a product may round the sums of
+    # equal rows apart, by where they stand.
+    sums = sum(scores.T)
     close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
         (scores >= -SUM_TOLERANCE).all(axis=1)
     )
