@@ -564,6 +564,24 @@ def test_one_record_changes_no_statement(tmp_path, last):
     assert both[0][0] == []
 
 
+@pytest.mark.parametrize(
+    ("last", "assumed"),
+    [
+        ({"pay": ""}, "every row has a value of pay"),
+        ({"sex": "X"}, "every row is in a listed group"),
+    ],
+)
+def test_what_holds_of_every_row_is_assumed(tmp_path, last, assumed):
+    """One record made a statement conditional, and none told that there is no such."""
+    (facts, _, whole), (others, _, less) = (
+        neighbour(tmp_path, name, record, zip="left out")
+        for name, record in (("a", {}), ("b", last))
+    )
+    assert not facts and others
+    assert [assumed in one["assumptions"] for one in whole] == [True] * len(whole)
+    assert [assumed in one["assumptions"] for one in less] == [False] * len(less)
+
+
 def test_what_is_neither_declared_nor_learnt_is_a_condition(tmp_path):
     facts, _, guarantees = neighbour(tmp_path, "a", {}, age=None, zip=None, pay=None)
     assert facts == ["the task", "the classes of pay"]

@@ -277,7 +277,7 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
             f"{text} (released)" if told and text.startswith(told) else text
             for text in guarantee.assumptions
         ),
-    )
+    ).qualified(assumptions=table.assumed)
     if table.from_data:
         hidden = tuple(
             f"{name}="

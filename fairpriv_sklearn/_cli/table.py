@@ -56,6 +56,8 @@ class Table:
         range of a regression's target.
     from_data : list of str
         Facts that the privacy statement is conditional on.
+    assumed : list of str
+        What it assumes of every row, and found to hold.
     left_out : list of str
         Rows and columns that are not used, and why.
     remarks : list of str
@@ -74,6 +76,7 @@ class Table:
     bounds: tuple[float, float] | None = None
     classes: list | None = None
     from_data: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     ranks: str = "learn"
@@ -157,7 +160,7 @@ def load_table(args) -> Table:
     from_data = looked_up(parsed, raw, writing)
     if args.drop:
         left_out.append(columns_note(args.drop, "by --drop"))
-    rows = _rows(args, parsed, left_out, from_data, n_in_file)
+    rows, assumed = _rows(args, parsed, left_out, from_data, n_in_file)
     parsed = {name: p.take(rows) for name, p in parsed.items()}
     groups, labels = _listed_groups(args, parsed), _labels(args.sensitive, parsed)
     _check_groups(groups or sorted(set(labels.tolist())), args)
@@ -174,6 +177,7 @@ def load_table(args) -> Table:
         sensitive=list(args.sensitive),
         task=_task(args, target, from_data),
         from_data=from_data,
+        assumed=assumed,
         left_out=left_out,
         remarks=remarks,
     )
@@ -231,16 +235,22 @@ def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:
 
 
 # -------------------------------------------------------------------------------- rows
-def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
-    """Which rows are used: those with a target and in a listed group."""
-    rows = np.ones(n_in_file, dtype=bool)
+def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, list]:
+    """Which rows are used: those with a target and in a listed group.
 
-    def leave_out(which, why, fact) -> int:
+    How many are not is a condition. That none is not is assumed: else a statement
+    without a condition would tell it of every row.
+    """
+    rows, assumed = np.ones(n_in_file, dtype=bool), []
+
+    def leave_out(which, why, fact, otherwise=None) -> int:
         nonlocal rows
         lost = int(np.sum(rows & which))
         if lost:
             left_out.append(f"{some(lost, 'row')} {why}")
             from_data.append(fact)
+        elif otherwise:
+            assumed.append(otherwise)
         rows = rows & ~which
         return lost
 
@@ -264,6 +274,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
         ~_listed(target),
         f"without a value of {args.target}",
         f"the number of rows with a value of {args.target}",
+        f"every row has a value of {args.target}",
     )
     if not rows.any():
         raise InputError(f"No row has a value of {args.target!r}.")
@@ -281,6 +292,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
             np.array([label not in set(listed) for label in labels]),
             f"outside the listed groups {', '.join(listed)}",
             "the number of rows in the listed groups",
+            "every row is in a listed group",
         )
     if args.missing == "drop":
         gaps = np.any([p.gaps for p in used.values()], axis=0)
@@ -290,7 +302,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> np.ndarray:
         if not lost:  # whether any was lost is a fact about the rows as well
             from_data.append(fact)
         _check_loss(target, rows, lost, before)
-    return np.flatnonzero(rows)
+    return np.flatnonzero(rows), assumed
 
 
 def _listed(target: Parsed) -> np.ndarray:
