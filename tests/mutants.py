@@ -81,7 +81,7 @@ QUERIES = {
     "_training/_counts.py": "linear_queries linear_sensitivity",
     "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
     "_training/_penalty.py": "linear_sensitivity neural_objective",
-    "generative/_levels.py": "generative_privacy",
+    "generative/_levels.py": "generative_privacy generative_pairs",
     "generative/_pairs.py": "budgets generative_pairs",
     "generative/_network_training.py": "budgets generative_privacy",
     "generative/_raw.py": "budgets generative_pairs generative",
@@ -112,6 +112,7 @@ QUERIES = {
     "postprocessing/_phases.py": "postprocessing dp2dp blind",
     "postprocessing/_queries.py": "postprocessing dp2dp barycenter blind",
     "preprocessing/_counting.py": "table_encoder",
+    "preprocessing/_table_encoder.py": "budgets table_encoder",
 }
 # Changed by hand only.
 OTHERS = {
@@ -121,11 +122,12 @@ OTHERS = {
     "generative/_base.py": "generative generative_privacy",
     "generative/_exact.py": "generative_privacy",
     "generative/_points.py": "generative_pairs",
+    "generative/_sinkhorn.py": "budgets generative_pairs plan_numbers",
     "model_selection/_candidates.py": "search",
     "model_selection/_search.py": "search",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_histogram.py": "histogram",
-    "preprocessing/_table_encoder.py": "budgets table_encoder",
+    "preprocessing/_places.py": "generative_pairs table_encoder",
     "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}
@@ -139,7 +141,7 @@ NOT_RUN = """audit audit_breaches card cli codebook common datasets distributed
 PLANS = "share|SHARE|plan|^bound$|changes|ratio|error|lines|begin|repeated|composed"
 
 RELEASED = """shares _share_intervals _ratio likely_share card_lines
-    within_bin_error_ with_shares""".split()
+    within_bin_error_ with_shares _common_shares""".split()
 CHEAP = tuple(
     f"tests/test_{name}.py"
     for name in (

@@ -28,6 +28,7 @@ from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import Codebook, cell_of
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._ranks import LARGEST
 from fairpriv_sklearn.privacy import PrivacyLedger
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -397,6 +398,24 @@ def test_what_is_near_a_crowd():
         # what is far and not sure is left out, and what is surely there is not
         assert looked.with_cells(1440.0).edges[0] == 0.0
     assert column.with_cells(1440.0).edges[0] < -9e8
+    # after two looks zeros are far from the crowd, and surely there
+    places = column.places
+    for _ in range(2):
+        cells = places.crowded(1440.0)
+        counts = np.zeros(len(places.asked(cells)))
+        counts[cell_of(1e6, places.asked(cells))] = 900.0
+        places = places.with_parts(cells, counts, 10.0)
+    looked = dataclasses.replace(column, places=places)
+    assert not looked.near(np.array([-1e-3, 1e-3]))[0]
+    assert looked.with_cells(1440.0).edges[0] == 0.0
+
+
+def test_no_parts_lie_beyond_a_public_range():
+    column = LevelColumn.of("x", 0, Column("number", range=(0, int(LARGEST))))
+    n = len(column.located().edges) - 1
+    places = column.places_by(np.zeros(n + 1), 1.0)
+    parts = places.parts(np.array([n - 2, n - 1]))
+    assert parts[-1] == LARGEST and (np.diff(parts[-10:]) == np.diff(parts[-2:])).all()
 
 
 def test_what_of_a_column_stands_out_of_noise():
@@ -1147,12 +1166,10 @@ def test_even_draws():
     np.testing.assert_allclose(np.bincount(alone) / 4000, [0.5, 0.25, 0.25], atol=0.04)
     # in the order of scores: the first half of them has the first outcome
     scores = np.random.default_rng(0).permutation(1000)
-    drawn = _pairs.draw_evenly(distributions, groups[:1000], noise, scores)
-    np.testing.assert_array_equal(drawn[scores < 499], 0)
-    np.testing.assert_array_equal(drawn[scores > 750], 2)
-    # where in its outcome a row lies: in the order of scores, from end to end
     found, within = _pairs.draw_within(distributions, groups[:1000], noise, scores)
-    np.testing.assert_array_equal(found, drawn)
+    np.testing.assert_array_equal(found[scores < 499], 0)
+    np.testing.assert_array_equal(found[scores > 750], 2)
+    # where in its outcome a row lies: in the order of scores, from end to end
     for outcome in range(3):
         order = np.argsort(scores[found == outcome])
         places = within[found == outcome][order]

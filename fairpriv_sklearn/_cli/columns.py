@@ -211,7 +211,7 @@ def _category(name, cells, column: Column) -> Parsed:
         (None if c is None else category_key(c) for c in cells), dtype=object
     )
     if column.kind == "flag":
-        values, column = _flag(name, values, column)
+        values, column = _flag(values, column)
     if column.categories is None:
         return Parsed(name, column, values, True)
     listed = {category_key(c) for c in column.categories}
@@ -231,7 +231,7 @@ _FALSE = {"false", "no", "n", "f", "0", "off", "nein", "non"}
 _TRUE = {"true", "yes", "y", "t", "1", "on", "ja", "oui"}
 
 
-def _flag(name, values, column: Column) -> tuple[np.ndarray, Column]:
+def _flag(values, column: Column) -> tuple[np.ndarray, Column]:
     """A flag without a list: the usual words for no and yes."""
     if column.categories is not None:
         return values, column

@@ -88,13 +88,13 @@ def summary(study: Study) -> list[str]:
     return shown
 
 
-def brief(guarantee, most: int = 4) -> str:
-    """The statement, with the first few of the facts it is conditional on."""
+def brief(guarantee) -> str:
+    """The statement, with the first four of the facts it is conditional on."""
     facts = list(map(printable, guarantee.conditional_on))
     if not facts:
         return str(guarantee)
-    if len(facts) > most:
-        facts = [*facts[:most], f"{len(facts) - most} more (see report.md)"]
+    if len(facts) > 4:
+        facts = [*facts[:4], f"{len(facts) - 4} more (see report.md)"]
     if_public = replace(
         guarantee, conditional_on=(), epsilon=guarantee.epsilon_if_public
     )

@@ -179,22 +179,13 @@ class Network:
         return np.sqrt(squares)
 
     def gradient(
-        self,
-        outputs: list[np.ndarray],
-        deltas: list[np.ndarray],
-        example_weights: np.ndarray | None = None,
+        self, outputs: list[np.ndarray], deltas: list[np.ndarray]
     ) -> np.ndarray:
-        """Weighted sum of the examples' gradients, as one flat vector.
-
-        ``example_weights`` of shape (n,) are for instance the clipping factors
-        ``min(1, clip_norm / norm)``; None means 1.
-        """
+        """Sum of the examples' gradients, as one flat vector."""
         gradient = np.zeros_like(self.theta)  # layers without deltas stay zero
         for W, b, h, delta in zip(
             *self.layers(gradient), outputs, deltas, strict=False
         ):
-            if example_weights is not None:
-                delta = delta * example_weights[:, None]
             np.matmul(h.T, delta, out=W)
             np.sum(delta, axis=0, out=b)
         return gradient
@@ -230,18 +221,12 @@ class SGD:
 class Adam:
     """Adam (D. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015).
 
-    Parameters
-    ----------
-    beta1, beta2 : float, default=0.9 and 0.999
-        Decay of the averages of the gradient and of its square. Range: [0, 1).
-    stability : float, default=1e-8
-        Added to the root of the second average.
+    The averages of the gradient and of its square decay as proposed there.
     """
 
-    def __init__(
-        self, beta1: float = 0.9, beta2: float = 0.999, stability: float = 1e-8
-    ):
-        self.beta1, self.beta2, self.stability = beta1, beta2, stability
+    beta1, beta2, stability = 0.9, 0.999, 1e-8
+
+    def __init__(self):
         self._mean: np.ndarray | None = None
         self._n_steps = 0
 

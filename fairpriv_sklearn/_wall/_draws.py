@@ -7,11 +7,11 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-_DRAW_ROWS = 1 << 16  # draws come in chunks, so that a stream of rows needs no other
+_DRAW_ROWS = 1 << 16  # words that are held at once
 
 
-def keyed_draws(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np.bool_]:
-    """Draws of rows `start`, ..., `start` + `n_rows` - 1 under a secret key.
+def keyed_draws(key: bytes, n_rows: int, p: float) -> NDArray[np.bool_]:
+    """Draws of so many rows under a secret key.
 
     A draw is True with probability `p`, rounded down to a multiple of 2**-64.
     """
@@ -19,13 +19,11 @@ def keyed_draws(key: bytes, n_rows: int, p: float, start: int = 0) -> NDArray[np
         raise ValueError(f"p must be in [0, 1], got {p!r}.")
     if p == 1.0:
         return np.ones(n_rows, dtype=bool)
-    stop = start + n_rows
     heads = [np.empty(0, dtype=bool)]
     threshold = np.uint64(int(p * 2**64))
-    for chunk in range(start // _DRAW_ROWS, -(-stop // _DRAW_ROWS)):
-        first = chunk * _DRAW_ROWS
-        words = _draw_words(key, chunk, min(stop - first, _DRAW_ROWS))
-        heads.append(words[max(start - first, 0) :] < threshold)
+    for chunk, first in enumerate(range(0, n_rows, _DRAW_ROWS)):
+        words = _draw_words(key, chunk, min(n_rows - first, _DRAW_ROWS))
+        heads.append(words < threshold)
     return np.concatenate(heads)
 
 

@@ -271,7 +271,11 @@ class _Audit:
             confidence=self.confidence,
             n_fits=1,
         )
-        self._notes(fitted)
+        if self.seeds:
+            self._note(
+                f"{', '.join(self.seeds)} fixes the noise: the release is not private "
+                "for anybody who knows the seed; audited with fresh seeds"
+            )
         if self.claim.epsilon == math.inf or self.claim.delta == 1.0:
             self._note("the claim is infinite: there is nothing to refute")
             return self._done()
@@ -597,13 +601,6 @@ class _Audit:
 
     def _note(self, text):
         self.report.findings.append(Finding("note", "all", text, False))
-
-    def _notes(self, fitted):
-        if self.seeds:
-            self._note(
-                f"{', '.join(self.seeds)} fixes the noise: the release is not private "
-                "for anybody who knows the seed; audited with fresh seeds"
-            )
 
     def _done(self) -> AuditReport:
         self.report.seconds = _clock() - self.start

@@ -17,9 +17,9 @@ from fairpriv_sklearn.preprocessing import (
     Cells,
     Column,
     Counted,
+    LearntColumn,
     Places,
     cell_of,
-    edges_within,
     key_of,
     quantile_edges,
     universal_edges,
@@ -57,16 +57,13 @@ NO_WIDTH = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
-class LevelColumn:
+class LevelColumn(LearntColumn):
     """A column while it is learnt, and its levels once it is.
 
     Parameters
     ----------
-    name : str
-    position : int
-        In the table.
-    declared : Column
-        What the code book says; the kind is filled in once it is learnt.
+    name, position, declared
+        See :class:`LearntColumn`.
     edges : ndarray of shape (m + 1,), default=None
         Of the cells of a number.
     keys, values : tuple, default=()
@@ -79,9 +76,6 @@ class LevelColumn:
         How much the log density falls along each cell; None: cells are even.
     """
 
-    name: str
-    position: int
-    declared: Column
     edges: np.ndarray | None = None
     keys: tuple = ()
     values: tuple = ()
@@ -111,32 +105,9 @@ class LevelColumn:
         return replace(self, keys=keys, values=tuple(kept[key] for key in keys))
 
     @property
-    def is_number(self) -> bool:
-        """Whether it is a number or a date."""
-        return self.declared.kind in ("number", "date")
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it is part of the synthetic table."""
-        return self.declared.kind != "left out"
-
-    @property
     def is_located(self) -> bool:
         """Whether its kind or its cells have to be learnt."""
         return self.declared.kind is None or (self.is_number and self.edges is None)
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether its categories have to be learnt."""
-        kind = self.declared.kind
-        return kind in ("category", "flag") and self.declared.categories is None
-
-    def located(self) -> Counted:
-        """How its cells are counted to find where they lie."""
-        bounds = self.declared.bounds
-        edges = universal_edges() if bounds is None else edges_within(*bounds)
-        declared = self.declared
-        return Counted(self.position, declared.kind, edges, declared.missing_values)
 
     def keyed(self) -> Counted:
         """How its cells are counted to find its categories."""
@@ -156,8 +127,7 @@ class LevelColumn:
         column = replace(self, declared=replace(self.declared, kind=kind))
         if not column.is_number:
             return column
-        edges, is_open = self.located().edges, self.declared.range is None
-        return replace(column, places=Places.of(edges, noisy, scale, is_open=is_open))
+        return replace(column, places=self.places_by(noisy, scale))
 
     def with_cells(self, total) -> LevelColumn:
         """The column with cells at its quantiles, by its places."""

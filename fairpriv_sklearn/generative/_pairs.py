@@ -632,21 +632,24 @@ def _bins(counts, column, plan, most_bins) -> np.ndarray:
 # --- samples --------------------------------------------------------------------------
 
 
-def draw_evenly(distributions, groups, public, scores=None) -> np.ndarray:
+def draw_evenly(distributions, groups, public) -> np.ndarray:
     """Draw from ``distributions[groups]``, evenly within every group of equal number.
 
     Systematic draws: of k rows of a group, each outcome gets k times its probability,
-    rounded up or down, in random order, or in that of `scores`.
+    rounded up or down, in random order.
     """
-    return draw_within(distributions, groups, public, scores)[0]
+    return draw_within(distributions, groups, public, public.uniform(len(groups)))[0]
 
 
-def draw_within(distributions, groups, public, scores=None):
-    """The outcomes of `draw_evenly`, and where in [0, 1) of its outcome a row lies."""
+def draw_within(distributions, groups, public, scores):
+    """As `draw_evenly` in the order of `scores`; where in its outcome a row lies.
+
+    The places are in [0, 1).
+    """
     n = len(groups)
     if n == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
-    order = np.lexsort((public.uniform(n) if scores is None else scores, groups))
+    order = np.lexsort((scores, groups))
     ordered = groups[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     lengths = np.diff(np.r_[first, n])

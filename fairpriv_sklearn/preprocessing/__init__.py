@@ -24,13 +24,13 @@ from fairpriv_sklearn.preprocessing._places import (
     LOOKS,
     N_LOOKS,
     SURE,
+    LearntColumn,
     Places,
     look_closer,
     looks,
 )
 from fairpriv_sklearn.preprocessing._ranks import (
     cell_of,
-    edges_within,
     quantile_edges,
     universal_edges,
 )

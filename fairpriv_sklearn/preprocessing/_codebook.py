@@ -564,14 +564,14 @@ def _kind_of(value) -> str:
     return words.get(type(value), f"{type(value).__name__}")
 
 
-def _shown(value, most=40) -> str:
+def _shown(value) -> str:
     """A short text of a public value for a message, however long or deep it is."""
     if isinstance(value, list | tuple | dict | set):
         if any(isinstance(v, list | tuple | dict | set) for v in value):
             return _kind_of(value)
         value = list(value)[:6]
     text = repr(value)
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def with_role(codebook: Codebook, role: str, *names: str) -> Codebook:

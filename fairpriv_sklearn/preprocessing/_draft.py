@@ -12,13 +12,11 @@ from fairpriv_sklearn.preprocessing._cells import key_of
 from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.preprocessing._counting import Counted
 from fairpriv_sklearn.preprocessing._encoded import CategoryColumn, NumberColumn
-from fairpriv_sklearn.preprocessing._places import SURE, Places
+from fairpriv_sklearn.preprocessing._places import SURE, LearntColumn, Places
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
-    edges_within,
     ends_at_records,
     quantile_edges,
-    universal_edges,
     with_prior,
     with_shares,
 )
@@ -29,12 +27,9 @@ _REACH = 4.0  # how far from sure cells tails are looked for, in units of their 
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class Draft(LearntColumn):
     """A column while it is learnt: everything in it is public or released."""
 
-    name: str
-    position: int
-    declared: Column
     ranks: str
     edges: np.ndarray | None = None
     shares: np.ndarray | None = None  # of the records between the edges, by and large
@@ -57,27 +52,11 @@ class Draft:
         return {key_of(label) for label in declared.categories} | {None}
 
     @property
-    def is_keyed(self) -> bool:
-        """Whether its categories are to be learnt."""
-        kind = self.declared.kind
-        return kind in ("category", "flag") and self.declared.categories is None
-
-    @property
-    def is_used(self) -> bool:
-        return self.declared.kind != "left out"
-
-    @property
     def is_located(self) -> bool:
         """Whether the first release counts it."""
         if self.declared.kind is None:
             return True
         return self.is_number and not (self.ranks == "uniform" and self.declared.range)
-
-    def located(self) -> Counted:
-        """How the first release counts it."""
-        bounds, kind = self.declared.bounds, self.declared.kind
-        edges = universal_edges() if bounds is None else edges_within(*bounds)
-        return Counted(self.position, kind, edges, self.declared.missing_values)
 
     def with_kind(self, voted) -> Draft:
         """The column with the kind that was found, if none was declared."""
@@ -91,15 +70,6 @@ class Draft:
     def is_universal(self) -> bool:
         """Whether it is a number of which no range is known."""
         return self.declared.kind == "number" and self.declared.range is None
-
-    @property
-    def is_number(self) -> bool:
-        return self.declared.kind in ("number", "date")
-
-    def with_places(self, noisy, scale) -> Draft:
-        """The column with noisy counts of where it lies."""
-        edges, is_open = self.located().edges, self.declared.bounds is None
-        return replace(self, places=Places.of(edges, noisy, scale, is_open=is_open))
 
     def with_location(self, total, scale, common) -> Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""

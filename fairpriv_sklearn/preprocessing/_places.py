@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Rows
+from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
-from fairpriv_sklearn.preprocessing._ranks import is_zero, parts_of_cell
+from fairpriv_sklearn.preprocessing._ranks import (
+    edges_within,
+    is_zero,
+    parts_of_cell,
+    universal_edges,
+)
 
 LOOKS, N_LOOKS = "parts of crowded cells", 3  # these divide a cell by 2**18
 # Two cells are looked into that hold so much of a column, and stand out of the noise by
@@ -157,6 +163,51 @@ class Places:
         return counts
 
 
+@dataclass(frozen=True, eq=False)
+class LearntColumn:
+    """What encoder and generators know alike of a column while it is learnt.
+
+    Parameters
+    ----------
+    name : str
+    position : int
+        In the table.
+    declared : Column
+        What the code book says; the kind is filled in once it is learnt.
+    """
+
+    name: str
+    position: int
+    declared: Column
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number or a date."""
+        return self.declared.kind in ("number", "date")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it is part of the result."""
+        return self.declared.kind != "left out"
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its categories have to be learnt."""
+        kind = self.declared.kind
+        return kind in ("category", "flag") and self.declared.categories is None
+
+    def located(self) -> Counted:
+        """How its cells are counted to find where they lie."""
+        declared, bounds = self.declared, self.declared.bounds
+        edges = universal_edges() if bounds is None else edges_within(*bounds)
+        return Counted(self.position, declared.kind, edges, declared.missing_values)
+
+    def places_by(self, noisy, scale) -> Places:
+        """Where its numbers lie, by noisy counts of `located`."""
+        is_open = self.declared.range is None
+        return Places.of(self.located().edges, noisy, scale, is_open=is_open)
+
+
 def looks(mu: float, n_coordinates: int) -> KeyedRelease:
     """The line of a plan for `look_closer`: each release has parameter `mu`."""
     return KeyedRelease(LOOKS, "gaussian", mu, n_coordinates, N_LOOKS)
@@ -170,8 +221,8 @@ def look_closer(wall: PrivacyFilter, rows: Rows, columns, total: float) -> list:
     wall : PrivacyFilter
         Reserved, with the line of `looks`.
     rows : Rows
-    columns : sequence
-        With `position`, what is `declared`, and `places` where they are numbers.
+    columns : sequence of LearntColumn
+        With `places` where they are numbers.
     total : float
         Number of records.
 

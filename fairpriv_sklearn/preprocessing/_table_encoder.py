@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 from numbers import Real
 
@@ -449,7 +450,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         columns = [column.with_kind(kinds.get(column.position)) for column in located]
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         columns = [
-            column.with_places(seen, scale)
+            replace(column, places=column.places_by(seen, scale))
             for column, seen in zip(columns, counts, strict=True)
         ]
         if LOOKS in wall._lines:
