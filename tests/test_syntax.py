@@ -2,12 +2,14 @@
 
 import ast
 import functools
+import importlib
 import pathlib
 
 import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "fairpriv_sklearn"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+EXAMPLES = sorted((PACKAGE.parent / "examples").rglob("*.py"))
 DRAWS = (
     "bernoulli",
     "choice",
@@ -138,3 +140,16 @@ def test_warnings_name_the_line_of_the_caller(path):
     allowed = named(path) == "_shared/callers.py"
     found = [line for line, owner in calls(path, "warn") if owner == "warnings"]
     assert allowed or not found, found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_import_what_exists(path):
+    """Long studies are not run here; what they take from the package is still there."""
+    for node in nodes(path):
+        if not isinstance(node, ast.ImportFrom) or node.level:
+            continue
+        if node.module.split(".")[0] != PACKAGE.name:
+            continue
+        module = importlib.import_module(node.module)
+        gone = [name.name for name in node.names if not hasattr(module, name.name)]
+        assert not gone

@@ -276,7 +276,7 @@ def main(names, most=SIZES[-1]):
 
 
 def others():
-    from fairpriv_sklearn._shared.rowwise import row_uniforms
+    from fairpriv_sklearn._shared.rowwise import RowDraws
     from fairpriv_sklearn.accounting import calibrate_poisson
     from fairpriv_sklearn.mechanisms import noise_source
 
@@ -284,7 +284,9 @@ def others():
     for n_features in (1, 5, 20):
         X = np.random.default_rng(0).normal(size=(1_000_000, n_features))
         start = time.process_time()
-        row_uniforms(X, np.zeros(len(X), np.int64), bytes(32))
+        draws = RowDraws(bytes(32))
+        draws.add(X, np.zeros(len(X), np.int64))
+        draws.uniforms(spread=False)
         print(f"  {n_features:3} features {time.process_time() - start:.2f}")
     calibrate_poisson(1.0, 1e-5, 0.1, 10)  # import
     for q in (1e-2, 1e-3, 1e-4):
