@@ -273,7 +273,7 @@ def test_one_task_opens_one_or_more_partitions_and_sums(many, monkeypatch):
     assert_array_equal(model.coef_, descent().fit(X, y).coef_)
     n_tasks = 2 if many == 2 else 6
     # The first partition tells the names of the columns.
-    done = ["_here"] + ["_measure"] * n_tasks + ["_partition_total"] * 3 * n_tasks
+    done = ["_first"] + ["_measure"] * n_tasks + ["_partition_total"] * 3 * n_tasks
     assert names == done
 
 
@@ -474,7 +474,7 @@ def widened(X):
 
 
 def refuses_few(X):
-    if len(X) < 60:
+    if 1 < len(X) < 60:  # one row tells the number of columns
         raise ValueError(f"could not convert {PLANTED!r}")
     return widened(X)
 
@@ -507,6 +507,71 @@ def test_rows_that_are_encoded_as_many_numbers_travel_before(kind, monkeypatch, 
             refusing.take(mask).whole()
     assert_no_trace(repr(error.getrepr(chain=True)).encode())
     assert_no_trace(caplog.text.encode())
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_few_rows_at_a_time_are_mapped(kind, monkeypatch):
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(_dask, "_MAPPED", 25)
+    X, y = table(600)
+    mask = np.random.default_rng(0).uniform(size=600) < 0.3
+    mask[120:240] = False  # nothing of the second partition
+    door, sums = Reads(), _Moment()
+    with dask.config.set(scheduler="synchronous"):
+        rows = DaskBatches(as_kind(kind, X)).map(widened).read(door.read)
+        assert door.saw == [1] + 5 * [25, 25, 25, 25, 20]
+        door.saw.clear()
+        chosen = rows.take(mask)
+        assert_array_equal(chosen.only("x").whole().x, widened(X)[mask])
+        assert_array_equal(chosen.total(sums, None), sums.of(widened(X)[mask]))
+        _, answers = chosen.answered(lambda block: block.x[:, 5], ["x"], [])
+        assert_array_equal(answers, widened(X)[mask, 5])
+        assert max(door.saw) == 25
+        assert_array_equal(rows.total(sums, None), sums.of(widened(X)))
+
+
+def test_rows_that_are_held_are_read_once_and_joined_where_batches_are_drawn():
+    X, y = table(600)
+    door = Reads()
+    parts = [(X[i : i + 70], y[i : i + 70], None) for i in range(0, 600, 70)]
+    rows = _stream._HeldRows(door.read, parts)
+    assert rows.n_rows == 600 == sum(door.saw)
+    assert_array_equal(np.concatenate([b.x for b in rows.blocks(64)]), X)
+    assert rows.prints(lambda columns: len(columns["y"])) == door.saw
+    assert len(rows.only("y")._held) == len(parts)
+    drawn = rows.only("x").take(np.array([300, 5, 2]))
+    assert_array_equal(drawn.whole().x, X[[2, 5, 300]])
+    assert len(rows._held) == 1
+    mask = np.arange(600) % 3 == 1
+    assert_array_equal(rows.seen(mask).whole().y, y[mask])
+    assert sum(door.saw) == 600
+
+
+class _Moment:
+    """Sums of the columns, whole units of 2**-10 of each cell."""
+
+    block_rows = 64
+
+    def of_block(self, block, state):
+        return self.of(block.x)
+
+    @staticmethod
+    def of(x):
+        return np.trunc(x * 2**10).astype(np.int64).sum(axis=0)
+
+
+@pytest.mark.parametrize("last", [599, 650])
+def test_labels_of_other_rows_are_refused_where_few_are_mapped(last, monkeypatch):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    monkeypatch.setattr(_dask, "_MAPPED", 50)
+    X, y = pd.DataFrame(table(600)[0]), pd.Series(np.arange(last) % 2)
+    ends = {0: 300, 300: last}
+    own = dd.from_map(lambda i: X[i : i + 300], [0, 300], meta=X[:0])
+    labels = dd.from_map(lambda i: y[i : ends[i]], [0, 300], meta=y[:0])
+    named = {"classes": [0, 1], "bounds": (-1, 1), "fairness_weight": 0.0}
+    model = DPWassersteinLogisticRegression(**named)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        DaskBatches(own, labels).map(np.asarray).read(model._read)
 
 
 ARRAYS_IN_A_TASK = """

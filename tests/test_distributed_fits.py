@@ -350,22 +350,27 @@ def test_batches_of_a_repair_are_read_again_where_memory_has_no_room(name, monke
     from fairpriv_sklearn._door import _stream
 
     fit = next(fit for fit in FITS if fit.name == name)
-    columns, held = fit.columns(), []
+    columns, joined, passes = fit.columns(), [], []
     expected, whole = fit(*columns), _stream.StreamRows.whole
 
     def noted(rows):
-        held.extend(rows._named(rows._empty))
+        joined.extend(rows._named(rows._empty))
         return whole(rows)
 
+    def counted(size):
+        passes.append(size)
+        return cut(columns, size)
+
     monkeypatch.setattr(_stream.StreamRows, "whole", noted)
-    assert_same(fit, fit(Batches(lambda: cut(columns, 64))), expected)
-    assert ("X" in held) == (name != "frozen")
-    monkeypatch.setattr(_stream, "MOST_HELD", 0)
-    held.clear()
     # Also where none of the rows of a batch are the model's.
-    for size in (3, N):
-        assert_same(fit, fit(Batches(lambda size=size: cut(columns, size))), expected)
-    assert "X" not in held
+    for size in (3, 64, N):
+        assert_same(fit, fit(Batches(lambda size=size: counted(size))), expected)
+    assert len({passes.count(size) for size in passes}) == 1
+    monkeypatch.setattr(_stream, "MOST_HELD", 0)
+    assert_same(fit, fit(Batches(lambda: counted(65))), expected)
+    assert (passes.count(65) > passes.count(64)) == (name != "frozen")
+    # Rows of the model are nowhere brought together.
+    assert "X" not in joined
 
 
 def test_a_model_that_would_read_public_facts_gets_its_rows_whole(monkeypatch):

@@ -23,17 +23,19 @@ from fairpriv_sklearn._door._stream import (
     answer_to,
     batch_of,
     fingerprint,
+    joined_answers,
     read_batch,
     to_travel,
 )
 from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._wall import Rows, column_length, rows_of
+from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
 MANY = 128  # partitions, from which on a task opens more than one
 # Memory that a task has room for its arrays in: pieces below the 128 KiB from which on
 # each would be memory of its own.
 _PIECE, _PIECES = 120_000, 192
+_MAPPED = 1 << 14  # rows that are mapped to many numbers at a time: they have room
 _ANSWERS = "_fairpriv_answers"  # an attribute of arrays
 
 
@@ -118,8 +120,8 @@ class DaskRows(StreamRows):
         if not parts:
             raise ValueError("The dask collection has no partition.")
         # The first one tells the driver names and number of columns.
-        here, measure = (dask.delayed(f, pure=False) for f in (_here, _measure))
-        self._read_one(_computed([here(_Held(batches.map_X), parts[0])])[0])
+        first, measure = (dask.delayed(f, pure=False) for f in (_first, _measure))
+        self._read_one(_computed([first(_Held(batches.map_X), parts[0])])[0])
         reader = self._reader_there()
         self._prints = _agreed(_computed([measure(reader, few) for few in _few(parts)]))
         Rows.__init__(self, sum(n_rows for n_rows, _ in self._prints))
@@ -159,7 +161,11 @@ class DaskRows(StreamRows):
             if _agreed(answers) != self._prints[at_once]:
                 raise ChangedDataError
             for (_, mask), (_, _, found) in zip(pairs[at_once], answers, strict=True):
-                yield self._named(_read_here(reader, found, mask)) if is_wide else found
+                if not is_wide:
+                    yield found
+                    continue
+                for few in reader.few(found):
+                    yield self._named(_read_here(reader, few, mask))
 
     def _answered(self, function, needs, reads):
         """Answers are given on the workers: only these travel, and what is read."""
@@ -225,6 +231,20 @@ class _Reader:
         """
         return self.read_picked(_picked(batch, mask), mask)
 
+    def few(self, batch: tuple):
+        """Some rows at a time, where each is mapped to many numbers."""
+        lengths = {n_rows_of(column) for column in batch if column is not None}
+        if not self._is_mapped or len(lengths) > 1:  # columns that differ are refused
+            yield batch
+            return
+        for start in range(0, max(1, *lengths), _MAPPED):
+            rows = slice(start, start + _MAPPED)
+            yield tuple(rows_of(column, rows) for column in batch)
+
+    @property
+    def _is_mapped(self) -> bool:
+        return self._function is not None
+
     def read_picked(self, batch: tuple, mask) -> dict:
         """The same, of rows that were picked before."""
         columns = self.columns(self.mapped(batch))
@@ -249,6 +269,10 @@ class _SecondReader(_Reader):
     def __init__(self, read, first, names):
         super().__init__(read, None)
         self._first, self._names = first, names
+
+    @property
+    def _is_mapped(self):
+        return self._first._is_mapped
 
     def mapped(self, batch):
         columns = self._first.columns(self._first.mapped(batch))
@@ -348,6 +372,13 @@ def _here(function, part):
     return _mapped(function.value, _opened(part))
 
 
+@_silent
+def _first(function, part):
+    """The first row of a partition for the driver."""
+    first = tuple(rows_of(column, slice(0, 1)) for column in _opened(part))
+    return _mapped(function.value, first)
+
+
 def _mapped(function, batch: tuple) -> tuple:
     X, y, groups = batch
     return (X if function is None else function(X)), y, groups
@@ -369,11 +400,12 @@ def _measure(reader: _Reader, parts: list):
     for part in parts:
         batch = _opened(part)
         prints.append(_print_of(batch))
-        mapped = reader.mapped(batch)
-        try:
-            reader.columns(mapped)
-        except (ValueError, TypeError) as error:
-            return error
+        for few in reader.few(batch):
+            mapped = reader.mapped(few)
+            try:
+                reader.columns(mapped)
+            except (ValueError, TypeError) as error:
+                return error
     return prints, kernels()
 
 
@@ -383,10 +415,11 @@ def _partition_total(reader: _Reader, query, state, pairs: list):
     for part, mask in pairs:
         batch = _opened(part)
         prints.append(_print_of(batch))
-        columns = reader.read(batch, mask)
-        rows = Rows(column_length(columns), **columns)
-        with np.errstate(all="ignore"):
-            totals.append(rows.total(query, state.value))
+        for few in reader.few(_picked(batch, mask)):
+            columns = reader.read_picked(few, mask)
+            rows = Rows(column_length(columns), **columns)
+            with np.errstate(all="ignore"):
+                totals.append(rows.total(query, state.value))
     return prints, kernels(), reduce(add, totals)
 
 
@@ -433,10 +466,11 @@ def _width(columns) -> int:
 def _answer(reader: _Reader, asked, part, mask):
     """Columns of chosen rows, and what a function says of others, for the driver."""
     batch = _opened(part)
-    function, needs, reads = asked.value
-    with np.errstate(all="ignore"):
-        answer = answer_to(function, reader.read(batch, mask), needs, reads)
-    return [_print_of(batch)], kernels(), answer
+    answers = []
+    for few in reader.few(_picked(batch, mask)):
+        with np.errstate(all="ignore"):
+            answers.append(answer_to(reader.read_picked(few, mask), *asked.value))
+    return [_print_of(batch)], kernels(), joined_answers(answers)
 
 
 def _taken(names: list, part) -> tuple:

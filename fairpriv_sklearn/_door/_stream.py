@@ -216,33 +216,32 @@ class StreamRows(Rows):
         return rows
 
     def again(self, *names):
-        """Read again in each pass, where memory has no room."""
+        """Read once batch by batch, or in each pass where memory has no room."""
         X = getattr(self._empty[names[0]], "values", self._empty[names[0]])
         row = getattr(X, "dtype", np.dtype(float)).itemsize * X.shape[1]
-        return _Again(self, names) if self.n_rows * row > MOST_HELD else None
+        return _Again(self, names, is_held=self.n_rows * row <= MOST_HELD)
 
     def read_by(self, read, names) -> StreamRows:
         """The same rows as another door reads them, out of some of the columns."""
+        return StreamRows(read, Batches(lambda: self.batches_of(names)))
 
-        def batches():
-            for columns in self._parts():
-                if column_length(columns):  # a table without rows is refused
-                    yield batch_of(columns, names)
-
-        return StreamRows(read, Batches(batches))
+    def batches_of(self, names) -> Iterator[tuple]:
+        """Some of the columns, as batches."""
+        for columns in self._parts():
+            if column_length(columns):  # a table without rows is refused
+                yield batch_of(columns, names)
 
     def answered(self, function, needs, reads) -> tuple[Rows, np.ndarray]:
         """The same, batch by batch: what the function needs is not held."""
-        pieces, answers = zip(*self._answered(function, needs, reads), strict=True)
-        answers = np.concatenate(answers)
-        rows = Rows(len(answers), **_columns(pieces))
+        columns, answers = joined_answers(self._answered(function, needs, reads))
+        rows = Rows(len(answers), **columns)
         rows._reader = self._reader
         return rows, answers
 
     def _answered(self, function, needs, reads) -> Iterator[tuple]:
         """Columns and answers of the chosen rows, batch by batch."""
         for columns in self._parts():
-            yield answer_to(function, columns, needs, reads)
+            yield answer_to(columns, function, needs, reads)
 
     def _parts(self) -> Iterator[dict]:
         """Columns of the chosen rows, batch by batch; stop if the data changed."""
@@ -280,17 +279,45 @@ class StreamRows(Rows):
         return columns
 
 
+class _HeldRows(StreamRows):
+    """Private rows of `Batches` that are read once: never joined, nor there twice."""
+
+    def __init__(self, read, batches):
+        self._read, self._held = read, []
+        self._mask = self._names = self._empty = None
+        for batch in batches:
+            self._held.append(self._read_one(batch))
+        Rows.__init__(self, sum(map(column_length, self._held)))
+
+    def prints(self, fingerprint) -> list:
+        return [fingerprint(columns) for columns in self._held]
+
+    def take(self, indices) -> Rows:
+        """Some of the rows: where they are drawn again and again, out of one table."""
+        if len(self._held) > 1:
+            parts = [_slice(columns, slice(None)) for columns in self._held]
+            self._held[:] = [_columns(parts)]
+        return super().take(indices)
+
+    seen = take
+
+    def _columns_of_batches(self):
+        return iter(self._held)
+
+
 class _Again:
     """Private rows of a repair, as batches that the model it wraps reads."""
 
     make_batches = None  # looked for by `read_rows`
 
-    def __init__(self, rows: StreamRows, names):
-        self._rows, self._names = rows, names
+    def __init__(self, rows: StreamRows, names, is_held: bool):
+        self._rows, self._names, self._is_held = rows, names, is_held
 
     def read(self, read) -> Rows:
         """Open the rows: whole, if something public is to be read from them."""
         try:
+            if self._is_held:
+                return _HeldRows(read, self._rows.batches_of(self._names))
             return self._rows.read_by(read, self._names)
         except ValueError:
             batch = batch_of(vars(self._rows.whole()), self._names)
@@ -474,11 +501,17 @@ def _part_copy(column):
     return empty.copy() if hasattr(empty, "copy") else empty
 
 
-def answer_to(function, columns: dict, needs, reads) -> tuple[dict, np.ndarray]:
+def answer_to(columns: dict, function, needs, reads) -> tuple[dict, np.ndarray]:
     """Columns `reads` of a batch, and what a function says of its columns `needs`."""
     asked = {name: rows_of(columns[name], slice(None)) for name in needs}
     answers = function(SimpleNamespace(n_rows=column_length(columns), **asked))
     return {name: columns[name] for name in reads}, answers
+
+
+def joined_answers(answers) -> tuple[dict, np.ndarray]:
+    """The same of several batches, one after the other."""
+    pieces, answers = zip(*answers, strict=True)
+    return _columns(pieces), np.concatenate(answers)
 
 
 def _columns(pieces) -> dict:
