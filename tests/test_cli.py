@@ -291,6 +291,25 @@ def test_groups_of_few_test_rows_are_marked(people, tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize("apart", [0, 20])
+def test_a_gap_of_chance_is_called_so(tmp_path, capsys, apart):
+    rng = np.random.default_rng(0)
+    age, sex = rng.integers(18, 80, size=1500), rng.integers(2, size=1500)
+    pay = age + apart * sex + rng.integers(20, size=1500)
+    path = tmp_path / "pay.csv"
+    rows = [
+        f"{a + apart * s},{'fm'[s]},{p}" for a, s, p in zip(age, sex, pay, strict=True)
+    ]
+    path.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    base = ["--target", "pay", "--sensitive", "sex", "--bounds", "0", "120"]
+    assert run(tmp_path, str(path), *base) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("are hardly more than chance makes on these test rows" in said) == (
+        apart == 0
+    )
+    assert "more alike than the private one" not in said
+
+
 def test_gaps_that_nothing_tells_are_left_open(tmp_path, capsys):
     """No class that two groups have: odds cannot be compared."""
     rows = [f"{i % 37 + i % 2 * 9},{'fm'[i % 2]},{'uv'[i % 2]}" for i in range(900)]

@@ -1558,3 +1558,18 @@ def test_positions_inside_are_those_of_another_table(inside, outside):
     with pytest.raises(ValueError, match="names columns outside and inside"):
         decisions(by_name, sensitive_features=outside, ledger=ledger).fit(table, Y)
     assert ledger.spends() == []
+
+
+def test_labels_that_an_ensemble_made_numbers_get_a_hint():
+    X, y = np.eye(4), np.array(["no", "yes", "no", "yes"])
+    model = DPWassersteinLogisticRegression(fairness_weight=0.0, classes=["no", "yes"])
+    hint = re.escape("list classes=[0, 1, ...]")
+    with pytest.raises(ValueError, match=hint):
+        VotingClassifier([("model", model)]).fit(X, y)
+    for other, labels in ((model, ["no", "maybe"] * 2), (model, [0.5, 1.0] * 2)):
+        with pytest.raises(ValueError) as caught:
+            other.fit(X, np.array(labels))
+        assert hint not in str(caught.value)
+    with pytest.raises(ValueError, match="not in classes") as caught:
+        model.set_params(classes=[0, 1]).fit(X, [0, 2, 0, 2])
+    assert "list classes" not in str(caught.value)

@@ -151,7 +151,10 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         )
     if dates:
         table.left_out.append(
-            columns_note(dates, "a date, or too few values to tell its kind")
+            columns_note(
+                dates,
+                "a date, or too few values to tell its kind; --codebook declares it",
+            )
         )
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))

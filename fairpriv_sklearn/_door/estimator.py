@@ -348,9 +348,15 @@ def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Positions of labels in the public list of classes."""
     codes = positions_in(y, classes.tolist())
     if (codes < 0).any():
+        hint = ""
+        if y.dtype.kind in "iu" and classes.dtype.kind not in "iuf":
+            hint = (
+                " Voting, stacking and bagging of scikit-learn hand on numbers for "
+                "labels: in them list classes=[0, 1, ...]."
+            )
         raise ValueError(
             f"y contains a label that is not in classes={classes.tolist()!r}; add it "
-            "to the public list or leave out its rows."
+            f"to the public list or leave out its rows.{hint}"
         )
     return codes
 
