@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -1129,6 +1130,42 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):
     out = " ".join(capsys.readouterr().out.split())
     assert "predicts one class for everybody" in out
     assert drawn[0].axes[0].get_xlim()[0] == 0.0  # shares are not negative
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("True", "False"), ("TRUE", "no"), ("31 Jan", "2020-01-31"), ("e\u0301", "n")],
+)
+def test_labels_are_learnt_whatever_they_look_like(tmp_path, capsys, labels):
+    """Not as the flags, the numbers and the dates that cells of features are."""
+    rng = np.random.default_rng(0)
+    n, (one, other) = 3000, labels
+    sex, age = rng.random(n) < 0.5, rng.integers(18, 80, size=n)
+    ill = rng.random(n) < np.where(age > 50, 0.8, 0.2)
+    rows = [
+        f"{a},{one if s else other},{one if i else other}"
+        for a, s, i in zip(age, sex, ill, strict=True)
+    ]
+    path, saved = tmp_path / "flags.csv", tmp_path / "model.skops"
+    path.write_text("\n".join(["age,group,ill", *rows]) + "\n", encoding="utf-8")
+    base = ["--target", "ill", "--sensitive", "group", "--epsilon", "5"]
+    assert run(tmp_path, str(path), *base, "--save", str(saved)) == 0
+    assert {"the groups of group", "the classes of ill"} <= set(
+        report(tmp_path)["learnt"]
+    )
+    assert (
+        "too small" not in (said := capsys.readouterr().out) and "too rare" not in said
+    )
+    sizes = report(tmp_path)["group_sizes"]
+    listed = {unicodedata.normalize("NFC", label) for label in labels}
+    assert set(sizes) == listed and min(sizes.values()) > 1000
+    for model in report(tmp_path)["models"]:
+        assert model["error"] < 0.3
+    out = tmp_path / "predicted.csv"
+    assert main(["predict", str(saved), str(path), "--out", str(out)]) == 0
+    told = [line.rsplit(",", 1)[1] for line in out.read_text().splitlines()[1:]]
+    assert set(told) == listed
+    assert "does not know" not in capsys.readouterr().out
 
 
 def test_a_rare_class_is_what_the_frequent_one_is_not(tmp_path, capsys):

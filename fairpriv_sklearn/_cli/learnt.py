@@ -20,7 +20,6 @@ from fairpriv_sklearn.preprocessing import (
     Column,
     DPTableEncoder,
     InputError,
-    category_key,
     needed_pandas,
     some,
 )
@@ -32,6 +31,9 @@ _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
 # found, which have to stand out by 6 with many columns, and three ranges of four right.
 _ENOUGH = 40.0
+# Before each label, which the encoder would else take for a number, a date or a gap
+# where it reads True, 2020-01-31 or none.
+_LABEL = "="
 _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
 
 
@@ -123,9 +125,11 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
     names = list(table.features)
     columns = {name: _cells(p)[train] for name, p in table.features.items()}
     if table.groups is None:
-        columns[_group_column(table)] = table.labels[train]
+        columns[_group_column(table)] = _as_texts(table.labels[train])
     if _target_is_learnt(table):
-        columns[table.target] = table.y[train].astype(object)
+        y = table.y[train]
+        is_number = table.task == "regression"
+        columns[table.target] = y.astype(object) if is_number else _as_texts(y)
     encoder.fit(pandas.DataFrame(columns, dtype=object))
     found = encoder.codebook_
     facts, dates, crowds = [], [], []
@@ -175,6 +179,14 @@ def _cells(p: Parsed) -> np.ndarray:
     return p.cells if p.cells is not None else p.values.astype(object)
 
 
+def _as_texts(labels) -> np.ndarray:
+    return np.fromiter((_LABEL + label for label in labels), dtype=object)
+
+
+def _as_labels(texts) -> list[str]:
+    return [text.removeprefix(_LABEL) for text in texts or ()]
+
+
 def _group_column(table: Table) -> str:
     return " / ".join(table.sensitive)
 
@@ -197,7 +209,7 @@ def _groups(table: Table, found, facts, few):
     """Groups that many rows share; the rest is a group of its own."""
     if table.groups is not None:
         return table.groups, table.labels
-    categories = found[_group_column(table)].categories
+    categories = _as_labels(found[_group_column(table)].categories)
     if few:
         groups = sorted(set(table.labels.tolist()), key=in_order)
         table.from_data.append(f"the groups of {table.sensitive_name}")
@@ -208,7 +220,7 @@ def _groups(table: Table, found, facts, few):
             "this budget; list them by --groups."
         )
     facts.append(f"the groups of {table.sensitive_name}")
-    groups = sorted(map(category_key, categories), key=in_order)
+    groups = sorted(categories, key=in_order)
     labels = table.labels.copy()
     others = ~np.isin(labels.astype(str), groups)
     labels[others] = OTHER_GROUP
@@ -227,7 +239,7 @@ def _classes(table: Table, found, facts, few):
         classes = sorted(set(table.y.tolist()), key=in_order)
         table.from_data.append(f"the classes of {table.target}")
     elif classes is None:
-        classes = [category_key(c) for c in found[table.target].categories or ()]
+        classes = _as_labels(found[table.target].categories)
         if not classes:
             raise InputError(
                 f"No class of {table.target!r} has enough rows to be learnt within "

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date
@@ -378,6 +379,7 @@ class Codebook:
 def category_key(value) -> str:
     """Text by which categories are compared: 1, 1.0, "1" and "1.0" are the same.
 
+    So are both ways of writing an accent, as one character and as two.
     A column of whole numbers with a gap is often written with ".0" everywhere.
 
     Parameters
@@ -388,7 +390,7 @@ def category_key(value) -> str:
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
-    text = str(value).strip()
+    text = unicodedata.normalize("NFC", str(value)).strip()
     return text.split(".")[0] if _WHOLE.fullmatch(text) else text
 
 
