@@ -25,6 +25,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
+from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.origin import mark_of, origin, refuse_other_origin
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
@@ -394,7 +395,7 @@ def check_arguments(estimator, n_columns: int) -> None:
 
 def check_nested_arguments(estimator) -> None:
     """Refuse arguments, nested ones too, that are wrong for any table."""
-    for owner in (estimator, *estimator.get_params(deep=True).values()):
+    for owner in owners(estimator).values():
         if isinstance(owner, DPEstimator):
             owner._check_arguments()
         # Estimators of others need not have constraints.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
 from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
+from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
 
@@ -107,16 +108,7 @@ def refuse_named_twice(named, estimator, names=None) -> None:
 
 def _fitted_with(estimator) -> list:
     """An estimator and those inside that its `fit` fits, by their arguments as set."""
-    owners = {"": estimator}
-    for path, value in estimator.get_params(deep=True).items():
-        if hasattr(value, "get_params") and not isinstance(value, type):
-            owners[f"{path}__"] = value
-    closed = [path for path, owner in owners.items() if _is_closed(owner)]
-    return [
-        owner
-        for path, owner in owners.items()
-        if not any(path != one and path.startswith(one) for one in closed)
-    ]
+    return list(owners(estimator, _is_closed).values())
 
 
 def _is_closed(owner) -> bool:

@@ -1,14 +1,21 @@
-"""Cutting vectors into arrays, counting in tables, and the nearest distribution."""
+"""Cutting tables and vectors, counting in tables, and the nearest distribution."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+def row_slices(n_rows: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` rows that cover a table."""
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
 
 
 def pieces(vector: np.ndarray, *shapes: tuple) -> list[np.ndarray]:

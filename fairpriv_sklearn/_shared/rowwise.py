@@ -15,6 +15,8 @@ from hashlib import blake2b, shake_256
 import numpy as np
 from scipy import sparse
 
+from fairpriv_sklearn._shared.arrays import row_slices
+
 # Every product has this many rows, whatever the table: the kernel chosen by the
 # linear-algebra library, and hence the order of summation, is then the same for
 # every row. 256 is a multiple of all kernel heights in use.
@@ -32,9 +34,7 @@ def padded_blocks(X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     The last block is padded with zero rows; ``rows`` says which rows of `X` its
     first rows are.
     """
-    n_rows = X.shape[0]
-    for start in range(0, n_rows, BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, n_rows))
+    for rows in row_slices(X.shape[0], BLOCK_ROWS):
         block = X[rows]
         n_block = block.shape[0]
         # An unaligned or strided block may take another kernel: copy those.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import Floats
+from fairpriv_sklearn._shared.arrays import Floats, row_slices
 
 BITS = 20
 UNIT = 2.0**-BITS
@@ -133,9 +133,8 @@ class FeatureScaling:
         # Arrays that are used again: new ones would take longer than the arithmetic.
         scaled, spare = np.zeros((2, max(2, min(size, n)), d))
         with np.errstate(all="ignore"):
-            for start in range(0, n, size):
-                block = slice(start, min(start + size, n))
-                own = scaled[: block.stop - start]
+            for block in row_slices(n, size):
+                own = scaled[: block.stop - block.start]
                 # The norm of a row must not depend on the memory layout.
                 own[:] = X[block]
                 # Of two rows at least: one alone, if long, is summed in another order.
@@ -155,8 +154,8 @@ class FeatureScaling:
         # In float32 a sum of d squares errs by d 2**-24 / (1 - d 2**-24) of it at most.
         short = (norm * 2.0**BITS) ** 2 * (1 - d * 2.0**-23)
         size = max(1, BLOCK_ENTRIES // max(d, 1))
-        for start in range(0, n, size):
-            given, own = X[start : start + size], rows[start : start + size, :d]
+        for block in row_slices(n, size):
+            given, own = X[block], rows[block, :d]
             with np.errstate(all="ignore"):
                 np.multiply(given, np.float32(2.0**BITS), out=own)
                 np.trunc(own, out=own)
@@ -285,7 +284,7 @@ class Design:
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray]]:
         """Rows as float64, as many at once as an exact sum can hold."""
-        for part in row_blocks(*self.shape):
+        for part in row_slices(self.shape[0], block_rows(self.shape[1])):
             yield part, dense_block(self.rows[part])
 
 
@@ -330,13 +329,6 @@ def exact_weights(weights: Floats, norm: float) -> Floats:
         return np.zeros_like(weights)
     grid = 2.0 ** (math.ceil(math.log2(size)) - 32)
     return np.rint(weights / grid) * grid
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices that cut the rows into blocks of at most `MAX_BLOCK_ROWS`."""
-    size = block_rows(n_columns)
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
 
 
 def _factors(sizes: Floats, bound: float) -> Floats:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 
@@ -50,8 +51,8 @@ class Rows:
 
     def blocks(self, size: int) -> Iterator[SimpleNamespace]:
         """Blocks of at most `size` consecutive rows, one attribute per column."""
-        for start in range(0, self.n_rows, size):
-            yield self.block(slice(start, min(start + size, self.n_rows)))
+        for rows in row_slices(self.n_rows, size):
+            yield self.block(rows)
 
     def block(self, rows: slice) -> SimpleNamespace:
         """Some consecutive rows; `n_rows` says how many."""

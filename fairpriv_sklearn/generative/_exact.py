@@ -9,6 +9,8 @@ neighbouring tables differ by one record's term and by nothing else.
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arrays import row_slices
+
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units
 _ENTRIES = 1 << 13  # of rows that are coded together
@@ -29,8 +31,7 @@ def encode_rows(V: np.ndarray, clip_norm: float) -> np.ndarray:
     coded = np.empty(V.shape)
     # Few rows at a time: what is made of them in between stays in the cache.
     n_rows = max(1, _ENTRIES // max(1, V.shape[1]))
-    for start in range(0, len(V), n_rows):
-        rows = slice(start, start + n_rows)
+    for rows in row_slices(len(V), n_rows):
         coded[rows] = _encoded(V[rows], clip_norm)
     return coded
 

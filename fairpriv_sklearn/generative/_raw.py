@@ -12,7 +12,7 @@ import numpy as np
 from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import KeyedRelease, Query, Release, Rows
+from fairpriv_sklearn._wall import KEY_SHARE, KeyedRelease, Query, Release, Rows
 from fairpriv_sklearn.generative._levels import (
     MOST_ATOMS,
     MOST_LEARNT,
@@ -46,8 +46,6 @@ WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2. Three looks into crowded cells have theirs out of that of places, .08.
 PLACE_SHARE, LOOK_SHARE, ATOM_SHARE = 0.071, 0.003, 0.05
 CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.01
-# Part of delta for categories that nobody listed.
-KEY_SHARE = 0.01
 # A number is whole if at most this part of its cells are not, up to the noise.
 MOST_FRACTIONAL = 0.02
 MOST_CELLS = 64

@@ -12,7 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers, pieces, project_simplex
+from fairpriv_sklearn._shared.arrays import (
+    Floats,
+    Integers,
+    pieces,
+    project_simplex,
+    row_slices,
+)
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
@@ -22,7 +28,6 @@ from fairpriv_sklearn._training._design import (
     dense_block,
     exact_weights,
     from_units,
-    row_blocks,
     to_units,
 )
 from fairpriv_sklearn._training._penalty import ROUNDING, WassersteinPenalty
@@ -269,7 +274,8 @@ class LossGradient(Query):
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
-        parts = row_blocks(max(1, len(integers)), self.geometry.n_features)
+        size = block_rows(self.geometry.n_features)
+        parts = row_slices(max(1, len(integers)), size)
         sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
         return to_units(np.array(sums) * UNIT).sum(axis=1)
 

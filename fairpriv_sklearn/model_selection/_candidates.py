@@ -31,6 +31,7 @@ from fairpriv_sklearn._door.groups import (
     refuse_without_groups,
     without_sensitive_columns,
 )
+from fairpriv_sklearn._shared import nested
 from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
 from fairpriv_sklearn._shared.purity import (
     estimators_inside,
@@ -158,18 +159,10 @@ def _inner_parameter(estimator, name: str):
 
 
 def budget_owners(estimator) -> dict[str, BaseEstimator]:
-    """Return the steps that have a budget, by their prefix in `set_params`."""
-    owners = {"": estimator}
-    for path, value in estimator.get_params(deep=True).items():
-        if hasattr(value, "get_params") and not isinstance(value, type):
-            owners[f"{path}__"] = value
+    """Return the steps that have a budget, by their place in `set_params`."""
     # What is frozen was fitted, and paid for, before.
-    frozen = [p for p, owner in owners.items() if isinstance(owner, FrozenEstimator)]
-    return {
-        path: owner
-        for path, owner in owners.items()
-        if has_budget(owner) and not path.startswith(tuple(frozen))
-    }
+    found = nested.owners(estimator, lambda one: isinstance(one, FrozenEstimator))
+    return {place: owner for place, owner in found.items() if has_budget(owner)}
 
 
 def expected_kind(estimator) -> str:
@@ -185,17 +178,8 @@ def expected_kind(estimator) -> str:
             "diffprivlib, or over a pipeline that holds one."
         )
     all_have_delta = all("delta" in s.get_params(deep=False) for s in steps.values())
-    one_phase = len(_outermost(steps)) == 1
+    one_phase = len(nested.outermost(steps)) == 1
     return "gaussian" if all_have_delta and one_phase else "approximate"
-
-
-def _outermost(steps: dict) -> list[str]:
-    """The steps that do not sit inside another one."""
-    return [
-        path
-        for path in steps
-        if not any(path != other and path.startswith(other) for other in steps)
-    ]
 
 
 def made(estimator, params: dict) -> BaseEstimator:
@@ -224,7 +208,8 @@ def candidate(
             known = {k: v for k, v in public.items() if k == "groups"}
         own = names["epsilon"], names.get("delta")  # inside a declared guarantee
         epsilon, delta = budgets.get(path, own)
-        if f"{path}epsilon" in params and isinstance(names["epsilon"], Real):
+        is_named = nested.argument_of(path, "epsilon") in params
+        if is_named and isinstance(names["epsilon"], Real):
             epsilon = min(epsilon, names["epsilon"])
         values = {
             "epsilon": epsilon,
@@ -236,7 +221,9 @@ def candidate(
         }
         if "accountant" in names:
             values["accountant"] = _throwaway_accountant()
-        settings.update({f"{path}{k}": v for k, v in values.items() if k in names})
+        settings |= {
+            nested.argument_of(path, k): v for k, v in values.items() if k in names
+        }
     chosen.set_params(**settings)
     _forget_callbacks(chosen)
     return chosen
@@ -244,18 +231,18 @@ def candidate(
 
 def _is_relabelled(chosen, path: str) -> bool:
     """Whether the target that a step sees may be another than that of the whole."""
-    params = chosen.get_params(deep=True).items()
-    outer = [chosen, *(value for k, value in params if path.startswith(f"{k}__"))]
-    return any(type(one).__name__ in _RELABEL for one in outer)
+    return any(
+        type(one).__name__ in _RELABEL and nested.is_inside(path, place)
+        for place, one in nested.owners(chosen).items()
+    )
 
 
 def _budgets(chosen, steps: dict, share: FitShare) -> dict:
     """Budget of every step: all of it for one, and else what composes to it."""
     if not (_compose(steps) and share.delta):
-        epsilon, delta = share.epsilon / max(1, len(_outermost(steps))), share.delta
-        return {k: (epsilon / epsilon_factor(s), delta) for k, s in steps.items()}
-    shared = budget_of_steps(chosen, share.epsilon, share.delta)
-    return {f"{path}__" if path else "": budget for path, budget in shared.items()}
+        epsilon = share.epsilon / max(1, len(nested.outermost(steps)))
+        return {k: (epsilon / epsilon_factor(s), share.delta) for k, s in steps.items()}
+    return budget_of_steps(chosen, share.epsilon, share.delta)
 
 
 def _compose(steps: dict) -> bool:
@@ -265,9 +252,11 @@ def _compose(steps: dict) -> bool:
     """
     places = []
     for path in steps:
-        around = [other for other in steps if other != path and path.startswith(other)]
+        around = [other for other in steps if nested.is_inside(path, other)]
         outer = max(around, key=len, default=None)
-        argument = None if outer is None else path[len(outer) :].split("__")[0]
+        argument = None
+        if outer is not None:
+            argument = path.removeprefix(nested.argument_of(outer, "")).split("__")[0]
         places.append((outer, argument))
     return len(set(places)) < len(places)
 
@@ -284,8 +273,7 @@ def _throwaway_accountant():
 
 def _forget_callbacks(estimator) -> None:
     """Take scikit-learn's callbacks off: they would count the runs."""
-    owners = [estimator, *estimator.get_params(deep=True).values()]
-    for owner in owners:
+    for owner in nested.owners(estimator).values():
         if isinstance(owner, BaseEstimator):
             owner.__dict__.pop("_skl_callbacks", None)
 
@@ -353,8 +341,8 @@ def _check_members(chosen, task) -> set[str]:
     """
     steps, several = budget_owners(chosen), False
     classes = task.public.get("classes")
-    for path, owner in [("", chosen), *chosen.get_params(deep=True).items()]:
-        if not any(step.startswith(f"{path}__" if path else "") for step in steps):
+    for path, owner in nested.owners(chosen).items():
+        if not any(nested.is_inside(step, path) for step in steps):
             continue  # frozen, or without a budget
         n_fits = 1
         if isinstance(owner, BaggingClassifier | BaggingRegressor):

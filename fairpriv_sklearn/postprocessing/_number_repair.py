@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._shared.arguments import each, number
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
@@ -31,7 +32,11 @@ from fairpriv_sklearn.postprocessing import _scale
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
-from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning, row_blocks
+from fairpriv_sklearn.postprocessing._repair import (
+    PREDICTED_ROWS,
+    Repair,
+    RepairWarning,
+)
 from fairpriv_sklearn.postprocessing._scale import UNIT, Scale
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
@@ -433,7 +438,7 @@ class NumberRepair(Repair):
                 repaired[rows, column] = values
         for column, plan in plans.items():
             u = plan.draws.uniforms(spread=spread)
-            for rows in row_blocks(len(codes)):
+            for rows in row_slices(len(codes), PREDICTED_ROWS):
                 values = repaired[rows, column]
                 repaired[rows, column], u = plan.targets(values, codes[rows], u)
         return repaired.clip(*self.bounds_.T, out=repaired)

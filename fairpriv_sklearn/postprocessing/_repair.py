@@ -6,7 +6,6 @@ and its rule reads that model's shares instead of a label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from functools import partial
 from numbers import Integral, Real
@@ -34,6 +33,7 @@ from fairpriv_sklearn._door.groups import (
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.arguments import each
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
@@ -74,12 +74,6 @@ REACH_SIZES = [Options(Real, {0}), Interval(Real, 0.001, 0.9, closed="both")]
 
 # Rows that are predicted at a time: what they need in between stays in the cache.
 PREDICTED_ROWS = 1 << 14
-
-
-def row_blocks(n_rows: int) -> Iterator[slice]:
-    """Slices of at most `PREDICTED_ROWS` rows that cover a table."""
-    for start in range(0, n_rows, PREDICTED_ROWS):
-        yield slice(start, min(start + PREDICTED_ROWS, n_rows))
 
 
 class RepairWarning(UserWarning):
@@ -231,7 +225,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
 
     def _columns_by_block(self, columns_of, X):
         X = X.tocsr() if sparse.issparse(X) else X
-        for rows in row_blocks(X.shape[0]):
+        for rows in row_slices(X.shape[0], PREDICTED_ROWS):
             block = X if X.shape[0] <= PREDICTED_ROWS else safe_indexing(X, rows)
             yield rows, columns_of(self, block)
 

@@ -20,7 +20,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import is_text_column
+from fairpriv_sklearn._shared.arrays import is_text_column, row_slices
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
 NUMBER, DATE, TEXT, MISSING = range(4)
@@ -271,8 +271,7 @@ class TableReader:
 
     def blocks(self, size: int):
         """Blocks of consecutive rows, with their slice."""
-        for start in range(0, len(self), size):
-            rows = slice(start, min(start + size, len(self)))
+        for rows in row_slices(len(self), size):
             yield rows, self.rows_at(rows)
 
 

@@ -16,6 +16,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
+from fairpriv_sklearn._shared import nested
 from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn._shared.callers import all_checks
 from fairpriv_sklearn._shared.domain import check_columns
@@ -131,10 +132,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
     settings = {}
     for path, (step_epsilon, step_delta) in budgets.items():
-        prefix = f"{path}__" if path else ""
-        settings[f"{prefix}epsilon"] = step_epsilon
+        settings[nested.argument_of(path, "epsilon")] = step_epsilon
         if step_delta:
-            settings[f"{prefix}delta"] = step_delta
+            settings[nested.argument_of(path, "delta")] = step_delta
     chosen.set_params(**settings)
     least = _min_records(chosen, epsilon)
     chosen.set_params(**_each(chosen, "min_records", least))
@@ -338,7 +338,7 @@ def _pays_alone(found) -> bool:
 def _each(estimator, name: str, value) -> dict:
     """Settings that give all private steps which have it one argument's value."""
     return {
-        f"{path}__{name}" if path else name: value
+        nested.argument_of(path, name): value
         for path, step in private_steps(estimator).items()
         if name in step.get_params(deep=False)
     }
@@ -449,32 +449,27 @@ def private_steps(estimator) -> dict:
     What a search or a frozen estimator holds is not looked into: a search gives its
     candidates their budgets itself, and frozen parts are fitted.
     """
-    owners = {"": estimator}
-    for path, value in estimator.get_params(deep=True).items():
-        if hasattr(value, "get_params") and not isinstance(value, type):
-            owners[path] = value
-    # Closed to what is inside, or as a whole.
-    closed = [k for k, v in owners.items() if isinstance(v, FrozenEstimator)]
-    closed += [k for k, v in owners.items() if is_search(v)]
+    found = nested.owners(
+        estimator, lambda one: isinstance(one, FrozenEstimator) or is_search(one)
+    )
     declared = [
-        f"{path}__{argument}" if path else argument
-        for path, owner in owners.items()
+        nested.argument_of(path, argument)
+        for path, owner in found.items()
         for argument in _declared(owner)
     ]
     return {
         path: owner
-        for path, owner in owners.items()
+        for path, owner in found.items()
         if has_budget(owner)
         and path not in declared
-        and not any(_inside(path, one) for one in (*closed, *declared))
+        and not any(nested.is_inside(path, one) for one in declared)
     }
 
 
 def _refuse_copies(estimator, steps) -> None:
-    owners = [("", estimator), *estimator.get_params(deep=True).items()]
-    for path, owner in owners:
+    for path, owner in nested.owners(estimator).items():
         name = type(owner).__name__
-        if name in _COPIES and any(_inside(step, path) for step in steps):
+        if name in _COPIES and any(nested.is_inside(step, path) for step in steps):
             raise ValueError(
                 f"{name} fits its estimator several times, and each fit costs: give "
                 "one of them its part of the budget, and add up by privacy_report."
@@ -503,15 +498,6 @@ def _declared(estimator) -> list[str]:
     """Arguments, of models that this one wraps, for which a guarantee is declared."""
     said = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
     return [k for k, name in said.items() if getattr(estimator, name, None) is not None]
-
-
-def outermost(paths) -> list[str]:
-    """Steps that do not sit inside another one."""
-    return [p for p in paths if not any(_inside(p, other) for other in paths)]
-
-
-def _inside(path: str, outer: str) -> bool:
-    return path != outer and path.startswith(f"{outer}__" if outer else "")
 
 
 @dataclass(frozen=True)
@@ -635,7 +621,7 @@ def _n_draws(step) -> int:
     return int(n_steps) * sum(a * b for a, b in pairwise(widths))
 
 
-# Of an encoder's delta, what pays for showing a category that one record alone has.
+# Of the delta of what learns categories, what pays for one that a record alone has.
 KEY_SHARE = 0.01
 # Of a model's epsilon, what tells a constant: no more than the total it is part of.
 CONSTANT_SHARE = 0.99
@@ -658,8 +644,8 @@ def _kind(step) -> str:
 
 def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) -> tuple:
     """Steps side by side divide the square of `weight`; those inside get all of it."""
-    inside = [p for p in steps if outer is None or _inside(p, outer)]
-    level = outermost(inside)
+    inside = [p for p in steps if outer is None or nested.is_inside(p, outer)]
+    level = nested.outermost(inside)
     given = {p: float(shares[p]) for p in level if p in shares}
     others = [p for p in level if p not in shares]
     left = 1.0 - math.fsum(given.values())
@@ -767,14 +753,12 @@ def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
     """What frozen parts cost when they were fitted."""
     from ._report import guarantee_of
 
-    owners = [estimator, *estimator.get_params(deep=True).values()]
-    frozen = [one for one in owners if isinstance(one, FrozenEstimator)]
+    found = nested.owners(estimator).values()
+    frozen = [one for one in found if isinstance(one, FrozenEstimator)]
     public = [
         one.estimator
-        for one in owners
-        if hasattr(one, "get_params")
-        and not isinstance(one, type)
-        and isinstance(getattr(one, "base_guarantee", None), str)
+        for one in found
+        if isinstance(getattr(one, "base_guarantee", None), str)
     ]
     events: tuple = ()
     for one in frozen:

@@ -31,7 +31,7 @@ from fairpriv_sklearn._shared.arguments import (
     real,
     word,
 )
-from fairpriv_sklearn._shared.arrays import Floats, Integers
+from fairpriv_sklearn._shared.arrays import Floats, Integers, row_slices
 
 _MOST_TABLED = 1 << 23  # numbers in a table of quantile functions
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache
@@ -588,8 +588,7 @@ def _bisect_slopes(
     signed_shares = signs * np.tile(shares, 2)
     last = points.size - 1
     steps = np.empty((2, middles.size), dtype=np.int64)
-    for start in range(0, middles.size, _LEVELS_PER_BLOCK):
-        block = slice(start, start + _LEVELS_PER_BLOCK)
+    for block in row_slices(middles.size, _LEVELS_PER_BLOCK):
         signed_middles = np.multiply.outer(signs, np.tile(middles[block], 2))
         n_searches = signed_middles.shape[1]
         # The first points at which S_l exceeds -slack, then those for slack.

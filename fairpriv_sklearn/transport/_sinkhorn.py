@@ -39,6 +39,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     optional,
 )
+from fairpriv_sklearn._shared.arrays import row_slices
 
 # Scalings beyond this are absorbed. What underflows in the kernel is below 1e-308, so
 # it carries less than 1e-208 of mass even at the largest pair of scalings.
@@ -209,9 +210,7 @@ def _solve(cost, regularization, a, b, max_iter, tol):
 
 
 def _row_blocks(shape):
-    n, m = shape
-    rows = max(1, _BLOCK_ELEMENTS // m)
-    return [slice(start, start + rows) for start in range(0, n, rows)]
+    return row_slices(shape[0], max(1, _BLOCK_ELEMENTS // shape[1]))
 
 
 def _first_potentials(cost, regularization):
