@@ -2,17 +2,22 @@
 
 ``python docs/check_links.py HTML_FOLDER`` checks that every link inside the site leads
 to a page and an anchor that exist, that every image is there, and that every public
-name of the library has a page. Links to other sites are only counted.
+name of the library has a page, which tells its arguments. Links to other sites are
+only counted.
 """
 
 import importlib
 import os
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import fairpriv_sklearn
+
+# A constructor of which no argument is told
+HIDDEN = re.compile(r">class</span>(?:(?!</dt>).)*>args<(?:(?!</dt>).)*>kwargs<", re.S)
 
 
 class Page(HTMLParser):
@@ -67,8 +72,11 @@ def undocumented_names(site):
         name = f"fairpriv_sklearn.{module}"
         public = vars(importlib.import_module(name))
         for item in public.get("__all__", ()):
-            if not (site / "generated" / f"{name}.{item}.html").is_file():
+            page = site / "generated" / f"{name}.{item}.html"
+            if not page.is_file():
                 complaints.append(f"api.rst: {name}.{item} is missing")
+            elif HIDDEN.search(page.read_text(encoding="utf-8")):
+                complaints.append(f"{page.name}: a signature is (*args, **kwargs)")
     return complaints
 
 

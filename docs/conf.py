@@ -1,8 +1,11 @@
 """Sphinx configuration."""
 
+import inspect
 import os
 import re
 import warnings
+
+from sphinx.util.inspect import stringify_signature
 
 import fairpriv_sklearn
 
@@ -105,7 +108,8 @@ no_data = "FAIRPRIV_SKLEARN_DATA" not in os.environ
 def join_continued_lines(app, what, name, obj, options, lines):
     """Undo the backslashes that raw docstrings keep at the ends of long lines."""
     for i in reversed(range(len(lines) - 1)):
-        if lines[i].endswith("\\"):
+        # Two end a line of a formula.
+        if lines[i].endswith("\\") and not lines[i].endswith(r"\\"):
             lines[i] = lines[i][:-1] + lines.pop(i + 1).lstrip()
 
 
@@ -115,7 +119,17 @@ def drop_foreign_labels(app, what, name, obj, options, lines):
         lines[:] = [re.sub(r":ref:`([^`<]+?)( <.*?>)?`", r"\1", line) for line in lines]
 
 
+def tell_arguments(app, what, name, obj, options, signature, returns):
+    """Those of the constructor, not of `__new__`, which refuses old names."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        found = inspect.signature(obj)
+        signature = stringify_signature(found, show_annotation=False)
+        return signature, returns
+    return None
+
+
 def setup(app):
+    app.connect("autodoc-process-signature", tell_arguments)
     # Before numpydoc reads the sections
     for change in (join_continued_lines, drop_foreign_labels):
         app.connect("autodoc-process-docstring", change, priority=100)

@@ -29,7 +29,8 @@ and how differently it treats the groups, and write a report with a picture and 
 privacy statement. Without a file it runs on simulated people.
 
 Reads CSV and other text (any usual separator, encoding and decimal mark, packed or
-not), Excel, Parquet and Arrow. Money, percentages and dates are numbers."""
+not), Excel, Parquet and Arrow. Money and percentages are numbers, and so are dates that
+a typed file or a code book declares; others are left out."""
 
 EPILOG = """\
 examples:
