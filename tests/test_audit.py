@@ -1,15 +1,27 @@
 """The auditor: bounds that hold, mistakes that are found, twins that are not blamed."""
 
+import functools
 import json
 import math
+import re
+import struct
+from array import array
+from collections import deque
+from datetime import datetime, timedelta
+from decimal import Decimal
+from io import BytesIO
+from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 import pytest
 from _mistakes import CASES, EPSILON, table
 from scipy import stats
 from sklearn.base import BaseEstimator
+from sklearn.neighbors import KDTree
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_X_y
 
 from fairpriv_sklearn import audit
@@ -192,6 +204,74 @@ def test_leaves_see_to_the_bottom():
 def test_leaves_differ_bit_by_bit(pair):
     first, second = (leaves_of(Thing(a=value)) for value in pair)
     assert leaf_differences(first, second)
+
+
+def _frame(**attrs):
+    frame = pd.DataFrame({"a": [0]})
+    frame.attrs = attrs
+    return frame
+
+
+HOLDERS = {
+    "deque": lambda x: deque([x]),
+    "bytearray": lambda x: bytearray(struct.pack("d", x)),
+    "memoryview": lambda x: memoryview(struct.pack("d", x)),
+    "array": lambda x: array("d", [x]),
+    "Decimal": lambda x: Decimal(x),
+    "day": lambda x: datetime(2020, 1, 1) + timedelta(days=x),
+    "span": lambda x: timedelta(days=x),
+    "days": lambda x: np.array([x * 1e9]).astype("M8[us]"),
+    "spans": lambda x: np.array([x * 1e9]).astype("m8[us]"),
+    "one day": lambda x: np.datetime64(int(x * 1e9), "us"),
+    "fields": lambda x: np.array([(1, x)], dtype=[("a", int), ("b", float)]),
+    "one of fields": lambda x: np.array((x,), dtype=[("a", float)])[()],
+    "bytes of fixed size": lambda x: np.array(struct.pack("d", x)).view("V8"),
+    "under a mask": lambda x: np.ma.MaskedArray([x], mask=[True]),
+    "a mask": lambda x: np.ma.MaskedArray([0.0], mask=[x > 1]),
+    "index": lambda x: pd.DataFrame({"a": [0]}, index=[x]),
+    "columns": lambda x: pd.DataFrame([[0]], columns=[x]),
+    "attrs": lambda x: _frame(x=x),
+    "types": lambda x: pd.DataFrame({"a": [0]}).astype("int8" if x > 1 else "int64"),
+    "name": lambda x: pd.Series([0], name=x),
+    "name of an index": lambda x: pd.Index([0], name=x),
+    "categories": lambda x: pd.Series([0]).astype(pd.CategoricalDtype([0, x])),
+    "a moment": lambda x: pd.Timestamp(int(x * 1e9)),
+    "an interval": lambda x: pd.Interval(0, x),
+    "partial": lambda x: functools.partial(max, x),
+    "closure": lambda x: lambda: x,
+    "default": lambda x: lambda a=x: a,
+    "default by name": lambda x: lambda *, a=x: a,
+    "method": lambda x: Thing(x=x).__repr__,
+    "method of C": lambda x: np.array([x]).sum,
+    "tree": lambda x: DecisionTreeRegressor().fit([[0], [1]], [0, x]).tree_,
+    "neighbours": lambda x: KDTree([[x]]),
+    "iterator": lambda x: iter([x]),
+    "file": lambda x: BytesIO(struct.pack("d", x)),
+    "mapping": lambda x: MappingProxyType({"a": x}),
+    "slice": lambda x: slice(x),
+    "exception": lambda x: ValueError(x),
+    "pattern": lambda x: re.compile(str(x)),
+    "depth": lambda x: functools.reduce(lambda held, _: [held], range(40), x),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_leaves_see_what_an_object_holds_however_it_is_made(holder):
+    one, twin, other = (leaves_of(HOLDERS[holder](x)) for x in (1.5, 1.5, 0.5))
+    assert leaf_differences(one, twin) == []
+    assert leaf_differences(one, other)
+
+
+def test_a_replay_looks_into_functions():
+    class Remembers(DPLinearRegression):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.recall_ = lambda: X
+            return self
+
+    X = np.linspace(-1, 1, 40).reshape(20, 2)
+    model = Remembers(bounds=(-1, 1), target_bounds=(-1, 1))
+    assert replay(model, audit.neighbours(X, X[:, 0])[:1]).violated
 
 
 def test_leaves_end():

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import io
 import logging
 import pickle
 import types
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-_MAX_DEPTH = 14
+_MAX_DEPTH = 60
 _SKIPPED = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 # What a fit may know of its own randomness, and where it writes what it spent.
 _NOT_RELEASED = {"ledger", "accountant", "random_state", "_draft_of"}
@@ -165,52 +167,122 @@ def _walk(value, path, found, seen, depth):
         found[path] = f"{type(value).__name__} {value!r}"
     elif isinstance(value, int | float | complex | np.number):
         found[path] = np.asarray(value)
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+    elif _is_numeric(value):
         found[path] = value
-    elif isinstance(value, np.ndarray) and value.dtype.names is None:
-        found[path] = f"array {value.dtype} {value.shape}"
-        if value.dtype.kind in "OUS":
-            for i, item in enumerate(value.ravel().tolist()):
-                _walk(item, f"{path}[{i}]", found, seen, depth + 1)
-    elif isinstance(value, _SKIPPED) or isinstance(
-        value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType
-    ):
+    elif isinstance(value, _SKIPPED) or isinstance(value, types.ModuleType | type):
         found[path] = getattr(value, "__qualname__", type(value).__qualname__)
     elif depth > _MAX_DEPTH or id(value) in seen:
         found[path] = "seen before"
     else:
         seen[id(value)] = value  # kept alive: an id is used again otherwise
-        _walk_inside(value, path, found, seen, depth)
+        found[path] = _title(value)
+        for name, item in _inside(value):
+            _walk(item, f"{path}{name}", found, seen, depth + 1)
 
 
-def _walk_inside(value, path, found, seen, depth):
-    def walk(name, item):
-        _walk(item, f"{path}{name}", found, seen, depth + 1)
+def _is_numeric(value) -> bool:
+    plain = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+    return plain and value.dtype.kind in "biufc"
 
-    if sparse.issparse(value):
-        found[path] = f"{type(value).__name__} {value.shape}"
+
+def _title(value) -> str:
+    """What is told of an object besides what it holds."""
+    if isinstance(value, list | tuple | dict):
+        return f"{type(value).__name__} of {len(value)}"
+    if isinstance(value, set | frozenset):
+        return f"set {sorted(map(repr, value))}"
+    if sparse.issparse(value) or hasattr(value, "iloc"):
+        return f"{type(value).__name__} {value.shape}"
+    if isinstance(value, np.ndarray):
+        return f"array {value.dtype} {value.shape}"
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _inside(value):
+    """Names and values of all that an object holds."""
+    if isinstance(value, np.generic | np.ndarray):
+        yield from _inside_array(np.asanyarray(value))
+    elif sparse.issparse(value):
         coo = value.tocoo()
-        walk(".data", coo.data)
-        walk(".coords", np.stack([coo.row, coo.col]))
-    elif isinstance(value, dict):
-        found[path] = f"{type(value).__name__} of {len(value)}"
-        for key, item in value.items():
-            walk(f"[{key!r}]", item)
+        yield ".data", coo.data
+        yield ".coords", np.stack([coo.row, coo.col])
+    elif isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, list | tuple):
-        found[path] = f"{type(value).__name__} of {len(value)}"
-        for i, item in enumerate(value):
-            walk(f"[{i}]", item)
+        yield from ((f"[{i}]", item) for i, item in enumerate(value))
     elif isinstance(value, set | frozenset):
-        found[path] = f"set {sorted(map(repr, value))}"
-    elif hasattr(value, "iloc"):
-        found[path] = f"{type(value).__name__} {value.shape}"
-        walk(".values", value.to_numpy())
-    elif callable(getattr(value, "__array__", None)):
-        walk(".array", np.asarray(value))
+        return  # its title tells all
+    elif isinstance(value, memoryview | bytearray):
+        yield ".bytes", bytes(value)
+    elif isinstance(value, types.FunctionType):
+        yield ".defaults", [value.__defaults__, value.__kwdefaults__, vars(value)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _full(cell)]
+        yield ".closure", cells
+    elif isinstance(value, types.MethodType | types.BuiltinFunctionType):
+        yield ".of", value.__self__
+    elif hasattr(value, "iloc") or callable(getattr(value, "__array__", None)):
+        yield from _inside_column(value)
     else:
-        found[path] = type(value).__qualname__
-        for name, item in _attributes(value).items():
-            walk(f".{name}", item)
+        attributes = _attributes(value)
+        yield from ((f".{name}", item) for name, item in attributes.items())
+        yield from _inside_state(value, bool(attributes))
+
+
+def _full(cell) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _inside_array(array):
+    """An array that is not one of numbers."""
+    if isinstance(array, np.ma.MaskedArray):
+        yield ".data", array.data
+        yield ".mask", np.ma.getmaskarray(array)
+    elif array.dtype.names is not None:
+        yield from ((f"[{name!r}]", array[name]) for name in array.dtype.names)
+    elif array.dtype.kind in "OUST":
+        yield from ((f"[{i}]", item) for i, item in enumerate(array.ravel().tolist()))
+    elif array.dtype.kind in "mM":
+        yield ".numbers", array.astype(np.int64)
+    else:
+        yield ".bytes", array.tobytes()
+
+
+def _inside_column(value):
+    """Frames, their columns and indexes, and whatever else becomes an array."""
+    yield ".values", np.asarray(value)
+    for name in ("index", "columns", "names", "name", "attrs"):
+        held = getattr(value, name, None)
+        if held is not None and not callable(held):
+            yield f".{name}", held
+    dtypes = getattr(value, "dtypes", None)
+    dtypes = (
+        [getattr(value, "dtype", None)] if dtypes is None else np.atleast_1d(dtypes)
+    )
+    for i, dtype in enumerate(dtypes):
+        yield f".dtypes[{i}]", [str(dtype), getattr(dtype, "categories", None)]
+
+
+def _inside_state(value, has_attributes: bool):
+    """What pickle would keep of an object that is not written in Python."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        parts = reduce(value) if reduce else value.__reduce_ex__(4)
+    except Exception:
+        return
+    if isinstance(parts, str):
+        return
+    _, made_of, state, members, items = (*parts, None, None, None)[:5]
+    held = {
+        ".made_of": [one for one in made_of if not isinstance(one, type)],
+        ".state": None if has_attributes else state,
+        ".members": list(members or ()),
+        ".items": list(items or ()),
+    }
+    yield from ((name, item) for name, item in held.items() if item)
 
 
 def _attributes(value) -> dict:
