@@ -135,10 +135,13 @@ def test_every_estimator_has_a_valid_card(entry):
         assert card.answers(key), key
 
 
-@pytest.mark.parametrize("context", [None, "full"])
+@pytest.mark.parametrize("context", [None, "full", "unprintable"])
 def test_yaml_is_what_the_registry_reads(model, context):
     yaml = pytest.importorskip("yaml")
-    card = deployment_card(model, full_context() if context else None)
+    given = full_context() if context == "full" else None
+    if context == "unprintable":
+        given = {"name": "\x85 \u2028 \ud800", "description": "é"}
+    card = deployment_card(model, given)
     assert yaml.safe_load(card.to_yaml()) == card.to_dict()
     validate(card.to_dict(), SCHEMA)
 

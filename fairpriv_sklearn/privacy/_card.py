@@ -723,4 +723,5 @@ def _scalar(value) -> str:
         # YAML wants a point in a number with an exponent.
         text = repr(value)
         return re.sub(r"^(-?\d+)e", r"\1.0e", text)
-    return json.dumps(value, ensure_ascii=False)
+    # Of what is not printable YAML takes no more than the escapes.
+    return json.dumps(value, ensure_ascii=not str(value).isprintable())

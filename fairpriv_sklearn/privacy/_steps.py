@@ -101,7 +101,10 @@ def _categories_given(step) -> bool:
     # Rare categories are found by counting rows; and whether a row has an unknown one
     # is nobody's business.
     counted = (step.min_frequency, step.max_categories) != (None, None)
-    warns = step.handle_unknown == "warn"
+    dropped = getattr(step, "drop", None) is not None
+    warns = step.handle_unknown == "warn" or (
+        dropped and step.handle_unknown != "error"
+    )
     return not isinstance(step.categories, str) and not counted and not warns
 
 
@@ -129,7 +132,8 @@ _FROM_CONSTRUCTOR = {
         _categories_given,
         "Pass `categories=[...]`, the public list for each column, leave "
         "`min_frequency` and `max_categories` at None, and do not let it warn of "
-        "unknown ones.",
+        "unknown ones, as it does where one is dropped: `drop=None`, or "
+        '`handle_unknown="error"`.',
     ),
     "OrdinalEncoder": (
         _categories_given,
@@ -181,6 +185,7 @@ _OTHER_FIT_FIX = (
     "It was fitted behind another fit of the encoder, whose cost is not counted here: "
     "fit the pipeline again."
 )
+_DEFINED = "is defined for every cell: NumPy warns of others"
 _ONE_FIT = "was fitted behind these fits of the steps before it"
 _SPARSE_FIX = (
     "Pass `sparse_threshold=0`: whether its output is sparse depends on the rows."
@@ -229,7 +234,8 @@ def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     if function and _inverse_refusal(estimator):
         return replace(step, status="uncovered", fix=_INVERSE_FIX)
     if function and _works_by_row(estimator.func) and not _writes(estimator):
-        return step
+        is_ufunc = isinstance(estimator.func, np.ufunc)
+        return replace(step, assumption=_DEFINED) if is_ufunc else step
     if not function and _is_scikit_learns(estimator) and not _calls(estimator):
         return step
     # Somebody's own code: nothing here can see what it does to the rows.
