@@ -422,6 +422,36 @@ def test_a_model_that_reads_a_public_fact_gets_its_rows_whole(monkeypatch):
     assert_same(fit, fit(Batches(lambda: cut(fit.columns(), 64))), expected)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_repair_takes_batches_of_frames_of_any_library(library):
+    """Frames of polars and tables of Arrow were joined column by column, after a spend.
+
+    The first batch holds whole numbers, and its type is another.
+    """
+    frames = pytest.importorskip(library)
+    make = frames.table if library == "pyarrow" else frames.DataFrame
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-1, 1, (60, 3)), np.arange(60) % 2
+    X[:20] = np.rint(X[:20])
+
+    def batches():
+        for rows in (slice(0, 20), slice(20, 40), slice(40, 60)):
+            part = X[rows].astype(int) if rows.stop == 20 else X[rows]
+            frame = make({name: part[:, i] for i, name in enumerate("abc")})
+            yield frame, X[rows, 0], groups[rows]
+
+    def repair(*table, **given):
+        shared = {"target_bounds": (-1, 1), "random_state": 0}
+        model = DPLinearRegression(bounds=(-1, 1), **shared)
+        model = DPBarycenterRegressor(model, groups=[0, 1], **shared)
+        model.fit(*table, **given)
+        return model.estimator_.coef_, model.counts_
+
+    whole = repair(X, X[:, 0], sensitive_features=groups)
+    for one, other in zip(whole, repair(Batches(batches)), strict=True):
+        assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     "name, n_passes",
     [

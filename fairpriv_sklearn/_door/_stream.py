@@ -533,6 +533,14 @@ def _joined(parts: list):
         import pandas as pd
 
         return pd.concat(parts)
+    if hasattr(parts[0], "get_columns"):
+        import polars
+
+        return polars.concat(parts, how="vertical_relaxed")
+    if hasattr(parts[0], "column_names"):
+        import pyarrow
+
+        return pyarrow.concat_tables(parts, promote_options="permissive")
     if hasattr(parts[0], "joined"):
         return parts[0].joined(parts)
     return [entry for part in parts for entry in part]
