@@ -1,6 +1,9 @@
 """A record's scores may not depend on what stands around it, to the last bit."""
 
 import hashlib
+from collections import deque
+from functools import partial
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.special import softmax as scipy_softmax
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -274,6 +278,52 @@ def test_identical_rows_spread_only_if_asked():
         row_uniforms(distinct, codes, KEY),
     )
     assert row_uniforms(X[:0], codes[:0], KEY, spread=True).size == 0
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+class SlottedToo(Slotted):
+    def __init__(self, held):
+        super().__init__(held)
+        self.other = None
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        SimpleNamespace,
+        Slotted,
+        SlottedToo,
+        lambda held: [{"a": (held,)}],
+        lambda held: deque([held]),
+        lambda held: MappingProxyType({"a": held}),
+        lambda held: np.array([None, held], dtype=object),
+        lambda held: partial(print, held),
+        lambda held: partial(print, end=held),
+        lambda held: held.get_params,
+        lambda held: lambda: held,
+        lambda held: lambda one=held: one,
+        lambda held: lambda *, one=held: one,
+    ],
+)
+def test_what_spreads_is_found_whatever_holds_it(hold):
+    """A base that keeps a repair in an object of another kind gave a finite epsilon."""
+
+    class Base(BaseEstimator):
+        pass
+
+    base = Base()
+    for output in ("randomized", "mean"):
+        held = DPBarycenterTransformer(
+            bounds=(0, 1), groups=[0, 1], sensitive_features=1, output=output
+        )
+        base.held_ = hold(held) if hold is not SimpleNamespace else hold(held=held)
+        assert spreads(FrozenEstimator(base)) == (output == "randomized")
 
 
 def test_a_pure_clone_spreads_nothing_but_what_is_frozen():

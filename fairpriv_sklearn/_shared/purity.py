@@ -10,8 +10,12 @@ through freezing, pickling, pipelines and threads.
 from __future__ import annotations
 
 import functools
+from collections import deque
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
@@ -69,8 +73,8 @@ def _owned(item) -> list[BaseEstimator]:
 def spreads(estimator) -> bool:
     """Tell whether any part of an estimator spreads identical rows.
 
-    Looked into are arguments and fitted attributes, containers of them, and the
-    functions that they hold: bound methods, partial functions and closures.
+    Looked into are arguments and fitted attributes, whatever object or container holds
+    them, and functions: bound methods, partial ones, closures and defaults.
     """
     return any(
         isinstance(part, RowPureMixin) and part._may_spread() and part._spreads()
@@ -104,23 +108,26 @@ def estimators_inside(root) -> list[Any]:
 
 
 def _inside(item) -> list:
-    if isinstance(item, dict):
+    if isinstance(item, Mapping):
         return list(item.values())
-    if isinstance(item, list | tuple | set | frozenset):
+    if isinstance(item, list | tuple | set | frozenset | deque):
         return [
             part for part in item if not isinstance(part, str | bytes | int | float)
         ]
+    if isinstance(item, np.ndarray):
+        return item.ravel().tolist() if item.dtype == object else []
     if isinstance(item, functools.partial):
         return [item.func, *item.args, *item.keywords.values()]
+    if isinstance(item, FunctionType):
+        cells = [c.cell_contents for c in item.__closure__ or () if _filled(c)]
+        return [*cells, item.__defaults__, item.__kwdefaults__, vars(item)]
     if callable(item) and hasattr(item, "__self__"):
         return [item.__self__]
-    if callable(item) and getattr(item, "__closure__", None):
-        return [cell.cell_contents for cell in item.__closure__ if _filled(cell)]
-    if isinstance(item, BaseEstimator):
-        return list(vars(item).values())
-    if callable(item) and hasattr(item, "__dict__") and not isinstance(item, type):
-        return list(vars(item).values())  # an object with __call__
-    return []
+    if isinstance(item, type | ModuleType):
+        return []
+    state = object.__getstate__(item)  # attributes, or these and what is in slots
+    parts = state if isinstance(state, tuple) else (state,)
+    return [value for part in parts if part for value in part.values()]
 
 
 def _filled(cell) -> bool:
