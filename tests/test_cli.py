@@ -13,6 +13,7 @@ import pytest
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
 from fairpriv_sklearn._cli import learnt as _learnt
+from fairpriv_sklearn._cli import study
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.study import Result
@@ -242,6 +243,40 @@ def test_standard_errors_are_those_of_the_test_rows(odds):
         alike = means["gap"] if shift == 0.0 else means["gap_by_chance"]
         assert abs(alike - means["gap_by_chance"]) < 3 * figures["gap"].std() / 40**0.5
         assert (shift == 0.0) == (means["gap"] < 1.5 * means["gap_by_chance"])
+
+
+def test_rows_and_groups_are_drawn_within_their_cells():
+    rng = np.random.default_rng(0)
+    cells, groups = rng.integers(3, size=(2, 500))
+    drawn = np.array([study._resampled(cells, rng) for _ in range(200)])
+    for rows in drawn:
+        assert np.array_equal(np.bincount(cells[rows]), np.bincount(cells))
+    # with replacement, each row as often as any other
+    times = np.bincount(drawn.ravel(), minlength=500)
+    assert 150 < times.min() and times.max() < 250
+    assert 0.6 < len(set(drawn[0].tolist())) / 500 < 0.66
+    dealt = np.array([study._shuffled(groups, cells, rng) for _ in range(200)])
+    for one in dealt:
+        for cell in range(3):
+            there = cells == cell
+            assert np.array_equal(np.bincount(one[there]), np.bincount(groups[there]))
+    shares = (dealt == groups).mean(axis=0)  # a third of the time, by chance
+    assert 0.15 < shares.min() and shares.max() < 0.55
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_chance_within_classes_knows_of_rare_ones(within):
+    """A group with 3 rows of a class: its rate there is of thirds, by chance too."""
+    from fairpriv_sklearn.metrics import equalized_odds_difference as gap
+
+    rng = np.random.default_rng(0)
+    y = np.repeat(["u", "v", "u", "v"], [150, 150, 3, 97]).astype(object)
+    labels = np.repeat(["a", "b"], [300, 100]).astype(object)
+    y_pred = rng.choice(["u", "v"], size=400).astype(object)
+    measures = Measures("", "", lambda y, p: np.mean(y != p), "", "", gap, within)
+    by_chance = Result.measured("", measures, y, y_pred, labels, 0).gap_by_chance
+    # the mean of |B - 1/2| for B of three coins is 1/4
+    assert by_chance > 0.2 if within else by_chance < 0.2
 
 
 def test_page_terminal_and_data_tell_the_same(people, tmp_path, capsys):
