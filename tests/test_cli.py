@@ -275,7 +275,7 @@ def test_chance_within_classes_knows_of_rare_ones(within):
     y_pred = rng.choice(["u", "v"], size=400).astype(object)
     measures = Measures("", "", lambda y, p: np.mean(y != p), "", "", gap, within)
     by_chance = Result.measured("", measures, y, y_pred, labels, 0).gap_by_chance
-    # the mean of |B - 1/2| for B of three coins is 1/4
+    # the mean of |share - 1/2| of three fair draws is 1/4
     assert by_chance > 0.2 if within else by_chance < 0.2
 
 
