@@ -51,9 +51,10 @@ COUNTS_THEOREM = "user_guide/fair_regression:score_counts"
 LARGEST_BOUND = 1e150
 # The most bins that a rule may ask for; the plan is made before it is known.
 MOST_BINS = 192
-DROWNED = (
-    "the groups' scores differ by less than the noise of its counts. More rows or a "
-    "larger epsilon may help."
+UNTOLD = (
+    "by the noise of its counts, or by chance in few rows, the groups' scores might "
+    "differ as much afterwards. More rows, a larger epsilon or a stronger "
+    "group_estimator may help."
 )
 CROWDED = (
     "the scores lie in so small a part of the bounds that noise does not let them be "
@@ -502,26 +503,25 @@ class NumberRepair(Repair):
 
     def _blind_levels(self, counts, scale, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
-        masses = blind.estimate_masses(counts, self._noise_variance)
-        # What noise makes of the smallest group's distribution function.
-        sizes = counts.sum(axis=(1, 2))
-        smallest = max(sizes.min(), 1.0)
-        doubt = np.sqrt(self._noise_variance * counts[0].size) / 2 / smallest
-        if doubt and (self._n_public or sizes.sum()) <= histogram.LARGE:
-            doubt = blind.TOLD * np.hypot(doubt, 0.5 / np.sqrt(smallest))
+        variance = self._noise_variance
+        masses = told = blind.estimate_masses(counts, variance)
+
+        def stood_back(why):
+            return masses, blind.solve_levels(masses, 1.0), why
+
         if self._crowded(counts):
-            return masses, blind.solve_levels(masses, 1.0), CROWDED
-        gap = blind.largest_gap(masses)
-        if gap <= doubt:
-            return masses, blind.solve_levels(masses, 1.0), DROWNED
-        told, narrow = masses, scale
-        if self._noise_variance > 0:
-            told, narrow = blind.leave_ends(counts, masses, self._noise_variance, scale)
+            return stood_back(CROWDED)
+        narrow = scale
+        if variance > 0:
+            told, narrow = blind.leave_ends(counts, masses, variance, scale)
         levels = blind.solve_levels(told, tolerance, narrow)
-        left = blind.reached_gap(told, levels) - tolerance
-        useless = left > blind.LEFT * max(gap - tolerance, 0.0)
-        if useless or blind.cost(told, levels, narrow) > blind.WORTH:
-            return masses, blind.solve_levels(masses, 1.0), WORTHLESS
+        sizes = counts.sum(axis=(1, 2))
+        left = blind.expected_gap(told, levels, sizes, variance) - tolerance
+        gap = blind.largest_gap(masses) - tolerance
+        if left > blind.LEFT * max(gap, 0.0):
+            return stood_back(UNTOLD)
+        if blind.cost(told, levels, narrow) > blind.WORTH:
+            return stood_back(WORTHLESS)
         return masses, levels.widened(narrow, scale), None
 
     def _read_reach(self, tolerances) -> Reach:
