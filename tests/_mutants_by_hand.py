@@ -1092,10 +1092,6 @@ _PROOFS = {
     "is read below 1 only": [
         "accounting/_privacy_loss.py | small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q) | 1.0 -> 2.0",
     ],
-    "projected counts add up to all records: the last bin is always reached": [
-        "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1",
-        "linear_model/_queries.py | first, last = min(first, self.n_bins - 1), min(last, self.n_bins - 1) | self.n_bins - 1 -> self.n_bins + 1 | 2",
-    ],
     "another unit, of the sums and of their sensitivity alike; the largest total stays a whole number": [
         "_training/_constant.py | _GRID = 1 << 20 | 20 -> 21",
         "_training/_constant.py | _GRID = 1 << 20 | 1 -> 2",
@@ -1243,17 +1239,11 @@ _PROOFS = {
     "there is no noise, and nothing is claimed": [
         "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
     ],
-    "one block in either case, of one row or of none": [
-        "linear_model/_queries.py | for part in row_blocks(max(1, len(integers)), self.geometry.n_features): | 1 -> 2",
-    ],
     "two more columns of zeros, which nobody reads": [
         "linear_model/_queries.py | return _NARROW if 4 < n_sums <= _NARROW else 4 * math.ceil(n_sums / 4) | 4 < n_sums <= _NARROW -> 4 <= n_sums <= _NARROW",
     ],
     "an array of two axes: the last is the second, and any other place raises": [
         "linear_model/_queries.py | return np.concatenate([loss, coupled * of_penalty, slopes], axis=1) | 1 -> 2",
-    ],
-    "where epsilon is infinite, so is every part of it": [
-        "postprocessing/_number_repair.py | share = ATOMS_SHARE if counts_atoms and self.epsilon < np.inf else 0.0 | self.epsilon < np.inf -> self.epsilon <= np.inf",
     ],
     "which of two private plans is taken: both keep the budget": [
         "model_selection/_plan.py | worth_it = geometric.fit.size > poisson.fit.size * 1.1 | geometric.fit.size > poisson.fit.size * 1.1 -> geometric.fit.size >= poisson.fit.size * 1.1",
@@ -1270,8 +1260,8 @@ _PROOFS = {
     "of two levels both codes have the same distances": [
         "generative/_tables.py | if ordered and size > 1: | 1 -> 2",
     ],
-    "is read where epsilon is infinite only": [
-        "postprocessing/_number_repair.py | parts.append((DistinctScores.name, share or 1, n_columns)) | 1 -> 2",
+    "one block in either case, of one row or of none": [
+        "linear_model/_queries.py | parts = row_slices(max(1, len(integers)), size) | 1 -> 2",
     ],
     "public arithmetic on released sums": [
         "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",

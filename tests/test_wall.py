@@ -4,11 +4,14 @@ import hashlib
 import math
 import pickle
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from _recording import recording
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
@@ -27,6 +30,8 @@ from fairpriv_sklearn._wall import (
     _draws,
     column_length,
     keyed_draws,
+    n_columns_of,
+    open_wall,
 )
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
@@ -204,6 +209,11 @@ def test_a_sampled_release_needs_a_sample_of_the_paid_rate():
             opened.release(Counts(), wrong)
 
 
+@pytest.mark.parametrize("held", [np.array, pd.DataFrame, csr_array, list])
+def test_columns_are_counted_however_a_table_is_held(held):
+    assert n_columns_of(held([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])) == 3
+
+
 def test_nothing_released_costs_nothing():
     planned = wall([]).planned
     assert (planned.epsilon, planned.delta, planned.events) == (0.0, 0.0, ())
@@ -307,6 +317,19 @@ def test_what_a_journal_paid_for_is_not_paid_again():
         opened._spend(journal)
     labels = [spend["label"] for spend in ledger.spends()]
     assert labels == ["test (one)", "test (other)"]
+
+
+@pytest.mark.parametrize("relation", ["add_remove", None])
+def test_a_wall_that_is_opened_for_an_estimator_is_paid_for(relation):
+    ledger = PrivacyLedger(10.0, 1e-5)
+    estimator = SimpleNamespace(delta=1e-6, neighboring="replace_one", ledger=ledger)
+    plan = [Release("counts", "gaussian", 0.5, 3)]
+    noise = noise_source(0)
+    opened = open_wall(estimator, plan, facts=(), noise=noise, neighboring=relation)
+    assert opened.neighboring == (relation or "replace_one")
+    (spend,) = ledger.spends()
+    assert spend["label"] == "SimpleNamespace"
+    assert spend["epsilon"] == opened.planned.epsilon > 0.0
 
 
 def test_rows_are_not_pickled():

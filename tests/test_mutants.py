@@ -1,0 +1,25 @@
+"""The mutants that `mutants.py` runs are of today's code; running them takes hours."""
+
+from collections import Counter
+
+import mutants
+from _mutants_by_hand import MUTANTS
+
+
+def test_mutants_by_hand_are_of_this_code():
+    for number, name, old, new, _ in MUTANTS:
+        assert name in mutants.ALL, number
+        source = (mutants.ROOT / mutants.PACKAGE / name).read_text(encoding="utf-8")
+        assert source.count(old) == 1, (number, name, old)
+        compile(source.replace(old, new), name, "exec")
+        assert old != new, number
+    assert max(Counter(number for number, *_ in MUTANTS).values()) == 1
+
+
+def test_modules_that_carry_a_promise_and_their_tests_exist():
+    for name, tests in mutants.ALL.items():
+        assert (mutants.ROOT / mutants.PACKAGE / name).exists(), name
+        for file in mutants.tests_named(tests.split()):
+            assert (mutants.ROOT / file).exists(), (name, file)
+    for file in (*mutants.tests_named(mutants.NOT_RUN), *mutants.CHEAP):
+        assert (mutants.ROOT / file).exists(), file
