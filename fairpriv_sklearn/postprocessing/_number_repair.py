@@ -28,15 +28,11 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
 from fairpriv_sklearn.postprocessing import _histogram as histogram
-from fairpriv_sklearn.postprocessing import _scale
+from fairpriv_sklearn.postprocessing import _repair, _scale
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
-from fairpriv_sklearn.postprocessing._repair import (
-    PREDICTED_ROWS,
-    Repair,
-    RepairWarning,
-)
+from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning
 from fairpriv_sklearn.postprocessing._scale import UNIT, Scale
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
@@ -439,7 +435,7 @@ class NumberRepair(Repair):
                 repaired[rows, column] = values
         for column, plan in plans.items():
             u = plan.draws.uniforms(spread=spread)
-            for rows in row_slices(len(codes), PREDICTED_ROWS):
+            for rows in row_slices(len(codes), _repair.PREDICTED_ROWS):
                 values = repaired[rows, column]
                 repaired[rows, column], u = plan.targets(values, codes[rows], u)
         return repaired.clip(*self.bounds_.T, out=repaired)
