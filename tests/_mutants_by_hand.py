@@ -902,6 +902,18 @@ MUTANTS = [
 
 # Those that are equivalent: a line of proof, and what it holds for.
 _PROOFS = {
+    "more draws are counted than are made: the statement is a bound from above": [
+        "preprocessing/_table_encoder.py | n_draws = (1 + N_LOOKS) * n_first + n_second | 1 -> 2",
+    ],
+    "the least epsilon that is taken is far above both limits": [
+        "_wall/_plan.py | DiscreteLaplaceMechanism(1, self.parameter) | 1 -> 2",
+    ],
+    "a bound on what a column asks for, which is at most 36 cells and a gap": [
+        "preprocessing/_table_encoder.py | n_second = n_counted * (_MOST_CELLS + 2) + 1 | n_counted * (_MOST_CELLS + 2) + 1 -> n_counted * (_MOST_CELLS + 2) - 1",
+        "preprocessing/_table_encoder.py | n_second = n_counted * (_MOST_CELLS + 2) + 1 | _MOST_CELLS + 2 -> _MOST_CELLS - 2",
+        "preprocessing/_table_encoder.py | n_second = n_counted * (_MOST_CELLS + 2) + 1 | 1 -> 2",
+        "preprocessing/_table_encoder.py | n_second = n_counted * (_MOST_CELLS + 2) + 1 | 2 -> 3",
+    ],
     "a wider slack, more digits or a stricter test ask for more bits; the draw that they decide is the same": [
         "mechanisms.py | slack = Decimal(10) ** (20 - precision) | 10 -> 11",
         "mechanisms.py | is_sure = u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) | u + 1.0 < threshold * (1.0 - _THRESHOLD_ERROR) -> u + 1.0 <= threshold * (1.0 - _THRESHOLD_ERROR)",
@@ -1060,6 +1072,7 @@ _PROOFS = {
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
         "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
         "postprocessing/_queries.py | block_rows = 1_048_576 | 1048576 -> 1048577",
+        "linear_model/_queries.py | return min(MAX_BLOCK_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 -> 9",
         "linear_model/_queries.py | _AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls | 4 -> 5",
         "linear_model/_queries.py | for block in rows.blocks(_AT_ONCE * self.block_rows): | _AT_ONCE * self.block_rows -> _AT_ONCE / self.block_rows",
         "preprocessing/_counting.py | block_rows = 16_384  # a call per column and block | 16384 -> 16385",

@@ -30,6 +30,7 @@ from fairpriv_sklearn.linear_model._queries import (
     ResidualGradient,
     SecondMoments,
     TargetCounts,
+    _shortest_run,
 )
 
 N, D = 23, 3
@@ -505,3 +506,17 @@ def test_the_share_of_the_constant_model():
     expected = {1e-12: 0.3, 100.0: 0.3, 200.0: 0.2, 1000.0: 0.04, 1e6: 0.03}
     for signal, share in expected.items():
         assert constant_share(signal) == approx(share, rel=1e-12)
+
+
+def test_the_shortest_run_that_holds_enough():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        counts = rng.integers(-3, 9, size=rng.integers(1, 9)).astype(float)
+        least = float(rng.integers(1, 30))
+        n = len(counts)
+        runs = [
+            (j - i, -counts[i : j + 1].sum(), i) for i in range(n) for j in range(i, n)
+        ]
+        enough = [run for run in runs if -run[1] >= least]
+        length, _, first = min(enough, default=(n - 1, 0.0, 0))
+        assert _shortest_run(counts, least) == (first, first + length)
