@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door import _dask, _stream
 from fairpriv_sklearn._door._dask import DaskBatches, _Part
-from fairpriv_sklearn._door._stream import StreamRows, to_travel
+from fairpriv_sklearn._door._stream import StreamRows, as_batches, to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -42,6 +42,8 @@ from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.postprocessing._phases import Indexed
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.preprocessing._encoded import NumberColumn
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
 GRID = 2.0**20
@@ -545,6 +547,46 @@ def test_rows_that_are_held_are_read_once_and_joined_where_batches_are_drawn():
     mask = np.arange(600) % 3 == 1
     assert_array_equal(rows.seen(mask).whole().y, y[mask])
     assert sum(door.saw) == 600
+
+
+def test_an_encoder_looks_at_all_rows_and_encodes_one(monkeypatch):
+    """Before the reserve: what it refuses is not told, what is wrong beside it is."""
+    dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    X, words = table(600)[0], np.array(["red", "green"])[np.arange(600) % 2]
+    frame = pd.DataFrame(X).add_prefix("x").assign(word=words, label=0)
+    listed = {"kind": "category", "categories": ["red", "green"], "other": False}
+    encoder = DPTableEncoder(codebook={"x0": None, "word": listed}, random_state=0)
+    encoder.fit(frame[["x0", "word"]])
+
+    def opened(frame, n_parts=3, **named):
+        own = dd.from_pandas(frame, npartitions=n_parts)
+        named = {"classes": [0, 1], "fairness_weight": 0.0, **named}
+        model = DPWassersteinLogisticRegression(**named)
+        encoded = encoder.transform(own[["x0", "word"]])
+        return as_batches(encoded, own["label"], None).read(model._read)
+
+    answered, write = [], NumberColumn.write
+
+    def noted(column, codes, *args):
+        answered.append(len(codes[0]))
+        return write(column, codes, *args)
+
+    monkeypatch.setattr(NumberColumn, "write", noted)
+    with dask.config.set(scheduler="synchronous"):
+        rows = opened(frame)
+        assert rows.n_rows == 600 and set(answered) == {1}
+        assert_array_equal(rows.whole().y, frame["label"])
+        assert max(answered) == 200
+        with pytest.raises(ValueError, match="classes"):
+            opened(frame.assign(label=[*599 * [1], 2]))
+        with pytest.raises(RuntimeError, match="could not be computed") as error:
+            opened(frame.assign(word=[*words[:599], PLANTED]))
+        assert_no_trace(repr(error.getrepr(chain=True)).encode())
+        # Labels out of the encoded columns are all looked at.
+        first = float(encoder.transform(frame[["x0", "word"]])[0, 0])
+        with pytest.raises(ValueError, match="groups"):
+            opened(frame, 1, sensitive_features=[0], groups=[first, 2.0])
 
 
 class _Moment:

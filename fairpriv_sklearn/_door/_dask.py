@@ -257,6 +257,15 @@ class _Reader:
         with config_context(**self._config):
             return _mapped(self._function, batch)
 
+    def looked_at(self, batch: tuple):
+        """The partition in parts, each as good as mapped for what may be refused."""
+        look = getattr(self._function, "looked_at", None)
+        named = getattr(self._estimator, "sensitive_features", None)
+        if look is None or named is not None:  # columns of X have labels
+            return map(self.mapped, self.few(batch))
+        X, y, groups = batch
+        return [(look(X), y, groups)]
+
     def columns(self, mapped: tuple) -> dict:
         """Private columns of a partition; what is wrong here quotes none."""
         with config_context(**self._config):
@@ -400,8 +409,7 @@ def _measure(reader: _Reader, parts: list):
     for part in parts:
         batch = _opened(part)
         prints.append(_print_of(batch))
-        for few in reader.few(batch):
-            mapped = reader.mapped(few)
+        for mapped in reader.looked_at(batch):
             try:
                 reader.columns(mapped)
             except (ValueError, TypeError) as error:

@@ -20,6 +20,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     column_length,
     leaks_refused,
+    n_rows_of,
     rows_of,
 )
 
@@ -422,6 +423,19 @@ class _Answer:
         with config_context(**self.config):
             answer = getattr(self.estimator, self.name)(X, **given)
         return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+
+    def looked_at(self, X):
+        """Answers to the first row in the place of all, if no other can be refused.
+
+        The estimator, an encoder, refuses what it would not answer to.
+        """
+        refuse = getattr(self.estimator, "_refuse_rows", None)
+        if refuse is None:
+            return self(X)
+        with config_context(**self.config):
+            refuse(X)
+        one = self(rows_of(X, slice(0, 1)))
+        return np.broadcast_to(one, (n_rows_of(X), *one.shape[1:]))
 
 
 def to_travel(estimator):

@@ -264,8 +264,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             Rows of norm at most 1.
         """
         check_is_fitted(self)
-        table = self._table(X, reset=False)
-        _check_lists(table, self._columns)
+        table = self._refuse_rows(X)
         Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
         scale = row_scale(self._columns)
         runs = [[*run] for _, run in groupby(self._columns, lambda one: one.layout)]
@@ -348,6 +347,12 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     def _refuse_cells(self, X) -> None:
         clone(self)._read(X, None, None)
+
+    def _refuse_rows(self, X) -> TableReader:
+        """The columns of X; what `transform` does not refuse it encodes in [-1, 1]."""
+        table = self._table(X, reset=False)
+        _check_lists(table, self._columns)
+        return table
 
     def _left_out(self) -> list[str]:
         """Names of the columns that the constructor leaves out."""
