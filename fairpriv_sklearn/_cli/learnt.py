@@ -1,8 +1,9 @@
 """What nobody declared, learnt privately: kinds, ranges, categories, groups, classes.
 
-One encoder learns it all from the training rows, and turns columns into bounded
-numbers. What it could not learn within its budget is read from the data, and the
-statement is then conditional on it.
+One encoder learns the columns to predict from, and turns them into bounded numbers;
+another one the groups and the target, whose noise does not grow with the table. What it
+could not learn within its budget is read from the data, and the statement is then
+conditional on it.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column.
 _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
-# found, which have to stand out by 6 with many columns, and three ranges of four right.
-_ENOUGH = 40.0
+# found, and nearly all ranges right.
+_ENOUGH, _ENOUGH_FOR_RANGE = 40.0, 60.0
 # Before each label, which the encoder would else take for a number, a date or a gap
 # where it reads True, 2020-01-31 or none.
 _LABEL = "="
@@ -39,17 +40,14 @@ _MARGIN = 0.5  # a learnt range is wider by this share of it on either side
 
 @dataclass
 class Learnt:
-    """A fitted encoder, and the facts of a table completed by it.
+    """Fitted encoders, and the facts of a table completed by them.
 
     Attributes
     ----------
     encoder : DPTableEncoder
-    names : list of str
-        Columns of the table to learn from, in the encoder's order.
-    features : slice
-        Their numbers among those of the encoder.
-    data_norm : float
-        Norm of a row of them.
+        Of the columns to predict from.
+    lists : DPTableEncoder or None
+        Of groups and target, where nobody declared them.
     y, labels : ndarray of shape (n_rows,)
         With classes and groups that are on the lists.
     groups : list of str
@@ -60,7 +58,7 @@ class Learnt:
     """
 
     encoder: DPTableEncoder
-    names: list[str]
+    lists: DPTableEncoder | None
     y: np.ndarray
     labels: np.ndarray
     groups: list
@@ -68,69 +66,42 @@ class Learnt:
     bounds: tuple[float, float] | None
     facts: list[str]
 
-    def numbers(self, features: dict[str, Parsed]) -> np.ndarray:
-        """Bounded numbers of the columns to learn from."""
-        return encoded(self.encoder, self.names, features)
 
-    @property
-    def data_norm(self) -> float:
-        """Norm of a row of these numbers; longer ones are shortened by the models."""
-        return row_norm(self.encoder, self.names)
-
-
-def encoded(encoder, names, features: dict[str, Parsed]) -> np.ndarray:
-    """Bounded numbers of some columns by an encoder that may know more."""
-    pandas = needed_pandas()
-    n_rows = len(next(iter(features.values())).values)
-    columns = {
-        name: _cells(features[name]) if name in names else np.full(n_rows, None)
-        for name in encoder.feature_names_in_
-    }
-    Z = encoder.transform(pandas.DataFrame(columns, dtype=object))
-    slices = [encoder.feature_slices_.get(name) for name in names]
-    if not any(slices):
+def encoded(encoder: DPTableEncoder, features: dict[str, Parsed]) -> np.ndarray:
+    """Bounded numbers of the columns that an encoder knows."""
+    if not encoder.feature_slices_:
         raise InputError(
             "Nothing can be learnt of any column within this budget; raise --epsilon "
             "or describe the columns in a codebook (--codebook)."
         )
-    return np.hstack([Z[:, part] for part in slices if part is not None])
+    names = encoder.feature_names_in_
+    return encoder.transform(_frame({name: _cells(features[name]) for name in names}))
 
 
-def row_norm(encoder, names) -> float:
-    """Every column has the same share of the encoder's norm."""
-    used = list(encoder.feature_slices_)
-    return float(np.sqrt(max(1, sum(n in names for n in used)) / max(1, len(used))))
-
-
-def unfitted_encoder(table: Table, args) -> DPTableEncoder:
-    """The encoder of the table's columns, and of target and groups if need be."""
-    columns = dict(table.codebook.columns)
+def unfitted_encoders(table: Table, args) -> dict[str, DPTableEncoder]:
+    """Encoders of the columns and, if nobody declared them, of target and groups."""
+    moments = table.task == "regression" and args.base_model == "linear"
+    encoder = DPTableEncoder(
+        table.codebook,
+        ranks=table.ranks,
+        n_coordinates=_FOR_MOMENTS if moments else None,
+        random_state=args.seed,
+    )
+    columns = {}
     if table.groups is None:
         columns[_group_column(table)] = Column("category")
     if _target_is_learnt(table):
         kind = "number" if table.task == "regression" else "category"
         columns[table.target] = Column(kind)
-    moments = table.task == "regression" and args.base_model == "linear"
-    return DPTableEncoder(
-        Codebook(tuple(columns.items())),
-        ranks=table.ranks,
-        n_coordinates=_FOR_MOMENTS if moments else None,
-        random_state=args.seed,
-    )
+    lists = DPTableEncoder(Codebook(tuple(columns.items())), random_state=args.seed)
+    return {"encoder": encoder, "lists": lists} if columns else {"encoder": encoder}
 
 
-def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
-    """Fit the encoder to the training rows and complete the table's facts."""
-    pandas = needed_pandas()
+def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
+    """Fit the encoders to the training rows and complete the table's facts."""
+    encoder, lists = encoders["encoder"], encoders.get("lists")
     names = list(table.features)
-    columns = {name: _cells(p)[train] for name, p in table.features.items()}
-    if table.groups is None:
-        columns[_group_column(table)] = _as_texts(table.labels[train])
-    if _target_is_learnt(table):
-        y = table.y[train]
-        is_number = table.task == "regression"
-        columns[table.target] = y.astype(object) if is_number else _as_texts(y)
-    encoder.fit(pandas.DataFrame(columns, dtype=object))
+    encoder.fit(_frame({name: _cells(p)[train] for name, p in table.features.items()}))
     found = encoder.codebook_
     facts, dates, crowds = [], [], []
     if _was_asked(encoder):
@@ -164,15 +135,36 @@ def learn(table: Table, encoder: DPTableEncoder, train) -> Learnt:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
     # By public numbers alone: what is read, and said to be a condition, must not hang
     # on what the noise was.
-    few = _rows_to_noise(encoder, len(train)) < _ENOUGH
+    found, few, few_for_range = None, False, False
+    if lists is not None:
+        found = lists.fit(_listed(table, train)).codebook_
+        rows_to_noise = _rows_to_noise(lists, len(train))
+        few = rows_to_noise < _ENOUGH
+        few_for_range = rows_to_noise < _ENOUGH_FOR_RANGE
     groups, labels = _groups(table, found, facts, few)
     classes, y = table.classes, table.y
     if table.task == "classification":
         classes, y = _classes(table, found, facts, few)
     bounds = table.bounds
     if table.task == "regression" and bounds is None:
-        bounds = _bounds(table, found, facts, few)
-    return Learnt(encoder, names, y, labels, groups, classes, bounds, facts)
+        bounds = _bounds(table, found, facts, few_for_range)
+    return Learnt(encoder, lists, y, labels, groups, classes, bounds, facts)
+
+
+def _listed(table: Table, train):
+    """Groups and target of the training rows, where they are learnt."""
+    columns = {}
+    if table.groups is None:
+        columns[_group_column(table)] = _as_texts(table.labels[train])
+    if _target_is_learnt(table):
+        y = table.y[train]
+        is_number = table.task == "regression"
+        columns[table.target] = y.astype(object) if is_number else _as_texts(y)
+    return _frame(columns)
+
+
+def _frame(columns: dict):
+    return needed_pandas().DataFrame(columns, dtype=object)
 
 
 def _cells(p: Parsed) -> np.ndarray:

@@ -84,6 +84,8 @@ def write_card(study: Study, path: str) -> None:
     from sklearn.pipeline import Pipeline
 
     steps = [("columns", study.learnt.encoder), ("model", study.model)]
+    if study.learnt.lists is not None:
+        steps.insert(0, ("lists", study.learnt.lists))
     report = dataclasses.replace(
         privacy_report(Pipeline(steps)), guarantee=study.guarantee
     )
@@ -170,7 +172,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
         learnt_decimal=content.get("decimal"),
     )
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
-    X = encoded(content["encoder"], list(codebook), parsed)
+    X = encoded(content["encoder"], parsed)
     labels, given = [], {}
     if sensitive:
         labels = join_labels([parsed[name] for name in sensitive])

@@ -14,7 +14,13 @@ import numpy as np
 
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.encode import Encoder
-from fairpriv_sklearn._cli.learnt import OTHER_GROUP, Learnt, learn, unfitted_encoder
+from fairpriv_sklearn._cli.learnt import (
+    OTHER_GROUP,
+    Learnt,
+    encoded,
+    learn,
+    unfitted_encoders,
+)
 from fairpriv_sklearn._cli.models import (
     UNKNOWN,
     Measures,
@@ -194,17 +200,17 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
             "learn."
         )
     task = regression if table.task == "regression" else classification
-    encoder, shares = with_shares(
-        unfitted_encoder(table, args), task(table, UNKNOWN, args)[1], args, len(train)
+    encoders, shares = with_shares(
+        unfitted_encoders(table, args), task(table, UNKNOWN, args)[1], args, len(train)
     )
     warned = before_spending(table, train, args, task, shares)
     for sentence in warned:
         say(sentence)
 
     progress = Progress(5)
-    learnt = _run(progress, "columns", partial(learn, table, encoder, train))
+    learnt = _run(progress, "columns", partial(learn, table, encoders, train))
     measures, models = task(table, learnt, args)
-    X = {"private": learnt.numbers(table.features)}
+    X = {"private": encoded(learnt.encoder, table.features)}
     X["private and fair"] = X["private"]
     X["plain"] = Encoder.of(table.features).encode(table.features)
     y, labels = learnt.y, learnt.labels
@@ -274,7 +280,10 @@ def _best_constant(table, train, n_rows) -> np.ndarray:
 
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
     """Guarantee of the encoder and a model; conditional on what was read."""
-    guarantee = learnt.encoder.privacy_.compose(model.privacy_, delta=args.delta)
+    guarantee = model.privacy_
+    for encoder in (learnt.lists, learnt.encoder):
+        if encoder is not None:
+            guarantee = encoder.privacy_.compose(guarantee, delta=args.delta)
     told = tuple(name for name, known in _learnt_facts(table).items() if known is None)
     guarantee = replace(
         guarantee,
