@@ -373,6 +373,26 @@ def test_lists_and_ranges_are_learnt_from_enough_rows_on(
     assert (f"the {fact} of {target}" in read) == (rows_to_noise < least)
 
 
+@pytest.mark.parametrize(
+    "n_rows, read",
+    [
+        (1700, ["the groups of sex", "the range of pay"]),
+        (2050, ["the range of pay"]),
+        (2600, ["the range of pay"]),
+        (3050, []),
+    ],
+)
+def test_the_guide_says_from_how_many_rows_on_lists_are_learnt(tmp_path, n_rows, read):
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(n_rows, 2)).round(2)
+    path = tmp_path / "pay.csv"
+    rows = [f"{x},{'fm'[i % 2]},{x + y:.2f}" for i, (x, y) in enumerate(cells)]
+    path.write_text("\n".join(["x,sex,pay", *rows]) + "\n")
+    base = ["--target", "pay", "--task", "regression", "--sensitive", "sex"]
+    assert run(tmp_path, str(path), *base, "--epsilon", "1", "--seed", "0") == 0
+    assert report(tmp_path)["conditional_on"] == read
+
+
 @pytest.mark.parametrize("n_columns", [1, 30])
 def test_groups_and_classes_have_noise_of_their_own(tmp_path, n_columns):
     """However many columns there are to predict from."""

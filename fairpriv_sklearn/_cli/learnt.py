@@ -30,7 +30,7 @@ OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column.
 _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
-# found, and nearly all ranges right.
+# found, and nearly nine ranges of ten right.
 _ENOUGH, _ENOUGH_FOR_RANGE = 40.0, 60.0
 # Before each label, which the encoder would else take for a number, a date or a gap
 # where it reads True, 2020-01-31 or none.

@@ -119,8 +119,7 @@ def _inside(item) -> list:
     if isinstance(item, functools.partial):
         return [item.func, *item.args, *item.keywords.values()]
     if isinstance(item, FunctionType):
-        cells = [c.cell_contents for c in item.__closure__ or () if _filled(c)]
-        return [*cells, item.__defaults__, item.__kwdefaults__, vars(item)]
+        return [*closed_over(item), item.__defaults__, item.__kwdefaults__, vars(item)]
     if callable(item) and hasattr(item, "__self__"):
         return [item.__self__]
     if isinstance(item, type | ModuleType):
@@ -130,9 +129,12 @@ def _inside(item) -> list:
     return [value for part in parts if part for value in part.values()]
 
 
-def _filled(cell) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
+def closed_over(function: FunctionType) -> list:
+    """Values of the outer variables that a function uses, as far as they have one."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return found

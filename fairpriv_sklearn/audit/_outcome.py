@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fairpriv_sklearn._shared.purity import closed_over
+
 _MAX_DEPTH = 60
 _SKIPPED = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 # What a fit may know of its own randomness, and where it writes what it spent.
@@ -216,8 +218,7 @@ def _inside(value):
         yield ".bytes", bytes(value)
     elif isinstance(value, types.FunctionType):
         yield ".defaults", [value.__defaults__, value.__kwdefaults__, vars(value)]
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _full(cell)]
-        yield ".closure", cells
+        yield ".closure", closed_over(value)
     elif isinstance(value, types.MethodType | types.BuiltinFunctionType):
         yield ".of", value.__self__
     elif hasattr(value, "iloc") or callable(getattr(value, "__array__", None)):
@@ -226,14 +227,6 @@ def _inside(value):
         attributes = _attributes(value)
         yield from ((f".{name}", item) for name, item in attributes.items())
         yield from _inside_state(value, bool(attributes))
-
-
-def _full(cell) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 def _inside_array(array):
