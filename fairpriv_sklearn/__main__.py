@@ -43,8 +43,9 @@ examples:
 
 epsilon says how much one person's record may change what anybody can learn from the
 model: 1 is a common choice, 0.1 is strict, above 10 promises little. Kinds, groups,
-ranges and categories that are not given are read from the data; the report then says
-that epsilon is conditional on them. A codebook is a JSON file of public facts:
+ranges and categories that are not given are learnt with noise, within this epsilon;
+what few rows cannot teach is read from the data, and the report then says that epsilon
+is conditional on it. A codebook is a JSON file of public facts:
   {"age": [17, 90], "education": ["school", "college"]}"""
 
 

@@ -1573,3 +1573,54 @@ def test_labels_that_an_ensemble_made_numbers_get_a_hint():
     with pytest.raises(ValueError, match="not in classes") as caught:
         model.set_params(classes=[0, 1]).fit(X, [0, 2, 0, 2])
     assert "list classes" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "model", [FAIR, decisions(logistic(data_norm=1.0, bounds=None))]
+)
+def test_a_pipeline_of_one_budget_hands_the_groups_to_who_takes_them(model):
+    """With the keyword of the estimators, whether routing is on or off."""
+    named = f"{type(model).__name__.lower()}__sensitive_features"
+    asked = {"sensitive_features": GROUP} if "dp2dp" in named else {}
+    probabilities, marks = [], []
+    for routing, groups in ((False, named), (False, None), (True, None)):
+        seeds = [name for name in model.get_params() if name.endswith("random_state")]
+        given = clone(model).set_params(**dict.fromkeys(seeds, 0))
+        pipeline = with_budget(make_pipeline(DPTableEncoder(random_state=0), given), 3)
+        with config_context(enable_metadata_routing=routing):
+            pipeline.fit(X, Y, **{groups or "sensitive_features": GROUP})
+            probabilities.append(pipeline.predict_proba(X, **asked))
+            marks.append(pipeline.score(X, Y, **asked))
+    assert np.array_equal(probabilities[0], probabilities[1])
+    assert np.array_equal(probabilities[0], probabilities[2])
+    assert marks[0] == marks[1] == marks[2]
+    with pytest.raises(ValueError, match="need a row for each record"):
+        pipeline.fit(X, Y, sensitive_features=GROUP[:-1])
+
+
+def test_groups_that_no_step_takes_are_refused():
+    pipeline = encoded(regression(bounds=None, data_norm=1.0), PrivacyLedger(9.0, 1e-3))
+    with pytest.raises(ValueError, match="does not accept the sensitive_features"):
+        pipeline.fit(X, Y, sensitive_features=GROUP)
+    assert pipeline[0].ledger.spends() == []
+
+
+def test_sentences_name_the_private_way_out():
+    with pytest.raises(ValueError, match="With fairness_weight=0 it needs none"):
+        logistic(fairness_weight=0.5).fit(X, Y)
+    with pytest.raises(ValueError, match="sensitive_features='sex'.$"):
+        decisions(logistic()).fit(X, Y)
+    with pytest.raises(ValueError, match="put a DPTableEncoder in front"):
+        logistic().fit(np.where(X > 0, "John", "1"), Y)
+    with pytest.raises(
+        ValueError, match=r"(?s)contains NaN.*DPTableEncoder in"
+    ) as caught:
+        logistic().fit(np.where(X > 0, np.nan, X), Y)
+    assert "HistGradientBoosting" not in str(caught.value)  # which is not private
+    model = decisions(logistic()).fit(X, Y, sensitive_features=GROUP)
+    with pytest.raises(ValueError, match="set handle_unknown='pooled' for this one"):
+        model.predict(X, sensitive_features=GROUP + 5)
+    model.set_params(handle_unknown="pooled")
+    assert len(model.predict(X, sensitive_features=GROUP + 5)) == len(X)
+    with pytest.raises(ValueError, match="for all other labels.$"):
+        decisions(logistic()).fit(X, Y, sensitive_features=GROUP + 5)

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import clone
 
 from fairpriv_sklearn._cli.columns import Parsed
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
-from fairpriv_sklearn._wall import GaussianEvent
+from fairpriv_sklearn._wall import GaussianEvent, expected_guarantee
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -31,7 +32,7 @@ OTHER_GROUP = "all others"
 _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
 # found, and nearly nine ranges of ten right.
-_ENOUGH, _ENOUGH_FOR_RANGE = 40.0, 60.0
+_ENOUGH = {"category": 40.0, "number": 60.0}
 # Before each label, which the encoder would else take for a number, a date or a gap
 # where it reads True, 2020-01-31 or none.
 _LABEL = "="
@@ -47,7 +48,7 @@ class Learnt:
     encoder : DPTableEncoder
         Of the columns to predict from.
     lists : DPTableEncoder or None
-        Of groups and target, where nobody declared them.
+        Of groups and target, where nobody declared them and rows are enough.
     y, labels : ndarray of shape (n_rows,)
         With classes and groups that are on the lists.
     groups : list of str
@@ -78,8 +79,19 @@ def encoded(encoder: DPTableEncoder, features: dict[str, Parsed]) -> np.ndarray:
     return encoder.transform(_frame({name: _cells(features[name]) for name in names}))
 
 
-def unfitted_encoders(table: Table, args) -> dict[str, DPTableEncoder]:
-    """Encoders of the columns and, if nobody declared them, of target and groups."""
+def to_list(table: Table) -> dict[str, Column]:
+    """The groups and the target, where nobody declared them."""
+    columns = {}
+    if table.groups is None:
+        columns[_group_column(table)] = Column("category")
+    if _target_is_learnt(table):
+        kind = "number" if table.task == "regression" else "category"
+        columns[table.target] = Column(kind)
+    return columns
+
+
+def unfitted_encoders(table: Table, args, listed: dict) -> dict[str, DPTableEncoder]:
+    """Encoders of the columns and, if any are to be listed, of target and groups."""
     moments = table.task == "regression" and args.base_model == "linear"
     encoder = DPTableEncoder(
         table.codebook,
@@ -87,14 +99,27 @@ def unfitted_encoders(table: Table, args) -> dict[str, DPTableEncoder]:
         n_coordinates=_FOR_MOMENTS if moments else None,
         random_state=args.seed,
     )
-    columns = {}
-    if table.groups is None:
-        columns[_group_column(table)] = Column("category")
-    if _target_is_learnt(table):
-        kind = "number" if table.task == "regression" else "category"
-        columns[table.target] = Column(kind)
-    lists = DPTableEncoder(Codebook(tuple(columns.items())), random_state=args.seed)
-    return {"encoder": encoder, "lists": lists} if columns else {"encoder": encoder}
+    if not listed:
+        return {"encoder": encoder}
+    seed = args.seed  # with noise of its own: not that of the columns once more
+    if seed is not None:
+        seed = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+    lists = DPTableEncoder(Codebook(tuple(listed.items())), random_state=seed)
+    return {"encoder": encoder, "lists": lists}
+
+
+def drowned(lists: DPTableEncoder | None, n_rows: int) -> list[str]:
+    """Columns to be read, as noise would drown them: those that need most rows.
+
+    By public numbers alone, before anything is paid for: what is read, and said to be
+    a condition, must not hang on what the noise was. Without them the others may do.
+    """
+    if lists is None:
+        return []
+    there = _rows_to_noise(lists, n_rows)
+    needs = {name: _ENOUGH[column.kind] for name, column in lists.codebook.entries}
+    most = max(needs.values())
+    return [name for name, need in needs.items() if there < need == most]
 
 
 def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
@@ -133,30 +158,25 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
         )
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
-    # By public numbers alone: what is read, and said to be a condition, must not hang
-    # on what the noise was.
-    found, few, few_for_range = None, False, False
+    found = Codebook(())
     if lists is not None:
-        found = lists.fit(_listed(table, train)).codebook_
-        rows_to_noise = _rows_to_noise(lists, len(train))
-        few = rows_to_noise < _ENOUGH
-        few_for_range = rows_to_noise < _ENOUGH_FOR_RANGE
-    groups, labels = _groups(table, found, facts, few)
+        found = lists.fit(_listed(table, lists.codebook, train)).codebook_
+    groups, labels = _groups(table, found, facts)
     classes, y = table.classes, table.y
     if table.task == "classification":
-        classes, y = _classes(table, found, facts, few)
+        classes, y = _classes(table, found, facts)
     bounds = table.bounds
     if table.task == "regression" and bounds is None:
-        bounds = _bounds(table, found, facts, few_for_range)
+        bounds = _bounds(table, found, facts)
     return Learnt(encoder, lists, y, labels, groups, classes, bounds, facts)
 
 
-def _listed(table: Table, train):
-    """Groups and target of the training rows, where they are learnt."""
+def _listed(table: Table, names, train):
+    """Groups and target of the training rows, those that are learnt."""
     columns = {}
-    if table.groups is None:
+    if _group_column(table) in names:
         columns[_group_column(table)] = _as_texts(table.labels[train])
-    if _target_is_learnt(table):
+    if table.target in names:
         y = table.y[train]
         is_number = table.task == "regression"
         columns[table.target] = y.astype(object) if is_number else _as_texts(y)
@@ -197,15 +217,15 @@ def _learnt_of(declared: Column, name, found):
         yield "the categories"
 
 
-def _groups(table: Table, found, facts, few):
+def _groups(table: Table, found, facts):
     """Groups that many rows share; the rest is a group of its own."""
     if table.groups is not None:
         return table.groups, table.labels
-    categories = _as_labels(found[_group_column(table)].categories)
-    if few:
+    if _group_column(table) not in found:
         groups = sorted(set(table.labels.tolist()), key=in_order)
         table.from_data.append(f"the groups of {table.sensitive_name}")
         return groups, table.labels
+    categories = _as_labels(found[_group_column(table)].categories)
     if not categories:
         raise InputError(
             f"No group of {table.sensitive_name!r} has enough rows to be learnt within "
@@ -224,10 +244,10 @@ def _groups(table: Table, found, facts, few):
     return [*(g for g in groups if g != OTHER_GROUP), OTHER_GROUP], labels
 
 
-def _classes(table: Table, found, facts, few):
+def _classes(table: Table, found, facts):
     """Classes that many rows share; the rest is another one, or one of several."""
     classes, rest = table.classes, None
-    if classes is None and few:
+    if classes is None and table.target not in found:
         classes = sorted(set(table.y.tolist()), key=in_order)
         table.from_data.append(f"the classes of {table.target}")
     elif classes is None:
@@ -258,22 +278,23 @@ def _was_asked(encoder) -> bool:
     return encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing()
 
 
-def _rows_to_noise(encoder, n_rows) -> float:
+def _rows_to_noise(lists, n_rows) -> float:
     """Number of rows in units of the noise of one count; public numbers."""
-    if not _was_asked(encoder):
+    if lists._has_few_records(n_rows):
         return 0.0
-    mus = [e.mu for e in encoder.privacy_.events if isinstance(e, GaussianEvent)]
-    n_columns = len(encoder.feature_names_in_)
+    events = expected_guarantee(clone(lists)).events
+    mus = [e.mu for e in events if isinstance(e, GaussianEvent)]
+    n_columns = len(lists.codebook.entries)
     return n_rows * math.hypot(*mus) / math.sqrt(4 * n_columns) if mus else math.inf
 
 
-def _bounds(table: Table, found, facts, few):
+def _bounds(table: Table, found, facts):
     """The range that most of the targets have, and some more."""
-    bounds = found[table.target].bounds
-    if few:
+    if table.target not in found:
         table.from_data.append(f"the range of {table.target}")
         low, high = float(table.y.min()), float(table.y.max())
         return (low, high if high > low else low + max(1.0, abs(low)))
+    bounds = found[table.target].bounds
     if bounds is None:
         raise InputError(
             f"The range of {table.target!r} cannot be learnt within this budget; give "

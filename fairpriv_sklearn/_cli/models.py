@@ -197,10 +197,10 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
                 for name, model in private.items()
             }
             settings["private"]["min_records"] = least
-            # The fair model is made of the private one, and learns from other rows.
+            # The fair model is made of the private one, and learns from fewer rows.
             for name in private["private and fair"].get_params():
                 if name.rpartition("__")[2] == "min_records":
-                    settings["private and fair"][name] = None
+                    settings["private and fair"][name] = least
             return encoders, settings
         budgets = {
             name: budget_of_steps(steps, *total, shares)

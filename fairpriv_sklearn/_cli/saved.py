@@ -89,13 +89,14 @@ def write_card(study: Study, path: str) -> None:
     report = dataclasses.replace(
         privacy_report(Pipeline(steps)), guarantee=study.guarantee
     )
-    card = report.to_card(
-        {
-            "name": f"Private and fair {study.table.task} of {study.table.target}",
-            "description": f"Groups: {study.table.sensitive_name}. Made by the command "
-            "line.",
-        }
-    )
+    context = {
+        "name": f"Private and fair {study.table.task} of {study.table.target}",
+        "description": f"Groups: {study.table.sensitive_name}. Made by the command "
+        "line.",
+    }
+    if study.table.size_is_public:
+        context["n_records"] = len(study.table.y)
+    card = report.to_card(context)
     forms = {
         ".html": card.to_html,
         ".json": card.to_json,

@@ -17,8 +17,10 @@ from fairpriv_sklearn._cli.encode import Encoder
 from fairpriv_sklearn._cli.learnt import (
     OTHER_GROUP,
     Learnt,
+    drowned,
     encoded,
     learn,
+    to_list,
     unfitted_encoders,
 )
 from fairpriv_sklearn._cli.models import (
@@ -30,7 +32,7 @@ from fairpriv_sklearn._cli.models import (
 )
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._cli.words import number, printable
-from fairpriv_sklearn._wall import PrivacyGuarantee, noise_source
+from fairpriv_sklearn._wall import Fact, PrivacyGuarantee, noise_source
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
 TEST_SHARE = 0.25
@@ -200,9 +202,16 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
             "learn."
         )
     task = regression if table.task == "regression" else classification
-    encoders, shares = with_shares(
-        unfitted_encoders(table, args), task(table, UNKNOWN, args)[1], args, len(train)
-    )
+    listed, too_few = to_list(table), True
+    while too_few:
+        encoders, shares = with_shares(
+            unfitted_encoders(table, args, listed),
+            task(table, UNKNOWN, args)[1],
+            args,
+            len(train),
+        )
+        too_few = drowned(encoders.get("lists"), len(train))
+        listed = {name: c for name, c in listed.items() if name not in too_few}
     warned = before_spending(table, train, args, task, shares)
     for sentence in warned:
         say(sentence)
@@ -279,11 +288,8 @@ def _best_constant(table, train, n_rows) -> np.ndarray:
 
 
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
-    """Guarantee of the encoder and a model; conditional on what was read."""
-    guarantee = model.privacy_
-    for encoder in (learnt.lists, learnt.encoder):
-        if encoder is not None:
-            guarantee = encoder.privacy_.compose(guarantee, delta=args.delta)
+    """Guarantee of the encoders and a model; conditional on what was read."""
+    guarantee = _encoders_guarantee(learnt).compose(model.privacy_, delta=args.delta)
     told = tuple(name for name, known in _learnt_facts(table).items() if known is None)
     guarantee = replace(
         guarantee,
@@ -306,6 +312,21 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
         guarantee = replace(guarantee, assumptions=tuple(kept))
         guarantee = guarantee.qualified(conditional_on=table.from_data)
     return guarantee
+
+
+def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
+    """Of both encoders, said once: one releases what the other does, or more."""
+    if learnt.lists is None:
+        return learnt.encoder.privacy_
+    parts = [learnt.encoder.privacy_, learnt.lists.privacy_]
+    both = parts[0].compose(parts[1])
+    names = [*learnt.encoder.codebook, *learnt.lists.codebook]
+    others = [a for a in both.assumptions if not a.startswith("codebook=")]
+    return replace(
+        both,
+        mechanism=max((one.mechanism for one in parts), key=len),
+        assumptions=(str(Fact("codebook", names)), *others),
+    )
 
 
 def _learnt_facts(table: Table) -> dict:

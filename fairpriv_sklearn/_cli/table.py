@@ -82,6 +82,11 @@ class Table:
     ranks: str = "learn"
 
     @property
+    def size_is_public(self) -> bool:
+        """Whether all rows are used: else their number is one of those conditions."""
+        return not any(fact.startswith("the number of ") for fact in self.from_data)
+
+    @property
     def codebook(self) -> Codebook:
         """What is declared about the features; dates are numbers of days."""
         columns = {}

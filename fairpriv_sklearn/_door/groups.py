@@ -28,7 +28,14 @@ NEEDED = (
     "sensitive_features=labels), or name the column(s) of X in the constructor, as in "
     "sensitive_features='sex'."
 )
+WITHOUT = " With fairness_weight=0 it needs none, as it then has no penalty."
 OTHERS = "..."  # as the last entry of the list: the group of all other labels
+
+
+def needed(estimator) -> str:
+    """What is said where sensitive features are missing."""
+    penalised = getattr(estimator, "fairness_weight", 0) != 0
+    return NEEDED.format(type(estimator).__name__) + WITHOUT * penalised
 
 
 class GroupsMixin:
@@ -42,7 +49,7 @@ class GroupsMixin:
 
     def _refuse_without_groups(self) -> None:
         if self._needs_groups:
-            raise ValueError(NEEDED.format(type(self).__name__))
+            raise ValueError(needed(self))
 
     def _refuse_groups(self, X, sensitive_features) -> None:
         """Refuse groups that `fit` would, for who spends before it."""
@@ -177,7 +184,8 @@ def predict_groups(estimator, X, sensitive_features, *, handle_unknown="error"):
     groups = list(estimator.groups_.tolist())
     codes = encode_groups(labels, groups)
     if handle_unknown == "error" and (codes == POOLED).any():
-        raise ValueError(_outside(groups))
+        way_out = " of the next fit, or set handle_unknown='pooled' for this one"
+        raise ValueError(_outside(groups, way_out))
     return codes, X
 
 
@@ -418,7 +426,7 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
         else:
             labels = label_values(safe_indexing(X, positions, axis=1))
     else:
-        raise ValueError(NEEDED.format(type(estimator).__name__))
+        raise ValueError(needed(estimator))
     same_length(X, labels)
     return labels
 
@@ -502,10 +510,11 @@ def _is_missing(label) -> bool:
     return bool(label != label) or (isinstance(label, float) and isinf(label))
 
 
-def _outside(groups: list) -> str:
+def _outside(groups: list, way_out: str = "") -> str:
     return (
         f"The sensitive features contain a label that is not in groups={groups!r}; add "
-        "it to the public list, or '...' as the last entry for all other labels."
+        "it to the public list, or '...' as the last entry for all other labels"
+        f"{way_out}."
     )
 
 

@@ -39,6 +39,12 @@ _SHORTENED = {
     "np.matrix is not supported": "np.matrix is not supported; pass an array.",
     "Expected unique column names": "Columns need different names.",
 }
+_GAPS = " does not accept missing values encoded as NaN natively."
+_FOR_GAPS = " DPTableEncoder in front does; or fill them with a public number."
+_FOR_TEXT = (
+    "put a DPTableEncoder in front, which takes data frames as they are, or encode "
+    "text with a public list of categories first"
+)
 
 
 @contextmanager
@@ -180,8 +186,10 @@ def _sentence(error: Exception, name: str) -> str:
     if _NAMELESS.search(said) and not re.search(rf"\b{name}\b", text):
         return f"{name}: {text}"
     if _PUBLIC.search(said):
-        return text
+        head, gaps, _ = text.partition(_GAPS)  # then: models that are not private
+        return head + gaps + (_FOR_GAPS if gaps else "")
+    way_out = _FOR_TEXT if name == "X" else "encode text first"
     return (
         f"{name} has a cell that cannot be read as a number: argument must be a string "
-        "or a number in every cell; encode text with a public list of categories first."
+        f"or a number in every cell; {way_out}."
     )

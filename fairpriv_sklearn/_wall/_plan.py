@@ -17,7 +17,7 @@ from fairpriv_sklearn.accounting import (
     WithoutReplacementGaussianEvent,
 )
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
-from fairpriv_sklearn.privacy import PrivacyGuarantee, own_events
+from fairpriv_sklearn.privacy import NOTHING, PrivacyGuarantee, own_events
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def in_words(plan: Sequence) -> str:
     """What a plan releases, line by line."""
     by_noise = groupby(plan, lambda line: getattr(line, "noise", ""))
     said = [noise + ", ".join(map(str, lines)) for noise, lines in by_noise]
-    return "; ".join(said) or "nothing that is paid for"
+    return "; ".join(said) or NOTHING
 
 
 def plan_is_secure(plan: Sequence) -> bool:

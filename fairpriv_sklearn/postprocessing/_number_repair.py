@@ -420,7 +420,11 @@ class NumberRepair(Repair):
             for column, (transport, output) in enumerate(
                 zip(self.transports_, self.output_, strict=True)
             )
-            if transport.tolerance < 1 and output != "continuous"
+            if transport.tolerance < 1
+            and output != "continuous"
+            # Where no group is told from the others all have one plan, which would
+            # do nothing but round to bins.
+            and len(self.pooled_groups_[column]) < len(self.groups_)
         }
         for rows, scores, keyed in blocks:
             for column, transport in enumerate(self.transports_):
@@ -430,7 +434,7 @@ class NumberRepair(Repair):
                     # Another draw for each column.
                     key_codes = codes[rows] * n_columns + column
                     plans[column].read(values, codes[rows], keyed, key_codes)
-                elif transport.tolerance < 1:
+                elif transport.tolerance < 1 and self._maps[column] is not None:
                     values = self._maps[column](values, codes[rows])
                 repaired[rows, column] = values
         for column, plan in plans.items():

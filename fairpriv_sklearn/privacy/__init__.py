@@ -10,7 +10,7 @@ from fairpriv_sklearn.privacy._facts import (
     warn_leak,
 )
 from fairpriv_sklearn.privacy._foreign import epsilon_factor, is_diffprivlibs
-from fairpriv_sklearn.privacy._guarantee import PrivacyGuarantee, own_events
+from fairpriv_sklearn.privacy._guarantee import NOTHING, PrivacyGuarantee, own_events
 from fairpriv_sklearn.privacy._ledger import (
     BudgetExceededError,
     PrivacyBudget,

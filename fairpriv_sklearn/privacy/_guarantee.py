@@ -47,6 +47,8 @@ VERSION = 3
 UNIT_OF_PRIVACY = "a record is one row, and each person has one"
 RANDOM_SPLIT = "rows were split at random, one for each record"
 
+NOTHING = "nothing that is paid for"  # the mechanism of a plan without releases
+
 # Rounding that may differ between machines.
 _STATEMENT_SLACK = 1e-6
 
@@ -598,11 +600,12 @@ def _combinable(*several: PrivacyGuarantee) -> tuple[PrivacyGuarantee, ...]:
 
 def _merged(several: tuple, events: tuple, delta: float) -> PrivacyGuarantee:
     """Return one guarantee with these events and the caveats of all."""
+    words = _union(one.mechanism for one in several if one.mechanism)
     merged = PrivacyGuarantee.from_events(
         events,
         delta=delta,
         neighboring=several[0].neighboring,
-        mechanism="; ".join(_union(one.mechanism for one in several if one.mechanism)),
+        mechanism="; ".join([w for w in words if w != NOTHING] or words),
         assumptions=_union(fact for one in several for fact in one.assumptions),
         uncovered=_union(step for one in several for step in one.uncovered),
         noise_is_secure=all(one.noise_is_secure for one in several),

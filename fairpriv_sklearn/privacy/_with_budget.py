@@ -10,6 +10,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
@@ -154,6 +155,9 @@ def _pipeline_has(method: str):
 class BudgetPipeline(Pipeline):
     """A pipeline that asks all steps for mistakes before the first one spends.
 
+    ``fit(X, y, sensitive_features=a)`` hands the groups to the steps that take them,
+    also where metadata routing is off; so do `predict` and `score` to the last one.
+
     Parameters
     ----------
     steps, transform_input, memory, verbose
@@ -168,12 +172,13 @@ class BudgetPipeline(Pipeline):
         X : array-like or DataFrame
         y : array-like, default=None
         **params : dict
-            As in scikit-learn.
+            As in scikit-learn; or `sensitive_features`, for all steps that take them.
 
         Returns
         -------
         self : object
         """
+        params = self._by_step(params)
         with all_checks():
             self._refuse_mistakes(X, y, params)
         return super().fit(X, y, **params)
@@ -187,15 +192,48 @@ class BudgetPipeline(Pipeline):
         X : array-like or DataFrame
         y : array-like, default=None
         **params : dict
-            As in scikit-learn.
+            As in scikit-learn; or `sensitive_features`, for all steps that take them.
 
         Returns
         -------
         X_new : array-like or DataFrame
         """
+        params = self._by_step(params)
         with all_checks():
             self._refuse_mistakes(X, y, params)
         return super().fit_transform(X, y, **params)
+
+    @available_if(_pipeline_has("score"))
+    def score(self, X, y=None, sample_weight=None, **params):
+        """Score the last step on what the others make of the table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like, default=None
+        sample_weight : array-like, default=None
+            As in scikit-learn.
+        **params : dict
+            As in scikit-learn; or `sensitive_features`, for the last step.
+
+        Returns
+        -------
+        score : float
+        """
+        # Without routing scikit-learn drops them in silence.
+        with config_context(enable_metadata_routing=routing_enabled() or bool(params)):
+            return super().score(X, y, sample_weight=sample_weight, **params)
+
+    def _by_step(self, params) -> dict:
+        """Groups under the names of the steps that take them, where routing is off."""
+        if routing_enabled() or "sensitive_features" not in params:
+            return params
+        own = dict(params)
+        groups = own.pop("sensitive_features")
+        takers = [name for name, step in self.steps if _asks_for_groups(step)]
+        if not takers:
+            return params
+        return {**{f"{name}__sensitive_features": groups for name in takers}, **own}
 
     def _refuse_keywords(self, params) -> None:
         """Refuse keywords that a later step would, when those before have spent."""
@@ -240,6 +278,11 @@ class BudgetPipeline(Pipeline):
         refuse_without_room(_with_room_to_learn(self, n_records))
         for _, step in self.steps:
             _forget(step)
+
+
+def _asks_for_groups(step) -> bool:
+    fit = getattr(step, "fit", None)
+    return fit is not None and "sensitive_features" in inspect.signature(fit).parameters
 
 
 def _takes(step, keyword: str) -> bool:
