@@ -41,9 +41,11 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.postprocessing._phases import Indexed
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.preprocessing._encoded import NumberColumn
+from fairpriv_sklearn.preprocessing._codebook import category_key
+from fairpriv_sklearn.preprocessing._encoded import CodedTable, NumberColumn
 from fairpriv_sklearn.privacy import PrivacyLedger, warn_leak
 
 GRID = 2.0**20
@@ -569,7 +571,7 @@ def test_an_encoder_looks_at_all_rows_and_encodes_one(monkeypatch):
     answered, write = [], NumberColumn.write
 
     def noted(column, codes, *args):
-        answered.append(len(codes[0]))
+        answered.append(len(codes))
         return write(column, codes, *args)
 
     monkeypatch.setattr(NumberColumn, "write", noted)
@@ -587,6 +589,122 @@ def test_an_encoder_looks_at_all_rows_and_encodes_one(monkeypatch):
         first = float(encoder.transform(frame[["x0", "word"]])[0, 0])
         with pytest.raises(ValueError, match="groups"):
             opened(frame, 1, sensitive_features=[0], groups=[first, 2.0])
+
+
+def encoded_repair():
+    model = DPWassersteinLogisticRegression(
+        fairness_weight=0.0, max_iter=2, classes=[0, 1], random_state=0
+    )
+    named = {"classes": [0, 1], "groups": [0, 1], "random_state": 0}
+    return DP2DPClassifier(model, **named)
+
+
+def encoded_columns(n, n_parts=6):
+    """A frame, labels, groups, and a function that has tasks read them for dask."""
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = table(n)
+    frame = pd.DataFrame(X).add_prefix("x")
+    names = list(frame)
+    frame = frame.assign(label=(y > 0).astype(int), group=(X[:, 1] > 0).astype(int))
+
+    def read(change=None):
+        def one(i):
+            part = frame[i * n // n_parts : (i + 1) * n // n_parts]
+            return part if change is None else change(i, part.copy())
+
+        whole = dd.from_map(one, range(n_parts), meta=frame[:0])
+        return whole[names], whole["label"], whole["group"]
+
+    return frame[names], frame["label"], frame["group"], read
+
+
+def test_rows_of_an_encoder_are_held_as_codes(monkeypatch):
+    """They travel once, for the model and what calibrates; few are made at a time."""
+    dask = pytest.importorskip("dask")
+    X, label, group, read = encoded_columns(6000)
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    compute, on_grid = _dask._computed, CodedTable.on_grid
+    tasks, answered, made = [], [], []
+
+    def computed(given):
+        tasks.extend(task.key for task in given)
+        answered.extend(found := compute(given))
+        return found
+
+    def noted(coded, unit):
+        made.append(len(coded))
+        return on_grid(coded, unit)
+
+    Z = encoder.transform(X)
+    expected = encoded_repair().fit(Z, label, sensitive_features=group)
+    dask_X, *labels = read()
+    with dask.config.set(scheduler="synchronous"):
+        encoded = encoder.transform(dask_X)
+        monkeypatch.setattr(_dask, "_computed", computed)
+        monkeypatch.setattr(CodedTable, "on_grid", noted)
+        model = encoded_repair().fit(encoded, labels[0], sensitive_features=labels[1])
+    assert_array_equal(model.estimator_.coef_, expected.estimator_.coef_)
+    assert_array_equal(model.offsets_, expected.offsets_)
+    n_parts = dask_X.npartitions
+    names = [key.rsplit("-", 5)[0] for key in tasks]
+    assert names == ["_first", *n_parts * ["_measure"], *n_parts * ["_coded"]]
+    codes = [found[2]["X"] for found in answered[-n_parts:]]
+    assert sum(map(len, codes)) == 6000
+    assert {one.dtype for one in codes} == {np.dtype(np.int16)}
+    assert 0 < max(made) <= 4096
+
+    # Another model, of another package say, gets rows as they were encoded.
+    class Other(DPWassersteinLogisticRegression):
+        _reads_codes = False
+
+    made.clear()
+    given = Other(fairness_weight=0.0, max_iter=2, classes=[0, 1], random_state=0)
+    other = encoded_repair().set_params(estimator=given)
+    with dask.config.set(scheduler="synchronous"):
+        other.fit(encoded, labels[0], sensitive_features=labels[1])
+    assert_array_equal(other.estimator_.coef_, expected.estimator_.coef_)
+    assert not made
+
+
+def test_rows_that_change_before_their_codes_travel_stop_the_fit():
+    dask = pytest.importorskip("dask")
+    X, *_, read = encoded_columns(600)
+    encoder, reads = DPTableEncoder(random_state=0).fit(X), []
+
+    def changed(i, part):
+        reads.append(i)
+        if i == 3 and reads.count(3) == 2:
+            part.iloc[50, 1] += 1e-12
+        return part
+
+    def opened(change):
+        X_dask, *labels = read(change)
+        encoded = encoder.transform(X_dask)
+        return as_batches(encoded, *labels).read(encoded_repair()._read)
+
+    with dask.config.set(scheduler="synchronous"):
+        kept = opened(None).gathered()
+        assert_array_equal(kept.only("X").whole().X, encoder.transform(X))
+        rows = opened(changed)
+        with pytest.raises(ChangedDataError):
+            rows.gathered()
+
+
+def test_an_encoder_behind_an_encoder_refuses_before_the_reserve():
+    """Cells of all rows, not the first one alone, where a list is complete."""
+    dask = pytest.importorskip("dask")
+    X, _ = table(600)
+    X[::120] = X[0]  # the first row of each partition
+    first = DPTableEncoder(random_state=0).fit(X)
+    seen = category_key(float(first.transform(X[:1])[0, 0]))
+    listed = {"kind": "category", "categories": [seen, "?"], "other": False}
+    ledger = PrivacyLedger(10.0, 1e-4)
+    second = DPTableEncoder(codebook={"x0": listed}, ledger=ledger, random_state=0)
+    encoded = first.transform(as_kind("array", X))
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(ValueError, match="outside its list"):
+            second.fit(encoded)
+    assert ledger.spends() == []
 
 
 class _Moment:
@@ -1168,10 +1286,15 @@ def test_a_planted_value_is_not_in_what_a_cluster_writes(tmp_path, caplog):
                 descent().fit(*columns)
             assert_no_trace((tmp_path / "report.html").read_bytes())
         descent().fit(*columns)
+        encoder = DPTableEncoder(random_state=0).fit(columns[0])
+        labels = da.from_array(np.arange(300) % 2, chunks=100)
+        encoded = encoder.transform(columns[0])
+        encoded_repair().fit(encoded, labels, sensitive_features=labels)
         with pytest.raises(RuntimeError, match="could not be computed") as error:
             Fragile(bounds=(-1, 1)).fit(*columns)
         logs = repr([*client.get_worker_logs().values(), client.get_scheduler_logs()])
     assert "partition_total" in repr(names) and "distributed" in caplog.text
+    assert "_coded" in repr(names)
     assert_no_trace(repr(names).encode() + caplog.text.encode() + logs.encode())
     assert repr(PLANTED)[:6] not in str(error.value)
     assert error.value.__cause__ is None and error.value.__context__ is None

@@ -140,6 +140,10 @@ def others():
         repair = DP2DPClassifier(model, classes=[0, 1], **named)
         return make_pipeline(DPTableEncoder(random_state=0), repair)
 
+    def repaired_blindly():
+        repair = repaired_classifier().set_params(dp2dpclassifier__blind=True)
+        return repair.set_params(dp2dpclassifier__group_size=0.5)
+
     def repaired_regressor():
         model = DPLinearRegression(target_bounds=(-1, 1), random_state=0)
         repair = DPBarycenterRegressor(model, target_bounds=(-1, 1), **named)
@@ -147,6 +151,9 @@ def others():
 
     def says(model):
         return model.predict(mixed[:50], sensitive_features=groups[:50])
+
+    def says_blindly(model):
+        return model.predict(mixed[:50])
 
     def table_generator():
         return DPSinkhornGenerator(
@@ -182,6 +189,7 @@ def others():
     return [
         Fit("frozen", calibrated, numbers, labels, groups, says_calibrated),
         Fit("pipeline-labels", repaired_classifier, mixed, labels, groups, says),
+        Fit("pipeline-blind", repaired_blindly, mixed, labels, groups, says_blindly),
         Fit("pipeline-fair", repaired_fair_classifier, mixed, labels, groups, says),
         Fit("pipeline-numbers", repaired_regressor, mixed, target, groups, says),
         Fit("encoder-text", lambda: DPTableEncoder(random_state=0), mixed),

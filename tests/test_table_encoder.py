@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
@@ -924,6 +925,51 @@ def test_columns_are_written_as_if_each_stood_alone():
     assert 0.02 < (lengths > 1).mean() < 0.5
     expected /= np.maximum(lengths, 1.0)
     assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("kept", [(), ("d", "e"), ("word",)])
+@pytest.mark.parametrize("handle_unknown", ["other", "ignore"])
+def test_rows_are_made_of_codes_as_the_table_is_encoded(kept, handle_unknown):
+    """All rows or some, as they are and on the grid of the linear models."""
+    rng = np.random.default_rng(0)
+    n = 2500
+    X = pd.DataFrame(rng.normal(size=(n, 5)), columns=list("abcde"))
+    X = X.mask(rng.random(X.shape) < [0.2, 0.2, 0.0, 0.0, 0.2])
+    X.insert(1, "word", rng.choice(["x", "y", "rare", None], n, p=[0.5, 0.3, 0.1, 0.1]))
+    X = X[list(kept)] if kept else X
+    listed = {"kind": "category", "categories": ["x", "y"]}
+    codebook = {"word": listed} if "word" in X else None
+    named = {"handle_unknown": handle_unknown, "random_state": 0}
+    encoder = DPTableEncoder(codebook, epsilon=20.0, **named).fit(X)
+    Z, coded = encoder.transform(X), encoder._coded(encoder._codes(X))
+    assert coded.codes.dtype.itemsize <= 2 and len(coded) == n
+    assert (coded.codes == -1).any() == ("word" in X and handle_unknown == "ignore")
+    assert not kept or (coded.squares > 1).any() == (kept == ("d", "e"))
+    assert_array_equal(np.asarray(coded), Z, strict=True)
+    for rows in (slice(7, 900), np.arange(5, n, 3), slice(0, 0)):
+        assert_array_equal(np.asarray(coded.rows_at(rows)), Z[rows], strict=True)
+        for scaling in (
+            FeatureScaling(None, None, 1.0, False),
+            FeatureScaling(None, None, 0.7, False),
+            FeatureScaling(None, None, 3.0, False),
+            FeatureScaling(-np.ones(Z.shape[1]), np.ones(Z.shape[1]), 1.0, False),
+        ):
+            found = scaling.design(coded).rows.rows_at(rows)
+            expected = scaling.design(Z).rows[rows]
+            assert found.shape == expected.shape
+            assert_array_equal(found, expected)
+
+
+def test_codes_stand_for_no_transform_but_that_of_the_encoder():
+    class Doubled(DPTableEncoder):
+        def transform(self, X):
+            return 2 * super().transform(X)
+
+    class Named(DPTableEncoder):
+        pass
+
+    assert not Doubled()._gives_codes
+    assert Named()._gives_codes and DPTableEncoder()._gives_codes
 
 
 def test_missing_cells_get_a_flag_where_they_are_frequent():

@@ -16,9 +16,12 @@ import numpy as np
 from scipy import sparse
 from sklearn import config_context, get_config
 
+from fairpriv_sklearn._door import _stream
 from fairpriv_sklearn._door._stream import (
     Batches,
     ChangedDataError,
+    Encoded,
+    KeptRows,
     StreamRows,
     answer_to,
     batch_of,
@@ -27,6 +30,7 @@ from fairpriv_sklearn._door._stream import (
     read_batch,
     to_travel,
 )
+from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
 
@@ -155,17 +159,44 @@ class DaskRows(StreamRows):
             task = dask.delayed(_chosen, pure=False)
             there = dask.delayed(reader, pure=False)
             tasks = [task(there, self._names, *pair) for pair in pairs]
+        found = self._computed_in_turn(tasks)
+        if not is_wide:
+            yield from found
+            return
+        for (_, mask), given in zip(pairs, found, strict=True):
+            for few in reader.few(given):
+                yield self._named(_read_here(reader, few, mask))
+
+    def gathered(self):
+        """Workers send codes of all rows: the driver makes rows of these, often.
+
+        The same rows where nobody has codes, or memory has no room.
+        """
+        import dask
+
+        reader, function = self._its_reader(), self._batches.map_X
+        if self._mask is not None or not reader.gives_codes:
+            return self
+        empty = self._named(self._empty)
+        if self.n_rows * (function.code_bytes + 8 * len(empty)) > _stream.MOST_HELD:
+            return self
+        task, there = dask.delayed(_coded, pure=False), self._reader_there()
+        parts = self._computed_in_turn([task(there, *pair) for pair in self._pairs()])
+        rows = KeptRows(
+            {**columns, "X": Encoded(function.coded(columns["X"]))} for columns in parts
+        )
+        rows._reader = self._reader
+        return rows
+
+    def _computed_in_turn(self, tasks):
+        """What tasks say of the partitions, a few at a time."""
         for first in range(0, len(tasks), AT_ONCE):
             at_once = slice(first, first + AT_ONCE)
             answers = _computed(tasks[at_once])
             if _agreed(answers) != self._prints[at_once]:
                 raise ChangedDataError
-            for (_, mask), (_, _, found) in zip(pairs[at_once], answers, strict=True):
-                if not is_wide:
-                    yield found
-                    continue
-                for few in reader.few(found):
-                    yield self._named(_read_here(reader, few, mask))
+            for _, _, found in answers:
+                yield found
 
     def _answered(self, function, needs, reads):
         """Answers are given on the workers: only these travel, and what is read."""
@@ -257,19 +288,46 @@ class _Reader:
         with config_context(**self._config):
             return _mapped(self._function, batch)
 
-    def looked_at(self, batch: tuple):
-        """The partition in parts, each as good as mapped for what may be refused."""
+    @property
+    def stands_in(self):
+        """A function of X to what its answer can be refused for, None if to none."""
         look = getattr(self._function, "looked_at", None)
         named = getattr(self._estimator, "sensitive_features", None)
-        if look is None or named is not None:  # columns of X have labels
+        if look is None or named is not None or _has_lists(self._estimator):
+            return None  # cells can be refused
+        return look
+
+    def looked_at(self, batch: tuple):
+        """The partition in parts, each as good as mapped for what may be refused."""
+        if self.stands_in is None:
             return map(self.mapped, self.few(batch))
         X, y, groups = batch
-        return [(look(X), y, groups)]
+        return [(self.stands_in(X), y, groups)]
+
+    @property
+    def gives_codes(self) -> bool:
+        """Whether X is the answer of an encoder, and codes may stand for it."""
+        return self.stands_in is not None and self._function.gives_codes
+
+    def coded(self, batch: tuple) -> dict:
+        """Private columns of a partition, the codes of an encoder in the place of X."""
+        (mapped,) = self.looked_at(batch)
+        return {**self.columns(mapped), "X": self._function.codes(batch[0])}
 
     def columns(self, mapped: tuple) -> dict:
         """Private columns of a partition; what is wrong here quotes none."""
         with config_context(**self._config):
             return read_batch(getattr(self._estimator, self._name), mapped)
+
+
+def _has_lists(estimator) -> bool:
+    """Whether an estimator, or one inside, is told which cells X may have."""
+    inside = owners(estimator).values()
+    told = (getattr(one, name, None) for one in inside for name in _LISTS)
+    return any(given is not None for given in told)
+
+
+_LISTS = ("codebook", "categories")
 
 
 class _SecondReader(_Reader):
@@ -282,6 +340,8 @@ class _SecondReader(_Reader):
     @property
     def _is_mapped(self):
         return self._first._is_mapped
+
+    stands_in = None
 
     def mapped(self, batch):
         columns = self._first.columns(self._first.mapped(batch))
@@ -438,6 +498,13 @@ def _chosen(reader: _Reader, names, part, mask):
     columns = reader.read(batch, mask)
     columns = columns if names is None else {name: columns[name] for name in names}
     return [_print_of(batch)], kernels(), columns
+
+
+@_silent
+def _coded(reader: _Reader, part, mask):
+    """All rows of a partition as codes, for the driver."""
+    batch = _opened(part)
+    return [_print_of(batch)], kernels(), reader.coded(batch)
 
 
 @_silent

@@ -216,6 +216,10 @@ class StreamRows(Rows):
         rows._reader = self._reader
         return rows
 
+    def as_codes(self) -> StreamRows:
+        """The same rows, for who makes rows of the codes of an encoder."""
+        return self
+
     def again(self, *names):
         """Read once batch by batch, or in each pass where memory has no room."""
         X = getattr(self._empty[names[0]], "values", self._empty[names[0]])
@@ -241,7 +245,7 @@ class StreamRows(Rows):
 
     def _answered(self, function, needs, reads) -> Iterator[tuple]:
         """Columns and answers of the chosen rows, batch by batch."""
-        for columns in self._parts():
+        for columns in self.only(*dict.fromkeys((*needs, *reads)))._parts():
             yield answer_to(columns, function, needs, reads)
 
     def _parts(self) -> Iterator[dict]:
@@ -280,18 +284,46 @@ class StreamRows(Rows):
         return columns
 
 
-class _HeldRows(StreamRows):
-    """Private rows of `Batches` that are read once: never joined, nor there twice."""
+class KeptRows(StreamRows):
+    """Private rows that came in parts and stay: never joined, nor there twice.
 
-    def __init__(self, read, batches):
-        self._read, self._held = read, []
-        self._mask = self._names = self._empty = None
-        for batch in batches:
-            self._held.append(self._read_one(batch))
+    Parameters
+    ----------
+    parts : iterable of dict
+        Private columns.
+    """
+
+    def __init__(self, parts):
+        self._held = list(parts)
+        self._mask = self._names = None
+        self._empty = {k: _part_copy(column) for k, column in self._held[0].items()}
         Rows.__init__(self, sum(map(column_length, self._held)))
 
     def prints(self, fingerprint) -> list:
         return [fingerprint(columns) for columns in self._held]
+
+    def as_codes(self) -> StreamRows:
+        """The same rows, for who makes rows of the codes of an encoder."""
+        if not any(isinstance(column, Encoded) for column in self._held[0].values()):
+            return self
+        held = [
+            {k: getattr(column, "coded", column) for k, column in columns.items()}
+            for columns in self._held
+        ]
+        rows = object.__new__(type(self))
+        rows.__dict__ = {**self.__dict__, "_held": held}
+        return rows
+
+    def _columns_of_batches(self):
+        return map(self._named, self._held)
+
+
+class _HeldRows(KeptRows):
+    """Private rows of `Batches` that are read once."""
+
+    def __init__(self, read, batches):
+        self._read, self._empty = read, None
+        super().__init__([self._read_one(batch) for batch in batches])
 
     def take(self, indices) -> Rows:
         """Some of the rows: where they are drawn again and again, out of one table."""
@@ -302,8 +334,24 @@ class _HeldRows(StreamRows):
 
     seen = take
 
-    def _columns_of_batches(self):
-        return iter(self._held)
+
+class Encoded:
+    """A private column of rows by an encoder, made of their codes where they are read.
+
+    Parameters
+    ----------
+    coded : array-like of shape (n_rows, n_columns)
+        With a method `rows_at`; an array is made of it by `numpy.asarray`.
+    """
+
+    def __init__(self, coded):
+        self.coded = coded
+
+    def __len__(self):
+        return len(self.coded)
+
+    def rows_at(self, rows):
+        return np.asarray(self.coded.rows_at(rows))
 
 
 class _Again:
@@ -316,9 +364,12 @@ class _Again:
 
     def read(self, read) -> Rows:
         """Open the rows: whole, if something public is to be read from them."""
+        rows, is_held = self._rows, self._is_held
+        if getattr(read.__self__, "_reads_codes", False):
+            rows = rows.as_codes()
         try:
-            if self._is_held:
-                return _HeldRows(read, self._rows.batches_of(self._names))
+            if is_held or rows is not self._rows:
+                return _HeldRows(read, rows.batches_of(self._names))
             return self._rows.read_by(read, self._names)
         except ValueError:
             batch = batch_of(vars(self._rows.whole()), self._names)
@@ -423,6 +474,25 @@ class _Answer:
         with config_context(**self.config):
             answer = getattr(self.estimator, self.name)(X, **given)
         return answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+
+    @property
+    def gives_codes(self) -> bool:
+        """Whether it is an encoder's, whose rows may be held as codes."""
+        return getattr(self.estimator, "_gives_codes", False)
+
+    @property
+    def code_bytes(self) -> int:
+        """Of a row."""
+        return self.estimator._layout().code_bytes
+
+    def codes(self, X):
+        """Codes of the cells of one part, of which `coded` makes the answer."""
+        with config_context(**self.config):
+            return self.estimator._codes(X)
+
+    def coded(self, codes):
+        """What is as good as the answer."""
+        return self.estimator._coded(codes)
 
     def looked_at(self, X):
         """Answers to the first row in the place of all, if no other can be refused.

@@ -17,7 +17,11 @@ from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sklearn import Interval
-from fairpriv_sklearn._training._design import FeatureScaling, default_data_norm
+from fairpriv_sklearn._training._design import (
+    FeatureScaling,
+    default_data_norm,
+    is_coded,
+)
 from fairpriv_sklearn._wall import Fact
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.
@@ -141,6 +145,8 @@ class BoundedLinearMixin(BoundedMixin):
 
 def check_blind(estimator, X):
     """Validate the model's columns of `X`."""
+    if is_coded(X):  # an encoder gives finite numbers
+        return X
     refuse_dates(X)
     with domain("X"):
         X = finite_sparse(X)

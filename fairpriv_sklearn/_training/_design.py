@@ -96,6 +96,8 @@ class FeatureScaling:
     def design(self, X, *, exact: bool = True) -> Design:
         """Scale, clip and, if `exact`, round the rows of `X`."""
         norm = self.data_norm / self.unit
+        if is_coded(X):
+            return Design(_CodedRows(self, X), np.full(X.shape[1], self.unit))
         rows = self._sparse_rows if sparse.issparse(X) else self._dense_rows
         scale = np.full(X.shape[1] + self.fit_intercept, self.unit)
         if self.fit_intercept:
@@ -286,6 +288,26 @@ class Design:
         """Rows as float64, as many at once as an exact sum can hold."""
         for part in row_slices(self.shape[0], block_rows(self.shape[1])):
             yield part, dense_block(self.rows[part])
+
+
+def is_coded(X) -> bool:
+    """Whether a table holds the codes of an encoder, and rows are made of them."""
+    return hasattr(X, "on_grid")
+
+
+class _CodedRows:
+    """Rows of a design that are made where they are read: never there all at once."""
+
+    def __init__(self, scaling: FeatureScaling, table):
+        self._scaling, self._table, self.values = scaling, table, table.codes
+        self.shape = table.shape
+
+    def rows_at(self, rows) -> NDArray:
+        """Some of the rows, scaled and rounded."""
+        table, scaling = self._table.rows_at(rows), self._scaling
+        if scaling.low is None and scaling.data_norm == 1.0:
+            return table.on_grid(UNIT)  # no row is longer than 1
+        return scaling.design(np.asarray(table)).rows
 
 
 def to_units(sums: Floats) -> NDArray[np.int64]:

@@ -108,6 +108,10 @@ class Rows:
         rows._reader = self._reader
         return rows
 
+    def gathered(self) -> Rows:
+        """The same rows, at hand for models that read them often."""
+        return self
+
     def again(self, *names: str | None) -> Any:
         """The columns as `Batches` for another fit; None if memory has room for them.
 

@@ -462,6 +462,12 @@ class DPWassersteinLogisticRegression(
         if self.classes is not None:
             self._weights_of(public_classes(self.classes))
 
+    @property
+    def _reads_codes(self) -> bool:
+        """Whether rows may be held as codes: they are read one after the other."""
+        is_plain = self.batch_size is None and self.sensitive_features is None
+        return is_plain and self.epsilon < np.inf
+
     def _check_relation(self) -> None:
         if self.group_sizes_public and self.neighboring == "add_remove":
             raise ValueError(

@@ -412,7 +412,7 @@ class Phases:
         if not self.fitted_here:
             return self.wall, rows
         calibrate, (wall, others) = self.wall.split(
-            rows, self.meta.calibration_size, name="calibration"
+            rows.gathered(), self.meta.calibration_size, name="calibration"
         )
         branches = [(wall, others)]
         if len(self.fitted_here) == 2:

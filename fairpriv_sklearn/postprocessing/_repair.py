@@ -377,6 +377,8 @@ def check_cells(meta, X) -> None:
     cells = X if hasattr(X, "dtype") else None
     if hasattr(X, "columns") and not sparse.issparse(X):
         cells = np.asarray(X)
+    if isinstance(cells, np.ndarray) and not cells.strides[0]:
+        cells = cells[:1]  # one row stands for all
     if cells is not None and np.dtype(cells.dtype).kind == "f":
         with domain("X"):
             assert_all_finite(cells, input_name="X")

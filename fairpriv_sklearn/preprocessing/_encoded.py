@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn.preprocessing._cells import DATE, NUMBER, Cells, TableReader
 from fairpriv_sklearn.preprocessing._counting import without_missing_values
 from fairpriv_sklearn.preprocessing._ranks import (
@@ -21,6 +25,9 @@ from fairpriv_sklearn.preprocessing._ranks import (
 _SLACK = 1.0 - 1e-5
 # Rows whose numbers are written at once: they stay in the cache.
 _WRITTEN = 512
+# Rows that are encoded at once: their numbers stay below the 128 KiB from which on an
+# array may be new memory of the system.
+_ENCODED = 48 * BLOCK_ROWS
 # Rows this many standard deviations longer than the mean are shortened.
 _LONG = 1.0
 
@@ -67,15 +74,20 @@ class NumberColumn:
             codes[np.isnan(numbers)] = N_KNOTS
         return codes
 
-    def write(self, codes: list, out, scale: float) -> np.ndarray:
-        """Write columns like this one, given their codes; return squared norms."""
-        table, squares = _basis(self.width, self.has_flag, scale)
-        shape = len(codes), table.shape[1]
+    @property
+    def largest_code(self) -> int:
+        """No code is larger."""
+        return N_KNOTS
+
+    def write(self, codes, out, scale: float, unit: float | None = None) -> None:
+        """Write columns like this one, given a column of codes for each."""
+        table, _ = _basis(self.width, self.has_flag, scale, unit)
+        shape = codes.shape[1], table.shape[1]
         # An array that is used again: a new one would take longer than what is done.
         found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
         for start in range(0, len(out), _WRITTEN):
             rows = slice(start, start + _WRITTEN)
-            together, own = np.stack([one[rows] for one in codes], axis=1), out[rows]
+            together, own = codes[rows], out[rows]
             # Where no other column stands between them, they are written in place.
             is_whole = own.flags.c_contiguous and own.dtype == table.dtype
             part = own.reshape(len(own), *shape) if is_whole else found[: len(own)]
@@ -83,7 +95,11 @@ class NumberColumn:
             table.take(together, axis=0, out=part, mode="clip")
             if not is_whole:
                 own[:] = part.reshape(own.shape)
-        return sum(squares.take(own) for own in codes)
+
+    def squares(self, codes, scale: float) -> np.ndarray:
+        """Squared norms of what columns like this one become, for each row."""
+        _, squares = _basis(self.width, self.has_flag, scale)
+        return sum(squares.take(own) for own in codes.T)
 
 
 @dataclass(frozen=True)
@@ -129,12 +145,114 @@ class CategoryColumn:
         at = [missing if key is None else index.get(key, other) for key in keys]
         return np.array(at, dtype=np.intp)[inverse]
 
-    def write(self, codes: list, out, scale: float) -> np.ndarray:
-        """Write the indicators of this column; return squared norms."""
-        (places,) = codes
+    @property
+    def largest_code(self) -> int:
+        """No code is larger."""
+        return len(self.keys) + self.has_other
+
+    def write(self, codes, out, scale: float, unit: float | None = None) -> None:
+        """Write the indicators of this column."""
+        (places,), out[:] = codes.T, 0.0
         rows = np.flatnonzero(places >= 0)
+        if unit is not None:
+            scale = _on_grid(np.float32(scale), unit)
         out[rows, places[rows]] = scale
-        return np.where(places >= 0, float(np.float32(scale)) ** 2, 0.0)
+
+    def squares(self, codes, scale: float) -> np.ndarray:
+        """Squared norms of the indicators."""
+        return np.where(codes[:, 0] >= 0, float(np.float32(scale)) ** 2, 0.0)
+
+
+class Layout:
+    """Where the columns of an encoder stand, and how rows are made of their codes.
+
+    Parameters
+    ----------
+    columns : list of NumberColumn or CategoryColumn
+    slices : dict of str to slice
+        Where each stands in the result.
+    width : int
+        Number of columns of the result.
+    """
+
+    def __init__(self, columns, slices, width: int):
+        self.columns, self.width = columns, width
+        self.scale, self._runs, first = row_scale(columns), [], 0
+        for _, run in groupby(columns, lambda one: one.layout):
+            run = [*run]
+            own = slice(first, first := first + len(run))
+            out = slice(slices[run[0].name].start, slices[run[-1].name].stop)
+            self._runs.append((run[0], own, out))
+        largest = max((one.largest_code for one in columns), default=0)
+        self._dtype = np.min_scalar_type(-largest - 1)
+        self.code_bytes = self._dtype.itemsize * len(columns)
+
+    def codes(self, table: TableReader) -> Iterator[tuple[slice, NDArray]]:
+        """Yield blocks of rows, and codes of their cells, a column for each."""
+        for rows, cells in table.blocks(_ENCODED):
+            codes = np.empty((len(cells), len(self.columns)), dtype=self._dtype)
+            for i, one in enumerate(self.columns):
+                codes[:, i] = one.codes(cells.cells(one.position))
+            yield rows, codes
+
+    def write(self, codes, out, unit: float | None = None) -> None:
+        """Write rows that are not shortened, given their codes, on a grid or as is."""
+        if not self.columns:
+            out[:] = 0.0
+        for column, own, part in self._runs:
+            column.write(codes[:, own], out[:, part], self.scale, unit)
+
+    def squares(self, codes) -> NDArray:
+        """Their squared norms."""
+        squares = np.zeros(len(codes))
+        for column, own, _ in self._runs:
+            squares += column.squares(codes[:, own], self.scale)
+        return squares
+
+
+class CodedTable:
+    """Encoded rows, held as the codes of their cells: far less memory.
+
+    As an array it is what the encoder gives.
+
+    Parameters
+    ----------
+    layout : Layout
+    codes : ndarray of shape (n_rows, n_columns), of integers
+    squares : ndarray of shape (n_rows,), default=None
+        What `layout` says of the codes.
+    """
+
+    def __init__(self, layout: Layout, codes, squares=None):
+        self.layout, self.codes = layout, codes
+        self.squares = layout.squares(codes) if squares is None else squares
+        self.shape = len(codes), layout.width
+
+    def __len__(self):
+        return len(self.codes)
+
+    def __array__(self, dtype=None, copy=None):
+        rows = np.empty(self.shape, dtype=np.float32)
+        self.write(rows)
+        return rows if dtype is None else rows.astype(dtype, copy=False)
+
+    def write(self, out) -> None:
+        """Write the rows, each by itself."""
+        self.layout.write(self.codes, out)
+        shorten(out, self.squares)
+
+    def on_grid(self, unit: float) -> NDArray[np.float64]:
+        """The rows in whole multiples of a unit, a power of two, towards zero."""
+        out = np.empty(self.shape)
+        self.layout.write(self.codes, out, unit)
+        long = _long(self.squares)
+        if long.size:
+            out[long] = _on_grid(np.asarray(self.rows_at(long)), unit)
+        return out
+
+    def rows_at(self, rows) -> CodedTable:
+        """Some of its rows."""
+        return CodedTable(self.layout, self.codes[rows], self.squares[rows])
 
 
 def row_scale(columns) -> float:
@@ -150,12 +268,16 @@ def row_scale(columns) -> float:
 
 def shorten(rows, squares) -> None:
     """Shorten rows of these squared norms to less than 1, each by itself."""
-    long = np.flatnonzero(squares > _SLACK**2)
+    long = _long(squares)
     rows[long] *= (_SLACK / np.sqrt(squares[long]))[:, None]
 
 
+def _long(squares) -> NDArray:
+    return np.flatnonzero(squares > _SLACK**2)
+
+
 @lru_cache(maxsize=32)
-def _basis(width: int, has_flag: bool, scale: float) -> tuple:
+def _basis(width: int, has_flag: bool, scale: float, unit: float | None = None):
     """What a number becomes by its knot, with squared norms; a missing one comes last.
 
     Columns are the functions of the rank, and the flag.
@@ -165,6 +287,12 @@ def _basis(width: int, has_flag: bool, scale: float) -> tuple:
         table = np.pad(table, (0, 1))
         table[-1, -1] = scale
     squares = np.square(table, dtype=np.float64).sum(axis=1)
+    table = _on_grid(table, unit)
     for shared in (table, squares):
         shared.setflags(write=False)
     return table, squares
+
+
+def _on_grid(numbers, unit: float | None):
+    """Multiples of a unit, a power of two, not farther from zero; None for no unit."""
+    return numbers if unit is None else np.trunc(np.float64(numbers) / unit) * unit

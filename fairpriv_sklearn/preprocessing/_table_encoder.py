@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from numbers import Real
 
 import numpy as np
@@ -38,7 +37,7 @@ from fairpriv_sklearn.preprocessing._counting import (
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._draft import Draft
-from fairpriv_sklearn.preprocessing._encoded import row_scale, shorten
+from fairpriv_sklearn.preprocessing._encoded import CodedTable, Layout, row_scale
 from fairpriv_sklearn.preprocessing._places import LOOKS, N_LOOKS, look_closer, looks
 from fairpriv_sklearn.preprocessing._ranks import n_coordinates, universal_edges
 
@@ -50,9 +49,6 @@ _MOST_CELLS = 64
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 # Scale of the noise of counts that were not asked for.
 _DROWNED = 2.0**30
-# Rows that are encoded at once: their numbers stay below the 128 KiB from which on an
-# array may be new memory of the system.
-_ENCODED = 48 * BLOCK_ROWS
 
 
 @remembering
@@ -265,18 +261,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         """
         check_is_fitted(self)
         table = self._refuse_rows(X)
-        Z = np.zeros((len(table), len(self._feature_names)), dtype=np.float32)
-        scale = row_scale(self._columns)
-        runs = [[*run] for _, run in groupby(self._columns, lambda one: one.layout)]
+        Z = np.empty((len(table), len(self._feature_names)), dtype=np.float32)
+        layout = self._layout()
         with np.errstate(all="ignore"):
-            for rows, cells in table.blocks(_ENCODED):
-                block, squares = Z[rows], np.zeros(len(cells))
-                for run in runs:
-                    first, last = (self.feature_slices_[run[i].name] for i in (0, -1))
-                    codes = [one.codes(cells.cells(one.position)) for one in run]
-                    out = block[:, first.start : last.stop]
-                    squares += run[0].write(codes, out, scale)
-                shorten(block, squares)
+            for rows, codes in layout.codes(table):
+                CodedTable(layout, codes).write(Z[rows])
         return Z
 
     def get_feature_names_out(self, input_features=None):
@@ -327,7 +316,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         values, cells = column.points(n_points)
         scale = row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
-        column.write([column.codes(cells)], rows, scale)
+        column.write(column.codes(cells)[:, None], rows, scale)
         return values, rows
 
     def __sklearn_tags__(self):
@@ -338,6 +327,23 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+    def _layout(self) -> Layout:
+        return Layout(self._columns, self.feature_slices_, len(self._feature_names))
+
+    @property
+    def _gives_codes(self) -> bool:
+        """Whether codes may stand for the answers: not where `transform` is another."""
+        return type(self).transform is DPTableEncoder.transform
+
+    def _codes(self, X) -> np.ndarray:
+        """Codes of the cells of a table, of which `_coded` makes what it becomes."""
+        table = self._refuse_rows(X)
+        with np.errstate(all="ignore"):
+            return np.concatenate([codes for _, codes in self._layout().codes(table)])
+
+    def _coded(self, codes) -> CodedTable:
+        return CodedTable(self._layout(), codes)
 
     # -- the table ---------------------------------------------------------------------
     def _check_arguments(self) -> None:
