@@ -18,7 +18,6 @@ def semidual_plan(**changes):
         "clip": 0.7,
         "shares": (0.1, 0.3, 0.6),
         "regularization": 0.05,
-        "neighboring": "replace_one",
         "n_records": None,
     }
     return _semidual.SemidualPlan(**{**numbers, **changes})
@@ -32,7 +31,6 @@ def table_plan(**changes):
         "block_sizes": (3, 4, 2),
         "ordered": (False, True, False),
         "regularization": 0.02,
-        "neighboring": "replace_one",
         "n_records": None,
     }
     return _tables.TablePlan(**{**numbers, **changes})
@@ -43,7 +41,6 @@ def sliced_plan(**changes):
         moments=semidual_plan(**changes),
         n_projections=7,
         n_bins=6,
-        half_width=3.0,
         share=0.4,
         n_flow_steps=20,
     )

@@ -364,7 +364,7 @@ FAR = 1e3 * np.eye(4)
 
 
 def semidual(relation, position, state):
-    query = semidual_plan(neighboring=relation).queries[position]
+    query = semidual_plan().queries[position]
     columns = {"z": np.vstack([FAR[0], FAR[1:3]]), "codes": np.array([0, 1, 1])}
     return pair(relation, query, columns, {"z": FAR[3], "codes": 2}, state)
 
@@ -384,7 +384,7 @@ def assignment_sums(relation):
 
 
 def slice_counts(relation):
-    plan = sliced_plan(neighboring=relation)
+    plan = sliced_plan()
     directions = np.repeat(np.eye(4)[:, :1], plan.n_projections, axis=1)
     state = (np.zeros((3, 4)), directions, np.ones((3, 7)))
     columns = {"z": FAR[[0, 1]], "codes": np.array([0, 1])}
@@ -400,12 +400,12 @@ def level_columns():
 
 
 def one_way_tables(relation):
-    query = _tables.OneWayTables(table_plan(neighboring=relation))
+    query = _tables.OneWayTables(table_plan())
     return pair(relation, query, level_columns(), {"levels": [2, 3, 1], "codes": 1})
 
 
 def transport_tables(relation):
-    plan = table_plan(neighboring=relation)
+    plan = table_plan()
     rng = np.random.default_rng(0)
     distributions = rng.dirichlet(np.full(9, 0.1), size=(2, 3))
     state = (np.maximum(distributions, 1e-9), np.zeros((2, 3)), 1e-4)
@@ -451,7 +451,7 @@ def sliced_gradient(relation):
     z = np.tile(-end, (n_all, 1))
     z[0] = end
     plan = _sliced_gradient.GradientPlan(
-        moments=semidual_plan(n_components=3, n_classes=1, neighboring=relation),
+        moments=semidual_plan(n_components=3, n_classes=1),
         n_projections=5,
         n_steps=3,
         batch_size=1,

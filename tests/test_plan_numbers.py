@@ -216,7 +216,7 @@ def test_plan_of_the_sliced_generator(k, directions, epsilon, share):
     assert plan.share == share and plan.n_projections == directions
     assert plan.moments.shares == approx((0.05, 0.95 - share, 0.0), rel=1e-12)
     assert (plan.moments.mean_clip, plan.moments.clip) == (1.5, 0.7)
-    assert plan.half_width == 3.0
+    assert plan.edges[[0, -1]].tolist() == [-3.0, 3.0]
     assert {line.name for line in plan.lines(1.0)} == {
         "class means", "second moments", "projections"
     }  # fmt: skip

@@ -29,22 +29,20 @@ class Query(ABC):
         Norm of the sensitivity: "l2" for Gaussian noise, "l1" for discrete Laplace.
     block_rows : int
         How many rows `of_block` sees at most.
+    max_rows : int
+        Largest table for which the arithmetic is proved to be exact.
     """
 
     name: str
     theorem: str
     norm: str = "l2"
     block_rows: ClassVar[int] = 16 * BLOCK_ROWS
+    max_rows: ClassVar[int] = MAX_ROWS
 
     @property
     @abstractmethod
     def n_coordinates(self) -> int:
         """Number of entries of the released value."""
-
-    @property
-    def max_rows(self) -> int:
-        """Largest table for which the arithmetic is proved to be exact."""
-        return MAX_ROWS
 
     @abstractmethod
     def sensitivity(self, neighboring: str) -> float:

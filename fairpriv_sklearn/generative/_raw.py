@@ -9,7 +9,6 @@ from math import sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import KEY_SHARE, KeyedRelease, Query, Release, Rows
@@ -23,9 +22,10 @@ from fairpriv_sklearn.generative._levels import (
 )
 from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
 from fairpriv_sklearn.generative._schema import (
-    as_pair,
     check_edges,
+    given_ranges,
     listed_values,
+    refuse_unknown,
 )
 from fairpriv_sklearn.preprocessing import (
     Codebook,
@@ -91,9 +91,9 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
     """Columns with what the arguments say about them."""
     declared = _declared(names, codebook, categories)
     edges = dict(bins) if isinstance(bins, Mapping) else {}
-    unknown = [name for name in edges if name not in names]
-    if unknown:
-        raise ValueError(f"bins names columns that X does not have: {unknown}.")
+    refuse_unknown("bins", edges, names)
+    if isinstance(bounds, Mapping):
+        refuse_unknown("bounds", bounds, names)
     numbers = [
         name
         for name in names
@@ -101,8 +101,9 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
         and declared[name].kind in (None, "number")
         and declared[name].range is None
     ]
-    for name, (low, high) in _ranges(bounds, names, numbers).items():
-        declared[name] = replace(declared[name], kind="number", range=(low, high))
+    ranges = {} if bounds is None else given_ranges(bounds, numbers)
+    for name, pair in ranges.items():
+        declared[name] = replace(declared[name], kind="number", range=pair)
     return [
         LevelColumn.of(
             str(name),
@@ -132,9 +133,8 @@ def _declared(names, codebook, categories) -> dict:
             f"codebook names columns that X does not have: {unknown}; leave them out."
         )
     columns = {name: codebook.columns.get(name, Column()) for name in names}
+    refuse_unknown("categories", categories or {}, names)
     for name, values in (categories or {}).items():
-        if name not in columns:
-            raise ValueError(f"categories names a column X does not have: {name!r}.")
         values = listed_values(values, name)
         present = [value for value in values if value is not None and value == value]
         columns[name] = Column(
@@ -145,27 +145,6 @@ def _declared(names, codebook, categories) -> dict:
             role=columns[name].role,
         )
     return columns
-
-
-def _ranges(bounds, names, numbers) -> dict:
-    if bounds is None:
-        return {}
-    if isinstance(bounds, Mapping):
-        unknown = [name for name in bounds if name not in names]
-        if unknown:
-            raise ValueError(f"bounds names columns that X does not have: {unknown}.")
-        given = {name: as_pair(bounds[name]) for name in bounds if name in numbers}
-        ends = {
-            name: read_bounds(pair, 1, name=f"bounds[{name!r}]")
-            for name, pair in given.items()
-        }
-    else:
-        low, high = read_bounds(bounds, len(numbers))
-        ends = {n: (low[i : i + 1], high[i : i + 1]) for i, n in enumerate(numbers)}
-    pairs = {
-        name: (float(low[0]), float(high[0])) for name, (low, high) in ends.items()
-    }
-    return {name: (a, b if b > a else a + 1) for name, (a, b) in pairs.items()}
 
 
 def check_lists(table: TableReader, columns, size: int) -> None:
@@ -363,13 +342,6 @@ def _levels_of(block, columns, size) -> np.ndarray:
 def read_table(estimator, X, *, reset) -> TableReader:
     """Cells of X; a table outside the domain is refused. Sets `n_features_in_`."""
     return DPTableEncoder._table(estimator, X, reset=reset)
-
-
-def raw_names(X) -> list:
-    """Names of the columns; positions for an array."""
-    if hasattr(X, "column_names"):
-        return list(X.column_names)
-    return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
 
 
 def label_of(columns, codebook) -> LevelColumn | None:

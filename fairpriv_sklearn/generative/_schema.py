@@ -131,9 +131,7 @@ class TableSchema:
 def make_schema(X, categories, bounds, bins) -> tuple[TableSchema, bool]:
     """Build the schema; also whether ranges were read from the data."""
     names = column_names(X)
-    unknown = [name for name in categories if name not in names]
-    if unknown:
-        raise ValueError(f"categories names columns that X does not have: {unknown}.")
+    refuse_unknown("categories", categories, names)
     edges = bins if isinstance(bins, Mapping) else {}
     n_bins = 16 if isinstance(bins, Mapping) else bins
     numeric = [name for name in names if name not in categories and name not in edges]
@@ -154,10 +152,17 @@ def make_schema(X, categories, bounds, bins) -> tuple[TableSchema, bool]:
     return TableSchema(tuple(names), tuple(columns)), leaked
 
 
+def refuse_unknown(argument: str, given, names) -> None:
+    """Refuse names of columns that the table does not have."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"{argument} names columns that X does not have: {unknown}.")
+
+
 def _ranges(X, names, numeric, bounds):
+    if not numeric:
+        return {}, False
     if bounds is None:
-        if not numeric:
-            return {}, False
         warn_leak("bounds", "the range of every numeric column without bins")
         ranges = {}
         for name in numeric:
@@ -167,22 +172,31 @@ def _ranges(X, names, numeric, bounds):
             lower, upper = float(values.min()), float(values.max())
             ranges[name] = (lower, upper if upper > lower else lower + 1)
         return ranges, True
+    ranges = given_ranges(bounds, numeric)
+    missing = [name for name in numeric if name not in ranges]
+    if missing:
+        raise ValueError(f"bounds lists no pair for the columns {missing}.")
+    return ranges, False
+
+
+def given_ranges(bounds, names) -> dict:
+    """Public ranges of columns of numbers; a mapping may leave some of them out."""
     if isinstance(bounds, Mapping):
-        missing = [name for name in numeric if name not in bounds]
-        if missing:
-            raise ValueError(f"bounds lists no pair for the columns {missing}.")
-        pairs = [
-            read_bounds(as_pair(bounds[name]), 1, name=f"bounds[{name!r}]")
-            for name in numeric
-        ]
-        ends = [(float(low[0]), float(high[0])) for low, high in pairs]
-    elif numeric:
-        low, high = read_bounds(bounds, len(numeric))
-        ends = list(zip(low.tolist(), high.tolist(), strict=True))
+        ends = {}
+        for name in names:
+            if name in bounds:
+                pair = bounds[name]
+                # one column: a list of two numbers cannot be misread
+                pair = tuple(pair) if isinstance(pair, list) else pair
+                low, high = read_bounds(pair, 1, name=f"bounds[{name!r}]")
+                ends[name] = low[0], high[0]
     else:
-        ends = []
-    ends = [(low, high if high > low else low + 1) for low, high in ends]
-    return dict(zip(numeric, ends, strict=True)), False
+        pairs = zip(*read_bounds(bounds, len(names)), strict=True)
+        ends = dict(zip(names, pairs, strict=True))
+    return {
+        name: (float(low), float(high if high > low else low + 1))
+        for name, (low, high) in ends.items()
+    }
 
 
 def listed_values(values, name) -> list:
@@ -197,12 +211,6 @@ def listed_values(values, name) -> list:
     return values
 
 
-def as_pair(pair):
-    """A pair of one column as `read_bounds` wants it."""
-    # one column: a list of two numbers cannot be misread
-    return tuple(pair) if isinstance(pair, list) else pair
-
-
 def check_edges(edges, name):
     """Public edges of the bins of a column, increasing."""
     with domain(f"bins[{name!r}]"):
@@ -215,7 +223,9 @@ def check_edges(edges, name):
 
 
 def column_names(X) -> list:
-    """Column names of a DataFrame, positions of an array."""
+    """Names of the columns; positions for an array."""
+    if hasattr(X, "column_names"):
+        return list(X.column_names)
     return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
 
 

@@ -60,8 +60,6 @@ class SemidualPlan:
         Parts of ``mu**2`` for means, second moments and all steps together.
     regularization : float
         ``lambda`` as a fraction of twice the released variance of the class.
-    neighboring : {"replace_one", "add_remove"}
-        The neighbouring relation.
     n_records : int or None
         Number of records where it is public.
     """
@@ -74,7 +72,6 @@ class SemidualPlan:
     clip: float
     shares: tuple[float, float, float]
     regularization: float
-    neighboring: str
     n_records: int | None
 
     def regularization_at(self, step: int) -> float:
@@ -135,10 +132,7 @@ class SemidualQuery(Query):
     plan: SemidualPlan
 
     theorem = "user_guide/generators:generators-semi-dual"
-
-    @property
-    def max_rows(self) -> int:
-        return MAX_RECORDS
+    max_rows = MAX_RECORDS
 
     def coded(self, block: SimpleNamespace, means: np.ndarray) -> np.ndarray:
         """Records about their class means, clipped, in code units."""

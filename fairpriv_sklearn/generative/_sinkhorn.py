@@ -64,10 +64,13 @@ from fairpriv_sklearn.generative._raw import (
     level_codes,
     most_levels,
     public_columns,
-    raw_names,
     read_table,
 )
-from fairpriv_sklearn.generative._schema import Container, make_schema
+from fairpriv_sklearn.generative._schema import (
+    Container,
+    column_names,
+    make_schema,
+)
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._tables import (
     TABLE_SHARE,
@@ -505,7 +508,7 @@ class DPSinkhornGenerator(BaseGenerator):
                 "X and y have inconsistent numbers of samples: "
                 f"{len(table)} and {len(codes)}."
             )
-        names = raw_names(X)
+        names = column_names(X)
         columns = public_columns(
             names, self.codebook, self.categories, self.bounds, self.bins
         )
@@ -627,7 +630,6 @@ class DPSinkhornGenerator(BaseGenerator):
             clip=clip,
             shares=shares,
             regularization=or_default(self.regularization, 0.02),
-            neighboring=self.neighboring,
             n_records=self._public_n(n_records),
         )
 
@@ -669,7 +671,6 @@ class DPSinkhornGenerator(BaseGenerator):
             block_sizes=tuple(column.n_levels for column in schema.columns),
             ordered=tuple(column.ordered for column in schema.columns),
             regularization=or_default(self.regularization, 0.02),
-            neighboring=self.neighboring,
             n_records=self._public_n(n_records),
         )
 

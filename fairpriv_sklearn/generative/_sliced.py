@@ -314,7 +314,6 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             clip=clip,
             shares=(MEAN_SHARE, 1 - MEAN_SHARE - share, 0.0),
             regularization=0.0,
-            neighboring=self.neighboring,
             n_records=self._public_n(n_records),
         )
         if self.method == "gradient":
@@ -330,7 +329,6 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
             moments=moments,
             n_projections=n_projections,
             n_bins=self.n_bins,
-            half_width=3.0,
             share=share,
             n_flow_steps=self.n_flow_steps,
         )

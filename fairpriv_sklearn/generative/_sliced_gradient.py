@@ -106,6 +106,7 @@ class SlicedGradient(Query):
 
     name = GRADIENTS
     theorem = "user_guide/generators:generators-sliced-gradients"
+    max_rows = MAX_RECORDS
 
     def __post_init__(self):
         object.__setattr__(self, "_quantiles", {})
@@ -114,10 +115,6 @@ class SlicedGradient(Query):
     def n_coordinates(self) -> int:
         plan = self.plan
         return plan.n_classes * plan.batch_size * plan.moments.n_components
-
-    @property
-    def max_rows(self) -> int:
-        return MAX_RECORDS
 
     @property
     def weights(self) -> np.ndarray:

@@ -22,6 +22,7 @@ from fairpriv_sklearn.generative._semidual import SemidualPlan
 HISTOGRAMS = "projections"
 
 MOMENTUM = 0.6
+HALF_WIDTH = 3.0  # of the histograms, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,6 @@ class SlicedPlan:
         Means and second moments, without transport steps.
     n_projections, n_bins : int
         Directions, and bins of each histogram.
-    half_width : float
-        The bins cover this many standard deviations on both sides.
     share : float
         Part of ``mu**2`` for the histograms.
     n_flow_steps : int
@@ -45,7 +44,6 @@ class SlicedPlan:
     moments: SemidualPlan
     n_projections: int
     n_bins: int
-    half_width: float
     share: float
     n_flow_steps: int
 
@@ -59,7 +57,7 @@ class SlicedPlan:
     @property
     def edges(self) -> np.ndarray:
         """Bin edges in standard deviations, (n_bins + 1,)."""
-        return np.linspace(-self.half_width, self.half_width, self.n_bins + 1)
+        return np.linspace(-HALF_WIDTH, HALF_WIDTH, self.n_bins + 1)
 
 
 def draw_directions(n_components: int, n_projections: int, public) -> np.ndarray:
@@ -107,7 +105,7 @@ class SliceCounts(Query):
             self.plan.n_projections,
             self.plan.n_bins,
         )
-        half_width, directions = self.plan.half_width, np.ascontiguousarray(directions)
+        directions = np.ascontiguousarray(directions)
         cells = np.empty((block.n_rows, K), dtype=np.intp)
         # Arrays that are used again: new ones would take longer than what is done.
         projected, divisors = np.empty((2, BLOCK_ROWS, K))
@@ -116,8 +114,8 @@ class SliceCounts(Query):
             bins, own = projected[: len(codes)], divisors[: len(codes)]
             np.matmul(V, directions, out=projected)
             bins /= scales.take(codes, axis=0, out=own, mode="clip")
-            bins += half_width
-            bins *= B / (2 * half_width)
+            bins += HALF_WIDTH
+            bins *= B / (2 * HALF_WIDTH)
             # What is not a number counts in the first bin, as `fmax` passes over it.
             np.fmax(bins, 0, out=bins)
             cells[rows] = np.minimum(bins, B - 1, out=bins)

@@ -50,8 +50,6 @@ class TablePlan:
         Whether the levels of a column are ordered bins.
     regularization : float
         ``lambda`` per block; the cost of a block is at most 2.
-    neighboring : {"replace_one", "add_remove"}
-        The neighbouring relation.
     n_records : int or None
         Number of records where it is public.
     """
@@ -62,7 +60,6 @@ class TablePlan:
     block_sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
     regularization: float
-    neighboring: str
     n_records: int | None
 
     @property
@@ -163,14 +160,11 @@ class TransportTables(LevelQuery):
     """
 
     name = STEPS
+    max_rows = MAX_RECORDS
 
     @property
     def n_coordinates(self) -> int:
         return self.plan.n_classes * self.plan.n_points * self.plan.n_levels
-
-    @property
-    def max_rows(self) -> int:
-        return MAX_RECORDS
 
     def of_block(self, block, state):
         """Integers in units of UNIT."""

@@ -100,6 +100,7 @@ class NetworkGradient(Query):
 
     name = "gradients"
     theorem = "user_guide/networks:network-step"
+    max_rows = MAX_RECORDS
 
     head: RealOutputs | SimplexOutputs
     targets: Callable[[SimpleNamespace], Floats]
@@ -116,10 +117,6 @@ class NetworkGradient(Query):
     @property
     def n_coordinates(self) -> int:
         return self.n_below + self.n_above
-
-    @property
-    def max_rows(self) -> int:
-        return MAX_RECORDS
 
     @property
     def units(self) -> Floats:
