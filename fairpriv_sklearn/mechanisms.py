@@ -380,18 +380,13 @@ class GaussianMechanism:
     n_coordinates: int
 
     def __post_init__(self):
-        for name in ("sensitivity", "mu", "n_coordinates"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
-        if not 0.0 < self.sensitivity < math.inf:
-            raise ValueError(
-                f"sensitivity must be in (0, inf), got {self.sensitivity!r}."
-            )
-        if not self.mu > 0.0:
-            raise ValueError(f"mu must be in (0, inf], got {self.mu!r}.")
-        if not self.n_coordinates >= 1:
-            raise ValueError(
-                f"n_coordinates must be at least 1, got {self.n_coordinates!r}."
-            )
+        rules = {
+            "sensitivity": number(0, math.inf, "neither"),
+            "mu": number(0, math.inf, "right"),
+            "n_coordinates": number(1, math.inf),
+        }
+        for name, rule in rules.items():
+            object.__setattr__(self, name, rule(name, getattr(self, name)))
         # Far inside the range of floats the grid stays a normal power of two.
         if self.mu < math.inf and not 1e-250 < self.sensitivity / self.mu < 1e250:
             raise ValueError(
@@ -706,9 +701,8 @@ class PermuteAndFlip:
 
     def __post_init__(self):
         for name in ("sensitivity", "epsilon"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0.")
+            above_zero = number(0, math.inf, "right")(name, getattr(self, name))
+            object.__setattr__(self, name, above_zero)
 
     def release(self, utilities, noise: NoiseSource) -> int:
         """Choose an index.

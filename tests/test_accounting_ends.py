@@ -19,6 +19,8 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,
+    compose_delta,
+    compose_epsilon,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
@@ -48,8 +50,12 @@ def below(value):
 @pytest.mark.parametrize(
     ("check", "inside", "outside"),
     [
-        (_gaussian._check_epsilon, [0.0, INF], [-TINY, NAN]),
-        (_gaussian._check_delta, [0.0, 1.0], [-TINY, above(1.0), NAN]),
+        (lambda epsilon: compose_delta([], epsilon), [0.0, INF], [-TINY, NAN]),
+        (
+            lambda delta: compose_epsilon([], delta),
+            [0.0, 1.0],
+            [-TINY, above(1.0), NAN],
+        ),
         (
             lambda epsilon: _gaussian._check_budget(epsilon, 0.5),
             [0.0, 1e6, INF],
@@ -60,7 +66,7 @@ def below(value):
             [TINY, below(1.0)],
             [0.0, 1.0, NAN],
         ),
-        (_gaussian._check_mu, [0.0, INF], [-TINY, NAN]),
+        (lambda mu: gaussian_delta(mu, 1.0), [0.0, INF], [-TINY, NAN]),
         (_gaussian._check_draws, [0, 2.0, 10**40], [-1, 0.5, INF, NAN]),
         (
             lambda q: _gaussian._check_sampling(q, 1),

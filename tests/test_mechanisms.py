@@ -903,7 +903,7 @@ def test_permute_and_flip_takes_the_words_of_its_definition():
     assert mechanism.release(utilities, scripted_source([third + 9, ALL])) == 1
     monotonic = PermuteAndFlip(2.0, epsilon=2.0, monotonic=True)
     assert monotonic.release(utilities, scripted_source([third + 9, ALL])) == 1
-    with pytest.raises(ValueError, match="epsilon must be above 0"):
+    with pytest.raises(ValueError, match=r"epsilon must be in \(0, inf\]"):
         PermuteAndFlip(1.0, epsilon=0.0)
     assert PermuteAndFlip(0.25, epsilon=0.5).release([1.0], noise_source(0)) == 0
 

@@ -141,13 +141,13 @@ def test_fields_are_kept_as_plain_immutable_data():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"epsilon": -1.0}, "epsilon must be a number in"),
-        ({"epsilon": math.nan}, "epsilon must be a number in"),
-        ({"epsilon": "1"}, "epsilon must be a number in"),
-        ({"epsilon": True}, "epsilon must be a number in"),
-        ({"delta": -1e-9}, "delta must be a number in"),
-        ({"delta": 1.1}, "delta must be a number in"),
-        ({"delta": math.nan}, "delta must be a number in"),
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"epsilon": math.nan}, "epsilon must be"),
+        ({"epsilon": "1"}, "epsilon must be"),
+        ({"epsilon": True}, "epsilon must be"),
+        ({"delta": -1e-9}, "delta must be"),
+        ({"delta": 1.1}, "delta must be"),
+        ({"delta": math.nan}, "delta must be"),
         ({"neighboring": "swap"}, "neighboring must be one of .*replace_one"),
         ({"mechanism": None}, "mechanism must be a string"),
         ({"assumptions": "groups"}, "assumptions must be a tuple of strings"),
@@ -161,7 +161,7 @@ def test_fields_are_kept_as_plain_immutable_data():
                 "conditional_on": ("n",),
                 "epsilon_if_public": math.nan,
             },
-            "epsilon must be a number in",
+            "epsilon must be",
         ),
         ({"epsilon": 0.5}, "The events cost epsilon = 1 at delta = 0, more than"),
         ({"events": (PoissonGaussianEvent(0.1, 9.0, 1),)}, "add_remove"),
@@ -169,7 +169,7 @@ def test_fields_are_kept_as_plain_immutable_data():
 )
 def test_bad_fields_raise(change, message):
     good = {f.name: getattr(COUNTS, f.name) for f in dataclasses.fields(COUNTS)}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         PrivacyGuarantee(**(good | change))
 
 
@@ -340,7 +340,7 @@ def test_from_dict_accepts_a_float_infinity_and_rejects_the_rest():
             PrivacyGuarantee.from_dict(other)
     with pytest.raises(ValueError, match="stored privacy event"):
         PrivacyGuarantee.from_dict(data | {"events": [["pure", 1.0]]})
-    with pytest.raises(ValueError, match="epsilon must be"):
+    with pytest.raises(TypeError, match="epsilon must be"):
         PrivacyGuarantee.from_dict(data | {"epsilon": "one"})
 
 
@@ -433,10 +433,10 @@ def test_what_is_left_in_a_ledger_is_never_rounded_up():
 
 def test_events_are_checked_when_made_and_told_by_name():
     for make, message in [
-        (lambda: PureEvent(-1.0), "epsilon must be a number"),
-        (lambda: GaussianEvent(math.nan), "mu must be a number"),
+        (lambda: PureEvent(-1.0), "epsilon must be in"),
+        (lambda: GaussianEvent(math.nan), "mu must be in"),
         (lambda: GaussianEvent(1.0, 0.5), "n_draws must be a whole number"),
-        (lambda: DeclaredEvent(1.0, 1.5), "delta must be a number"),
+        (lambda: DeclaredEvent(1.0, 1.5), "delta must be in"),
         (lambda: ThresholdEvent(0.1, 0), "n_columns must be a whole number"),
         (lambda: PoissonGaussianEvent(0.0, 1.0, 1), "q must be in"),
         (lambda: PoissonGaussianEvent(0.5, math.inf, 1), "noise_multiplier in"),

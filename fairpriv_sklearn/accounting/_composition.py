@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 
 from scipy.optimize import brentq
 
-from fairpriv_sklearn._shared.arguments import checked, real
+from fairpriv_sklearn._shared.arguments import checked, number, real
 from fairpriv_sklearn.accounting._events import (
     DeclaredEvent,
     GaussianEvent,
@@ -25,8 +25,6 @@ from fairpriv_sklearn.accounting._gaussian import (
     _COMPOSITION_MARGIN,
     SMALLEST_Q,
     _check_budget,
-    _check_delta,
-    _check_epsilon,
     _check_sampling,
     _sampler_error,
     _sampler_log_delta1,
@@ -68,7 +66,7 @@ _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e6
 _LEAST_MULTIPLIER = 0.05
 
 
-@checked(delta=real)
+@checked(delta=number(0, 1))
 def compose_epsilon(events: Events, delta: float) -> float:
     """Return the epsilon of all events together, composed adaptively.
 
@@ -97,13 +95,12 @@ def compose_epsilon(events: Events, delta: float) -> float:
     >>> round(compose_epsilon(events, delta=1e-5), 3)
     1.201
     """
-    _check_delta(delta)
     return max(
         _epsilon_of(option, delta) for option in _options(checked_events(events))
     )
 
 
-@checked(epsilon=real)
+@checked(epsilon=number(0, math.inf))
 def compose_delta(events: Events, epsilon: float) -> float:
     """Return the delta of all events together, composed adaptively.
 
@@ -125,7 +122,6 @@ def compose_delta(events: Events, epsilon: float) -> float:
     >>> round(compose_delta([GaussianEvent(0.3), GaussianEvent(0.4)], 1.0), 5)
     0.00683
     """
-    _check_epsilon(epsilon)
     return max(
         _delta_of(option, epsilon) for option in _options(checked_events(events))
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import described, number
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 
@@ -358,12 +358,7 @@ def _set(event, **values) -> None:
 
 
 def _number(name: str, value, *, high: float = math.inf) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 <= value <= high:
-        raise ValueError(
-            f"{name} must be a number in [0, {high:g}], got {described(value)}."
-        )
-    return float(value)
+    return float(number(0, high)(name, value))
 
 
 def _whole(name: str, value, *, low: int = 0) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from fairpriv_sklearn._shared.arguments import checked, real
+from fairpriv_sklearn._shared.arguments import checked, number, real
 
 Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -40,7 +40,7 @@ _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
-@checked(mu=real, epsilon=real)
+@checked(mu=number(0, math.inf), epsilon=real)
 def gaussian_delta(mu: float, epsilon: float) -> float:
     r"""Return the delta of `mu`-Gaussian DP at a given epsilon.
 
@@ -70,7 +70,6 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     >>> round(gaussian_delta(mu=1.0, epsilon=1.0), 6)
     0.126937
     """
-    _check_mu(mu)
     if mu == 0.0:
         return max(0.0, -math.expm1(epsilon))
     if epsilon == math.inf:
@@ -81,7 +80,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return min(1.0, delta * (1.0 + _COMPOSITION_MARGIN))
 
 
-@checked(mu=real, delta=real)
+@checked(mu=number(0, math.inf), delta=number(0, 1))
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of `mu`-Gaussian DP at a given delta.
@@ -104,8 +103,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(mu=1.0, delta=1e-5), 4)
     4.3772
     """
-    _check_mu(mu)
-    _check_delta(delta)
     if mu == 0.0:
         return 0.0
     if mu > _MAX_MU or delta == 0.0:
@@ -335,16 +332,6 @@ def without_sampler_error(
 # --- Checks ---------------------------------------------------------------------------
 
 
-def _check_epsilon(epsilon: float) -> None:
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon must be in [0, inf], got {epsilon!r}.")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta must be in [0, 1], got {delta!r}.")
-
-
 def _check_budget(epsilon: float, delta: float) -> None:
     if not (0.0 <= epsilon <= _MAX_EPSILON or epsilon == math.inf):
         raise ValueError(
@@ -352,11 +339,6 @@ def _check_budget(epsilon: float, delta: float) -> None:
         )
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be in (0, 1), got {delta!r}.")
-
-
-def _check_mu(mu: float) -> None:
-    if not mu >= 0.0:
-        raise ValueError(f"mu must be in [0, inf], got {mu!r}.")
 
 
 def _check_draws(n_draws: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
-from fairpriv_sklearn._shared.arguments import one_of
+from fairpriv_sklearn._shared.arguments import number, one_of
 from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn._wall import (
     PrivacyGuarantee,
@@ -131,10 +131,4 @@ def _of_guarantee(guarantee, relation, own) -> Claim:
 
 
 def _number(name, value, largest=math.inf) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"The claim's {name} must be a number, got {value!r}.")
-    if not 0 <= value <= largest:
-        raise ValueError(
-            f"The claim's {name} must be in [0, {largest}], got {value!r}."
-        )
-    return float(value)
+    return float(number(0, largest)(f"The claim's {name}", value))

@@ -16,8 +16,8 @@ from fairpriv_sklearn._shared.arguments import (
     checked,
     fits,
     flag,
+    number,
     one_of,
-    real,
     refuse_batches,
     spender,
 )
@@ -144,10 +144,11 @@ class _Folds:
 
 @checked(
     estimator=fits,
-    epsilon=real,
-    delta=real,
-    score_fraction=real,
-    confidence_level=real,
+    epsilon=number(0, math.inf, "right"),
+    delta=number(0, 1, "neither"),
+    score_fraction=number(SMALLEST_SHARE, 1 - SMALLEST_SHARE),
+    neighboring=one_of("replace_one", "add_remove"),
+    confidence_level=number(0, 1, "neither"),
     return_estimator=flag,
     ledger=spender,
 )
@@ -283,7 +284,6 @@ def dp_cross_validate(
     """
     scorings = _scorings(scoring, estimator)
     refuse_batches(X, "dp_cross_validate")
-    _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring)
     candidates.refuse_large_epsilon(epsilon)
     kind = candidates.expected_kind(estimator)
     check_columns(X)
@@ -390,25 +390,6 @@ def _scorings(scoring, estimator) -> dict[str, str | BoundedScore]:
             "as a list instead."
         )
     return {one if isinstance(one, str) else one.name: one for one in several}
-
-
-def _check_numbers(epsilon, delta, score_fraction, confidence_level, neighboring):
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be in (0, inf], got {epsilon!r}.")
-    shares = {
-        "delta": delta,
-        "score_fraction": score_fraction,
-        "confidence_level": confidence_level,
-    }
-    for name, value in shares.items():
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
-    if not SMALLEST_SHARE <= score_fraction <= 1 - SMALLEST_SHARE:
-        raise ValueError(
-            f"score_fraction must be in [{SMALLEST_SHARE:g}, 1 - {SMALLEST_SHARE:g}], "
-            f"got {score_fraction!r}."
-        )
-    one_of("replace_one", "add_remove")("neighboring", neighboring)
 
 
 def _folds(cv, task: Task) -> _Folds:

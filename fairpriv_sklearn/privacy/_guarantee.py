@@ -7,12 +7,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from numbers import Real
 from typing import Any
 
-import numpy as np
-
-from fairpriv_sklearn._shared.arguments import described, one_of
+from fairpriv_sklearn._shared.arguments import described, flag, number, one_of, word
 from fairpriv_sklearn._shared.markdown import markdown_table
 from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn.accounting import checked_events, event_from_dict
@@ -154,13 +151,12 @@ class PrivacyGuarantee:
             "uncovered": _words("uncovered", self.uncovered),
             "conditional_on": _words("conditional_on", self.conditional_on),
             "proofs": _words("proofs", self.proofs),
-            "noise_is_secure": _truth("noise_is_secure", self.noise_is_secure),
+            "noise_is_secure": flag("noise_is_secure", self.noise_is_secure),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         one_of(*RELATIONS)("neighboring", self.neighboring)
-        if not isinstance(self.mechanism, str):
-            raise ValueError(f"mechanism must be a string, got {self.mechanism!r}.")
+        word("mechanism", self.mechanism)
         object.__setattr__(self, "assumptions", self._listed_assumptions())
         object.__setattr__(self, "epsilon_if_public", self._checked_if_public())
         self._check_caveats()
@@ -640,30 +636,16 @@ def check_relations(relations: Iterable[str]) -> None:
 
 def check_epsilon(epsilon: float) -> float:
     """Return `epsilon` as a float in [0, inf], or raise."""
-    if not _is_real(epsilon) or not epsilon >= 0:
-        raise ValueError(f"epsilon must be a number in [0, inf], got {epsilon!r}.")
-    return float(epsilon)
+    return float(number(0, math.inf)("epsilon", epsilon))
 
 
 def check_delta(delta: float) -> float:
     """Return `delta` as a float in [0, 1], or raise."""
-    if not _is_real(delta) or not 0 <= delta <= 1:
-        raise ValueError(f"delta must be a number in [0, 1], got {delta!r}.")
-    return float(delta)
-
-
-def _is_real(value) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return float(number(0, 1)("delta", delta))
 
 
 def _union(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
-
-
-def _truth(name: str, value) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {described(value)}.")
-    return bool(value)
 
 
 def _words(name: str, value) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn import config_context
@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
 from fairpriv_sklearn._shared import nested
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import described, number
 from fairpriv_sklearn._shared.callers import all_checks
 from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import routing_enabled
@@ -812,20 +812,9 @@ def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
 
 
 def _check(epsilon, delta, shares) -> None:
-    if not (
-        isinstance(epsilon, Real) and not isinstance(epsilon, bool) and epsilon > 0
-    ):
-        raise ValueError(
-            f"epsilon must be a number in (0, inf], got {described(epsilon)}."
-        )
-    if not (isinstance(delta, Real) and 0 < delta < 1):
-        raise ValueError(f"delta must be a number in (0, 1), got {described(delta)}.")
-    if shares is None:
-        return
-    if not isinstance(shares, Mapping):
+    number(0, math.inf, "right")("epsilon", epsilon)
+    number(0, 1, "neither")("delta", delta)
+    if not isinstance(shares, Mapping | None):
         raise ValueError("shares must map the places of steps to numbers.")
-    for path, share in shares.items():
-        if not (isinstance(share, Real) and 0 <= share < math.inf):
-            raise ValueError(
-                f"shares[{path!r}] must be a number of at least 0, got {share!r}."
-            )
+    for path, share in (shares or {}).items():
+        number(0, math.inf, "left")(f"shares[{path!r}]", share)

@@ -28,7 +28,6 @@ from fairpriv_sklearn._shared.arguments import (
     number,
     numbers,
     places,
-    real,
     word,
 )
 from fairpriv_sklearn._shared.arrays import Floats, Integers, row_slices
@@ -231,7 +230,9 @@ class BarycenterResult:
         return target
 
 
-@checked(grid=numbers, pmfs=numbers, weights=numbers, tolerance=real, solver=word)
+@checked(
+    grid=numbers, pmfs=numbers, weights=numbers, tolerance=number(0, 1), solver=word
+)
 def fair_barycenter(
     grid: ArrayLike,
     pmfs: ArrayLike,
@@ -461,8 +462,6 @@ def _check_problem(
     for name, values in [("pmfs", pmfs), ("weights", weights)]:
         if not np.isfinite(values).all() or (values < 0.0).any():
             raise ValueError(f"{name} must be finite and non-negative")
-    if not 0.0 <= tolerance <= 1.0:
-        raise ValueError(f"tolerance must be in [0, 1], got {tolerance}")
     cdfs = np.cumsum(pmfs, axis=1)
     totals = cdfs[:, -1:]
     if (totals <= 0.0).any():

@@ -148,19 +148,15 @@ def sinkhorn(
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
-    cost, a, b = _check_problem(cost, regularization, a, b, max_iter)
+    cost, a, b = _check_problem(cost, a, b)
     with np.errstate(all="ignore"):
         return _solve(cost, float(regularization), a, b, max_iter, tol)
 
 
-def _check_problem(cost, regularization, a, b, max_iter):
+def _check_problem(cost, a, b):
     cost = np.ascontiguousarray(cost, dtype=np.float64)
     if cost.ndim != 2 or not cost.size or not np.isfinite(cost).all():
         raise ValueError("cost must be a finite, non-empty matrix (2 dimensions).")
-    if not 0 < regularization < np.inf:
-        raise ValueError(f"regularization must be in (0, inf), got {regularization}.")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter}.")
     n, m = cost.shape
     a = np.full(n, 1 / n) if a is None else np.asarray(a, dtype=np.float64)
     b = np.full(m, 1 / m) if b is None else np.asarray(b, dtype=np.float64)
@@ -307,7 +303,11 @@ def point_cost(
     >>> point_cost(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]]), l1_weight=1.0)
     array([[32.]])
     """
-    _check_columns(X, Y)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y must have as many columns as each other, got {X.shape[1]} and "
+            f"{Y.shape[1]}."
+        )
     if max(np.abs(X).max(initial=0), np.abs(Y).max(initial=0)) > _LARGEST:
         raise ValueError(f"X and Y must not be above {_LARGEST:g}: squares overflow.")
     for name, labels, points in (("x_labels", x_labels, X), ("y_labels", y_labels, Y)):
@@ -374,11 +374,3 @@ def transport_gradient(
         for i, x in enumerate(X):  # one row at a time: memory stays at (m, d)
             gradient[i] += l1_weight * (plan[i] @ np.sign(x - Y))
     return gradient
-
-
-def _check_columns(X, Y) -> None:
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(
-            f"X and Y must have as many columns as each other, got {X.shape[1]} and "
-            f"{Y.shape[1]}."
-        )
