@@ -32,6 +32,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     real,
 )
+from fairpriv_sklearn._shared.arrays import Floats, Integers
 
 Size = int | tuple[int, ...]
 
@@ -107,7 +108,7 @@ class NoiseSource:
         """
         return self._words(math.prod(_shape(size))).reshape(size)
 
-    def uniform(self, size: Size) -> NDArray[np.float64]:
+    def uniform(self, size: Size) -> Floats:
         """Draw uniform numbers in the open interval (0, 1).
 
         Parameters
@@ -144,7 +145,7 @@ class NoiseSource:
             return np.ones(size, dtype=bool)
         return self.uint64(size) < np.uint64(int(Fraction(float(p)) * _WORD))
 
-    def integers(self, low: int, high: int, size: Size) -> NDArray[np.int64]:
+    def integers(self, low: int, high: int, size: Size) -> Integers:
         """Draw integers without modulo bias.
 
         Parameters
@@ -173,7 +174,7 @@ class NoiseSource:
         values += low
         return values.reshape(size)
 
-    def choice(self, n: int, k: int) -> NDArray[np.int64]:
+    def choice(self, n: int, k: int) -> Integers:
         """Choose `k` of `n` indices without replacement.
 
         Parameters
@@ -201,7 +202,7 @@ class NoiseSource:
             if np.all(np.diff(keys[order])):
                 return order[:k].astype(np.int64)
 
-    def _distinct(self, n: int, k: int) -> NDArray[np.int64]:
+    def _distinct(self, n: int, k: int) -> Integers:
         """The first `k` different ones of a sequence of independent uniform indices.
 
         Given the indices seen so far, the next new one is uniform on the others.
@@ -231,7 +232,7 @@ class NoiseSource:
         """
         return self._words(-(-n_bytes // 8)).tobytes()[:n_bytes]
 
-    def standard_normal(self, size: Size) -> NDArray[np.float64]:
+    def standard_normal(self, size: Size) -> Floats:
         """Draw standard normal numbers by inverting the distribution function.
 
         Parameters
@@ -411,9 +412,7 @@ class GaussianMechanism:
         # Five roundings of at most 2**-53 each.
         return float(inflated / self.mu * (1.0 + 2.0**-50))
 
-    def release(
-        self, value: NDArray[np.float64], noise: NoiseSource
-    ) -> NDArray[np.float64]:
+    def release(self, value: Floats, noise: NoiseSource) -> Floats:
         """Release a vector with noise.
 
         Parameters
@@ -439,7 +438,7 @@ class GaussianMechanism:
             return value
         return self._with_noise(value, noise.standard_normal(value.shape))
 
-    def _with_noise(self, value, z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _with_noise(self, value, z: Floats) -> Floats:
         with np.errstate(all="ignore"):
             units = np.rint(value / self.grid)
             units = np.where(np.isnan(units), 0.0, units)
@@ -448,7 +447,7 @@ class GaussianMechanism:
         added = np.rint(z * (self.scale / self.grid)).astype(np.int64)
         return (units + added) * np.float64(self.grid)
 
-    def release_keyed(self, counts, keys, secret: bytes) -> NDArray[np.float64]:
+    def release_keyed(self, counts, keys, secret: bytes) -> Floats:
         """Release integer counts, each with noise that its key and a secret determine.
 
         Parameters
@@ -628,9 +627,7 @@ class DiscreteLaplaceMechanism:
         rate = 1.0 / self.scale
         return 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
 
-    def release(
-        self, counts: NDArray[np.int64], noise: NoiseSource
-    ) -> NDArray[np.int64]:
+    def release(self, counts: Integers, noise: NoiseSource) -> Integers:
         """Release counts with noise.
 
         Parameters
@@ -767,7 +764,7 @@ def _shape(size: Size) -> tuple[int, ...]:
     return size if isinstance(size, tuple) else (size,)
 
 
-def _normal(words: NDArray[np.uint64], more_bits: Callable) -> NDArray[np.float64]:
+def _normal(words: NDArray[np.uint64], more_bits: Callable) -> Floats:
     """Normal numbers of a sign and 63 bits each, and of more bits in the tail."""
     magnitude = words & ~_SIGN
     in_tail = np.flatnonzero(magnitude < _TAIL)
@@ -779,7 +776,7 @@ def _lower_normal_quantile(
     magnitude: NDArray[np.uint64],
     in_tail: NDArray[np.intp],
     more_bits: NDArray[np.uint64],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Map 63-bit integers k to Phi^-1((k + fraction) 2**-64), which is at most 0.
 
     The fraction is 1/2, and in the tail (r + 1/2) 2**-64 with 64 more bits r.
@@ -791,9 +788,7 @@ def _lower_normal_quantile(
     return ndtri(probability, out=probability)
 
 
-def _discrete_laplace(
-    noise: NoiseSource, size: int, t: int, shift: int
-) -> NDArray[np.int64]:
+def _discrete_laplace(noise: NoiseSource, size: int, t: int, shift: int) -> Integers:
     """Draw `size` integers with P(z) proportional to r**|z|, r = exp(-2**shift / t).
 
     By inversion: P(|Z| >= k) = c r**k for k >= 1, with c = 2 / (1 + r). So a fair draw
@@ -824,9 +819,7 @@ def _discrete_laplace(
 
 
 @lru_cache
-def _laplace_thresholds(
-    t: int, shift: int
-) -> tuple[float, float, list[NDArray[np.float64]]]:
+def _laplace_thresholds(t: int, shift: int) -> tuple[float, float, list[Floats]]:
     """Return r, 2**63 c and tables: one entry of each, by the digits of k, make r**k.
 
     Entry j of table i is r**(j 2**(10 i)), a product of correctly rounded r**(2**b).

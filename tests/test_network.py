@@ -67,7 +67,7 @@ def test_norms_and_sums_match_explicit_gradients(seed, n_layers, n):
 
 
 def test_one_direction_serves_every_example():
-    network, rng = make_network(output="softmax")
+    network, rng = make_network(output="logistic")
     X, direction = rng.standard_normal((4, 3)), np.array([0.6, -0.8])
     outputs = network.forward(X)
     shared = network.backward(outputs, direction)
@@ -89,7 +89,7 @@ def test_one_direction_serves_every_example():
 
 def test_rows_do_not_see_each_other_with_the_row_pure_product():
     rng = np.random.default_rng(0)
-    network = Network((7, 11, 3), output_activation="softmax", product=row_scores)
+    network = Network((7, 11, 3), output_activation="logistic", product=row_scores)
     network.initialize(rng.standard_normal)
     X = rng.standard_normal((300, 7))
     V = rng.standard_normal(3)

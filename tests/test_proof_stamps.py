@@ -52,21 +52,30 @@ QUERIES = queries()
 
 def stamp(cls) -> str:
     """Hash of the code that a proof speaks of."""
-    own = {name: vars(cls)[name] for name in METHODS if name in vars(cls)}
-    sources = [_tree(_function(member)) for member in own.values()]
-    module = sys.modules[cls.__module__]
+    sources, known = [], set()
+    for home in cls.__mro__[: cls.__mro__.index(Query)]:  # what it inherits counts too
+        own = [name for name in METHODS if name in vars(home) and name not in known]
+        known.update(own)
+        code = [_tree(_function(vars(home)[name])) for name in own]
+        sources += code + _helpers(code, sys.modules[home.__module__])
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
+
+
+def _helpers(sources: list[str], module) -> list[str]:
+    """Canonical sources of the package's functions that some code calls by name."""
     names = {
         node.id
         for source in sources
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Name)
     }
-    for name in sorted(names):
-        helper = getattr(module, name, None)
-        home = getattr(helper, "__module__", "") or ""
-        if inspect.isfunction(helper) and home.startswith("fairpriv_sklearn"):
-            sources.append(_tree(helper))
-    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
+    helpers = [getattr(module, name, None) for name in sorted(names)]
+    return [
+        _tree(helper)
+        for helper in helpers
+        if inspect.isfunction(helper)
+        and (helper.__module__ or "").startswith("fairpriv_sklearn")
+    ]
 
 
 def _function(member):

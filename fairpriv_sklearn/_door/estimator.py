@@ -145,6 +145,26 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
     Releases nothing. `fit` of a subclass runs on a draft that is published whole when
     it has ended; what the draft released is what its filter reserved.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget. Range: (0, inf]; infinity adds no noise.
+    delta : float, default=1e-5
+        Delta of the guarantee. Range: (0, 1).
+    classes : array-like of shape (n_classes,), default=None
+        Public list of the labels. None reads it from the data, with a
+        `PrivacyLeakWarning`.
+    min_records : int, default=None
+        Below this public number of records .99 of `epsilon` tells a constant, with
+        discrete Laplace noise, and nothing is learnt of the features. None, and under
+        "add_remove": never. :func:`~fairpriv_sklearn.privacy.with_budget` sets it.
+    neighboring : {"replace_one", "add_remove"}, default="replace_one"
+        Which tables are neighbours.
+    ledger : PrivacyLedger, default=None
+        Budget that `fit` reserves its cost from.
+    random_state : int, RandomState instance or None, default=None
+        None draws secure noise. An int makes the fit reproducible and not private.
     """
 
     _parameter_constraints: dict = {
@@ -177,7 +197,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = with_fragments(cls.__doc__)
+        cls.__doc__ = with_fragments(cls)
         if "fit" in vars(cls) and inspect.isfunction(cls.fit):
             cls.fit = _on_a_draft(cls.fit)
         for name in ("predict", "predict_proba", "decision_function", "transform"):

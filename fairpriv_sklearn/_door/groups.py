@@ -39,7 +39,18 @@ def needed(estimator) -> str:
 
 
 class GroupsMixin:
-    """Estimators that take sensitive features, or need them."""
+    """Estimators that take sensitive features, or need them.
+
+    Parameters
+    ----------
+    sensitive_features : str, int, list or callable, default=None
+        Column(s) of X that hold the sensitive features, which the model then does not
+        use, or a callable ``X -> labels`` that labels each row on its own. None: they
+        are passed to `fit`.
+    groups : array-like of shape (n_groups,), default=None
+        Public list of the groups; a last entry ``"..."`` stands for all other labels.
+        None reads it from the data, with a `PrivacyLeakWarning`.
+    """
 
     _needs_groups = False  # whether a `fit` without sensitive features refuses
 

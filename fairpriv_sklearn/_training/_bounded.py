@@ -36,7 +36,18 @@ INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 class BoundedMixin:
-    """Scale features by public bounds; predict with the same scaling."""
+    """Scale features by public bounds; predict with the same scaling.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether to add an intercept. Without one the score is zero at the centre of
+        `bounds`.
+    bounds : tuple (low, high), default=None
+        Public bounds of the features, each a number or an array of shape
+        (n_features,), in units of the features. Features are clipped to them, centred,
+        and scaled to [-1, 1]. None: features are taken as they are.
+    """
 
     # Whether its answers to a row are the same bits in any table.
     _answers_row_by_row = True

@@ -30,18 +30,12 @@ from scipy.special import expit
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _softmax(z):
-    exponentials = np.exp(z - z.max(axis=1, keepdims=True))
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
-
-
 # name -> (function, product of its transposed Jacobian, at output h, with g)
 ACTIVATIONS = {
     "identity": (lambda z: z, lambda h, g: g),
     "relu": (lambda z: np.maximum(z, 0), lambda h, g: g * (h > 0)),
     "tanh": (np.tanh, lambda h, g: g * (1 - h * h)),
     "logistic": (expit, lambda h, g: g * h * (1 - h)),
-    "softmax": (_softmax, lambda h, g: h * (g - (h * g).sum(axis=1, keepdims=True))),
 }
 
 

@@ -19,7 +19,16 @@ from fairpriv_sklearn._wall import Fact, PrivacyFilter, open_wall
 
 
 class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixin):
-    """Models fitted by noisy gradients of a loss and a penalty between groups."""
+    """Models fitted by noisy gradients of a loss and a penalty between groups.
+
+    Parameters
+    ----------
+    min_group_size : int, default=None
+        Public minimum of the group sizes, in place of noisy counts. Range:
+        [1, 4194304].
+    verbose : int, default=0
+        Whether to print the progress.
+    """
 
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from fairpriv_sklearn._shared.arguments import checked, number, real
+from fairpriv_sklearn._shared.arrays import Floats
 
-Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Curve = Callable[[Floats], Floats]
 
 # Calibrations give away more than compositions round up: a calibrated fit composes
 # to no more than the budget that was asked for.
@@ -222,7 +222,7 @@ def _largest_mu(epsilon: float, log_delta: float) -> float:
     return math.exp(brentq(excess, low, high, xtol=1e-11))
 
 
-def gaussian_log_delta(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+def gaussian_log_delta(mu: float, epsilon: Floats) -> Floats:
     """Return the logarithm of delta(epsilon), any real epsilon, 0 < mu < inf.
 
     With R = (1 - Phi) / phi, phi(y) exp(epsilon) = phi(x) for x = epsilon/mu - mu/2
@@ -246,7 +246,7 @@ def gaussian_log_delta(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.fl
     return log_delta
 
 
-def _half_difference(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+def _half_difference(mu: float, epsilon: Floats) -> Floats:
     """Return mu / 2 - epsilon / mu with the rounding error of mu**2 put back."""
     high = 134217729.0 * mu  # Veltkamp's splitting into two halves of 26 bits
     high -= high - mu
@@ -256,11 +256,11 @@ def _half_difference(mu: float, epsilon: NDArray[np.float64]) -> NDArray[np.floa
     return ((square - 2.0 * epsilon) + error) / (2.0 * mu)
 
 
-def _mills(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mills(x: Floats) -> Floats:
     return math.sqrt(math.pi / 2.0) * erfcx(x / math.sqrt(2.0))
 
 
-def _mills_difference(x: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _mills_difference(x: Floats, mu: float) -> Floats:
     if mu > 0.5:
         return _mills(x) - _mills(x + mu)
     # Close arguments: integrate the derivative instead.
@@ -268,7 +268,7 @@ def _mills_difference(x: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     return 0.5 * mu * (_mills_slope(nodes) @ _WEIGHTS)
 
 
-def _mills_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mills_slope(t: Floats) -> Floats:
     """Return -R'(t) = 1 - t R(t), by its asymptotic series where that cancels."""
     slope = 1.0 - t * _mills(t)
     far = t > 12.0

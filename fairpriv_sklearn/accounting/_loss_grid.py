@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn.accounting._gaussian import gaussian_epsilon
 from fairpriv_sklearn.accounting._privacy_loss import (
     _NEGLECTED,
@@ -64,7 +65,7 @@ class _Curve:
 
     step: float
     first: int
-    deltas: NDArray[np.float64]
+    deltas: Floats
 
     def delta(self, epsilon: float) -> float:
         """Return delta, that of the last point beyond it."""

@@ -10,14 +10,17 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn.accounting._gaussian import (
     Curve,
     gaussian_epsilon,
     gaussian_log_delta,
 )
+
+# Pure releases of one composition: epsilon and how many, sorted.
+Pures = tuple[tuple[float, int], ...]
 
 # Above this number the atoms of a loss distribution are merged.
 _MAX_ATOMS = 10_000
@@ -40,7 +43,7 @@ class _Composition:
 
     mu: float = 0.0
     n_draws: int = 0
-    pures: tuple[tuple[float, int], ...] = ()  # (epsilon, how many), sorted
+    pures: Pures = ()
     failure: float = 0.0  # probability that a declared guarantee fails entirely
     sampled: tuple[tuple, ...] = ()  # (kind, q, noise multiplier, steps), sorted
     roughness: float = 1.0  # of the grid of losses: a search starts on a coarse one
@@ -146,9 +149,7 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _loss_atoms(
-    pures: tuple[tuple[float, int], ...], rough: bool = False
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _loss_atoms(pures: Pures, rough: bool = False) -> tuple[Floats, Floats]:
     """Return the distribution of the total privacy loss of pure releases."""
     if rough and pures:
         return _rough_atoms(pures)
@@ -163,9 +164,7 @@ def _loss_atoms(
     return losses, weights
 
 
-def _randomized_response(
-    epsilon: float, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _randomized_response(epsilon: float, count: int) -> tuple[Floats, Floats]:
     """Return losses and weights of `count` equal releases: a binomial distribution."""
     p_minus = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
     # Hoeffding: what lies further out has a probability below the neglected mass, which
@@ -186,9 +185,7 @@ def _randomized_response(
     return losses, weights
 
 
-def _rough_atoms(
-    pures: tuple[tuple[float, int], ...],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rough_atoms(pures: Pures) -> tuple[Floats, Floats]:
     """Return the same on a coarse grid, which only makes it cost more.
 
     The losses of each kind of releases are split between neighbours on the grid, as
@@ -207,9 +204,7 @@ def _rough_atoms(
     return np.append(losses, highest), np.append(masses, _TRANSFORM_ERROR)
 
 
-def _on_grid(
-    losses: NDArray[np.float64], weights: NDArray[np.float64], step: float
-) -> tuple[int, NDArray[np.float64]]:
+def _on_grid(losses: Floats, weights: Floats, step: float) -> tuple[int, Floats]:
     """Split every atom between its neighbours on a grid, and return the lowest place.
 
     Both probabilities, with and without the record, are kept.
@@ -224,9 +219,7 @@ def _on_grid(
     return lowest, masses
 
 
-def _loss_grid(
-    pures: tuple[tuple[float, int], ...],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _loss_grid(pures: Pures) -> tuple[Floats, Floats]:
     """Return the same for many different releases, by one Fourier transform.
 
     Every loss is split between its two neighbours on a grid so that its probability
@@ -260,9 +253,7 @@ def _split_atom(loss: float, mass: float, step: float) -> list[tuple[int, float]
     return [(below, (1.0 - share) * mass), (below + 1, share * mass)]
 
 
-def _thin(
-    losses: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _thin(losses: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Merge atoms on a grid if there are too many, rounding losses up."""
     if losses.size <= _MAX_ATOMS:
         return losses, weights
@@ -288,13 +279,13 @@ def _sampled_curves(q: float, mu: float) -> tuple[Curve, Curve]:
     gaussian = _gaussian_curve(mu)
     log_not = math.log1p(-q)
 
-    def remove(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+    def remove(epsilon: Floats) -> Floats:
         # alpha' = 1 + (alpha - 1) / q, written for small and for large epsilon.
         small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q)
         large = epsilon - math.log(q) + np.log1p(-np.exp(log_not - epsilon))
         return q * gaussian(np.where(epsilon < 1.0, small, large))
 
-    def add(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+    def add(epsilon: Floats) -> Floats:
         # N0 - alpha P = c (N0 - (alpha q / c) N1) with c = 1 - alpha (1 - q).
         delta = np.zeros_like(epsilon)
         inside = epsilon < -log_not
@@ -334,7 +325,7 @@ def _grid_step(total: _Composition) -> float:
 
 def _connect_dots(
     forward: Curve, backward: Curve, highest: float, step: float
-) -> tuple[int, NDArray[np.float64], float]:
+) -> tuple[int, Floats, float]:
     """Return losses on a grid whose delta is never below `forward`.
 
     delta as a function of exp(epsilon) is convex, so the polygon through its values
@@ -361,7 +352,7 @@ def _connect_dots(
     return 1 - epsilon.size, masses, failure
 
 
-def _polygon_masses(deltas: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+def _polygon_masses(deltas: Floats, step: float) -> Floats:
     """Return the probability of each positive loss on the grid, from the kinks."""
     rise = np.append(np.diff(deltas), 0.0)
     with np.errstate(over="ignore"):

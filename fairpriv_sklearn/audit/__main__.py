@@ -1,4 +1,11 @@
-"""Audit an estimator from the command line; the exit code is the verdict."""
+"""Try to refute an estimator's privacy guarantee: a step of continuous integration.
+
+The factory is a function without arguments. It returns the estimator, or a dictionary
+with the arguments of fairpriv_sklearn.audit.audit_estimator: "estimator", "X", "y",
+"sensitive_features", "claim", ... A simulated table is used where it gives none.
+
+exit codes: 0 not violated, 1 violated, 2 not conclusive, or the audit could not run
+"""
 
 from __future__ import annotations
 
@@ -9,16 +16,6 @@ import os
 import sys
 
 from . import audit_estimator
-
-_DESCRIPTION = """\
-Try to refute the privacy guarantee of an estimator: a step of continuous integration.
-
-The factory is a function without arguments. It returns the estimator, or a dictionary
-with the arguments of fairpriv_sklearn.audit.audit_estimator: "estimator", "X", "y",
-"sensitive_features", "claim", ... A simulated table is used where it gives none.
-
-exit codes: 0 not violated, 1 violated, 2 not conclusive, or the audit could not run
-"""
 
 
 def main(arguments=None) -> int:
@@ -36,7 +33,7 @@ def main(arguments=None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m fairpriv_sklearn.audit",
-        description=_DESCRIPTION,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("factory", help="module:function")

@@ -63,15 +63,15 @@ class Contest:
         first, second = self.runs
         if min(len(first), len(second)) < 8:
             return False
-        self._statistics = _statistics(first, second)
-        scores = [(s(first), s(second)) for s in self._statistics]
-        self.bounds = []
-        self._scored = []
-        for statistic, past in zip(self._statistics, scores, strict=True):
-            for test in tests_of(self.claim):
-                bound = _new_bound(test, confidence).learn(*past)
-                self.bounds.append((test, bound))
-                self._scored.append((statistic, bound))
+        self.bounds, self._statistics = [], []
+        for statistic in _statistics(first, second):
+            past = statistic(first), statistic(second)
+            bounds = [
+                (test, _new_bound(test, confidence).learn(*past))
+                for test in tests_of(self.claim)
+            ]
+            self.bounds += bounds
+            self._statistics.append((statistic, bounds))
         return True
 
     def play(self, first, second):
@@ -79,9 +79,10 @@ class Contest:
         n = min(len(first), len(second))
         if n == 0:
             return
-        scores = {id(s): (s(first[:n]), s(second[:n])) for s in self._statistics}
-        for statistic, bound in self._scored:
-            bound.update(*scores[id(statistic)])
+        for statistic, bounds in self._statistics:
+            scores = statistic(first[:n]), statistic(second[:n])
+            for _, bound in bounds:
+                bound.update(*scores)
         self.train(first[:n], second[:n])
         shares = [bound.value / level for (_, level, _), bound in self.bounds if level]
         self._promises.append(max(shares, default=0.0))

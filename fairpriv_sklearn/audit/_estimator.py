@@ -42,6 +42,10 @@ _MAX_FITS = 60_000
 _TRAINING = 48  # fits on each table from which the statistics are chosen
 # Pairs that are audited by their outputs, and fits to each table, round by round.
 _ROUNDS = [(6, 256), (3, 1024), (1, 10**9)]
+_FLOATING = (
+    "floating-point noise is added to a floating-point number: which numbers can come "
+    "out depends on the private one (Mironov, 2012)"
+)
 _SEEDS = 5  # fits on each table to recognise additive noise, and what draws hide
 
 
@@ -409,7 +413,7 @@ class _Audit:
                 side.append(self._observed(table, seed))
         additive = additive_noise(*sides)
         if additive is not None:
-            self._floating(pair)
+            self._once("floating_point", pair, _FLOATING)
             self._lower(pair, additive.epsilon(self.claim.delta, self.claim.epsilon))
             if additive.is_all:
                 return 0.0  # nothing is left to bet on
@@ -419,17 +423,13 @@ class _Audit:
         """Note warnings and errors that tell a pair apart; they are no model."""
         hostile = pair.hostile and first.error != second.error
         if hostile or first.texts != second.texts:
-            if not any(f.kind == "message" for f in self.report.findings):
-                text = "warnings, output or refusals differ between the tables"
-                self._add([Finding("message", pair.name, text, False)], pair)
+            text = "warnings, output or refusals differ between the tables"
+            self._once("message", pair, text)
 
-    def _floating(self, pair):
-        if not any(f.kind == "floating_point" for f in self.report.findings):
-            text = (
-                "floating-point noise is added to a floating-point number: which "
-                "numbers can come out depends on the private one (Mironov, 2012)"
-            )
-            self._add([Finding("floating_point", pair.name, text, False)], pair)
+    def _once(self, kind, pair, text):
+        """Note a finding, the first of its kind, that refutes nothing."""
+        if not any(finding.kind == kind for finding in self.report.findings):
+            self._add([Finding(kind, pair.name, text, False)], pair)
 
     def _lower(self, pair, epsilon):
         """Take in an exact loss."""
@@ -447,7 +447,8 @@ class _Audit:
             return
         pair = pairs[0]
         fresh = self._observed(pair.second, 3)
-        if fresh.error or _unrepeatable(fresh, self._observed(pair.second, 3)):
+        again = self._observed(pair.second, 3)
+        if fresh.error or leaf_differences(fresh.leaves, again.leaves):
             return
         for params in [{}, *_alternatives(self.prototype)]:
             if self._out_of_time(0.75):
@@ -645,10 +646,6 @@ def _is_white(first: Outcome, second: Outcome, claim: Claim) -> bool:
 def _same_groups(pair: Neighbours) -> bool:
     a, b = pair.first.sensitive_features, pair.second.sensitive_features
     return a is None or np.array_equal(a, b)
-
-
-def _unrepeatable(first: Outcome, second: Outcome) -> bool:
-    return bool(leaf_differences(first.leaves, second.leaves))
 
 
 def _alternatives(estimator) -> list[dict]:

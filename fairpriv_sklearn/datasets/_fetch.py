@@ -21,7 +21,24 @@ from fairpriv_sklearn._shared.arguments import flag, listed, one_of, optional, p
 from fairpriv_sklearn.datasets._sources import SOURCES, Source
 from fairpriv_sklearn.preprocessing import Codebook
 
-_PARAMETERS = """missing : {{"keep", "drop"}}, default="keep"
+
+def _fetch(
+    name,
+    *,
+    sensitive_features,
+    missing,
+    data_home,
+    return_X_y,
+    as_frame,
+    download_if_missing,
+    target=None,
+    groups=None,
+):
+    """Read, select columns and rows, and add the public facts.
+
+    What the loaders say of their arguments and of what they return:
+
+    missing : {"keep", "drop"}, default="keep"
         Whether to drop the rows in which a feature or the target is missing. A missing
         value that is kept is NaN in a numeric column and None in a categorical one.
         Rows without a sensitive feature are never returned.
@@ -80,7 +97,65 @@ _PARAMETERS = """missing : {{"keep", "drop"}}, default="keep"
     -----
     Bounds, categories, groups and classes are public facts: a pipeline that takes them
     from here, as in ``OneHotEncoder(categories=list(data.categories.values()))``,
-    learns nothing from the data by doing so."""
+    learns nothing from the data by doing so.
+    """
+    source = SOURCES[name]
+    groups = optional(listed)("groups", groups)
+    target = source.targets[0] if target is None else target
+    optional(path)("data_home", data_home)
+    for flags in (("return_X_y", return_X_y), ("as_frame", as_frame)):
+        flag(*flags)
+    one_of(*source.targets)("target", target)
+    one_of("keep", "drop")("missing", missing)
+    sensitive = [sensitive_features]
+    if not isinstance(sensitive_features, str):
+        sensitive = listed("sensitive_features", sensitive_features)
+    for attribute in sensitive:
+        one_of(*source.sensitive)("sensitive_features", attribute)
+    if as_frame:
+        pandas = _import_pandas()
+
+    columns = _columns(source, _read(source, data_home, download_if_missing))
+    features = _features(source, target, sensitive)
+    groups = _groups(source, sensitive) if groups is None else groups
+    labels = [columns[attribute].tolist() for attribute in sensitive]
+    labels = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
+    rows = np.array([label in set(groups) for label in labels])
+    if missing == "drop":
+        for column in [*features, target]:
+            rows &= ~_is_missing(columns[column])
+    columns = {column: _plain(values[rows]) for column, values in columns.items()}
+
+    data = _matrix([columns[column] for column in features])
+    a = columns[sensitive[0]]
+    if len(sensitive) > 1:
+        a = _object_columns([columns[attribute] for attribute in sensitive])
+    y, frame = columns[target], None
+    if as_frame:
+        frame = pandas.DataFrame(columns)
+        data, y = frame[features], frame[target]
+        a = frame[sensitive[0] if len(sensitive) == 1 else sensitive]
+    if return_X_y:
+        return data, y, a
+    beside = {
+        column.rstrip("#"): frame[column] if as_frame else columns[column]
+        for column in source.not_features
+        if column != target
+    }
+    return described(
+        source,
+        features,
+        target,
+        sensitive,
+        groups,
+        data=data,
+        target=y,
+        sensitive_features=a,
+        codebook=_codebook(source, features, target, sensitive, groups),
+        DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
+        frame=frame,
+        **beside,
+    )
 
 
 def _loader(name, **fixed):
@@ -99,7 +174,8 @@ def _loader(name, **fixed):
             return _fetch(name, **fixed, **bound.arguments)
 
         # From Python 3.13 on docstrings come without their indentation.
-        common = inspect.cleandoc(_PARAMETERS.format(file=SOURCES[name].file))
+        common = inspect.cleandoc(_fetch.__doc__ or "").partition("return:\n\n")[2]
+        common = common.replace("{file}", SOURCES[name].file)
         own = inspect.cleandoc(described.__doc__ or "")
         loader.__doc__ = own.replace("{common}", common)
         return loader
@@ -249,78 +325,6 @@ def fetch_parkinsons(
     >>> parkinsons.data.shape, parkinsons.target_bounds  # doctest: +SKIP
     ((5875, 19), (0, 176))
     """
-
-
-def _fetch(
-    name,
-    *,
-    sensitive_features,
-    missing,
-    data_home,
-    return_X_y,
-    as_frame,
-    download_if_missing,
-    target=None,
-    groups=None,
-):
-    """Read, select columns and rows, and add the public facts; see the loaders."""
-    source = SOURCES[name]
-    groups = optional(listed)("groups", groups)
-    target = source.targets[0] if target is None else target
-    optional(path)("data_home", data_home)
-    for flags in (("return_X_y", return_X_y), ("as_frame", as_frame)):
-        flag(*flags)
-    one_of(*source.targets)("target", target)
-    one_of("keep", "drop")("missing", missing)
-    sensitive = [sensitive_features]
-    if not isinstance(sensitive_features, str):
-        sensitive = listed("sensitive_features", sensitive_features)
-    for attribute in sensitive:
-        one_of(*source.sensitive)("sensitive_features", attribute)
-    if as_frame:
-        pandas = _import_pandas()
-
-    columns = _columns(source, _read(source, data_home, download_if_missing))
-    features = _features(source, target, sensitive)
-    groups = _groups(source, sensitive) if groups is None else groups
-    labels = [columns[attribute].tolist() for attribute in sensitive]
-    labels = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
-    rows = np.array([label in set(groups) for label in labels])
-    if missing == "drop":
-        for column in [*features, target]:
-            rows &= ~_is_missing(columns[column])
-    columns = {column: _plain(values[rows]) for column, values in columns.items()}
-
-    data = _matrix([columns[column] for column in features])
-    a = columns[sensitive[0]]
-    if len(sensitive) > 1:
-        a = _object_columns([columns[attribute] for attribute in sensitive])
-    y, frame = columns[target], None
-    if as_frame:
-        frame = pandas.DataFrame(columns)
-        data, y = frame[features], frame[target]
-        a = frame[sensitive[0] if len(sensitive) == 1 else sensitive]
-    if return_X_y:
-        return data, y, a
-    beside = {
-        column.rstrip("#"): frame[column] if as_frame else columns[column]
-        for column in source.not_features
-        if column != target
-    }
-    return described(
-        source,
-        features,
-        target,
-        sensitive,
-        groups,
-        data=data,
-        target=y,
-        sensitive_features=a,
-        codebook=_codebook(source, features, target, sensitive, groups),
-        DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
-        frame=frame,
-        **beside,
-    )
 
 
 def described(source: Source, features, target_name, sensitive, groups, **columns):

@@ -51,7 +51,17 @@ SCALE = Interval(Real, 1e-6, 1e6, closed="both")
 
 
 class BaseGenerator(DPEstimator):
-    """Density-like estimators: `fit(X, y=None)`, `sample(n_samples, y=None)`."""
+    """Density-like estimators: `fit(X, y=None)`, `sample(n_samples, y=None)`.
+
+    Parameters
+    ----------
+    jitter : float, default="auto"
+        Standard deviation of white noise added to every sample, as a fraction of
+        each column's range. "auto": 0.1 if the basis leaves directions out, else 0.
+    random_state : int, RandomState, Generator or None, default=None
+        None: secure noise. Anything else makes fit and samples reproducible, and
+        the noise no longer secret.
+    """
 
     _can_resume = True
 

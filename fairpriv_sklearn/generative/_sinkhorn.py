@@ -137,8 +137,8 @@ class DPSinkhornGenerator(BaseGenerator):
 
     Parameters
     ----------
-    {epsilon_3}
-    {delta_2}
+    {epsilon}
+    {delta}
     method : {"auto", "pairs", "semidual", "network"}, default="auto"
         "pairs" is for raw tables: points fitted to noisy tables of all pairs of
         columns. "auto": "pairs" if there is a `codebook` or `categories`, or X
@@ -152,7 +152,7 @@ class DPSinkhornGenerator(BaseGenerator):
         column; values outside are clipped. In a table of the numeric columns without
         `bins`, or a dict from their names to pairs.
         None: read from the data, with a `PrivacyLeakWarning`.
-    {classes_2}
+    {classes}
     codebook : Codebook or dict, default=None
         "pairs": what is public about the columns, see
         :class:`~fairpriv_sklearn.preprocessing.Codebook`. The rest is learnt: kinds,
@@ -212,9 +212,9 @@ class DPSinkhornGenerator(BaseGenerator):
     quality : bool, default=True
         "pairs": spend a fiftieth of the squared Gaussian parameter on figures of how
         far samples are from the records.
-    {neighboring_3}
-    {ledger_2}
-    {random_state_2}
+    {neighboring}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

@@ -71,8 +71,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     Parameters
     ----------
-    {epsilon_3}
-    {delta_2}
+    {epsilon}
+    {delta}
     method : {"histogram", "gradient"}, default="histogram"
         "gradient" is the published alternative [3]_, kept for comparison: a network
         trained on noisy gradients, which pays at every step.
@@ -80,7 +80,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         Public range of the columns: two numbers, or two arrays with an entry per
         column; values outside are clipped.
         None: read from the data, with a `PrivacyLeakWarning`.
-    {classes_2}
+    {classes}
     n_projections : int, default="auto"
         Number of directions K. "auto": 8 per component, at most 200; one for one
         component.
@@ -111,9 +111,9 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         "histogram": scale the deviations of each column to at most the largest
         variance that a number in its range with the class mean can have. Only where
         the basis leaves directions out.
-    {neighboring_3}
-    {ledger_2}
-    {random_state_2}
+    {neighboring}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

@@ -31,7 +31,6 @@ from fairpriv_sklearn._training._constant import (
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
-    READ,
     Fact,
     Release,
     Rows,
@@ -461,10 +460,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     def _public_target(self, y) -> tuple[float, float, str]:
         """Bounds of the target, and the fact taken as public."""
         if self.target_bounds is None:
-            warn_leak("target_bounds", "the range of the target")
+            fact = warn_leak("target_bounds", "the range of the target")
             limit = np.finfo(np.float64).max / 4
             low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
-            fact = Fact("target_bounds", origin=READ)
             # A constant target needs some range to be scaled by.
             return low, high if high > low else low + max(1.0, abs(low)), fact
         low, high = self._given_target()

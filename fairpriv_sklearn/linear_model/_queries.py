@@ -129,7 +129,22 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class SecondMoments(Query):
+class _MeanQuery(Query):
+    """A sum over rows of this shape, divided by a number of records; both public."""
+
+    geometry: Geometry
+    n_records: float
+
+    @property
+    def block_rows(self) -> int:
+        return block_rows(self.geometry.n_features)
+
+    def value(self, total, state) -> Floats:
+        return self.geometry.in_units(from_units(total)) / self.n_records
+
+
+@dataclass(frozen=True)
+class SecondMoments(_MeanQuery):
     r"""Means of :math:`z z^\top`, without the constant's square, which is public.
 
     The upper triangle, off-diagonal entries times :math:`\sqrt2`: its norm is the
@@ -138,9 +153,6 @@ class SecondMoments(Query):
 
     name = "second moments"
     theorem = "user_guide/linear_models:linear-second-moments"
-
-    geometry: Geometry
-    n_records: float
 
     @property
     def block_rows(self) -> int:
@@ -200,7 +212,7 @@ def _whole(coefficients: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class LossGradient(Query):
+class LossGradient(_MeanQuery):
     """Gradient of the weighted mean of the bounded-slope losses.
 
     Attributes
@@ -219,34 +231,22 @@ class LossGradient(Query):
     largest = SLOPE
     steepness = 0.25
 
-    geometry: Geometry
-    n_records: float
     class_weights: Floats = field(repr=False)
     stratum_weights: Floats | None = field(default=None, repr=False)
-
-    @property
-    def block_rows(self) -> int:
-        return block_rows(self.geometry.n_features)
 
     @property
     def n_coordinates(self) -> int:
         return self.geometry.n_columns * self.geometry.n_outputs
 
-    def loss_sensitivity(self, neighboring: str) -> float:
+    def sensitivity(self, neighboring: str) -> float:
         r"""Half of :math:`\sqrt K R / n` for each record that differs."""
         bound = SLOPE * math.sqrt(self.geometry.n_outputs) * self.geometry.row_norm
         return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
 
-    def sensitivity(self, neighboring: str) -> float:
-        return self.loss_sensitivity(neighboring)
-
-    def slopes(self, scores: Floats, y: Integers, stratum) -> Floats:
-        """Weighted slopes of the losses of some records."""
-        return self._weighted(bounded_slopes(scores, self._is_class(y)), y, stratum)
-
     def slopes_at(self, scores: Floats, block) -> Floats:
-        """The same, of the records of a block."""
-        return self.slopes(scores, block.y, block.stratum)
+        """Weighted slopes of the losses of a block, for some scores."""
+        slopes = bounded_slopes(scores, self._is_class(block.y))
+        return self._weighted(slopes, block)
 
     def _is_class(self, y: Integers):
         n_outputs = self.geometry.n_outputs
@@ -256,21 +256,17 @@ class LossGradient(Query):
     def _weighs_classes(self) -> bool:
         return bool((self.class_weights != 1).any())
 
-    def _weighted(self, slopes: Floats, y: Integers, stratum) -> Floats:
+    def _weighted(self, slopes: Floats, block) -> Floats:
         if self._weighs_classes:
-            slopes *= self.class_weights[y][:, None]
+            slopes *= self.class_weights[block.y][:, None]
         if self.stratum_weights is not None:
-            slopes *= self.stratum_weights[stratum][:, None]
+            slopes *= self.stratum_weights[block.stratum][:, None]
         return slopes
 
     def of_block(self, block, state) -> Integers:
         rows = dense_block(block.x)
-        scores = self.geometry.scores(rows, state)
-        return self._sums(rows, self.slopes(scores, block.y, block.stratum))
-
-    def _sums(self, rows, coefficients: Floats) -> Integers:
-        """Sums with coefficients rounded to multiples of 2**-20, towards zero."""
-        return self._exact_sums(rows, _whole(coefficients))
+        slopes = self.slopes_at(self.geometry.scores(rows, state), block)
+        return self._exact_sums(rows, _whole(slopes))
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
@@ -278,9 +274,6 @@ class LossGradient(Query):
         parts = row_slices(max(1, len(integers)), size)
         sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
         return to_units(np.array(sums) * UNIT).sum(axis=1)
-
-    def value(self, total, state) -> Floats:
-        return self.geometry.in_units(from_units(total)) / self.n_records
 
 
 @dataclass(frozen=True)
@@ -326,7 +319,7 @@ class FairGradient(LossGradient):
             pull /= math.sqrt(n_outputs)
         slopes = LINK_SLOPE * math.sqrt(n_outputs) * R / self.n_records
         slopes *= rows_changed(neighboring)
-        return self.loss_sensitivity(neighboring), pull, slopes
+        return super().sensitivity(neighboring), pull, slopes
 
     def sensitivity(self, neighboring: str) -> float:
         parts = np.multiply(self.multiples, self.sensitivities(neighboring))
@@ -343,7 +336,7 @@ class FairGradient(LossGradient):
             loss, outputs, slopes[part] = slopes_and_links(
                 scores(dense_block(block.x)), self._is_class(block.y)
             )
-            losses[part] = _whole(self._weighted(loss, block.y, block.stratum))
+            losses[part] = _whole(self._weighted(loss, block))
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes
@@ -434,7 +427,7 @@ class FairGradient(LossGradient):
 
 
 @dataclass(frozen=True)
-class ResidualGradient(Query):
+class ResidualGradient(_MeanQuery):
     """Gradient of the mean of squared losses whose residual is cut off (Huber's).
 
     Attributes
@@ -445,24 +438,15 @@ class ResidualGradient(Query):
         Where residuals of the scaled target are cut off.
     center, width : float
         Released numbers that scale the target once more.
-    reach : float
-        Where the scaled target is cut off.
     """
 
     name = "gradients"
     theorem = "user_guide/linear_models:linear-loss"
     steepness = 1.0
 
-    geometry: Geometry
-    n_records: float
     largest: float
     center: float = 0.0
     width: float = 1.0
-    reach: float = 1.0
-
-    @property
-    def block_rows(self) -> int:
-        return block_rows(self.geometry.n_features)
 
     @property
     def n_coordinates(self) -> int:
@@ -473,26 +457,19 @@ class ResidualGradient(Query):
         bound = self.largest * self.geometry.row_norm
         return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
 
-    def residuals(self, block, state) -> Floats:
-        """Bounded residuals of some records, in multiples of the grid's unit."""
-        return _whole(self.slopes_at(self.geometry.scores(block.x, state), block))
-
     def slopes_at(self, scores: Floats, block) -> Floats:
         """Bounded residuals, the slopes of the losses of a block, for some scores."""
         target = (block.y - self.center) / self.width
-        residuals = scores - np.clip(target, -self.reach, self.reach)[:, None]
+        residuals = scores - np.clip(target, -1.0, 1.0)[:, None]
         return np.clip(residuals, -self.largest, self.largest, out=residuals)
 
     def of_block(self, block, state) -> Integers:
-        sums = self.geometry.sums(block.x, self.residuals(block, state))
-        return to_units(sums * UNIT)
-
-    def value(self, total, state) -> Floats:
-        return self.geometry.in_units(from_units(total)) / self.n_records
+        residuals = self.slopes_at(self.geometry.scores(block.x, state), block)
+        return to_units(self.geometry.sums(block.x, _whole(residuals)) * UNIT)
 
 
 @dataclass(frozen=True)
-class MeanResidual(Query):
+class MeanResidual(_MeanQuery):
     """Mean of bounded residuals: by how much predictions are off as a whole.
 
     Attributes
@@ -510,16 +487,10 @@ class MeanResidual(Query):
     theorem = "user_guide/linear_models:linear-constant"
     n_coordinates = 1
 
-    geometry: Geometry
-    n_records: float
     low: float = -1.0
     high: float = 1.0
     center: float = 0.0
     width: float = 1.0
-
-    @property
-    def block_rows(self) -> int:
-        return block_rows(self.geometry.n_features)
 
     def sensitivity(self, neighboring: str) -> float:
         """The residuals' range / n for two records, the largest one / n for one."""

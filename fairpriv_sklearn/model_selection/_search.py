@@ -81,7 +81,56 @@ def _estimator_has(method: str) -> Callable:
 
 
 class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
-    """The search over a public list of candidates; subclasses make the list."""
+    """The search over a public list of candidates; subclasses make the list.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private classifier or regressor, or a pipeline that holds one. Its epsilon,
+        delta, ledger and random_state are set by the search.
+    scoring : str, BoundedScore or ConstrainedScore, default=None
+        "accuracy", "neg_error_rate", "neg_mean_absolute_error",
+        "neg_mean_squared_error", "neg_demographic_parity_difference",
+        "neg_equalized_odds_difference", "neg_ks_parity_difference", a `BoundedScore`,
+        or a `ConstrainedScore` such as the best accuracy with a demographic parity
+        difference of at most 0.05. None: accuracy or mean absolute error.
+    epsilon : float, default=1.0
+        Privacy budget of the whole search. Range: (0, inf]; infinity adds no noise.
+    method : {"auto", "repeat", "compose"}, default="auto"
+        "auto" takes the way that leaves a single fit the larger budget, computed
+        beforehand from public numbers: as a rule "repeat" from five candidates on.
+    coverage : float, default=0.8
+        Probability with which "repeat" tries at least one of the best tenth of the
+        candidates (of fewer than twenty: the best one). More takes more runs and
+        leaves less to each. Range: (0, 1).
+    holdout_size : float, default=0.2
+        Chance of a row to be held out. Range: (0, 1).
+    refit : bool, default=False
+        Whether to fit the winner again on all rows. Otherwise the winner is kept as it
+        was trained, which costs nothing more.
+    refit_fraction : float, default=0.5
+        Share of epsilon and delta that is kept for the new fit. Range: (0, 1).
+    classes : array-like of shape (n_classes,), default=None
+        Public list of labels, for disparities. None takes the estimator's own list.
+    target_bounds : pair of float, default=None
+        Public range of a regression target; errors are computed after clipping to it.
+        None takes it from the data, with a warning, if the score needs it.
+    neighboring : {"replace_one", "add_remove"}, default="replace_one"
+        Which tables count as neighbours. The estimator must name the same.
+    sensitive_features : str, int, list of these, or callable, default=None
+        Columns of `X` that hold the sensitive features, or a function of `X` that
+        labels each row on its own; the candidates then get `X` without these columns,
+        and the labels in the call. None: pass `sensitive_features` to `fit`, or name
+        the columns in the estimator's own constructor.
+    groups : array-like of shape (n_groups,), default=None
+        Public list of groups, for disparities. None takes the estimator's own list.
+    ledger : PrivacyLedger, default=None
+        Budget that pays for the whole search, once, before the first fit. The
+        candidates get none.
+    random_state : int, RandomState instance or None, default=None
+        None draws the split, candidates and noise from the operating system. Anything
+        else is reproducible and hence not private; `privacy_` says so.
+    """
 
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
@@ -174,7 +223,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         n_draws = DRAWS_PER_FIT
         while True:
             plan = self._plan(len(grid), kind, n_draws, task.statistic.size)
-            search = self._search_of(plan)
+            repeats = plan.method == "repeat"
+            search = self._best_of_a_random_number if repeats else self._best_of_all
             try:
                 model, params, guarantee = search(grid, task, train, test, plan, wall)
                 break
@@ -198,11 +248,9 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         return self
 
     def _scoring(self):
-        return (
-            self.scoring
-            if self.scoring is not None
-            else default_scoring(self.estimator)
-        )
+        if self.scoring is None:
+            return default_scoring(self.estimator)
+        return self.scoring
 
     def _search_budget(self) -> tuple[float, float]:
         share = 1.0 - self.refit_fraction if self.refit else 1.0
@@ -234,11 +282,6 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         assumed = enough_rows(self.neighboring, self.holdout_size)
         facts = (*task.assumptions, *assumed)
         return open_wall(self, plan, facts=facts, noise=noise)
-
-    def _search_of(self, plan: SearchPlan) -> Callable:
-        if plan.method == "repeat":
-            return self._best_of_a_random_number
-        return self._best_of_all
 
     def _run(self, task, train, params, share: FitShare, noise):
         """Fit one candidate; the model is None if its numbers broke down."""
@@ -475,20 +518,20 @@ class DPGridSearchCV(_PrivateSearch):
         Parameters and their values, as in scikit-learn; the public list. An epsilon in
         it is an upper limit: the search lowers it to what one fit may cost.
     {scoring}
-    {epsilon_4}
+    {epsilon}
     {delta}
     {method}
     {coverage}
     {holdout_size}
     {refit}
     {refit_fraction}
-    {classes_3}
+    {classes}
     {target_bounds}
-    {neighboring_4}
-    {sensitive_features_2}
-    {groups_3}
-    {ledger_3}
-    {random_state_3}
+    {neighboring}
+    {sensitive_features}
+    {groups}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------
@@ -649,20 +692,20 @@ class DPRandomizedSearchCV(_PrivateSearch):
     n_iter : int, default=10
         Number of candidates. Range: [1, inf).
     {scoring}
-    {epsilon_4}
+    {epsilon}
     {delta}
     {method}
     {coverage}
     {holdout_size}
     {refit}
     {refit_fraction}
-    {classes_3}
+    {classes}
     {target_bounds}
-    {neighboring_4}
-    {sensitive_features_2}
-    {groups_3}
-    {ledger_3}
-    {random_state_3}
+    {neighboring}
+    {sensitive_features}
+    {groups}
+    {ledger}
+    {random_state}
 
     Attributes
     ----------

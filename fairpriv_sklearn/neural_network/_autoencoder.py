@@ -65,7 +65,7 @@ class DPWassersteinAutoencoder(
     hidden_layer_sizes : array-like of int, default=()
         Widths of the encoder's hidden layers; the decoder has them in reverse order.
     {activation}
-    {epsilon_2}
+    {epsilon}
     {delta}
     {fairness_weight}
     n_projections : int, default=5
@@ -82,7 +82,7 @@ class DPWassersteinAutoencoder(
     {max_iter}
     {momentum}
     {average}
-    {bounds_2}
+    {bounds}
     {data_norm}
     {min_group_size}
     {neighboring}

@@ -44,7 +44,6 @@ from fairpriv_sklearn.neural_network._queries import (
     NetworkGradient,
     TargetSums,
     TrainingState,
-    plan_sizes,
 )
 from fairpriv_sklearn.neural_network._training import noisy_descent
 
@@ -86,6 +85,40 @@ class FairNetworkMixin(NoisyGradientsMixin):
     """Networks trained by noisy gradients of a loss and a sliced Wasserstein penalty.
 
     Subclasses build the network and its head, and give `constraint` if they have one.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : array-like of int, default=(16,)
+        Widths of the hidden layers. Every weight gets its noise: fewer are better.
+    activation : {"identity", "logistic", "tanh", "relu"}, default="tanh"
+        Of the hidden layers.
+    fairness_weight : float, default=0.5
+        Weight alpha of the penalty. Range: [0, 1]. With 0 the network is private and
+        plain, and sensitive features may be left out.
+    clip_norm : float, default=1.0
+        Bound C of the Euclidean norm of one record's loss gradient; longer ones are
+        shortened. Public. Range: (0, inf).
+    solver : {"adam", "sgd"}, default="sgd"
+        Gradient descent with momentum, or Adam. Both see noisy gradients only.
+    alpha : float, default=1e-4
+        Strength of the L2 penalty of the weights, added to the mean loss as
+        alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
+    learning_rate : float, default=1.0
+        Largest step size. Gradient descent takes smaller steps where the noise, whose
+        size is public, would carry the network away. About 0.03 suits Adam. Range:
+        (0, 1000].
+    max_iter : int, default=100
+        Number of gradients that are released, all of them always.
+    momentum : float, default=0.9
+        For ``solver="sgd"``. Range: [0, 1).
+    average : bool, default=True
+        Whether to average the second half of the iterates, which averages noise out.
+    data_norm : float, default=None
+        Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
+        None: 1 without `bounds`, as
+        :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them
+        the square root of the number of features, which shortens none. The noise does
+        not depend on it.
     """
 
     _reads_batches = True
@@ -162,13 +195,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if self._has_few_records(rows.n_rows):
             self._fit_constant(rows, network, head, targets, noise)
             return
-        n_counts = plan_sizes(
-            fairness_weight=self.fairness_weight,
-            min_group_size=self.min_group_size,
-            shape=self._shape,
-            neighboring=self.neighboring,
-            is_private=self.epsilon != np.inf,
-        )
+        n_counts = self._n_counts()
         constant = TargetSums(
             network.sizes[-1], targets, isinstance(head, SimplexOutputs)
         )
@@ -214,6 +241,13 @@ class FairNetworkMixin(NoisyGradientsMixin):
         self.n_iter_ = n_iter
         del self._scaling, self._facts, self._n_columns, self._shape
         self.privacy_ = wall.guarantee()
+
+    def _n_counts(self) -> int:
+        """How many counts a fit needs: one per stratum, one for all, or none."""
+        unknown = self.min_group_size is None or self.epsilon == np.inf
+        if self.fairness_weight > 0 and unknown:
+            return math.prod(self._shape)
+        return int(self.neighboring == "add_remove")
 
     def _open_wall(self, network, n_counts, constant, n_rows, noise) -> PrivacyFilter:
         """Share the budget out over the counts, the constant and the gradients."""

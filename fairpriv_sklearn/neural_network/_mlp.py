@@ -61,7 +61,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     ----------
     {hidden_layer_sizes}
     {activation}
-    {epsilon_2}
+    {epsilon}
     {delta}
     {fairness_weight}
     n_projections : int, default=5
@@ -78,7 +78,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     {max_iter}
     {momentum}
     {average}
-    {bounds_2}
+    {bounds}
     {data_norm}
     target_bounds : tuple (low, high), default=None
         Public bounds of the targets, numbers or arrays of shape (n_outputs,), to which
@@ -339,7 +339,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     ----------
     {hidden_layer_sizes}
     {activation}
-    {epsilon_2}
+    {epsilon}
     {delta}
     {fairness_weight}
     constraint : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
@@ -361,7 +361,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     {max_iter}
     {momentum}
     {average}
-    {bounds_2}
+    {bounds}
     {data_norm}
     {classes}
     min_group_size : int, default=None

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._training._constant import TargetTotals
 from fairpriv_sklearn._training._counts import Sizes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
@@ -25,22 +26,16 @@ from fairpriv_sklearn.neural_network._objective import (
     padded_chunk,
 )
 
-_GRID = 2.0**20
-
 
 @dataclass(frozen=True, eq=False)
-class TargetSums(Query):
+class TargetSums(TargetTotals):
     """Sums of the targets, each in [-1, 1], or counts of the classes.
 
     The constant that a fit starts from, and falls back to where noise drowns the rest.
     """
 
-    name = "constant"
     theorem = "privacy/accounting:lemma-a"
-
-    n_outputs: int
-    targets: Callable[[SimpleNamespace], Floats]
-    are_counts: bool
+    norm = "l2"
 
     @property
     def n_coordinates(self) -> int:
@@ -51,12 +46,8 @@ class TargetSums(Query):
             return counts_l2(neighboring)
         return rows_changed(neighboring) * math.sqrt(self.n_outputs)
 
-    def of_block(self, block, state):
-        targets = np.nan_to_num(np.clip(self.targets(block), -1.0, 1.0))
-        return np.trunc(targets * _GRID).astype(np.int64).sum(axis=0)
-
     def value(self, total, state):
-        return total / _GRID
+        return total / self.unit
 
 
 @dataclass
@@ -162,17 +153,3 @@ class _Chunks:
             rows = slice(start, start + block.n_rows)
             yield rows, padded_chunk(block.x), self._targets(block)
             start = rows.stop
-
-
-def plan_sizes(
-    *,
-    fairness_weight: float,
-    min_group_size: int | None,
-    shape: tuple[int, int],
-    neighboring: str,
-    is_private: bool,
-) -> int:
-    """How many counts a fit needs: one per stratum, one for all, or none."""
-    if fairness_weight > 0 and (min_group_size is None or not is_private):
-        return math.prod(shape)
-    return int(neighboring == "add_remove")
