@@ -452,21 +452,18 @@ def test_masses_are_normalised():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"grid": []}, "grid must be a one-dimensional array of finite numbers"),
-        ({"grid": [0, np.nan]}, "grid must be a one-dimensional array of finite"),
+        ({"grid": []}, "grid must be an array of finite numbers with 1 dimension"),
+        ({"grid": [0, np.nan]}, "grid must be an array of finite numbers with 1"),
         ({"grid": [0, 0]}, "grid must be strictly increasing"),
         (
             {"pmfs": np.ones((2, 3))},
             "(n_groups, 2), a column for each point of grid, got (2, 3)",
         ),
-        (
-            {"pmfs": [1, 1]},
-            "(n_groups, 2), a column for each point of grid, got (2,)",
-        ),
-        ({"pmfs": [[1, -1], [1, 1]]}, "pmfs must be finite and non-negative"),
+        ({"pmfs": [1, 1]}, "pmfs must be an array of finite numbers with 2 dimensions"),
+        ({"pmfs": [[1, -1], [1, 1]]}, "pmfs must be non-negative"),
         ({"pmfs": [[0, 0], [1, 1]]}, "every group needs a positive mass"),
         ({"weights": [1]}, "weights must have shape (2,), got (1,)"),
-        ({"weights": [1, np.inf]}, "weights must be finite and non-negative"),
+        ({"weights": [1, np.inf]}, "weights must be an array of finite numbers"),
         ({"tolerance": 1.1}, "tolerance must be in [0, 1], got 1.1"),
         ({"tolerance": np.nan}, "tolerance must be in [0, 1], got nan"),
     ],

@@ -214,10 +214,10 @@ def test_residuals_are_cut_off_and_so_are_targets():
     y = rng.uniform(-1, 1, N)
     weights = rng.normal(size=(D + 1, 1))
     given = Rows(N, x=stored, y=y)
-    settings = {"largest": 0.8, "center": 0.25, "width": 0.5, "reach": 1.5}
-    target = np.clip((y - 0.25) / 0.5, -1.5, 1.5)
+    settings = {"largest": 0.8, "center": 0.25, "width": 0.5}
+    target = np.clip((y - 0.25) / 0.5, -1.0, 1.0)
     residuals = np.clip(rows @ weights[:, 0] - target, -0.8, 0.8)
-    assert 0 < (np.abs(residuals) == 0.8).sum() < N and (np.abs(target) == 1.5).any()
+    assert 0 < (np.abs(residuals) == 0.8).sum() < N and (np.abs(target) == 1.0).any()
     query = ResidualGradient(geometry, 9.0, **settings)
     assert query.n_coordinates == D + 1
     expected = (residuals @ rows / 9.0)[:, None]

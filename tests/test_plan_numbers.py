@@ -4,6 +4,7 @@ Written down by hand from the pages; a share or a size that moves is seen here.
 """
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 from fairpriv_sklearn._training._penalty import record_changes
-from fairpriv_sklearn._wall import PrivacyFilter
+from fairpriv_sklearn._wall import PrivacyFilter, Query
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     calibrate_gaussian,
@@ -619,8 +620,12 @@ def test_plan_of_the_networks(
     )
     model._facts = []
     constant = SimpleNamespace(
-        n_coordinates=3, sensitivity=lambda _: sensitivity, are_counts=are_counts
+        name="constant",
+        n_coordinates=3,
+        sensitivity=lambda _: sensitivity,
+        are_counts=are_counts,
     )
+    constant.line = partial(Query.line, constant)
     network = SimpleNamespace(theta=np.zeros(50))
     wall = model._open_wall(network, n_counts, constant, n_rows, noise_source(0))
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * 50 + 3 + n_counts)

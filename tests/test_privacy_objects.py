@@ -439,7 +439,7 @@ def test_events_are_checked_when_made_and_told_by_name():
         (lambda: DeclaredEvent(1.0, 1.5), "delta must be in"),
         (lambda: ThresholdEvent(0.1, 0), "n_columns must be a whole number"),
         (lambda: PoissonGaussianEvent(0.0, 1.0, 1), "q must be in"),
-        (lambda: PoissonGaussianEvent(0.5, math.inf, 1), "noise_multiplier in"),
+        (lambda: PoissonGaussianEvent(0.5, math.inf, 1), "noise_multiplier must be in"),
         (lambda: PoissonGaussianEvent(0.5, 1.0, 0), "steps must be a whole number"),
     ]:
         with pytest.raises(ValueError, match=message):

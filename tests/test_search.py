@@ -512,7 +512,7 @@ def test_lists_and_ranges_from_the_data_are_told():
         DPGridSearchCV(regressor, {"n_bins": [10]}, random_state=0).fit(
             X, X[:, 1], sensitive_features=group
         )
-    with pytest.raises(ValueError, match="finite with low < high"):
+    with pytest.raises(ValueError, match="finite numbers with low < high"):
         DPGridSearchCV(regressor, {"n_bins": [10]}, target_bounds=(1, 0)).fit(
             X, X[:, 1], sensitive_features=group
         )

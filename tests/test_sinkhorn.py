@@ -128,9 +128,15 @@ def test_number_of_sweeps_without_tolerance_is_the_one_asked_for():
 @pytest.mark.parametrize(
     "cost, regularization, a, b, message",
     [
-        (np.ones(3), 1.0, None, None, "finite, non-empty matrix"),
-        (np.array([[np.nan]]), 1.0, None, None, "finite, non-empty matrix"),
-        (np.ones((0, 2)), 1.0, None, None, "finite, non-empty matrix"),
+        (np.ones(3), 1.0, None, None, "cost must be an array of finite numbers"),
+        (
+            np.array([[np.nan]]),
+            1.0,
+            None,
+            None,
+            "cost must be an array of finite numbers",
+        ),
+        (np.ones((0, 2)), 1.0, None, None, "cost must be an array of finite numbers"),
         (np.ones((2, 2)), 0.0, None, None, "regularization"),
         (np.ones((2, 2)), 1.0, np.ones(3), None, "shapes"),
         (np.ones((2, 2)), 1.0, np.array([2.0, -1.0]), None, "non-negative"),

@@ -329,9 +329,13 @@ def test_empty_groups_count_as_zero():
 @pytest.mark.parametrize(
     "u, v, message",
     [
-        ([], [1], "u must be a non-empty one-dimensional array, got shape (0,)"),
-        ([1], [[1]], "v must be a non-empty one-dimensional array, got shape (1, 1)"),
-        ([1, np.nan], [1], "u must be finite"),
+        ([], [1], "u must be an array of finite numbers with 1 dimension"),
+        ([1], [[1]], "v must be an array of finite numbers with 1 dimension, got 2"),
+        (
+            [1, np.nan],
+            [1],
+            "u must be an array of finite numbers with 1 dimension; it holds",
+        ),
     ],
 )
 def test_invalid_samples(u, v, message):

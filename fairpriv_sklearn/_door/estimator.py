@@ -530,3 +530,17 @@ def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:
             f"{name} must be finite with low <= high and high - low finite."
         )
     return low, high
+
+
+def read_target_range(target_bounds) -> tuple[float, float]:
+    """Read the public range ``(low, high)`` of a target."""
+    try:
+        low, high = (float(bound) for bound in target_bounds)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (0 < high / 2 - low / 2 < np.inf):
+        raise ValueError(
+            "target_bounds must be a pair (low, high) of finite numbers with "
+            f"low < high, got {target_bounds!r}."
+        )
+    return low, high

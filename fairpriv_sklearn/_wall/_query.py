@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
+from fairpriv_sklearn._wall._plan import Release
 from fairpriv_sklearn._wall._rows import MAX_ROWS, Rows
 
 
@@ -47,6 +48,10 @@ class Query(ABC):
     @abstractmethod
     def sensitivity(self, neighboring: str) -> float:
         """By how much the value differs between neighbouring tables, in `norm`."""
+
+    def line(self, mu: float, times: int = 1, sampling: tuple | None = None) -> Release:
+        """The line of a plan for this value with Gaussian noise."""
+        return Release(self.name, "gaussian", mu, self.n_coordinates, times, sampling)
 
     def of_block(self, block: SimpleNamespace, state) -> NDArray[np.int64]:
         """Sum of the rows of one block: exact integers, a pure function of each row."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, ClassVar
 
-from fairpriv_sklearn._shared.arguments import described, number
+from fairpriv_sklearn._shared.arguments import Rule, described, number
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 
@@ -22,6 +22,11 @@ class PrivacyEvent:
     """Base of the events; `kind` names one in the stored form."""
 
     kind: ClassVar[str]
+
+    def __post_init__(self):
+        for one in fields(self):
+            value = _RULES[one.name](one.name, getattr(self, one.name))
+            object.__setattr__(self, one.name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that `json.dumps` accepts; infinity is the string "inf".
@@ -64,9 +69,6 @@ class GaussianEvent(PrivacyEvent):
     mu: float
     n_draws: int = 0
 
-    def __post_init__(self):
-        _set(self, mu=_number("mu", self.mu), n_draws=_whole("n_draws", self.n_draws))
-
 
 @dataclass(frozen=True)
 class PureEvent(PrivacyEvent):
@@ -86,9 +88,6 @@ class PureEvent(PrivacyEvent):
 
     kind: ClassVar[str] = "pure"
     epsilon: float
-
-    def __post_init__(self):
-        _set(self, epsilon=_number("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,6 @@ class DeclaredEvent(PrivacyEvent):
     kind: ClassVar[str] = "declared"
     epsilon: float
     delta: float
-
-    def __post_init__(self):
-        _set(
-            self,
-            epsilon=_number("epsilon", self.epsilon),
-            delta=_number("delta", self.delta, high=1.0),
-        )
 
 
 @dataclass(frozen=True)
@@ -151,13 +143,6 @@ class ThresholdEvent(PrivacyEvent):
     delta0: float
     n_columns: int = 1
 
-    def __post_init__(self):
-        _set(
-            self,
-            delta0=_number("delta0", self.delta0, high=1.0),
-            n_columns=_whole("n_columns", self.n_columns, low=1),
-        )
-
     @property
     def failure(self) -> float:
         """Probability that a record's own name is shown in some column, rounded up."""
@@ -173,22 +158,6 @@ class _SampledEvent(PrivacyEvent):
     noise_multiplier: float
     steps: int
     n_draws: int = 0
-
-    def __post_init__(self):
-        q = _number("q", self.q, high=1.0)
-        multiplier = _number("noise_multiplier", self.noise_multiplier)
-        if not (q > 0 and 0 < multiplier < math.inf):
-            raise ValueError(
-                "q must be in (0, 1] and noise_multiplier in (0, inf), got "
-                f"{self.q!r} and {self.noise_multiplier!r}."
-            )
-        _set(
-            self,
-            q=q,
-            noise_multiplier=multiplier,
-            steps=_whole("steps", self.steps, low=1),
-            n_draws=_whole("n_draws", self.n_draws),
-        )
 
 
 @dataclass(frozen=True)
@@ -270,13 +239,6 @@ class MaximumEvent(PrivacyEvent):
     left: tuple
     right: tuple
 
-    def __post_init__(self):
-        _set(
-            self,
-            left=checked_events(self.left, name="left"),
-            right=checked_events(self.right, name="right"),
-        )
-
     def __str__(self) -> str:
         sides = (", ".join(map(str, side)) or "nothing" for side in self._sides())
         return f"maximum of [{'] and ['.join(sides)}]"
@@ -352,19 +314,34 @@ def _told(name: str, value) -> str:
     return round_down(value) if name == "noise_multiplier" else round_up(value)
 
 
-def _set(event, **values) -> None:
-    for name, value in values.items():
-        object.__setattr__(event, name, value)
+def _real(*interval) -> Rule:
+    rule = number(*interval)
+    return lambda name, value: float(rule(name, value))
 
 
-def _number(name: str, value, *, high: float = math.inf) -> float:
-    return float(number(0, high)(name, value))
+def _whole(low: int) -> Rule:
+    def rule(name, value):
+        is_float = isinstance(value, float) and value % 1 == 0
+        whole = is_float or isinstance(value, Integral)
+        if not whole or isinstance(value, bool) or value < low:
+            raise ValueError(
+                f"{name} must be a whole number >= {low}, got {described(value)}."
+            )
+        return int(value)
+
+    return rule
 
 
-def _whole(name: str, value, *, low: int = 0) -> int:
-    whole = isinstance(value, Integral) or (isinstance(value, float) and value % 1 == 0)
-    if not whole or isinstance(value, bool) or value < low:
-        raise ValueError(
-            f"{name} must be a whole number >= {low}, got {described(value)}."
-        )
-    return int(value)
+def _events(name: str, value) -> tuple[PrivacyEvent, ...]:
+    return checked_events(value, name=name)
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("mu", "epsilon"), _real(0, math.inf)),
+    **dict.fromkeys(("delta", "delta0"), _real(0, 1)),
+    "q": _real(0, 1, "right"),
+    "noise_multiplier": _real(0, math.inf, "neither"),
+    "n_draws": _whole(0),
+    **dict.fromkeys(("n_columns", "steps"), _whole(1)),
+    **dict.fromkeys(("left", "right"), _events),
+}

@@ -89,9 +89,7 @@ class SemidualPlan:
         """What is released, out of a total of `mu` in Gaussian DP."""
         times = (1, 1 if self.shares[1] else 0, self.n_steps)
         return [
-            Release(
-                query.name, "gaussian", mu * sqrt(share / n), query.n_coordinates, n
-            )
+            query.line(mu * sqrt(share / n), n)
             for query, share, n in zip(self.queries, self.shares, times, strict=True)
             if n
         ]

@@ -22,7 +22,6 @@ from fairpriv_sklearn._wall import (
     READ,
     Fact,
     GaussianEvent,
-    Release,
     Rows,
     calibrate_gaussian,
     calibrate_poisson,
@@ -681,15 +680,8 @@ class DPSinkhornGenerator(BaseGenerator):
         # a square basis would only turn the noise
         basis = space.basis if space.n_components < self.n_features_in_ else None
         mu = 1 / plan.noise_multiplier if plan.noise_multiplier else inf
-        query = PointGradient(plan, basis)
-        steps = Release(
-            query.name,
-            "gaussian",
-            mu,
-            query.n_coordinates,
-            plan.n_steps,
-            ("poisson", plan.sampling_rate),
-        )
+        sampling = "poisson", plan.sampling_rate
+        steps = PointGradient(plan, basis).line(mu, plan.n_steps, sampling)
         wall = self._filter([steps], facts)
         with np.errstate(all="ignore"):
             self._network = train_network(rows, plan, wall, basis)

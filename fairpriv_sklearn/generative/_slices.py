@@ -49,9 +49,7 @@ class SlicedPlan:
 
     def lines(self, mu: float) -> list[Release]:
         """What is released, out of a total of `mu` in Gaussian DP."""
-        query = SliceCounts(self)
-        mu_counts = mu * sqrt(self.share)
-        counts = Release(query.name, "gaussian", mu_counts, query.n_coordinates)
+        counts = SliceCounts(self).line(mu * sqrt(self.share))
         return [*self.moments.lines(mu), counts]
 
     @property

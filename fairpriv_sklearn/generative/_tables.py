@@ -88,18 +88,10 @@ class TablePlan:
     def lines(self, mu: float) -> list[Release]:
         """What is released, out of a total of `mu` in Gaussian DP."""
         first, step = OneWayTables(self), TransportTables(self)
-        lines = [
-            Release(
-                first.name, "gaussian", mu * sqrt(self.table_share), first.n_coordinates
-            )
-        ]
+        lines = [first.line(mu * sqrt(self.table_share))]
         if self.n_steps:
             mu_step = mu * sqrt((1 - self.table_share) / self.n_steps)
-            lines.append(
-                Release(
-                    step.name, "gaussian", mu_step, step.n_coordinates, self.n_steps
-                )
-            )
+            lines.append(step.line(mu_step, self.n_steps))
         return lines
 
 

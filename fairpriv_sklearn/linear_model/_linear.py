@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     MIN_RECORDS,
     DPEstimator,
+    read_target_range,
 )
 from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
@@ -32,7 +33,6 @@ from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
     Fact,
-    Release,
     Rows,
     calibrate_gaussian,
     noise_source,
@@ -299,8 +299,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         )
         n_draws = query.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        line = Release(query.name, "gaussian", mu, n_draws)
-        wall = open_wall(self, [line], facts=facts, noise=noise)
+        wall = open_wall(self, [query.line(mu)], facts=facts, noise=noise)
         released = wall.release(query, rows)
         moments = query.unpack(released, None if counted else rows.n_rows)
         alpha = self.alpha
@@ -465,25 +464,13 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
             # A constant target needs some range to be scaled by.
             return low, high if high > low else low + max(1.0, abs(low)), fact
-        low, high = self._given_target()
+        low, high = read_target_range(self.target_bounds)
         return low, high, Fact("target_bounds", (low, high))
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         if self.target_bounds is not None:
-            self._given_target()
-
-    def _given_target(self) -> tuple[float, float]:
-        try:
-            low, high = (float(bound) for bound in self.target_bounds)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not (0 < high / 2 - low / 2 < np.inf):
-            raise ValueError(
-                "target_bounds must be a pair (low, high) of finite numbers with "
-                f"low < high, got {self.target_bounds!r}."
-            )
-        return low, high
+            read_target_range(self.target_bounds)
 
     def _publish(self, weights, intercept, scaling, low, high, covariance) -> None:
         half = high / 2 - low / 2

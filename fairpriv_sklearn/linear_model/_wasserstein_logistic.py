@@ -397,8 +397,7 @@ class DPWassersteinLogisticRegression(
         noise = noise_source(self.random_state)
         rows = read_rows(self._read, X, y, sensitive_features)
         if self.epsilon == np.inf:
-            line = Release(Optimum.name, "gaussian", np.inf, self._n_weights)
-            self._fit_without_noise(self._open([line], noise), rows)
+            self._fit_without_noise(rows, noise)
         elif self.fit_intercept and self._has_few_records(rows.n_rows):
             self._fit_constant(rows, noise)
         else:
@@ -724,8 +723,9 @@ class DPWassersteinLogisticRegression(
         weighted = found * self._class_weights
         return (weighted / weighted.sum())[-self._n_outputs :]
 
-    def _fit_without_noise(self, wall, rows: Rows) -> None:
+    def _fit_without_noise(self, rows: Rows, noise) -> None:
         query = Optimum(self._noiseless_minimum, self._n_weights)
+        wall = self._open([query.line(np.inf)], noise)
         self._publish_fit(wall.release(query, rows), 0, "logistic", wall)
 
     @property

@@ -13,10 +13,10 @@ from sklearn.utils.validation import column_or_1d
 from fairpriv_sklearn._door.estimator import (
     check_given,
     encode_labels,
+    read_target_range,
     refuse_cells,
 )
 from fairpriv_sklearn._door.groups import code_groups
-from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.domain import (
     check_columns,
     domain,
@@ -251,8 +251,5 @@ def _target_bounds(owner, y):
         fact = warn_leak("target_bounds", "the range of the targets")
         low, high = float(y.min()), float(y.max())
         return (low, high if high > low else low + 1.0), fact
-    ends = each(number(-np.inf, np.inf))("target_bounds", owner.target_bounds)
-    if len(ends) != 2 or not (np.isfinite(ends).all() and ends[0] < ends[1]):
-        raise ValueError("target_bounds must be a pair, finite with low < high.")
-    low, high = map(float, ends)
+    low, high = read_target_range(owner.target_bounds)
     return (low, high), Fact("target_bounds", (low, high))

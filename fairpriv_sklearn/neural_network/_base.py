@@ -265,7 +265,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         else:
             mu_step = math.sqrt((mu - spent) * (mu + spent) / self.max_iter)
         plan = [
-            Release("constant", "gaussian", mu_constant, constant.n_coordinates),
+            constant.line(mu_constant),
             Release(
                 "gradients", "gaussian", mu_step, n_parameters, times=self.max_iter
             ),

@@ -26,7 +26,6 @@ from fairpriv_sklearn._shared.arguments import (
     floats,
     having,
     number,
-    numbers,
     places,
     word,
 )
@@ -231,7 +230,11 @@ class BarycenterResult:
 
 
 @checked(
-    grid=numbers, pmfs=numbers, weights=numbers, tolerance=number(0, 1), solver=word
+    grid=floats(1),
+    pmfs=floats(2),
+    weights=floats(1),
+    tolerance=number(0, 1),
+    solver=word,
 )
 def fair_barycenter(
     grid: ArrayLike,
@@ -328,9 +331,9 @@ def fair_barycenter(
 
 
 @checked(
-    grid=numbers,
-    pmfs=numbers,
-    weights=numbers,
+    grid=floats(1),
+    pmfs=floats(2),
+    weights=floats(1),
     tolerances=each(number(0, 1)),
     solver=word,
 )
@@ -442,14 +445,10 @@ def _check_problem(
     grid: ArrayLike, pmfs: ArrayLike, weights: ArrayLike, tolerance: float
 ) -> tuple[Floats, Floats, Floats, float]:
     """Return grid, CDFs, weights and tolerance as float64, or raise."""
-    grid = np.asarray(grid, dtype=np.float64)
-    pmfs = np.asarray(pmfs, dtype=np.float64)
-    weights = np.asarray(weights, dtype=np.float64)
-    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all():
-        raise ValueError("grid must be a one-dimensional array of finite numbers")
+    grid, pmfs, weights = map(np.asarray, (grid, pmfs, weights))
     if (np.diff(grid) <= 0.0).any():
         raise ValueError("grid must be strictly increasing")
-    if pmfs.ndim != 2 or pmfs.shape[0] == 0 or pmfs.shape[1] != grid.size:
+    if pmfs.shape[1] != grid.size:
         raise ValueError(
             f"pmfs must have shape (n_groups, {grid.size}), a column for each point of "
             f"grid, got {pmfs.shape}"
@@ -460,8 +459,8 @@ def _check_problem(
             "a weight for each row of pmfs"
         )
     for name, values in [("pmfs", pmfs), ("weights", weights)]:
-        if not np.isfinite(values).all() or (values < 0.0).any():
-            raise ValueError(f"{name} must be finite and non-negative")
+        if (values < 0.0).any():
+            raise ValueError(f"{name} must be non-negative")
     cdfs = np.cumsum(pmfs, axis=1)
     totals = cdfs[:, -1:]
     if (totals <= 0.0).any():

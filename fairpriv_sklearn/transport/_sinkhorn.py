@@ -36,7 +36,6 @@ from fairpriv_sklearn._shared.arguments import (
     count,
     floats,
     number,
-    numbers,
     optional,
 )
 from fairpriv_sklearn._shared.arrays import row_slices
@@ -79,7 +78,7 @@ class SinkhornResult(NamedTuple):
 
 
 @checked(
-    cost=numbers,
+    cost=floats(2),
     regularization=number(1e-300, np.inf, closed="left"),
     a=optional(floats(1)),
     b=optional(floats(1)),
@@ -154,23 +153,22 @@ def sinkhorn(
 
 
 def _check_problem(cost, a, b):
-    cost = np.ascontiguousarray(cost, dtype=np.float64)
-    if cost.ndim != 2 or not cost.size or not np.isfinite(cost).all():
-        raise ValueError("cost must be a finite, non-empty matrix (2 dimensions).")
+    if not cost.size:
+        raise ValueError("cost must not be empty.")
     n, m = cost.shape
-    a = np.full(n, 1 / n) if a is None else np.asarray(a, dtype=np.float64)
-    b = np.full(m, 1 / m) if b is None else np.asarray(b, dtype=np.float64)
+    a = np.full(n, 1 / n) if a is None else a
+    b = np.full(m, 1 / m) if b is None else b
     if a.shape != (n,) or b.shape != (m,):
         raise ValueError(f"a and b must have shapes ({n},) and ({m},) to match cost.")
     if not (_are_weights(a) and _are_weights(b)):
-        raise ValueError("a and b must be finite and non-negative, with a total > 0.")
+        raise ValueError("a and b must be non-negative, with a total > 0.")
     if not np.isclose(a.sum(), b.sum(), rtol=1e-6, atol=0):
         raise ValueError(f"a and b must have equal totals, got {a.sum()}, {b.sum()}.")
-    return cost, a, b
+    return np.ascontiguousarray(cost), a, b
 
 
 def _are_weights(w):
-    return bool(np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0)
+    return bool((w >= 0).all() and w.sum() > 0)
 
 
 def _solve(cost, regularization, a, b, max_iter, tol):

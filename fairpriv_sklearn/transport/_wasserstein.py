@@ -12,6 +12,7 @@ from fairpriv_sklearn._shared.arguments import (
     codes,
     count,
     flag,
+    floats,
     number,
     numbers,
 )
@@ -134,12 +135,11 @@ def wasserstein_1d(
         distance, *gradients = transport_of_codes(*coded)
         gradients = [g.repeat(c.sizes) for g, c in zip(gradients, coded, strict=True)]
     else:
-        u, v = (_check_sample(*sample) for sample in samples.items())
+        rows = [floats(1)(*sample) for sample in samples.items()]
         if not return_gradient:
-            return transport_of_samples(np.sort(u), np.sort(v)).distance
-        (order_u, u), (order_v, v) = sort_samples(u), sort_samples(v)
-        orders = order_u, order_v
-        distance, *gradients = transport_of_samples(u, v)
+            return transport_of_samples(*map(np.sort, rows)).distance
+        orders, in_order = zip(*map(sort_samples, rows), strict=True)
+        distance, *gradients = transport_of_samples(*in_order)
     if not return_gradient:
         return distance
     given = []
@@ -197,7 +197,7 @@ def pairwise_wasserstein(
     gradient = np.zeros(outputs.shape)
     if outputs.size == 0:
         return 0.0, gradient
-    outputs = _check_sample("outputs", outputs)
+    outputs = np.asarray(floats(1)("outputs", outputs))
     order = np.argsort(outputs)
     codes = codes[order]
     rows = [order[codes == code] for code in range(n_groups)]  # sorted by output
@@ -214,19 +214,6 @@ def pairwise_wasserstein(
     for row, slope in zip(rows, slopes, strict=True):
         gradient[row] = slope / n_pairs
     return total / n_pairs, gradient
-
-
-def _check_sample(name: str, values: ArrayLike) -> Floats:
-    """Return a non-empty finite vector of float64; codes are exact in it."""
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(
-            f"{name} must be a non-empty one-dimensional array, got shape "
-            f"{values.shape}"
-        )
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite")
-    return values
 
 
 def _are_codes(values: NDArray) -> bool:
