@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -1086,6 +1087,40 @@ def test_a_journal_serves_one_fit(tmp_path):
             with pytest.raises(RuntimeError, match="Another process"):
                 with resume(tmp_path / "none"):
                     pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: lambda X: X,
+        lambda: partial(np.multiply, np.random.RandomState(0)),
+        lambda: np.random.default_rng(0),
+        lambda: (np.array([-1.23456789, -1.0]), np.ones(2)),
+        lambda: Fails(bounds=np.array([-1.23456789])),
+    ],
+    ids=["function", "partial", "generator", "bounds", "estimator"],
+)
+def test_a_restart_knows_its_parameters_in_another_process(make, tmp_path):
+    """Objects lie elsewhere there, and NumPy may print otherwise."""
+    X, y = table(300)
+    path, ledger = tmp_path / "journal", PrivacyLedger(10.0, 1e-4)
+    first, second = make(), make()
+    with pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=first, ledger=ledger).fit(X, y)
+    with np.printoptions(precision=2), pytest.raises(KeyboardInterrupt), resume(path):
+        Fails(bounds=second, ledger=ledger).fit(X, y)
+    assert len(ledger.spends()) == 1
+
+
+def test_bounds_of_many_columns_are_told_apart(tmp_path):
+    X, y = table(300)
+    low, other = np.full(2000, -1.0), np.full(2000, -1.0)
+    other[1000] = -2.0
+    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+        Fails(bounds=(low, 1.0)).fit(X, y)
+    with pytest.raises(ValueError, match="other parameters"):
+        with resume(tmp_path / "journal"):
+            Fails(bounds=(other, 1.0)).fit(X, y)
 
 
 @pytest.mark.parametrize("n_rows", [None, 100])

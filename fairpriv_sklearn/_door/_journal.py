@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -15,6 +16,7 @@ from fairpriv_sklearn._wall import current_journal
 
 _DAMAGED = "This file is not a journal, or is damaged."
 _KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function, another in each process
 # Entries, and which of their fields are text.
 _TEXTS = {
     "start": ("name", "digest"),
@@ -319,8 +321,11 @@ def _digest(wall, salt: str) -> str:
 
 
 def _plain(value) -> str:
+    """What a parameter is, in every process alike."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {value.tolist()}"
-    if type(value).__repr__ is object.__repr__:
+    if isinstance(value, list | tuple):
+        return repr([_plain(one) for one in value])
+    if hasattr(value, "get_params"):  # its parameters are told beside it
         return type(value).__qualname__
-    return repr(value)
+    return _ADDRESS.sub("", repr(value))
