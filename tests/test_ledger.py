@@ -407,6 +407,26 @@ def test_a_mirror_that_refuses_stops_the_spend(new_ledger):
     assert len(ledger.spends()) == 1 and ledger.total().epsilon == 1.0
 
 
+def test_a_spend_in_the_midst_of_another_is_not_forgotten():
+    """As a mirror may begin one, or a handler of signals: the lock lets it in."""
+
+    class Once:
+        told = 0
+
+        def spend(self, epsilon, delta):
+            self.told += 1
+            if self.told == 1:
+                ledger.spend(PURE, label="inner")
+
+    ledger = PrivacyLedger(3, mirror=Once())
+    with pytest.raises(RuntimeError, match="in the midst of a spend"):
+        ledger.spend(PURE, label="outer")
+    assert ledger.total().epsilon == 1.0
+    assert [spend["label"] for spend in ledger.spends()] == ["inner"]
+    ledger.spend(PURE)
+    assert ledger.total().epsilon == len(ledger.spends()) == 2
+
+
 def test_a_mirror_must_be_able_to_spend(new_ledger):
     with pytest.raises(TypeError, match="must have a method spend"):
         new_ledger(3, mirror=object())

@@ -65,7 +65,7 @@ class MemoryStore:
         self._pid = os.getpid()
         self._lock = _lock_of(f"memory {uuid.uuid4().hex}")
         self._records: dict[str, list[dict]] = {}
-        self._running: dict[str, Composition] = {}
+        self._running: dict[str, Composition | None] = {}
 
     def append(self, dataset: str, record: dict, step: Step) -> None:
         """Record a spend if `step` accepts it."""
@@ -73,7 +73,12 @@ class MemoryStore:
             # After a fork parent and child would both spend the same budget.
             raise RuntimeError(_ONE_PROCESS)
         with self._lock:
-            self._running[dataset] = step(self._running.get(dataset))
+            before = self._running.setdefault(dataset, None)
+            total = step(before)
+            # A mirror, a finalizer or a handler of signals is let in by the lock.
+            if self._running[dataset] is not before:
+                raise RuntimeError(_INSIDE)
+            self._running[dataset] = total
             self._records.setdefault(dataset, []).append(record)
 
     def running(self, dataset: str) -> Composition | None:
@@ -96,6 +101,12 @@ _ONE_PROCESS = (
     "This PrivacyLedger lives in the memory of one process and cannot follow the work "
     "into another one (pickling, n_jobs > 1, fork). Give it a file, "
     "PrivacyLedger(..., path=...), and all processes share the budget."
+)
+
+_INSIDE = (
+    "Something else spent from this PrivacyLedger in the midst of a spend, such as its "
+    "mirror or a handler of signals. Its spend counts, and this one was not recorded: "
+    "spend again."
 )
 
 _APPLICATION_ID = 0x46505332  # tells a ledger from any other SQLite file
