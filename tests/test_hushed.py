@@ -1,5 +1,6 @@
 """What is silenced for private rows: in every thread, and no longer than meant."""
 
+import gc
 import pickle
 import threading
 import warnings
@@ -70,6 +71,25 @@ def test_an_interrupt_leaves_no_silence_behind(at, monkeypatch):
     with pytest.raises(KeyboardInterrupt), hushed():
         pass
     assert not shared.inside and shared.filter not in warnings.filters
+
+
+def test_an_interrupt_before_the_end_does_not_prolong_the_silence(monkeypatch):
+    shared = callers._HUSHED[Warning]
+
+    def interrupted(token):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shared, "leave", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught, hushed():
+        pass
+    del caught  # and with it the frames of the block
+    gc.collect()
+    with pytest.warns(PrivacyLeakWarning):
+        warn_leak("groups", "the list of groups")
+    with hushed():  # which puts the filters in order again
+        pass
+    assert shared.filter not in warnings.filters
 
 
 def test_threads_that_are_started_inside_are_hushed():

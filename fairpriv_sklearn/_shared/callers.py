@@ -7,6 +7,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import numpy as np
 from sklearn import config_context
@@ -41,7 +42,7 @@ def hushed(category: type[Warning] = Warning):
             warnings.simplefilter("ignore", category)
             yield
         return
-    shared, token = _HUSHED[category], object()
+    shared, token = _HUSHED[category], _Token()
     try:
         shared.enter(token)  # an interrupt here must not leave the silence behind
         yield
@@ -80,12 +81,17 @@ class ThreadFlag(threading.local):
             self.is_on = before
 
 
+class _Token:
+    """Stands for one block that is hushed, and is gone with it at the latest."""
+
+
 class _WhileHushed:
     """Stands for the pattern of a filter's message: matches while hushed."""
 
     def __init__(self, category: type[Warning]) -> None:
         self.filter = ("ignore", self, category, None, 0)
-        self.lock, self.inside = threading.Lock(), set()
+        # Weak: an interrupt may come before `leave`, and must not prolong the silence.
+        self.lock, self.inside = threading.Lock(), WeakSet()
 
     def match(self, text: str) -> bool:
         return bool(self.inside)
@@ -98,13 +104,13 @@ class _WhileHushed:
     def __reduce__(self):
         return re.compile, (self.pattern,)
 
-    def enter(self, token: object) -> None:
+    def enter(self, token: _Token) -> None:
         with self.lock:
             self.inside.add(token)
             if not warnings.filters or warnings.filters[0] is not self.filter:
                 warnings.filters.insert(0, self.filter)
 
-    def leave(self, token: object) -> None:
+    def leave(self, token: _Token) -> None:
         with self.lock:
             self.inside.discard(token)
             while not self.inside and self.filter in warnings.filters:
