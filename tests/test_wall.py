@@ -1,8 +1,12 @@
 """The wall: what is printed was reserved, and only that is released."""
 
+import ctypes
 import hashlib
 import math
 import pickle
+import platform
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -143,6 +147,27 @@ def test_a_refusing_ledger_stops_before_anything_is_read():
         opened.reserve()
     with pytest.raises(PlanError):
         opened.release(Counts(), rows())
+
+
+X86 = {"nearest": 0, "downward": 0x400, "upward": 0x800, "towards zero": 0xC00}
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64",
+    reason="the numbers of the rounding modes are those of this processor",
+)
+@pytest.mark.parametrize("mode", X86)
+def test_sums_that_would_not_be_exact_are_refused_before_the_spend(mode):
+    ledger, library = PrivacyLedger(10.0, 1e-5), ctypes.CDLL("libm.so.6")
+    opened = wall([Release("counts", "gaussian", 0.3, 3)], ledger=ledger)
+    context = pytest.raises(RuntimeError, match="FE_TONEAREST")
+    with nullcontext() if mode == "nearest" else context:
+        assert library.fesetround(X86[mode]) == 0
+        try:
+            opened.reserve()
+        finally:
+            library.fesetround(X86["nearest"])
+    assert len(ledger.spends()) == (mode == "nearest")
 
 
 @pytest.mark.parametrize(

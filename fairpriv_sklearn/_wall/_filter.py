@@ -111,6 +111,7 @@ class PrivacyFilter:
         """
         if self._reserved:
             raise PlanError("A plan is reserved once.")
+        _refuse_other_rounding()
         journal = current_journal.get()
         if journal is None:
             self._spend()
@@ -454,6 +455,17 @@ def open_wall(
     )
     wall.reserve()
     return wall
+
+
+def _refuse_other_rounding() -> None:
+    """Refuse sums that are not what the proofs say, before anything is spent."""
+    one, little = 1.0, 2.0**-54  # a quarter of what is next to one
+    if not -(-one - little) == one == one + little < one + 3 * little:
+        raise RuntimeError(
+            "This process does not round to the nearest floating-point number, and "
+            "sums that a guarantee counts on are not exact then: some library has set "
+            "another rounding mode (fesetround); set FE_TONEAREST again."
+        )
 
 
 def _check_sample(name: str, paid: tuple, drawn: tuple | None) -> None:
