@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door import _dask, _stream
+from fairpriv_sklearn._door import _dask, _journal, _stream
 from fairpriv_sklearn._door._dask import DaskBatches, _Part
 from fairpriv_sklearn._door._stream import StreamRows, as_batches, to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator
@@ -31,6 +31,7 @@ from fairpriv_sklearn._wall import (
     Release,
     Rows,
     Split,
+    current_journal,
     read_rows,
 )
 from fairpriv_sklearn.accounting import calibrate_gaussian
@@ -1087,6 +1088,25 @@ def test_a_journal_serves_one_fit(tmp_path):
             with pytest.raises(RuntimeError, match="Another process"):
                 with resume(tmp_path / "none"):
                     pass
+
+
+def test_an_interrupt_before_the_fit_leaves_no_journal_open(tmp_path, monkeypatch):
+    X, y = table(300)
+
+    class Interrupted:
+        get = current_journal.get
+
+        def set(self, journal):
+            current_journal.set(journal)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_journal, "current_journal", Interrupted())
+    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+        descent().fit(X, y)
+    assert current_journal.get() is None
+    with resume(tmp_path / "journal"):
+        descent().fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -293,14 +293,14 @@ def resume(path):
     ...     with resume(os.path.join(folder, "journal")):
     ...         _ = model.fit(X, X.sum(axis=1))
     """
-    journal = Journal(path)
-    token = current_journal.set(journal)
+    before, journal = current_journal.get(), Journal(path)
     try:
+        current_journal.set(journal)  # an interrupt here must not leave it open
         yield
         if journal._owner is not None:
             journal.end()
     finally:
-        current_journal.reset(token)
+        current_journal.set(before)
         journal.close()
 
 
