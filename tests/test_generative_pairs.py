@@ -294,6 +294,23 @@ def test_quality_report():
     assert exact.one_way.low == exact.one_way.value == exact.one_way.high < 0.01
 
 
+def test_the_report_names_columns_that_are_all_other():
+    frame = pd.DataFrame(
+        {
+            "na|me": [f"p{i}" for i in range(800)],
+            "town": ["A", "B"] * 400,
+            "age": np.arange(800) % 50,
+        }
+    )
+    generator = DPSinkhornGenerator(epsilon=3.0, random_state=0)
+    report = generator.fit(frame).quality_report()
+    assert set(generator.sample(50)["na|me"]) == {"other"}
+    (line,) = [text for text in report.splitlines() if "All values" in text]
+    assert "na" in line and "me" in line and "town" not in line and "age" not in line
+    report = generator.fit(frame[["town", "age"]]).quality_report()
+    assert "All values" not in report
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_quality_intervals_cover(relation, quick_fits):
     """The noiseless distance lies inside 95 % intervals nearly always."""

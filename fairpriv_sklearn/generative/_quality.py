@@ -181,13 +181,27 @@ TOO_SMALL = (
 )
 
 
-def quality_text(quality: TableQuality, guarantee) -> str:
-    """Report for whoever publishes the table, in Markdown."""
+UNLISTED = (
+    '**All values are "other"** in these columns, and the distances see no difference '
+    "there, as no category has enough rows to be shown within this budget: {}. A code "
+    "book can list their categories at no cost."
+)
+
+
+def quality_text(quality: TableQuality, guarantee, unlisted=()) -> str:
+    """Report for whoever publishes the table, in Markdown.
+
+    `unlisted` names columns of which no category was found: the distances take all
+    their values for one.
+    """
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
     lines.append(f"- Mean distance of two-way tables: {quality.two_way}.")
     if quality.one_way.high > 0.2:
         lines += ["", TOO_SMALL]
+    if unlisted:
+        names = ", ".join(map(markdown_line, unlisted))
+        lines += ["", UNLISTED.format(names)]
     for name, figures in quality.by_group.items():
         lines += ["", f"One-way tables by {markdown_line(name)}:", ""]
         lines += [f"- {markdown_line(v)}: {figure}" for v, figure in figures.items()]

@@ -588,7 +588,8 @@ class DPSinkhornGenerator(BaseGenerator):
             raise ValueError(
                 'quality_report needs a fit with method="pairs" and quality=True.'
             )
-        return quality_text(self.quality_, self.privacy_)
+        unlisted = [c.name for c in self._columns if c.is_shown and c.has_only_other]
+        return quality_text(self.quality_, self.privacy_, unlisted)
 
     def _records_per_class(self, n_records):
         if self.neighboring == "replace_one":
