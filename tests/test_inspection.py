@@ -38,7 +38,11 @@ from fairpriv_sklearn.postprocessing import (  # noqa: E402
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder  # noqa: E402
-from fairpriv_sklearn.privacy import PrivacyGuarantee  # noqa: E402
+from fairpriv_sklearn.privacy import (  # noqa: E402
+    PrivacyGuarantee,
+    privacy_report,
+    with_budget,
+)
 from fairpriv_sklearn.transport import fair_barycenter  # noqa: E402
 
 
@@ -418,3 +422,23 @@ def test_lines_take_the_keywords_of_matplotlib():
     assert len({line.get_linestyle() for line in display.lines_[0]}) == 2
     display.plot(linestyle=":")
     assert {line.get_linestyle() for line in display.lines_[0]} == {":"}
+
+
+def test_the_profile_of_a_pipeline_is_that_of_its_report(data):
+    X, y, _ = data
+    steps = DPTableEncoder(), DPLinearRegression(target_bounds=(-4, 4))
+    pipeline = with_budget(make_pipeline(*steps), 1.0).fit(X, y)
+    with pytest.raises(TypeError, match=r"from_guarantees\(privacy_report\(pipeline\)"):
+        PrivacyProfileDisplay.from_estimator(pipeline)
+    whole = privacy_report(pipeline).guarantee
+    drawn = PrivacyProfileDisplay.from_guarantees(whole)
+    assert drawn.stated == [(whole.epsilon, whole.delta)]
+
+
+def test_labels_have_no_distribution():
+    X, y, a = make_spurious_bias(n_samples=200, random_state=0)
+    model = GaussianNB().fit(X, np.where(y, "yes", "no"))
+    draw = GroupDistributionDisplay.from_estimator
+    with pytest.raises(ValueError, match='response_method="predict_proba" draws'):
+        draw(model, X, sensitive_features=a)
+    draw(model, X, sensitive_features=a, response_method="predict_proba")

@@ -1624,3 +1624,25 @@ def test_sentences_name_the_private_way_out():
     assert len(model.predict(X, sensitive_features=GROUP + 5)) == len(X)
     with pytest.raises(ValueError, match="for all other labels.$"):
         decisions(logistic()).fit(X, Y, sensitive_features=GROUP + 5)
+
+
+def test_what_a_private_search_and_a_pipeline_do_not_have_is_said():
+    search = DPGridSearchCV(logistic(), {"C": [0.1, 1.0]}, epsilon=50.0).fit(X, Y)
+    pipeline = encoded(logistic(data_norm=1.0, bounds=None), None).fit(X, Y)
+    for one, name, said in (
+        (search, "cv_results_", "dp_cross_validate estimates"),
+        (search, "best_score_", "are not released"),
+        (pipeline, "privacy_", r"privacy_report\(pipeline\).guarantee"),
+        (pipeline, "transform", "has no attribute 'transform'"),
+        (search, "nothing", "has no attribute 'nothing'"),
+    ):
+        assert not hasattr(one, name)
+        with pytest.raises(AttributeError, match=said):
+            getattr(one, name)
+        again = pickle.loads(pickle.dumps(one))
+        assert np.array_equal(again.predict(X), one.predict(X))
+
+
+def test_a_missing_argument_is_said_with_its_function():
+    with pytest.raises(TypeError, match="^dp_group_rates: missing a required argument"):
+        dp_group_rates(Y, Y, sensitive_features=GROUP)

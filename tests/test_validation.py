@@ -51,6 +51,9 @@ def test_fold_scores_and_receipt():
     )
     (spend,) = ledger.spends()
     assert spend["epsilon"] == result.privacy_.epsilon == 2.0
+    first, second, *statement = str(result).splitlines()
+    assert first.startswith("accuracy: 0.") and first.endswith(", 4 folds")
+    assert "95% interval" in second and statement == [str(result.privacy_)]
     assert len(result.estimators) == 4
     accuracy, error = result.scores["accuracy"], result.scores["neg_error_rate"]
     assert accuracy.scores.shape == (4,) and accuracy.intervals.shape == (4, 2)

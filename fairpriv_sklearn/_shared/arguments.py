@@ -30,7 +30,10 @@ def checked(**rules: Rule):
 
         @wraps(function)
         def call(*args, **kwargs):
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:  # Python's names no function
+                raise TypeError(f"{function.__qualname__}: {error}.") from None
             for name, rule in rules.items():
                 if name in bound.arguments:
                     bound.arguments[name] = rule(name, bound.arguments[name])

@@ -190,6 +190,12 @@ class GroupDistributionDisplay:
             group_predictions(model, X, sensitive_features, response_method)
             for model in models
         ]
+        if any(np.asarray(answers).dtype.kind in "OUS" for answers in scores):
+            raise ValueError(
+                "The predictions are labels, which have no distribution function; "
+                'response_method="predict_proba" draws the probability of the second '
+                "of two classes."
+            )
         return cls.from_predictions(
             *scores,
             sensitive_features=sensitive_features,

@@ -16,6 +16,7 @@ from fairpriv_sklearn._shared.figures import new_axes, style
 
 _FLOOR = 1e-12  # smallest delta shown
 _GUARANTEE = having("a PrivacyGuarantee or several", "epsilon", "delta_at")
+_OF_STEPS = "of a pipeline draw from_guarantees(privacy_report(pipeline).guarantee)"
 _PLACES = optional(each(number(0, np.inf)))
 
 
@@ -114,7 +115,7 @@ class PrivacyProfileDisplay:
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
-    @checked(estimator=having("fitted, with a guarantee", "privacy_"))
+    @checked(estimator=having(f"fitted, with a guarantee ({_OF_STEPS})", "privacy_"))
     def from_estimator(cls, estimator, *, epsilons=None, ax=None, **kwargs):
         """Compute and draw the profile of a fitted estimator's guarantee.
 

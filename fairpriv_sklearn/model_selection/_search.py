@@ -151,6 +151,15 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         "target_bounds": ["array-like", None],
     }
 
+    def __getattr__(self, name: str):
+        if name in ("cv_results_", "best_score_", "best_index_"):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: scores of candidates are not "
+                "released. dp_cross_validate estimates those of one model, for a "
+                "budget of its own."
+            )
+        return self.__getattribute__(name)  # which says what is missing
+
     def plan(self) -> SearchPlan:
         """Return how the budget will be shared out, before any of it is spent.
 

@@ -115,6 +115,14 @@ class CrossValidation:
     estimators: list | None
     privacy_: PrivacyGuarantee
 
+    def __str__(self) -> str:
+        lines = [
+            f"{one.name}: {one.mean:.4f}, {self.confidence_level:.0%} interval "
+            f"{one.interval[0]:.4f} to {one.interval[1]:.4f}, {len(one.scores)} folds"
+            for one in self.scores.values()
+        ]
+        return "\n".join([*lines, str(self.privacy_)])
+
 
 @dataclass(frozen=True)
 class _Folds:

@@ -164,6 +164,14 @@ class BudgetPipeline(Pipeline):
         As in scikit-learn.
     """
 
+    def __getattr__(self, name: str):
+        if name == "privacy_":
+            raise AttributeError(
+                f"{type(self).__name__} has no privacy_, as its steps have one each: "
+                "privacy_report(pipeline).guarantee is that of all together."
+            )
+        return self.__getattribute__(name)  # which says what is missing
+
     def fit(self, X, y=None, **params):
         """Fit the steps in turn.
 
