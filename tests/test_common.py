@@ -497,6 +497,27 @@ def _public_objects():
                 yield f"{value.__module__}.{name}"
 
 
+def test_typed_programs_may_call_what_is_public():
+    """`mypy --strict` refuses calls of functions without any annotation."""
+    untyped = []
+    for name in sorted(set(_public_objects())):
+        module, _, attribute = name.rpartition(".")
+        value = getattr(importlib.import_module(module), attribute)
+        methods = {}
+        if inspect.isclass(value):
+            methods = {m: inspect.getattr_static(value, m) for m in dir(value)}
+        for method, function in {attribute: value, **methods}.items():
+            function = getattr(function, "__func__", function)
+            if method.startswith("_") and method != "__init__":
+                continue
+            if not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
+                continue  # what our decorators return is of any type
+            if function.__module__.startswith("fairpriv_sklearn."):
+                if not function.__annotations__:
+                    untyped.append(f"{function.__module__}.{function.__qualname__}")
+    assert not untyped, sorted(set(untyped))
+
+
 # Sections and descriptions that would only repeat the summary may be left out.
 IGNORED_RULES = {
     "ES01", "EX01", "SA01", "SA04", "GL01", "GL02", "GL03", "RT02", "RT03",

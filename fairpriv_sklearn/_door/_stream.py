@@ -63,7 +63,7 @@ class Batches:
     [1000, 1000, 1000]
     """
 
-    def __init__(self, make_batches):
+    def __init__(self, make_batches) -> None:
         if not callable(make_batches):
             try:
                 is_spent = iter(make_batches) is make_batches
@@ -121,7 +121,7 @@ class Batches:
 class ChangedDataError(RuntimeError):
     """The data were not the same in two passes over them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(
             "The data changed between two passes over them. Every pass has to give "
             "the same rows in the same order; the fit stops, as nothing it promises "

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from functools import wraps
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -204,7 +205,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
             if inspect.isfunction(vars(cls).get(name)):
                 setattr(cls, name, _part_by_part(vars(cls)[name]))
 
-    def set_params(self, **params):
+    def set_params(self, **params) -> Self:
         """Set the arguments of this estimator.
 
         Parameters

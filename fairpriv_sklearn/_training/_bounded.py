@@ -124,7 +124,7 @@ class BoundedMixin:
 class BoundedLinearMixin(BoundedMixin):
     """With coefficients of the features, and their errors where they are known."""
 
-    def coef_interval(self, level=0.95):
+    def coef_interval(self, level=0.95) -> np.ndarray:
         """Return intervals for the coefficients, by their covariance.
 
         They allow for the noise, for who happens to be in the table and for shrinkage,

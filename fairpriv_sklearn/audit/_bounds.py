@@ -11,6 +11,7 @@ direction and stake are chosen anew before each batch of runs, from those before
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,7 +27,7 @@ _FIRST_BATCH = 16
 _MAX_EPSILON = 50.0
 
 
-def epsilon_lower_bound(scores, other_scores, *, delta=0.0, confidence=0.95):
+def epsilon_lower_bound(scores, other_scores, *, delta=0.0, confidence=0.95) -> float:
     r"""Bound epsilon from below by outputs on two neighbouring tables.
 
     .. math:: P(S) \le e^\epsilon P'(S) + \delta \quad \text{for all events } S
@@ -75,7 +76,7 @@ def epsilon_lower_bound(scores, other_scores, *, delta=0.0, confidence=0.95):
     return bound.update(scores, other_scores).value
 
 
-def mu_lower_bound(scores, other_scores, *, confidence=0.95):
+def mu_lower_bound(scores, other_scores, *, confidence=0.95) -> float:
     r"""Bound the Gaussian-DP parameter from below by outputs on two neighbours.
 
     .. math:: \Phi^{-1}(P(S)) - \Phi^{-1}(P'(S)) \le \mu \quad \text{for all events } S
@@ -114,7 +115,7 @@ def mu_lower_bound(scores, other_scores, *, confidence=0.95):
     return MuBound(confidence=confidence).update(scores, other_scores).value
 
 
-def gaussian_mu_lower_bound(scores, other_scores, *, confidence=0.95):
+def gaussian_mu_lower_bound(scores, other_scores, *, confidence=0.95) -> float:
     r"""Bound the Gaussian-DP parameter of outputs that are known to be Gaussian.
 
     .. math:: |\bar x - \bar x'| / s - z \sqrt{2 / m + \hat\mu^2 / (4 m)}
@@ -171,7 +172,7 @@ def gaussian_mu_lower_bound(scores, other_scores, *, confidence=0.95):
 class _Bound:
     """Wealth of bets against a family of claims, ordered by one parameter."""
 
-    def __init__(self, *, confidence=0.95):
+    def __init__(self, *, confidence=0.95) -> None:
         self.confidence = check_confidence(confidence)
         self.n_runs = 0
         self._events = []  # (direction, sign, threshold, rates, counts of four)
@@ -181,7 +182,7 @@ class _Bound:
         self._value = 0.0
         self._stale = False
 
-    def update(self, scores, other_scores):
+    def update(self, scores, other_scores) -> Self:
         """Take in the outputs of further independent runs.
 
         Parameters
@@ -204,7 +205,7 @@ class _Bound:
         self._waiting = waiting
         return self
 
-    def learn(self, scores, other_scores):
+    def learn(self, scores, other_scores) -> Self:
         """Look at outputs of runs without a bet on them.
 
         Parameters
@@ -220,7 +221,7 @@ class _Bound:
         self._past = [np.append(a, b) for a, b in zip(self._past, pair, strict=True)]
         return self
 
-    def flush(self):
+    def flush(self) -> Self:
         """Bet on the runs that wait for their batch to become full.
 
         Returns
@@ -233,7 +234,7 @@ class _Bound:
         return self
 
     @property
-    def estimate(self):
+    def estimate(self) -> float:
         """Parameter that the most telling event of the past suggests: no bound."""
         if len(self._past[0]) < _FIRST_BATCH:
             return math.inf
@@ -321,7 +322,7 @@ class EpsilonBound(_Bound):
 
     _smallest, _largest = 0.0, _MAX_EPSILON
 
-    def __init__(self, *, delta=0.0, confidence=0.95):
+    def __init__(self, *, delta=0.0, confidence=0.95) -> None:
         super().__init__(confidence=confidence)
         self.delta = float(number(0, 1, closed="left")("delta", delta))
 

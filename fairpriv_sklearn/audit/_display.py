@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from textwrap import shorten
+from typing import Self
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, real
 from fairpriv_sklearn._shared.figures import footnote, new_axes
@@ -38,7 +39,7 @@ class AuditDisplay:
     """
 
     @checked(bounds=having("a dict", "items"), claimed=real, violated=listed)
-    def __init__(self, *, bounds, claimed, title="", violated=()):
+    def __init__(self, *, bounds, claimed, title="", violated=()) -> None:
         self.bounds = dict(bounds)
         self.claimed = claimed
         self.title = title
@@ -76,7 +77,7 @@ class AuditDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None) -> Self:
         """Draw a bar for each pair and a line at the claim.
 
         Parameters

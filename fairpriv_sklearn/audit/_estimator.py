@@ -149,7 +149,7 @@ def audit_estimator(
     max_seconds=60,
     max_fits=None,
     random_state=None,
-):
+) -> AuditReport:
     r"""Try to refute the privacy guarantee of an estimator.
 
     Neighbouring tables are made from the one that is given (`neighbours`). Where noise

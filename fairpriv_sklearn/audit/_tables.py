@@ -60,7 +60,7 @@ class Table:
         """
         return Table(*(_take(column, rows) for column in self._columns()))
 
-    def fit(self, estimator):
+    def fit(self, estimator) -> Any:
         """Fit an estimator to this table.
 
         Parameters
@@ -123,7 +123,9 @@ def as_table(table) -> Table:
     )
 
 
-def neighbours(X, y=None, *, sensitive_features=None, neighboring="replace_one"):
+def neighbours(
+    X, y=None, *, sensitive_features=None, neighboring="replace_one"
+) -> list[Neighbours]:
     """Make pairs of neighbouring tables from one: ordinary ones, and ones that hurt.
 
     .. rubric:: Privacy

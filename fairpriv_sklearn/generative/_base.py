@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -222,7 +223,7 @@ class BaseGenerator(DPEstimator):
             unit = unit + jitter * public.standard_normal(unit.shape)
         return space.restore(unit)
 
-    def sample(self, n_samples=None, y=None, *, given=None):
+    def sample(self, n_samples=None, y=None, *, given=None) -> Any:
         """Draw synthetic records; free of charge, any number of times.
 
         Parameters

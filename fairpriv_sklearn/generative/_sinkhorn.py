@@ -334,7 +334,7 @@ class DPSinkhornGenerator(BaseGenerator):
         neighboring="replace_one",
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.method = method

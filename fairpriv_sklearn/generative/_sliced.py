@@ -216,7 +216,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         neighboring="replace_one",
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.method = method

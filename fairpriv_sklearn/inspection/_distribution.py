@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Self
 
 import numpy as np
 from sklearn.utils import assert_all_finite
@@ -76,7 +77,7 @@ class GroupDistributionDisplay:
     [0.3]
     """
 
-    def __init__(self, *, groups, values, cdfs, names, score_name="score"):
+    def __init__(self, *, groups, values, cdfs, names, score_name="score") -> None:
         self.groups = groups
         self.values = values
         self.cdfs = cdfs
@@ -204,7 +205,7 @@ class GroupDistributionDisplay:
             **kwargs,
         )
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax=None, **kwargs) -> Self:
         """Draw the distributions.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import (
@@ -69,7 +71,7 @@ class PrivacyProfileDisplay:
     """
 
     @checked(epsilon=numbers, delta=numbers)
-    def __init__(self, *, epsilon, delta, names, stated):
+    def __init__(self, *, epsilon, delta, names, stated) -> None:
         self.epsilon = np.asarray(epsilon, dtype=np.float64)
         self.delta = np.asarray(delta, dtype=np.float64)
         self.names = names
@@ -140,7 +142,7 @@ class PrivacyProfileDisplay:
             {name: estimator.privacy_}, epsilons=epsilons, ax=ax, **kwargs
         )
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax=None, **kwargs) -> Self:
         """Draw the profiles, delta on a logarithmic axis.
 
         Parameters

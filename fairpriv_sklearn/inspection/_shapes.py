@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -60,7 +61,7 @@ class AdditiveShapesDisplay:
     """
 
     @checked(names=listed, values=listed, contributions=listed)
-    def __init__(self, *, names, values, contributions, errors=None):
+    def __init__(self, *, names, values, contributions, errors=None) -> None:
         self.names = names
         self.values = values
         self.contributions = contributions
@@ -127,7 +128,7 @@ class AdditiveShapesDisplay:
         return display.plot(ax=ax, **kwargs)
 
     @checked(level=number(0, 1, closed="neither"))
-    def plot(self, *, ax=None, level=0.95, **kwargs):
+    def plot(self, *, ax=None, level=0.95, **kwargs) -> Self:
         """Draw the curves.
 
         Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -77,7 +78,7 @@ class TradeoffDisplay:
         error_name="error",
         disparity_name="disparity",
         note=NOT_PRIVATE,
-    ):
+    ) -> None:
         self.epsilon = np.asarray(epsilon, dtype=np.float64)
         self.disparity = np.asarray(disparity, dtype=np.float64)
         self.error = np.asarray(error, dtype=np.float64)
@@ -244,7 +245,7 @@ class TradeoffDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax=None, **kwargs) -> Self:
         """Draw the curves.
 
         Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, position, word
@@ -51,7 +53,7 @@ class TransportDisplay:
     array([ 0.1, -0.2])
     """
 
-    def __init__(self, *, grid, maps, groups, low=None, high=None, note=""):
+    def __init__(self, *, grid, maps, groups, low=None, high=None, note="") -> None:
         self.grid = grid
         self.maps = maps
         self.groups = groups
@@ -146,7 +148,7 @@ class TransportDisplay:
         )
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax=None, **kwargs) -> Self:
         """Draw the maps, over the diagonal that leaves every score in place.
 
         Parameters

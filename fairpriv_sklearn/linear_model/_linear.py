@@ -218,7 +218,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         neighboring="replace_one",
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
@@ -442,7 +442,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             design = replace(scaling, fit_intercept=False).design(X)
             return {"x": design.rows, "y": _scaled_target(y, low, high)}
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predicted targets.
 
         Parameters

@@ -160,7 +160,7 @@ class DPOutputPerturbationLogisticRegression(
         neighboring="replace_one",
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.C = C
@@ -235,7 +235,7 @@ class DPOutputPerturbationLogisticRegression(
         self.privacy_ = wall.guarantee()
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Compute scores of rows clipped and scaled by the public bounds as in `fit`.
 
         Parameters
@@ -250,7 +250,7 @@ class DPOutputPerturbationLogisticRegression(
         scores = self._linear_scores(self._predict_X(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -264,7 +264,7 @@ class DPOutputPerturbationLogisticRegression(
         """
         return class_probabilities(self.decision_function(X))
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Most probable classes.
 
         Parameters

@@ -324,7 +324,7 @@ class DPWassersteinLogisticRegression(
         ledger=None,
         random_state=None,
         verbose=0,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.fairness_weight = fairness_weight
@@ -404,7 +404,7 @@ class DPWassersteinLogisticRegression(
             self._fit_privately(rows, noise)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X) -> np.ndarray:
         """Compute scores of rows clipped and scaled by the public bounds as in `fit`.
 
         Parameters
@@ -422,7 +422,7 @@ class DPWassersteinLogisticRegression(
         scores = self._linear_scores(check_blind(self, blind_X(self, X)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -442,7 +442,7 @@ class DPWassersteinLogisticRegression(
             return np.column_stack([1 - probabilities, probabilities])
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Most probable classes.
 
         Parameters

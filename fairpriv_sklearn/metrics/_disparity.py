@@ -12,7 +12,7 @@ from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.domain import check_columns
 
 
-def demographic_parity_difference(y_true, y_pred, *, sensitive_features):
+def demographic_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
     r"""Largest difference between groups in how often a class is predicted.
 
     .. math::
@@ -65,7 +65,7 @@ def demographic_parity_difference(y_true, y_pred, *, sensitive_features):
     return _largest_rate_difference(counts)
 
 
-def equalized_odds_difference(y_true, y_pred, *, sensitive_features):
+def equalized_odds_difference(y_true, y_pred, *, sensitive_features) -> float:
     r"""Largest difference between groups in prediction rates within a true class.
 
     .. math::
@@ -131,7 +131,7 @@ def equalized_odds_difference(y_true, y_pred, *, sensitive_features):
     return max(differences)
 
 
-def ks_parity_difference(y_true, y_pred, *, sensitive_features):
+def ks_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
     r"""Largest Kolmogorov-Smirnov distance between the predictions of two groups.
 
     .. math::
@@ -193,7 +193,7 @@ def ks_parity_difference(y_true, y_pred, *, sensitive_features):
     return float(np.max(largest - smallest))
 
 
-def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features):
+def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
     r"""Largest 2-Wasserstein distance between the predictions of two groups.
 
     .. math::

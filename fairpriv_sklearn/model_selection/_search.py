@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
@@ -446,7 +447,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             "score", X, y, sensitive_features=sensitive_features, **weights
         )
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Metadata routing: sensitive features for itself, the rest as asked for.
 
         Returns
@@ -630,7 +631,7 @@ class DPGridSearchCV(_PrivateSearch):
         groups=None,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.scoring = scoring
@@ -809,7 +810,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
         groups=None,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.param_distributions = param_distributions
         self.n_iter = n_iter

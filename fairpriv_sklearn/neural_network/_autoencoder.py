@@ -183,7 +183,7 @@ class DPWassersteinAutoencoder(
         ledger=None,
         random_state=None,
         verbose=0,
-    ):
+    ) -> None:
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
@@ -264,7 +264,7 @@ class DPWassersteinAutoencoder(
         rows = self._predict_rows(X)
         return self._fitted_network().forward(rows)[self._code_layer()]
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X) -> np.ndarray:
         """Decode codes.
 
         Parameters
@@ -298,7 +298,7 @@ class DPWassersteinAutoencoder(
             rows = np.clip(rows, -1.0, 1.0)
         return scaling.center + rows * scaling.half_width
 
-    def score(self, X, y=None):
+    def score(self, X, y=None) -> float:
         """Return minus the mean squared error of the reconstruction.
 
         Parameters

@@ -192,7 +192,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         ledger=None,
         random_state=None,
         verbose=0,
-    ):
+    ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.epsilon = epsilon
@@ -281,7 +281,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
             "stratum": self._strata(groups, len(Y)),
         }
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Predicted targets, inside `target_bounds`.
 
         Parameters
@@ -477,7 +477,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         ledger=None,
         random_state=None,
         verbose=0,
-    ):
+    ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.epsilon = epsilon
@@ -553,7 +553,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
             "stratum": self._strata(groups, len(labels), labels),
         }
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -569,7 +569,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         rows = self._predict_rows(X)
         return row_softmax(self._fitted_network().predict(rows))
 
-    def predict(self, X):
+    def predict(self, X) -> np.ndarray:
         """Most probable classes.
 
         Parameters

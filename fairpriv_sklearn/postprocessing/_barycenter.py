@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array
@@ -196,7 +198,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         groups=None,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.n_bins = n_bins
@@ -310,7 +312,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
 
         return self._repair(keyed(), codes, spread=spread)
 
-    def fit_transform(self, scores, y=None, *, sensitive_features=None):
+    def fit_transform(self, scores, y=None, *, sensitive_features=None) -> Any:
         """Fit and transform the same scores; see `fit` and `transform`.
 
         Parameters
@@ -337,7 +339,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         # of its own record, so identical rows are not spread over their targets.
         return self._transform(scores, sensitive_features, spread=False)
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the repaired columns: those of the score columns.
 
         Parameters

@@ -207,7 +207,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         groups=None,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
         self.target_bounds = target_bounds
@@ -275,7 +275,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         facts = (about_groups, about_bounds)
         return self._private_table(X, y, codes, facts, sensitive_features)
 
-    def predict(self, X, *, sensitive_features=None):
+    def predict(self, X, *, sensitive_features=None) -> np.ndarray:
         """Predict, each group's predictions sent to the common distribution.
 
         Parameters
@@ -295,7 +295,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
             return np.concatenate(answers)[:, 0]
         return self._repair(blocks, codes, spread=self._may_spread())[:, 0]
 
-    def score(self, X, y, sample_weight=None, *, sensitive_features=None):
+    def score(self, X, y, sample_weight=None, *, sensitive_features=None) -> float:
         """Coefficient of determination of the fair predictions.
 
         Parameters

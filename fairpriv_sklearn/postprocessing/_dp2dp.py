@@ -273,7 +273,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         groups=None,
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
         self.delta = delta
@@ -369,7 +369,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             X, y, codes, facts, sensitive_features, labels=labels
         )
 
-    def predict(self, X, *, sensitive_features=None):
+    def predict(self, X, *, sensitive_features=None) -> np.ndarray:
         """Choose a class for each row.
 
         Parameters
@@ -391,7 +391,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
                 chosen.append(self.classes_[scores.argmax(axis=1)])
         return np.concatenate(chosen)
 
-    def decision_function(self, X, *, sensitive_features=None):
+    def decision_function(self, X, *, sensitive_features=None) -> np.ndarray:
         """Shifted class probabilities; the largest is chosen.
 
         Parameters
@@ -412,7 +412,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         scores = np.concatenate(list(blocks))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X, *, sensitive_features=None):
+    def predict_proba(self, X, *, sensitive_features=None) -> np.ndarray:
         """Class probabilities under the fair rule.
 
         Parameters
@@ -440,7 +440,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
                 probabilities.append(chances[groups, parity.score_bins(scores, n_bins)])
         return np.concatenate(probabilities)
 
-    def score(self, X, y, sample_weight=None, *, sensitive_features=None):
+    def score(self, X, y, sample_weight=None, *, sensitive_features=None) -> float:
         """Accuracy of the predictions.
 
         Parameters

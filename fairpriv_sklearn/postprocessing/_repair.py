@@ -9,6 +9,7 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -330,7 +331,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
         return codes, scored()
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Metadata routing: sensitive features for itself, the rest as asked for.
 
         Returns

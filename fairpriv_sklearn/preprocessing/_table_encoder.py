@@ -179,7 +179,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         neighboring="replace_one",
         ledger=None,
         random_state=None,
-    ):
+    ) -> None:
         self.codebook = codebook
         self.epsilon = epsilon
         self.delta = delta
@@ -268,7 +268,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 CodedTable(layout, codes).write(Z[rows])
         return Z
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features=None) -> np.ndarray:
         """Return the names of the columns of the result.
 
         Parameters
@@ -292,7 +292,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 raise ValueError("input_features is not equal to feature_names_in_")
         return np.asarray(self._feature_names, dtype=object)
 
-    def shape_points(self, name, n_points=201):
+    def shape_points(self, name, n_points=201) -> tuple[np.ndarray, np.ndarray]:
         """Return values of one column and what they become, for pictures of a model.
 
         Parameters

@@ -101,7 +101,7 @@ class DeploymentCard:
     1.0
     """
 
-    def __init__(self, report, context=None, *, product_type=PRODUCTS[1]):
+    def __init__(self, report, context=None, *, product_type=PRODUCTS[1]) -> None:
         self.report = having("a PrivacyReport", "guarantee", "steps")("report", report)
         self.context = checked_context(context)
         self.product_type = self.context.get("product_type", product_type)

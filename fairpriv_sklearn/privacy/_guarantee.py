@@ -276,7 +276,7 @@ class PrivacyGuarantee:
         )
 
     @classmethod
-    def from_parts(cls, *args, **kwargs):
+    def from_parts(cls, *args, **kwargs) -> PrivacyGuarantee:
         """Refuse the old name of :meth:`from_events`.
 
         Parameters

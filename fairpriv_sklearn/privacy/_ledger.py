@@ -132,7 +132,7 @@ class PrivacyLedger:
     fairpriv_sklearn...BudgetExceededError: This fit asks for epsilon = 1 at ...
     """
 
-    def __init__(self, epsilon, delta=0.0, path=None, *, mirror=None):
+    def __init__(self, epsilon, delta=0.0, path=None, *, mirror=None) -> None:
         if path is not None and not (isinstance(path, str | os.PathLike) and path):
             raise TypeError(f"path must be a path or None, got {described(path)}.")
         self._cap = PrivacyBudget(check_epsilon(epsilon), check_delta(delta))
@@ -251,7 +251,7 @@ class PrivacyLedger:
         records = self._store.records(self._dataset)
         return [_spend_row(self._dataset, record) for record in records]
 
-    def to_frame(self):
+    def to_frame(self) -> Any:
         """Return `spends` as a pandas data frame.
 
         Returns

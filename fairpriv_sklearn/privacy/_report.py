@@ -48,7 +48,7 @@ class PrivacyReport:
             "steps": [step.to_dict() for step in self.steps],
         }
 
-    def to_card(self, context=None):
+    def to_card(self, context=None) -> Any:
         """Return the card to hand over: for the registry and for the officer.
 
         Parameters

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn import config_context
@@ -63,7 +64,7 @@ _COPIES = {
 }
 
 
-def with_budget(estimator, epsilon, delta=1e-5, *, shares=None):
+def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     r"""Set all private steps of an estimator so that together they cost one budget.
 
     .. math:: \mu_i^2 = w_i\, \mu^2, \qquad \sum_i w_i = 1,
