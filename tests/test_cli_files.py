@@ -12,6 +12,7 @@ import pytest
 
 from fairpriv_sklearn.__main__ import main
 from fairpriv_sklearn._cli import saved
+from fairpriv_sklearn._cli.columns import label_key
 from fairpriv_sklearn._cli.words import written
 from fairpriv_sklearn.preprocessing import InputError
 
@@ -318,3 +319,49 @@ def test_the_program_names_what_it_writes(table, tmp_path, capsys):
     assert fit(table, tmp_path / "out", "--card", tmp_path / "c.html") == 0
     assert str(tmp_path / "c.html") in capsys.readouterr().out.replace("\n", "")
     assert not (tmp_path / "out" / "card.md").exists()
+
+
+@pytest.mark.parametrize("groups", [[], ["1", "2"], ["1,0", "2,0"], ["1.0", "2.0"]])
+@pytest.mark.parametrize("book", [None, [1, 2], ["1,0", "2,0"]])
+def test_whole_groups_with_a_decimal_comma_are_whole(tmp_path, groups, book):
+    """As pandas writes a column of numbers with a gap, for Excel in most of Europe."""
+    pytest.importorskip("skops")
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{a};{1 + s},0;{'vwxy'[s + 2 * int(a > 50)]},00;{a * 0.5 + s:.1f}".replace(
+            ".", ","
+        )
+        for a, s in zip(rng.integers(18, 80, 400), rng.integers(0, 2, 400), strict=True)
+    ]
+    table = tmp_path / "europe.csv"
+    table.write_text("\n".join(["age;sex;town;pay", *rows]) + "\n")
+    out = tmp_path / "out"
+    arguments = [str(table), "--target", "pay", "--sensitive", "sex", "--seed", "0"]
+    arguments += ["--task", "regression", "--bounds", "0", "50", "--out", str(out)]
+    arguments += ["--groups", *groups] if groups else []
+    if book is not None:
+        path = tmp_path / "book.json"
+        column = {"kind": "category", "categories": book}
+        path.write_text(json.dumps({"sex": column}))
+        arguments += ["--codebook", str(path)]
+    model, predicted = str(tmp_path / "m.skops"), str(tmp_path / "p.csv")
+    assert main([*arguments, "--save", model]) == 0
+    found = json.loads((out / "report.json").read_text())
+    assert set(found["group_sizes"]) == {"1", "2"}
+    assert sum(found["group_sizes"].values()) + found["n_test"] == 400
+    assert main(["predict", model, str(table), "--out", predicted]) == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 401
+
+
+@pytest.mark.parametrize(
+    "cell, key",
+    [
+        ("1,0", "1"),
+        ("-3,00", "-3"),
+        ("1,000", "1,000"),
+        ("01,0", "01,0"),
+        ("a,0", "a,0"),
+    ],
+)
+def test_thousands_and_codes_are_no_whole_numbers(cell, key):
+    assert label_key(cell) == key

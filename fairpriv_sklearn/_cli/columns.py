@@ -42,6 +42,8 @@ _IDENTIFIER = re.compile(
 )
 _CODE = re.compile(r"0\d+")  # 01234: a code, not a number
 _DIGITS = re.compile(r"\d+")
+# 1,0: one with a decimal comma. Three zeros may be thousands.
+_WHOLE = re.compile(r"(-?(?:0|[1-9]\d*)),(?:0{1,2}|0{4,})")
 
 
 def tells_persons_apart(name: str) -> bool:
@@ -205,11 +207,29 @@ def _check_some(p: Parsed):
         )
 
 
+def label_key(value) -> str:
+    """Text by which categories are compared: 1,0 and 1.0 are 1."""
+    key = category_key(value)
+    whole = _WHOLE.fullmatch(key)
+    return whole[1] if whole else key
+
+
+def _is_whole(category) -> bool:
+    return _WHOLE.fullmatch(str(category)) is not None
+
+
+def _keys(cells) -> np.ndarray:
+    return np.fromiter(
+        (None if c is None else label_key(c) for c in cells), dtype=object
+    )
+
+
 def _category(name, cells, column: Column) -> Parsed:
     """Categories as text; what is not on a public list is "other"."""
-    values = np.fromiter(
-        (None if c is None else category_key(c) for c in cells), dtype=object
-    )
+    values = _keys(cells)
+    if column.categories is not None and any(map(_is_whole, column.categories)):
+        listed = tuple(dict.fromkeys(map(label_key, column.categories)))
+        column = replace(column, categories=listed)
     if column.kind == "flag":
         values, column = _flag(values, column)
     if column.categories is None:
@@ -256,10 +276,8 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
                 whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
                 column = replace(column, kind=kind, integer=whole and kind == "number")
                 return Parsed(name, column, values, False, n_odd, each)
-    values = np.fromiter(
-        (None if c is None else category_key(c) for c in cells), dtype=object
-    )
-    return Parsed(name, replace(column, kind="category"), values, False, 0, each)
+    kept = replace(column, kind="category")
+    return Parsed(name, kept, _keys(cells), False, 0, each)
 
 
 def _readings(name, distinct, writing: Writing, mark):

@@ -15,6 +15,7 @@ import numpy as np
 from fairpriv_sklearn._cli.columns import (
     Parsed,
     Writing,
+    label_key,
     looked_up,
     parse_columns,
     read_named,
@@ -364,7 +365,7 @@ def _texts(column: Parsed) -> np.ndarray:
 def _listed_groups(args, parsed) -> list | None:
     """The public list of groups: of --groups, or of the codebook."""
     if args.groups:
-        return list(dict.fromkeys(args.groups))
+        return list(dict.fromkeys(label_key(g) for g in args.groups))
     columns = [parsed[name] for name in args.sensitive]
     if not all(p.declared and p.column.categories for p in columns):
         return None
