@@ -203,6 +203,8 @@ def test_html_escapes(model):
     page = deployment_card(model, full_context()).to_html()
     assert "<b>" not in page and "&lt;b&gt;" in page
     assert page.count("<h2>") == 13
+    # a telephone shows it at its own width, the columns in fixed shares
+    assert 'name="viewport"' in page and "table-layout:fixed" in page
 
 
 def guarantee(*events, delta=1e-5, **more):

@@ -195,7 +195,8 @@ class DeploymentCard:
             )
             body.append(f"<h2>{escape(title)}</h2><table>{rows}</table>")
         return (
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta '
+            'name="viewport" content="width=device-width,initial-scale=1">'
             f"<title>{escape(self._name)}</title><style>{_STYLE}</style></head>"
             f"<body>{''.join(body)}</body></html>\n"
         )
@@ -602,6 +603,9 @@ _STYLE = (
     "text-align:left;vertical-align:top;padding:.25em .5em}th{width:14em}"
     "td:last-child{width:7em}tr.not-covered td{background:#fbe9e3}tr.to-fill-in td{"
     "background:#fdf6d8}h2{font-size:1.05em;margin:1.1em 0 .2em}"
+    # On a telephone the answer has the room.
+    "@media(max-width:40em){table{table-layout:fixed}th{width:27%}td:last-child{"
+    "width:20%}th,td{overflow-wrap:break-word}}"
 )
 
 
