@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _recording import recording
 
 import fairpriv_sklearn
 from fairpriv_sklearn.__main__ import main
@@ -19,6 +20,7 @@ from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.study import Result
 from fairpriv_sklearn._cli.table import simulated_table
+from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
 from fairpriv_sklearn.preprocessing import Column
 from fairpriv_sklearn.preprocessing._reader import _separator, read_table
 
@@ -1058,6 +1060,45 @@ def test_a_saved_model_tells_no_mark_that_its_statement_does_not(tmp_path):
     assert run(tmp_path, *arguments) == 0
     assert report(tmp_path)["conditional_on"] == []
     assert load_model(str(model))["decimal"] is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"age": "1e308", "town": "13/25/2001", "sex": "?"},
+        {"age": '"1,5"', "town": "True", "salary": "$5"},
+        {"age": "12/31/2001", "town": "007", "salary": "nan", "hired": "maybe"},
+    ],
+)
+def test_a_record_changes_what_leaves_through_releases_only(
+    people, tmp_path, monkeypatch, changes
+):
+    """With what was released of one table the other gives the same model and card."""
+    pytest.importorskip("skops")
+    from fairpriv_sklearn._cli.saved import load_model
+
+    # Warnings for the holder alone, by made-up people with releases of their own.
+    monkeypatch.setattr(study, "before_spending", lambda *given: [])
+    monkeypatch.setattr(study, "N_RESAMPLES", 2)
+    model, card = tmp_path / "model.skops", tmp_path / "card.json"
+    arguments = ["--target", "hired", "--sensitive", "sex", "--force"]
+    arguments += ["--task", "classification", "--save", str(model), "--card", str(card)]
+
+    def leaving(table, replayed=None):
+        with recording(replayed) as seen:
+            assert run(tmp_path, table, *arguments) == 0
+        return seen, leaves_of(load_model(str(model))), card.read_text()
+
+    first, content, stated = leaving(people())
+    guarantee = load_model(str(model))["guarantee"]
+    assert not guarantee.conditional_on and guarantee.epsilon <= 1
+    second, again, stated_again = leaving(people(**changes), first)
+    assert not leaf_differences(content, again) and stated == stated_again
+    pairs = list(zip(first.crossings, second.crossings, strict=True))
+    for one, other in pairs:
+        change = np.linalg.norm(one.exact.astype(float) - other.exact)
+        assert change <= one.sensitivity
+    assert any((one.exact != other.exact).any() for one, other in pairs)
 
 
 @pytest.mark.parametrize("target", ["salary", "hired"])
