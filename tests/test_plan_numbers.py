@@ -589,9 +589,9 @@ def test_plans_of_repaired_numbers():
         whole = repair(model.set_params(n_bins="auto"), 2)._plan(1)
         left = 2.0 * (1 - reach_size)
         assert [(one.parameter, one.n_coordinates) for one in whole[:3]] == [
-            (approx(0.93 * left), 2 * 5 * 24),
+            (approx(0.9 * left), 2 * 5 * 24),
             (approx(0.05 * left), 2),
-            (approx(0.02 * left), 32),
+            (approx(0.05 * left), 32),
         ]
         assert len(whole) == len(found) + 1
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)

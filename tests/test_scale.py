@@ -530,19 +530,26 @@ def test_stands_back_where_the_crowd_is_not_told_apart(params):
         assert not split.pooled_groups_[0].size
 
 
-def test_how_few_bins_are_too_few():
-    """Two of the default bins hold everybody; three where the repair is blind."""
-    for params, few in (({}, 2), (BLIND, 3)):
-        model = regressor((0, 1), **params)
-        model._noise_variance, model.n_bins_, model._n_public = 1e-12, 6, None
-        for n_groups in (1, 2):
-            counts = np.zeros((n_groups, 6))
-            counts[:, :few] = 1000.0
-            assert not model._crowded(counts)
-            counts[:, 0] += 100
-            assert model._crowded(counts)
-            assert not model.set_params(n_bins=6)._crowded(counts)
-            model.set_params(n_bins="auto")
+@pytest.mark.parametrize(
+    ("params", "enough", "too_few"),
+    [
+        ({}, [1000, 1000, 0], [1100, 1000, 0]),
+        (BLIND, [1000, 1000, 160], [1000, 1000, 140]),
+    ],
+    ids=["aware", "blind"],
+)
+def test_how_few_bins_are_too_few(params, enough, too_few):
+    """Two of the default bins hold everybody; 16 / 7 where the repair is blind."""
+    model = regressor((0, 1), **params)
+    model._noise_variance, model.n_bins_, model._n_public = 1e-12, 6, None
+    for n_groups in (1, 2):
+        counts = np.zeros((n_groups, 6))
+        counts[:, :3] = enough
+        assert not model._crowded(counts)
+        counts[:, :3] = too_few
+        assert model._crowded(counts)
+        assert not model.set_params(n_bins=6)._crowded(counts)
+        model.set_params(n_bins="auto")
 
 
 @pytest.mark.parametrize("output", ["continuous", "randomized"])
@@ -576,6 +583,26 @@ def test_what_tells_small_atoms_is_of_all_groups(monkeypatch):
     ((counts, variance),) = asked
     assert_array_equal(counts, fitted.counts_[0].sum(axis=0))
     assert variance == pytest.approx(3 * fitted._noise_variance)
+
+
+@pytest.mark.parametrize("half_width", [11, 13])
+def test_blind_repairs_stretch_where_they_would_stand_back(half_width):
+    """A twelfth of the bounds holds the scores: too few bins, or a stretched scale."""
+    X, group = table(10_000, 1)
+    fresh, groups = table(20_000, 2)
+    fitted = regressor((-half_width, half_width), **BLIND)
+    fitted.fit(X, X[:, 0], sensitive_features=group)
+    assert fitted.repair_ == ["repaired"]
+    assert gap(fitted.predict(fresh), groups) < 0.1
+
+
+def test_blind_repairs_find_the_crowd_of_few_rows():
+    """By a twentieth of epsilon; a fiftieth drowned."""
+    for seed in range(3):
+        X, group = table(1500, seed)
+        fitted = regressor((-100, 100), **BLIND).set_params(random_state=seed)
+        fitted.fit(X, X[:, 0], sensitive_features=group)
+        assert fitted.n_bins_ == 24 and fitted.repair_ == ["repaired"]
 
 
 def test_costs_of_a_blind_repair_are_those_of_scores():

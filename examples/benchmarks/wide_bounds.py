@@ -135,7 +135,7 @@ def main():
                 print(flush=True)
     print(f"\n{'blind: bounds':24}{'rows':>7}{'epsilon':>8}{'default':>15}", end="")
     print(f"{'stood back':>12}")
-    for half_width in (6, 20, 100):
+    for half_width in (6, 12, 20, 100):
         for n_rows in (3000, 10_000, 30_000):
             for epsilon in (0.3, 1.0):
                 runs = [blind(half_width, n_rows, epsilon, seed) for seed in SEEDS]

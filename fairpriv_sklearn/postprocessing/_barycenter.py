@@ -50,8 +50,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     n_bins : int or "auto", default="auto"
         Number of equal bins of the range. "auto" is a rule of the number of rows and
         `epsilon`, between 8 and 64; under add/remove, where the number of rows is
-        private, it is 36. It spends 2 % of epsilon to find out where the scores are:
-        if they crowd, bins are narrower there, and half as many again.
+        private, it is 36. It spends 2 % of epsilon (blind 5 %) to find out where the
+        scores are: if they crowd, bins are narrower there, and half as many again.
     fairness_tolerance : float or "auto", default=0.0
         Largest difference between two groups' cumulative distributions after the
         repair (Kolmogorov-Smirnov distance), up to estimation error. Range: [0, 1].
@@ -106,7 +106,8 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     fairness_tolerance_ : ndarray of shape (n_columns,)
     pooled_groups_ : list of ndarray
         For each column, groups that noise does not let be told from the others; they
-        are repaired as all people together. A `RepairWarning` names them.
+        are repaired as all people together, or, blind, their answers are not made
+        equal to the others'. A `RepairWarning` names them.
     output_ : list of str
         What `output` came to, for each column.
     within_bin_error_ : ndarray of shape (n_columns,)

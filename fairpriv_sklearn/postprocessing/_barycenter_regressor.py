@@ -113,7 +113,8 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     fairness_tolerance_ : ndarray of shape (1,)
     pooled_groups_ : list of ndarray
         For each column, groups that noise does not let be told from the others; they
-        are repaired as all people together. A `RepairWarning` names them.
+        are repaired as all people together, or, blind, their answers are not made
+        equal to the others'. A `RepairWarning` names them.
     output_ : list of one str
     within_bin_error_ : ndarray of shape (1,)
     bounds_ : ndarray of shape (1, 2)

@@ -294,6 +294,8 @@ def default_tolerance(counts: np.ndarray, *, noise_variance: float) -> float:
 # Mean gap that a group may be given which differs from nobody, were the noise normal.
 # Chosen on simulated tables.
 HARM = 0.01
+# Standard deviations of its noise that a group's size has to exceed.
+DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
 # epsilon .1 (Law School) are made where no group can be told for sure.
 LARGE = 3000
@@ -329,7 +331,7 @@ def untold_groups(
     """
     counts = np.asarray(counts, dtype=np.float64)
     n_groups, n_bins = counts.shape
-    drowned = counts.sum(axis=1) < 2 * np.sqrt(n_bins * noise_variance)
+    drowned = counts.sum(axis=1) < DROWNED * np.sqrt(n_bins * noise_variance)
     if noise_variance == 0 or (counts.sum() if n is None else n) > LARGE:
         return drowned
 

@@ -167,7 +167,8 @@ class NumberRepair(Repair):
         elif self.output == "auto":
             others.append((DistinctScores.name, ATOMS_SHARE, n_columns))
         if self.n_bins == "auto":
-            others.append((_ALL_SCORES, _scale.SHARE, n_columns * _scale.CELLS))
+            share = blind.SCALE_SHARE if self.blind else _scale.SHARE
+            others.append((_ALL_SCORES, share, n_columns * _scale.CELLS))
         else:
             most = self.n_bins
         left = 1 - sum(share for _, share, _ in others)
@@ -490,18 +491,55 @@ class NumberRepair(Repair):
         self._solve_blind()
 
     def _solve_blind(self) -> None:
-        tolerances, self._levels, self.repair_ = [], [], []
-        for counts, scale in zip(self.counts_, self._scales, strict=True):
-            tolerance = self._tolerance(counts.sum(axis=1))
-            _, levels, why = self._blind_levels(counts, scale, tolerance)
-            tolerances.append(tolerance)
+        self.fairness_tolerance_ = np.array([self._tolerance(c) for c in self.counts_])
+        self._levels, self.repair_, self.pooled_groups_ = [], [], []
+        columns = zip(self.counts_, self._scales, self.fairness_tolerance_, strict=True)
+        for counts, scale, tolerance in columns:
+            told, _, levels, why = self._blind_levels(counts, scale, tolerance)
             self.repair_.append("none" if why else "repaired")
             self._levels.append(levels)
+            self.pooled_groups_.append(self.groups_[~told])
             if why:
                 warn_caller(f"The blind repair stood back: {why}", RepairWarning)
-        self.fairness_tolerance_ = np.array(tolerances)
+            elif not told.all():
+                untold = self.pooled_groups_[-1].tolist()
+                warn_caller(
+                    f"{histogram.untold_message(untold)} The answers are made equal "
+                    "for the other groups alone.",
+                    RepairWarning,
+                )
 
     def _blind_levels(self, counts, scale, tolerance):
+        """Solve for all groups but those with next to nobody.
+
+        Of these the ones that drown are left out, and, where the repair would stand
+        back, the smallest ones, one after the other.
+
+        Returns
+        -------
+        told : ndarray of shape (n_groups,), bool
+            Groups whose answers are made equal.
+        masses : ndarray of shape (n_told, n_regions, n_bins)
+        levels : LevelMaps
+        why : str or None
+            Why the repair stands back, if it does.
+        """
+        sizes = counts.sum(axis=(1, 2))
+        noise = np.sqrt(counts[0].size * self._noise_variance)
+        few = sizes + histogram.DROWNED * noise < blind.FEW * sizes.sum()
+        few &= sizes < np.sort(sizes)[-2:].min()
+        told = ~few | (sizes >= histogram.DROWNED * noise)
+        while True:
+            solved = self._levels_of(counts[told], scale, tolerance)
+            small = told & few & (sizes < blind.SMALL * noise)
+            if solved[-1] is not UNTOLD:
+                return told, *solved
+            if not small.any():
+                masses, levels, _ = self._levels_of(counts, scale, 1.0)
+                return np.ones_like(told), masses, levels, UNTOLD
+            told[np.where(small, sizes, np.inf).argmin()] = False
+
+    def _levels_of(self, counts, scale, tolerance):
         """Estimated masses, maps, and why the repair stands back, if it does."""
         variance = self._noise_variance
         masses = told = blind.estimate_masses(counts, variance)
@@ -534,8 +572,8 @@ class NumberRepair(Repair):
         tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
         measured, strengths = [], []
         for tolerance in tolerances:
-            masses, levels, why = self._blind_levels(self.counts_[0], scale, tolerance)
-            measured.append(blind.measure(table, masses, levels, variance, scale))
+            told, *solved, why = self._blind_levels(self.counts_[0], scale, tolerance)
+            measured.append(blind.measure(table[told], *solved, variance, scale))
             strengths.append(float(why is None and tolerance < 1))
         return Reach.of(
             measured,
