@@ -506,16 +506,21 @@ def test_parts_of_the_random_splits():
             told.append((name, p))
             return [(self, f"{rows} of {name}"), (self, f"{rows} but {name}")]
 
+    class AllRows(str):
+        def gathered(self):
+            told.append("gathered")
+            return self
+
     learns = SimpleNamespace(
         given=LinearRegression(), learn=lambda wall, rows: told.append(rows)
     )
     phases = object.__new__(Phases)
     phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15, ledger=None)
     phases.wall, phases.fitted_here = Wall(), [learns, learns]
-    assert phases.begin("rows") == (phases.wall, "rows of calibration")
+    assert phases.begin(AllRows("rows")) == (phases.wall, "rows of calibration")
     models = ["rows but calibration of models", "rows but calibration but models"]
     splits = [("calibration", 0.25), ("models", approx(0.8, rel=1e-12))]
-    assert told == ["reserve", *splits, *models]
+    assert told == ["reserve", "gathered", *splits, *models]
 
 
 @pytest.mark.parametrize("reach_size", [0.0, 0.2])
