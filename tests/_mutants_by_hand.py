@@ -866,16 +866,16 @@ MUTANTS = [
     (
         "h77",
         "generative/_levels.py",
-        "self.near(edges) | (seen > SURE * noise)",
-        "self.near(edges)",
+        "self.near(self.places.edges) | (seen > SURE * noise)",
+        "self.near(self.places.edges)",
         "cells far from a crowd are empty",
     ),
     (
         "h78",
         "generative/_levels.py",
-        "            if self.places.inner is not None:\n                # of so many",
-        "            if self.places.inner is None:\n                # of so many",
-        "parts of a crowd have to be sure, and other cells have not",
+        "np.logaddexp(alike, halves) - log(2), alike",
+        "np.logaddexp(alike, halves), alike",
+        "fine partitions of cells are as likely as coarse ones",
     ),
     (
         "h79",
@@ -1280,7 +1280,7 @@ _PROOFS = {
         "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",
     ],
     "the parameters that are added up do not depend on delta": [
-        "generative/_raw.py | lines = learning_lines(columns, 1.0, 0.5) | 0.5 -> 1.0",
+        "generative/_raw.py | lines = learning_lines(columns, 1.0, 0.5, places) | 0.5 -> 1.0",
     ],
     "twice as far inside the budget": [
         "model_selection/_plan.py | fit_epsilon = math.exp(brentq(excess, low, high, xtol=1e-9) - 1e-8) | 1e-08 -> 2e-08",

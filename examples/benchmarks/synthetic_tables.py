@@ -1,6 +1,7 @@
 """Synthetic tables from raw frames: distances, and models trained on samples.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/synthetic_tables.py --data DIR [--mst]
+        [--rows N]
 
 DIR (default: the environment variable FAIRPRIV_SKLEARN_DATA) holds adult.csv.gz and
 credit_default.csv.gz, read by pandas as they are. Adult: fit on the 32,561 UCI
@@ -263,6 +264,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("FAIRPRIV_SKLEARN_DATA"))
     parser.add_argument("--mst", action="store_true")
+    parser.add_argument("--rows", type=int, help="train on so many rows, at random")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     with open("/proc/cpuinfo") as lines:
@@ -276,6 +278,11 @@ def main():
     for name, load in TABLES:
         data = load(arguments.data)
         frame, y, train, ranges = data
+        if arguments.rows:
+            left_out = np.random.default_rng(2).permutation(np.flatnonzero(train))
+            kept = np.delete(np.arange(len(frame)), left_out[arguments.rows :])
+            frame, y, train = frame.iloc[kept], y[kept], train[kept]
+            data = frame, y, train, ranges
         real = scores(frame[train], y[train], frame[~train], y[~train], ranges)
         print(f"{name:7}{'real':10}{'':5}{real[0]:8.4f}{'':17}{real[1]:8.4f}")
         distances = Distances(frame[train], y[train], ranges)

@@ -18,7 +18,7 @@ from fairpriv_sklearn._shared.arrays import pieces, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
 from fairpriv_sklearn.generative._exact import ROUNDING
-from fairpriv_sklearn.generative._levels import ATOM, blockwise
+from fairpriv_sklearn.generative._levels import ATOM, EMPTY, expected_counts
 from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
 
 LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
@@ -40,9 +40,6 @@ CENTRINGS = 20
 LARGE = 1 / 16
 # Power of a correlation that goes on within the points; odd.
 WITHIN = 3
-# Noise that a block of levels must stand out of, and that two must differ by, in
-# standard deviations.
-OUT, SPLIT = 2.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -570,7 +567,8 @@ def _clean(counts, n, scale, column) -> np.ndarray:
         cells, near = counts[: column.n_cells], column.near(column.edges)
         smooth = np.where(cells > ATOM * scale, cells, 0.0)
         # no part of what many records have goes to a place far away
-        smooth[near] = blockwise(cells[near], scale, held, OUT, SPLIT)
+        expected, chance = expected_counts(cells[near], scale, held, EMPTY)
+        smooth[near] = np.where(chance >= min(0.5, chance.max()), expected, 0.0)
         cells[:] = np.where(smooth > 0, smooth, -np.inf)
     if not np.isfinite(counts).any():
         counts[:] = 0.0

@@ -46,6 +46,9 @@ WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2. Three looks into crowded cells have theirs out of that of places, .08.
 PLACE_SHARE, LOOK_SHARE, ATOM_SHARE = 0.071, 0.003, 0.05
 CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.01
+# Places of columns without a range have more where all records would not be so many
+# times the noise of a count, up to a third: chosen on simulated tables.
+SEEN, MOST_PLACE_SHARE = 70.0, 0.35
 # A number is whole if at most this part of its cells are not, up to the noise.
 MOST_FRACTIONAL = 0.02
 MOST_CELLS = 64
@@ -171,13 +174,41 @@ def check_lists(table: TableReader, columns, size: int) -> None:
 # --- what is learnt -------------------------------------------------------------------
 
 
-def learning_lines(columns, mu, delta) -> list[Release]:
-    """What is released to learn kinds, cells and categories, and its shares."""
+def place_share(columns, n_records, mu) -> float:
+    """Part of ``mu**2`` for the places, by public numbers.
+
+    Parameters
+    ----------
+    columns : list of LevelColumn
+    n_records : int or None
+        Number of records where it is public.
+    mu : float
+        Of the whole fit.
+    """
+    located = _tasks(columns)[0]
+    if n_records is None or all(c.declared.range is not None for c in located):
+        return PLACE_SHARE
+    noise = sqrt(2 * len(located)) / mu
+    share = (SEEN * noise / max(n_records, 1)) ** 2
+    return float(np.clip(share, PLACE_SHARE, MOST_PLACE_SHARE))
+
+
+def learning_lines(columns, mu, delta, places) -> list[Release]:
+    """What is released to learn kinds, cells and categories.
+
+    Parameters
+    ----------
+    columns : list of LevelColumn
+    mu, delta : float
+        Of the whole fit.
+    places : float
+        Part of ``mu**2`` for the places.
+    """
     located, unknown, keyed, maybe_whole = _tasks(columns)
     lines: list[Release] = []
     if located:
         n_first = len(located) * (len(universal_edges()) + MOST_CELLS)
-        mu_places = mu * sqrt(PLACE_SHARE)
+        mu_places = mu * sqrt(places)
         lines.append(KeyedRelease(PLACES, "gaussian", mu_places, n_first))
         lines.append(looks(mu * sqrt(LOOK_SHARE), n_first))
         n_atoms = len(located) * 2 * MOST_ROUND
@@ -197,9 +228,9 @@ def learning_lines(columns, mu, delta) -> list[Release]:
     return lines
 
 
-def learning_share(columns) -> float:
+def learning_share(columns, places) -> float:
     """Part of ``mu**2`` that `learning_lines` takes."""
-    lines = learning_lines(columns, 1.0, 0.5)
+    lines = learning_lines(columns, 1.0, 0.5, places)
     return sum(line.parameter**2 * line.times for line in lines)
 
 

@@ -62,6 +62,7 @@ from fairpriv_sklearn.generative._raw import (
     learning_share,
     level_codes,
     most_levels,
+    place_share,
     public_columns,
     read_table,
 )
@@ -462,15 +463,18 @@ class DPSinkhornGenerator(BaseGenerator):
             class_names = label.level_names
         else:
             class_names = () if self.classes_ is None else tuple(self.classes_.tolist())
+        n_records = self._public_n(rows.n_rows)
+        mu = gaussian_mu(self.epsilon, self.delta)
+        places = place_share(columns, n_records, mu)
         plan = PairsPlan(
             n_classes=max(1, len(class_names)),
             n_columns=len(columns),
             most_levels=most_levels(columns),
             quality=quality_lines(class_names, groups) if self.quality else (),
-            share=1 - learning_share(columns),
-            n_records=self._public_n(rows.n_rows),
+            share=1 - learning_share(columns, places),
+            n_records=n_records,
         )
-        wall = self._raw_filter(columns, plan, facts)
+        wall = self._raw_filter(columns, plan, places, facts)
         with np.errstate(all="ignore"):
             columns = learn_columns(wall, rows, columns, plan.n_records)
             # Two bytes a cell: these are held in memory, wherever the rows are.
@@ -525,9 +529,10 @@ class DPSinkhornGenerator(BaseGenerator):
         self._public = columns, label, facts
         return {"cells": table, "codes": codes.astype(np.int64)}
 
-    def _raw_filter(self, columns, plan, facts):
+    def _raw_filter(self, columns, plan, places, facts):
         def lines(mu):
-            return [*learning_lines(columns, mu, self.delta), *plan.lines(mu)]
+            learnt = learning_lines(columns, mu, self.delta, places)
+            return [*learnt, *plan.lines(mu)]
 
         n_draws = sum(line.n_draws for line in lines(1.0))
         shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
