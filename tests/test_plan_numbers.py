@@ -185,7 +185,7 @@ def test_plans_of_pairs_of_columns():
 
 def test_plan_of_what_is_learnt_about_columns():
     columns = _raw.public_columns(["a", "b"], None, None, None, 16)
-    lines = _raw.learning_lines(columns, 0.5, 1e-5)
+    lines = _raw.learning_lines(columns, 0.5, 1e-5, 0.071)
     assert [numbers([line], 0.5)[line.name][0] for line in lines] == [
         0.071, 0.009, 0.05, 0.01, 0.1
     ]  # fmt: skip
@@ -194,7 +194,7 @@ def test_plan_of_what_is_learnt_about_columns():
     assert lines[2].n_coordinates == 2 * 2 * _raw.MOST_ROUND
     assert lines[1].n_coordinates == lines[0].n_coordinates
     assert [getattr(line, "delta", 0) for line in lines] == [0, 0, 0, 0, 0.01 * 1e-5]
-    assert _raw.learning_share(columns) == approx(0.24, rel=1e-12)
+    assert _raw.learning_share(columns, 0.071) == approx(0.24, rel=1e-12)
     assert _raw.FractionalCounts(()).n_coordinates == 1
 
 
