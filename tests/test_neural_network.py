@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import types
 
 import numpy as np
 import pytest
@@ -536,3 +537,56 @@ def test_a_resumed_fit_goes_on_where_it_was(tmp_path):
         model = make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
     for one, other in zip(model.coefs_, expected.coefs_, strict=True):
         assert_array_equal(one, other)
+
+
+def test_noise_is_what_the_outputs_see_of_it():
+    """Steps are as small as noise times rows, not noise times columns, asks for."""
+    rng = np.random.default_rng(0)
+    network = Network([300, 16, 2], hidden_activation="tanh")
+    units = np.where(np.arange(network.theta.size) < network.n_parameters(1), 2.0, 0.5)
+    model = DPWassersteinMLPClassifier(max_iter=50, learning_rate=1.0, momentum=0.5)
+    model._scaling = types.SimpleNamespace(data_norm=1.5)
+    inputs = [rng.normal(size=300), np.ones(16)]
+    inputs[0] *= 1.5 / np.linalg.norm(inputs[0])
+    moved = []
+    for _ in range(4000):
+        weights, biases = network.layers(units * rng.normal(size=units.size))
+        moved += [
+            sum(
+                ((x @ W + b) ** 2).sum()
+                for x, W, b in zip(inputs, weights, biases, strict=True)
+            )
+        ]
+    walk = np.sqrt(np.mean(moved) * 50) * 0.1 / (1 - 0.5)
+    drowned = np.sqrt(np.mean(moved) * 50) * 0.1 / 50 / 0.5
+    head = types.SimpleNamespace(reach=1.0)
+    found = model._caution(network, units, 0.1, head)
+    assert found == pytest.approx(1 / (walk * (1 + drowned**2)), rel=0.02)
+    # rows longer than the square root of their columns there are not
+    model._scaling.data_norm = 1e6
+    least = model._caution(network, units, 0.1, head)
+    model._scaling.data_norm = 300**0.5
+    assert least == model._caution(network, units, 0.1, head) < found
+    assert model._caution(network, units, 1e-9, head) == 1.0
+    model.solver = "adam"
+    assert model._caution(network, units, 0.1, head) == 1.0
+
+
+def test_a_network_on_many_columns_of_short_rows_is_no_constant():
+    """Rows as an encoder makes them: of norm 1, with a hundred columns."""
+    rng = np.random.default_rng(0)
+    ranks = rng.integers(10, size=(12_000, 10))
+    X = np.zeros((12_000, 100))
+    X[np.arange(12_000)[:, None], np.arange(0, 100, 10) + ranks] = 10**-0.5
+    y = ((ranks - 4.5) @ rng.normal(size=10) + rng.normal(size=12_000) > 0) * 1
+    scores = {}
+    for epsilon in (1.0, 3.0):
+        model = DPWassersteinMLPClassifier(
+            epsilon=epsilon,
+            fairness_weight=0,
+            data_norm=1.0,
+            classes=[0, 1],
+            random_state=0,
+        ).fit(X[:8000], y[:8000])
+        scores[epsilon] = model.score(X[8000:], y[8000:])
+    assert 0.8 < scores[1.0] < scores[3.0] + 0.02

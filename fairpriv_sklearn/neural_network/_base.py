@@ -315,7 +315,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
             )
             released = query.units * wall.release(query, rows, state)
             progress.step()
-            return released * self._caution(query.units, wall.scale(query), head)
+            caution = self._caution(network, query.units, wall.scale(query), head)
+            return released * caution
 
         noisy_descent(
             network.theta,
@@ -329,16 +330,22 @@ class FairNetworkMixin(NoisyGradientsMixin):
         )
         progress.close()
 
-    def _caution(self, units, scale: float, head) -> float:
+    def _caution(self, network: Network, units, scale: float, head) -> float:
         """Factor of the step size, at most 1, by what is known about the noise.
 
-        The noise of all steps together may carry the parameters no further than the
-        reach of the outputs, and less if it drowns gradients of the usual size: the
-        network then stays close to the constant that it starts from.
+        The noise of all steps together may carry the layers' outputs no further than
+        the reach of the head, and less if it drowns gradients of the usual size: the
+        network then stays close to the constant that it starts from. An output sees
+        the noise of its weights along one row, however many columns that has.
         """
         if self.solver == "adam":  # its steps have one size, whatever the gradients
             return 1.0
-        norm = np.linalg.norm(units) * scale * math.sqrt(self.max_iter)
+        squared, length = 0.0, self._scaling.data_norm
+        for weights, biases in zip(*network.layers(units), strict=True):
+            along_row = weights[0] ** 2 * min(len(weights), length**2)
+            squared += (along_row + biases**2).sum()
+            length = math.inf  # of hidden layers: their width
+        norm = math.sqrt(squared * self.max_iter) * scale
         walk = norm * self.learning_rate / (1 - self.momentum)
         drowned = norm / self.max_iter / USUAL_GRADIENT
         return 1.0 / max(1.0, walk / head.reach * (1 + drowned**2))
