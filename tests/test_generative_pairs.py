@@ -429,6 +429,40 @@ def test_what_is_near_a_crowd():
     assert looked.with_cells(1440.0).edges[0] == 0.0
 
 
+def test_places_are_expected_where_a_column_is():
+    """Of a known range a tenth of the blocks is empty, of all numbers nine of ten."""
+    rng = np.random.default_rng(0)
+    for low, high in ((0.0, 40.0), (-3.0, 900.0)):
+        column = LevelColumn.of("x", 0, Column("number", range=(low, high)))
+        noisy = 30.0 + 20.0 * rng.normal(size=len(column.located().edges) + 2)
+        column = column.placed(noisy, 20.0, "number")
+        total = column.places.counts(1000.0).sum()
+        wanted = _levels.expected_counts(column.places.noisy, 20.0, total, 0.1)[0]
+        assert_allclose(column._placed_counts(1000.0), wanted)
+    ends = {0.8: [], 0.9: [], 0.95: []}
+    found = []
+    for _ in range(30):
+        column = LevelColumn.of("x", 0, Column("number"))
+        grid = column.located().edges
+        noisy = 20.0 * rng.normal(size=len(grid) + 2)
+        noisy[cell_of(np.exp(rng.normal(2, 1, 20)), grid)] += 65.0
+        column = column.placed(noisy, 20.0, "number")
+        places = column.places
+        total = places.counts(1000.0).sum()
+        is_there = column.near(grid) | (places.noisy > 100.0)
+        for empty, listed in ends.items():
+            held = _levels.expected_counts(places.noisy, 20.0, total, empty)[1]
+            held = np.where(is_there, held, 0.0)
+            likely = np.flatnonzero(held >= min(0.5, held.max()))
+            listed.append((likely[0], likely[-1]))
+        counts = column._placed_counts(1000.0)
+        found.append(tuple(np.flatnonzero(counts > 0)[[0, -1]]))
+        inside = slice(found[-1][0], found[-1][1] + 1)
+        wanted = _levels.expected_counts(places.noisy[inside], 20.0, total, 0.1)[0]
+        assert_allclose(counts[inside], wanted)
+    assert found == ends[0.9] and found != ends[0.8] and found != ends[0.95]
+
+
 def test_parts_that_noise_hides_lose_nobody():
     """Of a crowd of 1,400 in parts whose noise is 80 no part has most."""
     column = LevelColumn.of("x", 0, Column("number", missing=False))
@@ -722,7 +756,8 @@ def test_cells_that_are_likely_empty_are_emptied():
     counts = np.array([1000.0, 900.0, 1100.0, 1000.0, 15.0, -20.0, 10.0, 0.0])
     found = _pairs._clean(counts, 4000.0, 20.0, column)
     assert_array_equal(found > 0, counts > 100)
-    assert_allclose(found[:4].sum(), 4000.0)
+    wanted = _levels.expected_counts(counts, 20.0, 4000.0, 0.1)[0][:4]
+    assert_allclose(found[:4], wanted + (4000.0 - wanted.sum()) / 4)
     # where all is noise nobody is left out
     assert (_pairs._clean(-np.ones(8), 1.0, 20.0, column) > 0).any()
 
@@ -1469,7 +1504,7 @@ def test_places_get_more_where_few_records_would_drown():
             LevelColumn.of(f"x{i}", i, Column("number", **declared)) for i in (0, 1)
         ]
 
-    share, least, most = _raw.place_share, _raw.PLACE_SHARE, _raw.MOST_PLACE_SHARE
+    share, least, most = _raw.place_share, 0.071, 0.35
     # sqrt(2 * 2) / 0.1 is the noise with all of the budget
     assert share(columns(), 3500, 0.1) == pytest.approx((70 * 20 / 3500) ** 2)
     assert share(columns(), 10, 0.1) == share(columns(), 0, 0.1) == most
