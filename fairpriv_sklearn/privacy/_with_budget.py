@@ -239,7 +239,9 @@ class BudgetPipeline(Pipeline):
             return params
         own = dict(params)
         groups = own.pop("sensitive_features")
-        takers = [name for name, step in self.steps if _asks_for_groups(step)]
+        takers = [
+            name for name, step in self.steps if "sensitive_features" in _keywords(step)
+        ]
         if not takers:
             return params
         return {**{f"{name}__sensitive_features": groups for name in takers}, **own}
@@ -289,15 +291,15 @@ class BudgetPipeline(Pipeline):
             _forget(step)
 
 
-def _asks_for_groups(step) -> bool:
-    fit = getattr(step, "fit", None)
-    return fit is not None and "sensitive_features" in inspect.signature(fit).parameters
+def _keywords(step) -> Mapping[str, inspect.Parameter]:
+    """What the `fit` of a step knows by name."""
+    fit = getattr(step, "fit", None)  # "passthrough" has none
+    return {} if fit is None else inspect.signature(fit).parameters
 
 
 def _takes(step, keyword: str) -> bool:
-    """Whether the `fit` of a step, if it has one, knows a keyword."""
-    fit = getattr(step, "fit", None)  # "passthrough" has none
-    known = {} if fit is None else inspect.signature(fit).parameters
+    """Whether a keyword may be passed to the `fit` of a step."""
+    known = _keywords(step)
     return keyword in known or any(p.kind is p.VAR_KEYWORD for p in known.values())
 
 
