@@ -1252,9 +1252,6 @@ _PROOFS = {
     "there is no noise, and nothing is claimed": [
         "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
     ],
-    "two more columns of zeros, which nobody reads": [
-        "linear_model/_queries.py | return _NARROW if 4 < n_sums <= _NARROW else 4 * math.ceil(n_sums / 4) | 4 < n_sums <= _NARROW -> 4 <= n_sums <= _NARROW",
-    ],
     "an array of two axes: the last is the second, and any other place raises": [
         "linear_model/_queries.py | return np.concatenate([loss, coupled * of_penalty, slopes], axis=1) | 1 -> 2",
     ],

@@ -129,7 +129,7 @@ def test_sensitivities_of_a_fair_gradient(neighboring, changed, shared, multiple
     assert (query._n_alone, query._n_sums) == ((27, 36) if multiples[2] else (3, 12))
 
 
-@pytest.mark.parametrize("n_groups, columns", [(2, 6), (3, 6), (4, 8), (5, 8), (6, 12)])
+@pytest.mark.parametrize("n_groups, columns", [(2, 5), (3, 6), (4, 8), (5, 8), (6, 12)])
 def test_a_fair_gradient_is_its_three_sums(n_groups, columns):
     rng, stored, rows, geometry = table(0.5)
     y, strata = rng.integers(0, 2, N), rng.integers(0, n_groups, N)

@@ -100,8 +100,8 @@ def steps():
 
 
 def fits(X, y, groups, peers):
-    """Cost of 100 steps in fits of the peers."""
-    print("\nA fit of 100 steps, n = 30,000, d = 16, epsilon = 1")
+    """Cost of a fit in fits of the peers."""
+    print("\nA fit with the default steps, n = 30,000, d = 16, epsilon = 1")
     ours = {
         "loss only": DPWassersteinLogisticRegression(
             fairness_weight=0, delta=DELTA, **PUBLIC

@@ -44,7 +44,7 @@ CLOSING = 1e-5
 
 _OF_CHANGES = 0.4  # of the squared sensitivity of a line search
 _SEEN = 2.0  # bounds of scores up to which changes of slopes are told apart
-_NARROW = 6  # columns of coefficients: of two groups, or three
+_NARROW = 5, 6  # columns of coefficients: of two groups, or three
 # The range of a target is where most records are: all but twelve times the noise of a
 # count, and at least nine tenths. Where that is not enough, some of its length is added
 # on both sides. Chosen on simulated targets, Communities and seeds of the intervals'
@@ -108,7 +108,7 @@ class Geometry:
         """Sums of integer coefficients times rows, in units of the stored rows."""
         products = np.empty((self.n_columns, *coefficients.shape[1:]))
         own, rows = products[: self.n_features], dense_block(rows)
-        if coefficients.shape[-1] == _NARROW:
+        if coefficients.shape[-1] in _NARROW:
             own.T[:] = coefficients.T @ rows  # the other way round is slower
         else:
             own[:] = rows.T @ coefficients
@@ -403,9 +403,9 @@ class FairGradient(LossGradient):
 
     @cached_property
     def _n_sums(self) -> int:
-        """Those and two digits, six or a multiple of four: products are faster so."""
+        """Those and two digits; else a multiple of four: products are faster so."""
         n_sums = self._n_alone + 2 * self.geometry.n_outputs
-        return _NARROW if 4 < n_sums <= _NARROW else 4 * math.ceil(n_sums / 4)
+        return n_sums if n_sums in _NARROW else 4 * math.ceil(n_sums / 4)
 
     @cached_property
     def _unit(self) -> float:
