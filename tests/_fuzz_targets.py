@@ -452,7 +452,6 @@ def _barycenter():
 def _transport():
     t, result = transport, _barycenter()
     yield t.fair_barycenter, {**_grid(), "tolerance": 0.1}
-    yield t.barycenter_path, {**_grid(), "tolerances": [0.0, 0.1]}
     yield t.optimality_certificate, {"result": result}
     good = {
         "codes": np.arange(2),
@@ -462,8 +461,6 @@ def _transport():
     yield "BarycenterResult.transport", result.transport, good
     yield t.wasserstein_1d, {"u": X[:, 0], "v": X[:, 1]}
     yield t.quantise, {"outputs": X[:, 0], "low": -1.0, "high": 1.0}
-    shares = (X[:, 0] + 1) / 2
-    yield t.pairwise_wasserstein, {"outputs": shares, "codes": GROUPS, "n_groups": 2}
     yield t.point_cost, {"X": X, "Y": X[:5]}
     cost = np.abs(X[:5, :1] - X[:5, :1].T)
     yield t.sinkhorn, {"cost": cost, "regularization": 0.1}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from fractions import Fraction
-from itertools import accumulate, combinations, pairwise, permutations, product
+from itertools import accumulate, pairwise, permutations, product
 
 import numpy as np
 import ot
@@ -25,7 +25,6 @@ from fairpriv_sklearn._shared.exact_transport import (
     sort_samples,
 )
 from fairpriv_sklearn.transport import (
-    pairwise_wasserstein,
     quantise,
     wasserstein_1d,
 )
@@ -138,11 +137,10 @@ def test_row_order_changes_no_bit(u, v, seed):
 
 def test_row_order_of_many_rows():
     rng = np.random.default_rng(0)
-    outputs = rng.random(30_000).round(3)
-    codes = rng.integers(4, size=outputs.size)
-    order = rng.permutation(outputs.size)
-    distance, gradient = pairwise_wasserstein(outputs, codes, 4)
-    again, shuffled = pairwise_wasserstein(outputs[order], codes[order], 4)
+    u, v = rng.random(30_000).round(3), rng.random(20_000).round(3)
+    order = rng.permutation(u.size)
+    distance, gradient, _ = wasserstein_1d(u, v, return_gradient=True)
+    again, shuffled, _ = wasserstein_1d(u[order], v, return_gradient=True)
     assert again == distance
     assert_array_equal(shuffled, gradient[order])
 
@@ -296,36 +294,6 @@ def test_quantise():
         quantise([0.0], 1, 1)
 
 
-@pytest.mark.parametrize("n_groups", [2, 3, 5])
-def test_pairs_of_groups(n_groups):
-    rng = np.random.default_rng(n_groups)
-    outputs = quantise(rng.random(200).round(2), 0, 1)
-    codes = rng.integers(n_groups, size=200)
-    distance, gradient = pairwise_wasserstein(outputs, codes, n_groups)
-    pairs = list(combinations(range(n_groups), 2))
-    expected, slopes = 0.0, np.zeros(200)
-    for a, b in pairs:
-        u, v = outputs[codes == a], outputs[codes == b]
-        value, gradient_u, gradient_v = wasserstein_1d(u, v, return_gradient=True)
-        expected += value / len(pairs)
-        slopes[codes == a] += gradient_u / len(pairs)
-        slopes[codes == b] += gradient_v / len(pairs)
-    assert_allclose(distance, expected, rtol=1e-14)
-    assert_allclose(gradient, slopes, rtol=1e-13)
-
-
-def test_empty_groups_count_as_zero():
-    distance, gradient = pairwise_wasserstein([0.0, 2.0], [0, 2], 3)
-    assert distance == 4 / 3
-    assert_allclose(gradient, [-4 / 3, 4 / 3])
-    distance, gradient = pairwise_wasserstein([0.0, 2.0], [1, 1], 2)
-    assert distance == 0.0
-    assert_array_equal(gradient, [0.0, 0.0])
-    distance, gradient = pairwise_wasserstein([], [], 2)
-    assert distance == 0.0
-    assert gradient.shape == (0,)
-
-
 @pytest.mark.parametrize(
     "u, v, message",
     [
@@ -341,11 +309,6 @@ def test_empty_groups_count_as_zero():
 def test_invalid_samples(u, v, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         wasserstein_1d(u, v)
-
-
-def test_one_group_is_not_enough():
-    with pytest.raises(ValueError, match="n_groups must be at least 2, got 1"):
-        pairwise_wasserstein([0.0], [0], 1)
 
 
 # Sensitivity of the gradient sum_i dW/du_i a_i + sum_j dW/dv_j b_j over records with

@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from fairpriv_sklearn.transport import pairwise_wasserstein, quantise, wasserstein_1d
+from fairpriv_sklearn.transport import quantise, wasserstein_1d
 
 SIZES = [
     (1_000, 1_000),
@@ -158,21 +158,6 @@ def time_table(autograd):
     print()
 
 
-def group_table():
-    print("mean over all pairs of groups, 100,000 rows, codes")
-    print(f"{'groups':>8} {'argsort':>11} {'all pairs':>11} {'ratio':>6}")
-    rng = np.random.default_rng(0)
-    outputs = quantise(rng.random(100_000), 0, 1)
-    floor = best_time(np.argsort, outputs)
-    for n_groups in [2, 3, 4, 8]:
-        codes = rng.integers(n_groups, size=outputs.size)
-        seconds = best_time(pairwise_wasserstein, outputs, codes, n_groups)
-        print(
-            f"{n_groups:8d} {1e3 * floor:8.3f} ms {1e3 * seconds:8.3f} ms "
-            f"{seconds / floor:6.2f}"
-        )
-
-
 def main():
     np.ones(31 * 2**17).sum()  # see the docstring
     print(__doc__.strip(), end="\n\n")
@@ -181,7 +166,6 @@ def main():
         f"{version('ot')}, torch {version('torch')}, {platform.machine()}\n"
     )
     time_table(peer())
-    group_table()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from fairpriv_sklearn.transport._barycenter import (
     BarycenterResult,
     Coupling,
     OptimalityCertificate,
-    barycenter_path,
     fair_barycenter,
     optimality_certificate,
     solver_name,
@@ -17,21 +16,15 @@ from fairpriv_sklearn.transport._sinkhorn import (
     transport_gradient,
 )
 from fairpriv_sklearn.transport._sliced import sliced_wasserstein
-from fairpriv_sklearn.transport._wasserstein import (
-    pairwise_wasserstein,
-    quantise,
-    wasserstein_1d,
-)
+from fairpriv_sklearn.transport._wasserstein import quantise, wasserstein_1d
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [
     "BarycenterResult",
     "Coupling",
     "OptimalityCertificate",
-    "barycenter_path",
     "fair_barycenter",
     "optimality_certificate",
-    "pairwise_wasserstein",
     "quantise",
     "wasserstein_1d",
     "SinkhornResult",

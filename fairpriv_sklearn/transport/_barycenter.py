@@ -13,7 +13,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairpriv_sklearn._shared.arguments import (
     checked,
-    each,
     floats,
     having,
     number,
@@ -284,7 +282,6 @@ def fair_barycenter(
 
     See Also
     --------
-    barycenter_path : The solutions for several tolerances.
     optimality_certificate : Check a solution without any solver.
 
     Notes
@@ -328,47 +325,6 @@ def fair_barycenter(
     """
     grid, cdfs, weights, tolerance = _check_problem(grid, pmfs, weights, tolerance)
     return _solve(grid, cdfs, weights, tolerance, solver)
-
-
-@checked(
-    grid=floats(1),
-    pmfs=floats(2),
-    weights=floats(1),
-    tolerances=each(number(0, 1)),
-    solver=word,
-)
-def barycenter_path(
-    grid: ArrayLike,
-    pmfs: ArrayLike,
-    weights: ArrayLike,
-    tolerances: Iterable[float],
-    *,
-    solver: str = "exact",
-) -> list[BarycenterResult]:
-    """Solve the fair barycenter problem for several tolerances.
-
-    Parameters
-    ----------
-    grid : array-like of shape (k,)
-        Strictly increasing support points.
-    pmfs : array-like of shape (n_groups, k)
-        Non-negative masses of the groups.
-    weights : array-like of shape (n_groups,)
-        Non-negative weights.
-    tolerances : iterable of float
-        Each in [0, 1].
-    solver : str, default="exact"
-        See :func:`fair_barycenter`.
-
-    Returns
-    -------
-    list of BarycenterResult
-        In the order of ``tolerances``; the objective decreases as the tolerance grows.
-    """
-    return [
-        fair_barycenter(grid, pmfs, weights, tolerance, solver=solver)
-        for tolerance in tolerances
-    ]
 
 
 @dataclass(frozen=True)

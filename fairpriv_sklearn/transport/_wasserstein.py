@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    codes,
-    count,
-    flag,
-    floats,
-    number,
-    numbers,
-)
+from fairpriv_sklearn._shared.arguments import checked, flag, floats, number, numbers
 from fairpriv_sklearn._shared.exact_transport import (
     MAX_CODES,
     Floats,
@@ -103,10 +93,6 @@ def wasserstein_1d(
     ValueError
         If a sample is empty, has more than one dimension or is not finite.
 
-    See Also
-    --------
-    pairwise_wasserstein : Mean over all pairs of groups.
-
     Notes
     -----
     Time is :math:`O((n+m) \log(n+m))`, almost all of it for sorting; memory is
@@ -147,73 +133,6 @@ def wasserstein_1d(
         given.append(np.empty_like(gradient))
         given[-1][order] = gradient
     return distance, *given
-
-
-@checked(outputs=numbers, codes=codes, n_groups=count(-(10**6), 10**6))
-def pairwise_wasserstein(
-    outputs: ArrayLike, codes: ArrayLike, n_groups: int
-) -> tuple[float, Floats]:
-    """Mean squared 2-Wasserstein distance over all pairs of groups.
-
-    Every group is sorted once, whatever the number of pairs.
-
-    Parameters
-    ----------
-    outputs : array-like of shape (n,), float or int
-        Outputs of all groups; codes from :func:`quantise` where the gradient is to be
-        released with noise.
-    codes : array-like of shape (n,), int
-        Group of every row, in ``range(n_groups)``.
-    n_groups : int
-        Number of groups, at least 2.
-
-    Returns
-    -------
-    distance : float
-        Sum over pairs divided by the number of pairs.  A pair with an empty group
-        counts as zero.
-    gradient : ndarray of shape (n,)
-        Derivative with respect to every output, ties averaged.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two groups, or the outputs are not a finite vector.
-
-    Examples
-    --------
-    >>> from fairpriv_sklearn.transport import pairwise_wasserstein
-    >>> pairwise_wasserstein([0.0, 1.0, 3.0], [0, 0, 1], n_groups=2)
-    (6.5, array([-3., -2.,  5.]))
-    """
-    if n_groups < 2:
-        raise ValueError(f"n_groups must be at least 2, got {n_groups}")
-    outputs, codes = np.asarray(outputs), np.asarray(codes)
-    if codes.shape != outputs.shape:
-        raise ValueError(
-            "outputs and codes must have one entry each per record, got shapes "
-            f"{outputs.shape} and {codes.shape}."
-        )
-    gradient = np.zeros(outputs.shape)
-    if outputs.size == 0:
-        return 0.0, gradient
-    outputs = np.asarray(floats(1)("outputs", outputs))
-    order = np.argsort(outputs)
-    codes = codes[order]
-    rows = [order[codes == code] for code in range(n_groups)]  # sorted by output
-    samples = [outputs[row] for row in rows]
-    slopes = [np.zeros(row.size) for row in rows]
-    total = 0.0
-    for a, b in combinations(range(n_groups), 2):
-        if samples[a].size and samples[b].size:
-            result = transport_of_samples(samples[a], samples[b])
-            total += result.distance
-            slopes[a] += result.gradient_u
-            slopes[b] += result.gradient_v
-    n_pairs = n_groups * (n_groups - 1) // 2
-    for row, slope in zip(rows, slopes, strict=True):
-        gradient[row] = slope / n_pairs
-    return total / n_pairs, gradient
 
 
 def _are_codes(values: NDArray) -> bool:
