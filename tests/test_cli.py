@@ -1200,6 +1200,43 @@ def test_a_blind_model_predicts_without_the_group(staff, tmp_path, capsys):
     assert "8 predictions" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("blind", "said"),
+    [(True, "The blind repair stood back: "), (False, "cannot be told from the")],
+)
+def test_a_repair_that_stands_back_says_so_wherever_it_is_read(
+    tmp_path, capsys, blind, said
+):
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 600)  # which nothing tells
+    age, pay = rng.integers(18, 80, 600), rng.normal(3, 1, 600)
+    rows = [f"{a},{s},{p:.3f}" for a, s, p in zip(age, sex, pay, strict=True)]
+    table = tmp_path / "people.csv"
+    table.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    book = tmp_path / "book.json"
+    book.write_text('{"age": [18, 80], "sex": ["f", "m"], "pay": [0, 6]}')
+    arguments = [str(table), "--target", "pay", "--sensitive", "sex"]
+    arguments += ["--codebook", str(book), *["--blind"] * blind]
+    assert run(tmp_path, *arguments) == 0
+    data = report(tmp_path)
+    (note,) = data["repair_notes"]
+    assert said in note
+    # Not a word of the test rows: it may be published with the model.
+    assert "repair_notes" in data["releasable"]
+    assert said in " ".join(capsys.readouterr().out.split())
+    for name in ("report.md", "card.md"):
+        assert said in (tmp_path / "out" / name).read_text(), name
+
+
+def test_a_repair_that_does_its_work_has_no_notes(people, tmp_path):
+    arguments = ["--target", "salary", "--sensitive", "sex", "--drop", "hired"]
+    assert run(tmp_path, people(), *arguments, "--groups", "f", "m") == 0
+    assert report(tmp_path)["repair_notes"] == []
+    assert "| repair |" not in (tmp_path / "out" / "card.md").read_text()
+    assert run(tmp_path, people(), *arguments) == 0  # nobody is in no learnt group
+    assert not any("cannot be told" in text for text in report(tmp_path)["warnings"])
+
+
 def test_network_as_base_model(staff, tmp_path):
     path, _ = staff
     arguments = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]

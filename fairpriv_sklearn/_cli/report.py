@@ -286,7 +286,10 @@ def plain_data(study: Study, saved: bool = False) -> dict:
         "task": study.table.task,
         "version": fairpriv_sklearn.__version__,
         "private": False,
-        "releasable": ["models[].guarantee", *(["the saved model"] if saved else [])],
+        "releasable": [
+            *("models[].guarantee", "repair_notes"),
+            *(["the saved model"] if saved else []),
+        ],
         "not_private": {
             "why": NOT_PRIVATE,
             "what": [
@@ -319,6 +322,7 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             **_figures(study.constant),
             "figures": NOT_PRIVATE,
         },
+        "repair_notes": study.model.repair_notes_,
         "conditional_on": study.table.from_data,
         "learnt": study.learnt.facts,
         "left_out": study.table.left_out,

@@ -398,7 +398,9 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
 def after_fitting(study: Study) -> list[str]:
     """Plain sentences about results that are not what was hoped for."""
     plain, private, fair = study.results
-    said = []
+    # That the group of those in no other one has next to nobody is as it should be.
+    notes = study.model.repair_notes_
+    said = [note for note in notes if str([OTHER_GROUP]) not in note]
     name = study.measures.error_name
     if study.share_clipped >= 0.001:
         said.append(

@@ -108,6 +108,9 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         For each column, groups that noise does not let be told from the others; they
         are repaired as all people together, or, blind, their answers are not made
         equal to the others'. A `RepairWarning` names them.
+    repair_notes_ : list of str
+        What a `RepairWarning` said: which groups cannot be told from the others, or why
+        the repair stood back. Empty if all was repaired.
     output_ : list of str
         What `output` came to, for each column.
     within_bin_error_ : ndarray of shape (n_columns,)

@@ -115,6 +115,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         For each column, groups that noise does not let be told from the others; they
         are repaired as all people together, or, blind, their answers are not made
         equal to the others'. A `RepairWarning` names them.
+    repair_notes_ : list of str
+        What a `RepairWarning` said: which groups cannot be told from the others, or why
+        the repair stood back. Empty if all was repaired.
     output_ : list of one str
     within_bin_error_ : ndarray of shape (1,)
     bounds_ : ndarray of shape (1, 2)

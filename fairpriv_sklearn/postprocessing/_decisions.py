@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
@@ -14,7 +13,7 @@ from fairpriv_sklearn.postprocessing._histogram import (
     untold_message,
 )
 from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
-from fairpriv_sklearn.postprocessing._repair import MetaRepair, RepairWarning
+from fairpriv_sklearn.postprocessing._repair import MetaRepair
 
 TOGETHER = "as all people together"
 STOOD_BACK = {
@@ -150,7 +149,7 @@ class DecisionRepair(MetaRepair):
         self.pooled_groups_ = self.groups_[pooled]
         if pooled.any():
             said = untold_message(self.pooled_groups_.tolist())
-            warn_caller(f"{said} They are decided for {how}.", RepairWarning)
+            self._note(f"{said} They are decided for {how}.")
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:
         """Recalibration, steps and certificate share the squared Gaussian budget."""
@@ -256,7 +255,7 @@ class DecisionRepair(MetaRepair):
             "constant": (0.0, 0.0),
         }[self.repair_]
         if self.repair_ != "repaired":
-            warn_caller(STOOD_BACK[self.repair_], RepairWarning)
+            self._note(STOOD_BACK[self.repair_])
             offsets = np.zeros_like(offsets)
         self._measured = None
         if self.reach_size > 0:

@@ -180,6 +180,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Groups that noise does not let be told from the others (in some true class).
         "gradient": they are decided for without a shift, as unknown ones.
         "histogram": they are decided for as all people together.
+    repair_notes_ : list of str
+        What a `RepairWarning` said: which groups cannot be told from the others, or why
+        the repair stood back. Empty if all was repaired.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     group_strength_ : float

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
 from fairpriv_sklearn._wall import (
@@ -32,7 +31,7 @@ from fairpriv_sklearn.postprocessing import _repair, _scale
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
-from fairpriv_sklearn.postprocessing._repair import Repair, RepairWarning
+from fairpriv_sklearn.postprocessing._repair import Repair
 from fairpriv_sklearn.postprocessing._scale import UNIT, Scale
 from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
 
@@ -300,12 +299,11 @@ class NumberRepair(Repair):
         self.fairness_tolerance_ = np.array(tolerances)
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
-            warn_caller(f"The repair stood back: {CROWDED}", RepairWarning)
+            self._note(f"The repair stood back: {CROWDED}")
         if untold:
-            warn_caller(
+            self._note(
                 f"{histogram.untold_message(untold)} Their scores are repaired as "
-                "those of all people together.",
-                RepairWarning,
+                "those of all people together."
             )
         self.transports_ = transports
         self._windows = windows
@@ -500,13 +498,12 @@ class NumberRepair(Repair):
             self._levels.append(levels)
             self.pooled_groups_.append(self.groups_[~told])
             if why:
-                warn_caller(f"The blind repair stood back: {why}", RepairWarning)
+                self._note(f"The blind repair stood back: {why}")
             elif not told.all():
                 untold = self.pooled_groups_[-1].tolist()
-                warn_caller(
+                self._note(
                     f"{histogram.untold_message(untold)} The answers are made equal "
-                    "for the other groups alone.",
-                    RepairWarning,
+                    "for the other groups alone."
                 )
 
     def _blind_levels(self, counts, scale, tolerance):

@@ -35,6 +35,7 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.arguments import each
 from fairpriv_sklearn._shared.arrays import row_slices
+from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
@@ -165,6 +166,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         wall : PrivacyFilter
         rows : Rows
         """
+        self.repair_notes_: list[str] = []
         models = list(models)
         if self.blind:
             given = self.group_estimator
@@ -179,6 +181,11 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             setattr(self, f"{model.name}_", model.fitted)
         return phases, wall, rows
 
+    def _note(self, said: str) -> None:
+        """Say, and keep for reports, what the repair leaves as it was."""
+        self.repair_notes_.append(said)
+        warn_caller(said, RepairWarning)
+
     def _along(self, tolerances, rule) -> list:
         """Fitted copies, solved for other tolerances, each of which passes a rule."""
         check_is_fitted(self)
@@ -186,6 +193,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         for tolerance in each(rule)("fairness_tolerances", tolerances):
             repair = copy(self).set_params(fairness_tolerance=tolerance)
             repair._validate_params()
+            repair.repair_notes_ = []
             repair._solve()
             repairs.append(repair)
         return repairs

@@ -49,6 +49,8 @@ class StepPrivacy:
         How to cover an uncovered step.
     conditional_on : tuple of str
         Names of what it read from the data, or is supposed to do, itself.
+    notes : tuple of str
+        What a repair left as it was, by its noisy numbers.
     """
 
     name: str
@@ -58,6 +60,7 @@ class StepPrivacy:
     assumption: str = ""
     fix: str = ""
     conditional_on: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -77,6 +80,7 @@ class StepPrivacy:
             **vars(self),
             "guarantee": guarantee,
             "conditional_on": list(self.conditional_on),
+            "notes": list(self.notes),
         }
 
 
@@ -599,7 +603,10 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
     elif own.conditional_on:
         names = ", ".join(own.conditional_on)
         status, fix = "conditional", f"Pass as arguments what was read: {names}."
-    return StepPrivacy(name, type(estimator).__name__, status, own, fix=fix)
+    notes = tuple(vars(estimator).get("repair_notes_", ()))
+    return StepPrivacy(
+        name, type(estimator).__name__, status, own, fix=fix, notes=notes
+    )
 
 
 def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
