@@ -146,6 +146,13 @@ def parser() -> argparse.ArgumentParser:
         help="where to write the card of the model for the data-protection officer: "
         ".md, .html, .yaml or .json (default: card.md beside the report)",
     )
+    add(
+        "--rows-per-person",
+        type=int,
+        metavar="K",
+        help="how many rows of one person there are at most, for the card and the "
+        "statement: epsilon is for one row",
+    )
     add("--out", default="fairpriv-report", help="folder of the report")
     add("--force", action="store_true", help="replace files that are there already")
     add("--seed", type=int, help="reproducible, and hence not private: for study only")
@@ -195,6 +202,8 @@ def parse(argv=None) -> argparse.Namespace:
         rules.error(
             f"--fairness-tolerance must lie in [0, 1], got {args.fairness_tolerance:g}"
         )
+    if args.rows_per_person is not None and args.rows_per_person < 1:
+        rules.error(f"--rows-per-person must be 1 or more, got {args.rows_per_person}")
     if args.seed is not None and not 0 <= args.seed < 2**32:
         rules.error(f"--seed must lie in [0, 2**32), got {args.seed}")
     if args.bounds and not all(map(math.isfinite, args.bounds)):

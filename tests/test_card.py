@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 import re
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -274,6 +275,18 @@ def test_delta_is_held_against_one_over_n(model, n, words):
 def test_several_rows_of_a_person(model):
     answer = deployment_card(model, {"records_per_person": 3}).answers("whom")[1]
     assert "epsilon = 3" in answer
+    said = deployment_card(model, {"records_per_person": 3}).answers("conditions")
+    assert not any("each person has one" in one for one in said)
+    said = deployment_card(model, {"records_per_person": 1}).answers("conditions")
+    assert any("each person has one" in one for one in said)
+
+
+def test_several_rows_of_a_person_on_a_condition(model):
+    report = privacy_report(model)
+    on_condition = report.guarantee.qualified(conditional_on=("bounds",))
+    report = replace(report, guarantee=on_condition)
+    answer = report.to_card({"records_per_person": 3}).answers("whom")[1]
+    assert "epsilon = 3" in answer and "if the conditions hold" in answer
 
 
 def test_what_is_not_private_says_so_at_the_top():

@@ -1228,6 +1228,23 @@ def test_a_repair_that_stands_back_says_so_wherever_it_is_read(
         assert said in (tmp_path / "out" / name).read_text(), name
 
 
+def test_rows_of_one_person_are_told_wherever_epsilon_is(people, tmp_path, capsys):
+    base = ["--target", "hired", "--sensitive", "sex"]
+    pages = [tmp_path / "out" / name for name in ("report.md", "card.md")]
+    assert run(tmp_path, people(), *base) == 0
+    assert "say how many at most" in pages[1].read_text()
+    capsys.readouterr()
+    assert run(tmp_path, people(), *base, "--rows-per-person", "3") == 0
+    epsilon = report(tmp_path)["models"][2]["epsilon"]
+    for text in (capsys.readouterr().out, *(page.read_text() for page in pages)):
+        text = " ".join(text.split())
+        (told,) = set(re.findall(r"At most 3; .*? is \(epsilon = ([\d.]+), ", text))
+        assert 3 * epsilon <= float(told) <= 3.001 * epsilon
+        assert "if the conditions hold" in text  # the task was read
+        assert "each person has one" not in text
+    assert report(tmp_path)["rows_per_person"] == 3
+
+
 def test_a_repair_that_does_its_work_has_no_notes(people, tmp_path):
     arguments = ["--target", "salary", "--sensitive", "sex", "--drop", "hired"]
     assert run(tmp_path, people(), *arguments, "--groups", "f", "m") == 0
@@ -1309,6 +1326,12 @@ def test_identifiers_get_one_line_before_the_fit(people, tmp_path, capsys):
     assert "\n" in said.err and line in " ".join(report(tmp_path)["warnings"])
     assert run(tmp_path, str(path), *base, "--drop", "subject#") == 0
     assert "tells persons apart" not in " ".join(capsys.readouterr().err.split())
+
+
+def test_fewer_rows_of_a_person_than_one_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--rows-per-person", "0"])
+    assert "--rows-per-person must be 1 or more" in capsys.readouterr().err
 
 
 def test_sentences_about_numbers_that_promise_little(tmp_path, capsys):

@@ -13,7 +13,7 @@ import numpy as np
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study, told_apart
 from fairpriv_sklearn._cli.words import markdown_text, number, printable, wrap
-from fairpriv_sklearn._wall import round_up
+from fairpriv_sklearn._wall import privacy_report, round_up
 from fairpriv_sklearn.inspection import picture_text
 from fairpriv_sklearn.preprocessing import InputError
 
@@ -67,16 +67,53 @@ def terminal(study: Study) -> str:
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
     lines += [f"! {printable(text, 400)}" for text in study.warnings[study.n_before :]]
-    lines += ["", printable(brief(study.guarantee), 1500)]
+    lines += ["", printable(_of_rows(study, brief(study.guarantee)), 1500)]
     if study.learnt.facts:
         n_facts = len(study.learnt.facts)
         lines.append(
             f"Learnt privately, within this epsilon: {n_facts} facts that no codebook "
             "declares (kinds, ranges, categories, groups; see report.md)."
         )
+    if (study.rows_per_person or 1) > 1:
+        lines.append(_persons(study))
     if table.from_data:
         lines.append("--codebook, --groups, --bounds and --task make facts public.")
     return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
+
+
+def card_of(study: Study):
+    """The card of the private and fair model."""
+    from sklearn.pipeline import Pipeline
+
+    steps = [("columns", study.learnt.encoder), ("model", study.model)]
+    if study.learnt.lists is not None:
+        steps.insert(0, ("lists", study.learnt.lists))
+    report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)
+    context = {
+        "name": f"Private and fair {study.table.task} of {study.table.target}",
+        "description": f"Groups: {study.table.sensitive_name}. Made by the command "
+        "line.",
+        "records_per_person": study.rows_per_person,
+    }
+    if study.table.size_is_public:
+        context["n_records"] = len(study.table.y)
+    return report.to_card(context)
+
+
+def _persons(study: Study) -> str:
+    """What epsilon means for a person."""
+    rows = study.rows_per_person
+    if rows is None or rows == 1:
+        return "It counts records: one row of the file is one person."
+    said = card_of(study).answers("whom")[1]
+    return f"It counts records, the rows of the file. Rows of one person: {said}"
+
+
+def _of_rows(study: Study, statement: str) -> str:
+    """A statement, with the number of rows of a person that was told."""
+    rows = study.rows_per_person or 1
+    told = "each person has one" if rows == 1 else f"a person has at most {rows}"
+    return statement.replace("each person has one", told)
 
 
 def summary(study: Study) -> list[str]:
@@ -229,10 +266,9 @@ def markdown(study: Study, picture: Path | None) -> str:
     lines += [
         "## Privacy statement of the private and fair model",
         "",
-        study.guarantee.to_markdown(),
+        _of_rows(study, study.guarantee.to_markdown()),
         "",
-        "It counts records: one row of the file is one person. The number of rows that "
-        "are used is taken as public.",
+        f"{_persons(study)} The number of rows that are used is taken as public.",
         "",
     ]
     if study.learnt.facts:
@@ -322,6 +358,7 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             **_figures(study.constant),
             "figures": NOT_PRIVATE,
         },
+        "rows_per_person": study.rows_per_person,
         "repair_notes": study.model.repair_notes_,
         "conditional_on": study.table.from_data,
         "learnt": study.learnt.facts,

@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.columns import Writing, parse_columns, read_named
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
-from fairpriv_sklearn._cli.report import brief
+from fairpriv_sklearn._cli.report import brief, card_of
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
 from fairpriv_sklearn._cli.words import printable, wrap, written
-from fairpriv_sklearn._wall import PrivacyGuarantee, privacy_report
+from fairpriv_sklearn._wall import PrivacyGuarantee
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -81,22 +81,7 @@ def save_model(study: Study, path: str) -> None:
 
 def write_card(study: Study, path: str) -> None:
     """Write the card of the private and fair model, in the form of the file's name."""
-    from sklearn.pipeline import Pipeline
-
-    steps = [("columns", study.learnt.encoder), ("model", study.model)]
-    if study.learnt.lists is not None:
-        steps.insert(0, ("lists", study.learnt.lists))
-    report = dataclasses.replace(
-        privacy_report(Pipeline(steps)), guarantee=study.guarantee
-    )
-    context = {
-        "name": f"Private and fair {study.table.task} of {study.table.target}",
-        "description": f"Groups: {study.table.sensitive_name}. Made by the command "
-        "line.",
-    }
-    if study.table.size_is_public:
-        context["n_records"] = len(study.table.y)
-    card = report.to_card(context)
+    card = card_of(study)
     forms = {
         ".html": card.to_html,
         ".json": card.to_json,

@@ -121,6 +121,7 @@ class Study:
     warnings: list[str] = field(default_factory=list)
     n_before: int = 0  # so many of the warnings were said before spending
     model: object = None  # the fitted private and fair model
+    rows_per_person: int | None = None  # at most, if stated
 
     @property
     def rough(self) -> list[str]:
@@ -263,6 +264,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         {g: n for g, n in sizes.items() if any(n) or g != OTHER_GROUP},
         results, constant, predictions,
         labels[test], n_before=len(warned), model=models["private and fair"],
+        rows_per_person=args.rows_per_person,
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
     return study

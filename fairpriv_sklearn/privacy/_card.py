@@ -22,7 +22,7 @@ from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter
 from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
-from ._guarantee import RELATIONS, PrivacyGuarantee, own_events
+from ._guarantee import RELATIONS, UNIT_OF_PRIVACY, PrivacyGuarantee, own_events
 
 TO_FILL = "to be filled in"
 _FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")
@@ -273,16 +273,17 @@ class DeploymentCard:
         yield "sizes", f"The {what}.", status
 
     def _of_a_person(self, rows: int) -> str:
-        total = self.guarantee
+        total = self.guarantee.if_public()
         events = own_events(total)
         if total.epsilon == math.inf or not events:
             return f"At most {rows}; no promise is made for a row."
+        where = " if the conditions hold" if self.guarantee.conditional_on else ""
         # Group privacy: rows times epsilon, at a delta that grows with it.
         epsilon = rows * total.epsilon
         delta = rows * math.exp(min((rows - 1) * total.epsilon, 700)) * total.delta
         return (
             f"At most {rows}; for a person the promise is (epsilon = "
-            f"{round_up(epsilon)}, delta = {round_up(min(delta, 1.0))})."
+            f"{round_up(epsilon)}, delta = {round_up(min(delta, 1.0))}){where}."
         )
 
     def _how_much(self) -> Iterator[tuple]:
@@ -339,7 +340,10 @@ class DeploymentCard:
         for name in total.conditional_on:
             told = f"{name}: {READ}. Who does not know it learns it."
             yield "condition", told, "not covered"
+        rows = self.context.get("records_per_person", 1)
         for assumption in total.assumptions:
+            if assumption == UNIT_OF_PRIVACY and rows > 1:
+                continue  # said of the rows of one person
             name = assumption.partition("=")[0]
             origin = f" (source: {origins[name]})" if name in origins else ""
             is_fact = "=" in assumption
