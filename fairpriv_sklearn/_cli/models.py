@@ -52,7 +52,9 @@ def regression(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dic
     """Models of a numeric target."""
     from sklearn.linear_model import Ridge
 
+    from fairpriv_sklearn.linear_model import DPLinearRegression
     from fairpriv_sklearn.metrics import ks_parity_difference
+    from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
     from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 
     measures = Measures(
@@ -64,17 +66,12 @@ def regression(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dic
         "0 if their distributions are alike",
         ks_parity_difference,
     )
-    private = _private_regressor(facts, args)
-    fair = DPBarycenterRegressor(
-        private,
-        epsilon=args.epsilon,
-        target_bounds=facts.bounds,
-        fairness_tolerance=args.fairness_tolerance,
-        groups=facts.groups,
-        handle_unknown="pooled",
-        random_state=args.seed,
-        blind=args.blind,
-    )
+    bounds = {"target_bounds": facts.bounds}
+    if args.base_model == "network":
+        private = DPWassersteinMLPRegressor(**_without_penalty(facts, args), **bounds)
+    else:
+        private = DPLinearRegression(**_of_a_model(args), **bounds)
+    fair = DPBarycenterRegressor(private, **_of_a_repair(facts, args), **bounds)
     return measures, {"plain": Ridge(), "private": private, "private and fair": fair}
 
 
@@ -82,10 +79,12 @@ def classification(table: Table, facts: Facts | Learnt, args) -> tuple[Measures,
     """Models of a target with classes."""
     from sklearn.linear_model import LogisticRegression
 
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
     from fairpriv_sklearn.metrics import (
         demographic_parity_difference,
         equalized_odds_difference,
     )
+    from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
     from fairpriv_sklearn.postprocessing import DP2DPClassifier
 
     if args.fairness_tolerance == "auto":
@@ -101,24 +100,21 @@ def classification(table: Table, facts: Facts | Learnt, args) -> tuple[Measures,
         equalized_odds_difference if odds else demographic_parity_difference,
         odds,
     )
-    private = _private_classifier(facts, args)
+    network = args.base_model == "network"
+    kind = DPWassersteinMLPClassifier if network else DPWassersteinLogisticRegression
+    private = kind(**_without_penalty(facts, args), classes=facts.classes)
     fair = DP2DPClassifier(
         private,
-        epsilon=args.epsilon,
         delta=args.delta,
-        fairness_tolerance=args.fairness_tolerance,
         constraint=args.constraint,
-        blind=args.blind,
         classes=facts.classes,
-        groups=facts.groups,
-        handle_unknown="pooled",
-        random_state=args.seed,
+        **_of_a_repair(facts, args),
     )
     plain = LogisticRegression(max_iter=1000)
     return measures, {"plain": plain, "private": private, "private and fair": fair}
 
 
-def _shared(facts: Facts | Learnt, args) -> dict:
+def _of_a_model(args) -> dict:
     return {
         "epsilon": args.epsilon,
         "delta": args.delta,
@@ -127,37 +123,24 @@ def _shared(facts: Facts | Learnt, args) -> dict:
     }
 
 
-def _private_regressor(facts: Facts | Learnt, args):
-    from fairpriv_sklearn.linear_model import DPLinearRegression
-    from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
-
-    shared = {**_shared(facts, args), "target_bounds": facts.bounds}
-    if args.base_model == "network":
-        return DPWassersteinMLPRegressor(
-            fairness_weight=0.0, **_no_groups(facts), **shared
-        )
-    return DPLinearRegression(**shared)
-
-
-def _private_classifier(facts: Facts | Learnt, args):
-    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-    from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
-
-    network = args.base_model == "network"
-    kind = DPWassersteinMLPClassifier if network else DPWassersteinLogisticRegression
-    return kind(
-        fairness_weight=0.0,
-        classes=facts.classes,
-        **_no_groups(facts),
-        **_shared(facts, args),
-    )
-
-
-def _no_groups(facts: Facts | Learnt) -> dict:
-    """Without a penalty groups play no part: no column is looked at."""
+def _without_penalty(facts: Facts | Learnt, args) -> dict:
+    """Groups play no part: no column is looked at."""
     return {
+        **_of_a_model(args),
+        "fairness_weight": 0.0,
         "groups": facts.groups,
         "sensitive_features": _FirstGroup(facts.groups[0]),
+    }
+
+
+def _of_a_repair(facts: Facts | Learnt, args) -> dict:
+    return {
+        "epsilon": args.epsilon,
+        "fairness_tolerance": args.fairness_tolerance,
+        "blind": args.blind,
+        "groups": facts.groups,
+        "handle_unknown": "pooled",
+        "random_state": args.seed,
     }
 
 

@@ -222,96 +222,80 @@ def _write(path: Path, text: str):
 def markdown(study: Study, picture: Path | None) -> str:
     """The report: who may read it, the numbers, the privacy statement, the caveats."""
     words, table = study.measures, study.table
-    rows = "\n".join(
-        f"| {' | '.join(_cells(r))} |" for r in (study.constant, *study.results)
-    )
     few = " (few)"
-    sizes = "\n".join(
-        f"| {markdown_text(group)} | {n} | {n_test}{few * (group in study.rough)} |"
-        for group, (n, n_test) in study.group_sizes.items()
-    )
     lines = [
         f"# Private and fair {table.task}: {markdown_text(study.title)}",
-        "",
         "**For the data holder.** Releasable: the private models and their privacy "
         "statement. Not private, and not to be published: the test errors and gaps "
         "below with their standard errors, the group sizes, what was left out, the "
         "plain and the constant model, and the picture; they were computed from the "
         "data without noise.",
-        "",
-        f"| {' | '.join(_columns(words))} | epsilon |",
-        "| --- | ---: | ---: | ---: | ---: |",
-        rows,
-        "",
+        "\n".join(
+            f"| {' | '.join(cells)} |"
+            for cells in (
+                [*_columns(words), "epsilon"],
+                ["---", *["---:"] * 4],
+                *map(_cells, (study.constant, *study.results)),
+            )
+        ),
         f"{words.error_name}: {markdown_text(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "
         f"{study.n_train} training rows at random). {UNCERTAINTY} Epsilon: "
         "none means that the model is not differentially private"
         + (
-            "; *if public*: for a reader to whom the facts below are public.\n"
+            "; *if public*: for a reader to whom the facts below are public."
             if table.from_data
-            else ".\n"
+            else "."
         ),
-        f"| group of {markdown_text(table.sensitive_name)} | training rows "
-        "| test rows |",
-        "| --- | ---: | ---: |",
-        sizes,
-        "",
+        f"| group of {markdown_text(table.sensitive_name)} "
+        "| training rows | test rows |\n"
+        "| --- | ---: | ---: |\n"
+        + "\n".join(
+            f"| {markdown_text(group)} | {n} | {n_test}{few * (group in study.rough)} |"
+            for group, (n, n_test) in study.group_sizes.items()
+        ),
     ]
     if study.warnings:
-        lines += ["## Please note", ""]
-        lines += [*(f"- {markdown_text(text)}" for text in study.warnings), ""]
+        lines += ["## Please note", _list(study.warnings)]
     if picture:
-        lines += [f"![How the models treat the groups]({picture.name})", ""]
+        lines += [f"![How the models treat the groups]({picture.name})"]
     lines += [
         "## Privacy statement of the private and fair model",
-        "",
         _of_rows(study, study.guarantee.to_markdown()),
-        "",
         f"{_persons(study)} The number of rows that are used is taken as public.",
-        "",
     ]
     if study.learnt.facts:
         lines += [
             "### Learnt privately",
-            "",
             "Nobody declared these facts; they were learnt with noise, and the epsilon "
             "above covers them.",
-            "",
-            *(f"- {markdown_text(fact)}" for fact in study.learnt.facts),
-            "",
+            _list(study.learnt.facts),
         ]
     if table.from_data:
         lines += [
             "### Conditional on",
-            "",
             "These facts were read from the data and are **not covered**; the epsilon "
             "above holds for people who regard them as public. Pass them as arguments "
             "(`--groups`, `--bounds`, `--task`, `--codebook`) to make it "
             "unconditional.",
-            "",
-            *(f"- {markdown_text(fact)}" for fact in table.from_data),
-            "",
+            _list(table.from_data),
         ]
     if table.left_out or table.remarks:
-        lines += ["### Left out", ""]
-        lines += [
-            *(f"- {markdown_text(x)}" for x in table.left_out + table.remarks),
-            "",
-        ]
+        lines += ["### Left out", _list(table.left_out + table.remarks)]
     lines += [
         "## Reading the numbers",
-        "",
         "Each private model stands for itself; whoever publishes several of them "
         "spends the sum. Parity of the distributions between groups is one notion of "
         "fairness among several, and holds up to the gap shown. The guarantee speaks "
         "of what is learned from one person's record, not of what can be learned "
         "about everybody.",
-        "",
-        f"Made by fairpriv_sklearn {fairpriv_sklearn.__version__}.",
-        "",
+        f"Made by fairpriv_sklearn {fairpriv_sklearn.__version__}.\n",
     ]
-    return "\n".join(lines)
+    return "\n\n".join(lines)
+
+
+def _list(texts) -> str:
+    return "\n".join(f"- {markdown_text(text)}" for text in texts)
 
 
 def plain_data(study: Study, saved: bool = False) -> dict:

@@ -292,28 +292,20 @@ def _best_constant(table, train, n_rows) -> np.ndarray:
 def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
     """Guarantee of the encoders and a model; conditional on what was read."""
     guarantee = _encoders_guarantee(learnt).compose(model.privacy_, delta=args.delta)
-    told = tuple(name for name, known in _learnt_facts(table).items() if known is None)
-    guarantee = replace(
-        guarantee,
-        assumptions=tuple(
-            f"{text} (released)" if told and text.startswith(told) else text
-            for text in guarantee.assumptions
-        ),
-    ).qualified(assumptions=table.assumed)
-    if table.from_data:
-        hidden = tuple(
-            f"{name}="
-            for name, fact in (
-                ("groups", "the groups of"),
-                ("classes", "the classes of"),
-                ("target_bounds", f"the range of {table.target}"),
-            )
-            if any(text.startswith(fact) for text in table.from_data)
-        )
-        kept = [a for a in guarantee.assumptions if not a.startswith(hidden or "\0")]
-        guarantee = replace(guarantee, assumptions=tuple(kept))
-        guarantee = guarantee.qualified(conditional_on=table.from_data)
-    return guarantee
+    facts = {"groups": (table.groups, "the groups of")}
+    if table.task == "regression":
+        facts["target_bounds"] = table.bounds, "the range of"
+    else:
+        facts["classes"] = table.classes, "the classes of"
+    stated = []
+    for text in guarantee.assumptions:
+        declared, fact = facts.get(text.partition("=")[0], (text, None))
+        if fact and any(read.startswith(fact) for read in table.from_data):
+            continue
+        stated.append(f"{text} (released)" if declared is None else text)
+    return replace(guarantee, assumptions=tuple(stated)).qualified(
+        assumptions=table.assumed, conditional_on=table.from_data
+    )
 
 
 def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
@@ -329,16 +321,6 @@ def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
         mechanism=max((one.mechanism for one in parts), key=len),
         assumptions=(str(Fact("codebook", names)), *others),
     )
-
-
-def _learnt_facts(table: Table) -> dict:
-    """What was declared of the facts that a guarantee lists, by their names in it."""
-    facts = {"groups=": table.groups}
-    key = "target_bounds=" if table.task == "regression" else "classes="
-    return {
-        **facts,
-        key: table.bounds if table.task == "regression" else table.classes,
-    }
 
 
 # --------------------------------------------------------------------------- sentences
