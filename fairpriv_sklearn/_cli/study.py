@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import tells_persons_apart
-from fairpriv_sklearn._cli.encode import Encoder
+from fairpriv_sklearn._cli.encode import plain_numbers
 from fairpriv_sklearn._cli.learnt import (
     OTHER_GROUP,
     Learnt,
@@ -222,7 +222,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     measures, models = task(table, learnt, args)
     X = {"private": encoded(learnt.encoder, table.features)}
     X["private and fair"] = X["private"]
-    X["plain"] = Encoder.of(table.features).encode(table.features)
+    X["plain"] = plain_numbers(table.features)
     y, labels = learnt.y, learnt.labels
     predictions = []
     for name, model in models.items():

@@ -545,3 +545,15 @@ def read_target_range(target_bounds) -> tuple[float, float]:
             f"low < high, got {target_bounds!r}."
         )
     return low, high
+
+
+def public_target_range(target_bounds, y) -> tuple[float, float, Fact]:
+    """Range of a target, read from `y` if it is not given, and the fact about it."""
+    if target_bounds is None:
+        fact = warn_leak("target_bounds", "the range of the target")
+        limit = np.finfo(np.float64).max / 4
+        low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
+        # A constant target needs some range to be scaled by.
+        return low, high if high > low else low + max(1.0, abs(low)), fact
+    low, high = read_target_range(target_bounds)
+    return low, high, Fact("target_bounds", (low, high))

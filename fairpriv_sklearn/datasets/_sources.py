@@ -8,7 +8,7 @@ figures of ours that are wide enough for the published file; `rounded` names the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairpriv_sklearn.preprocessing import Codebook, Column
 
@@ -40,22 +40,12 @@ class Source:
         target = self.targets[0] if target is None else target
         sensitive = self.sensitive[:1] if sensitive is None else sensitive
         roles = {**dict.fromkeys(sensitive, "group"), target: "target"}
-        entries = [
-            (name, Column("number", range=pair, role=roles.get(name, "feature")))
-            for name, pair in self.bounds.items()
-        ]
-        entries += [
-            (
-                name,
-                Column(
-                    "category",
-                    categories=tuple(values),
-                    role=roles.get(name, "feature"),
-                ),
-            )
-            for name, values in self.categories.items()
-        ]
-        return Codebook(tuple(entries))
+        columns = {n: Column("number", range=ends) for n, ends in self.bounds.items()}
+        for name, values in self.categories.items():
+            columns[name] = Column("category", categories=tuple(values))
+        for name, role in roles.items():
+            columns[name] = replace(columns[name], role=role)
+        return Codebook(tuple(columns.items()))
 
 
 def _fields(text: str):

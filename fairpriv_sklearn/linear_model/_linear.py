@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     MIN_RECORDS,
     DPEstimator,
+    public_target_range,
     read_target_range,
 )
 from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
@@ -32,13 +33,11 @@ from fairpriv_sklearn._training._constant import (
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._design import BITS, UNIT
 from fairpriv_sklearn._wall import (
-    Fact,
     Rows,
     calibrate_gaussian,
     noise_source,
     open_wall,
     read_rows,
-    warn_leak,
 )
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
@@ -436,7 +435,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         with domain("y"):
             y = y.astype(np.float64, copy=False)
         scaling, facts = self._public_scaling(X)
-        low, high, fact = self._public_target(y)
+        low, high, fact = public_target_range(self.target_bounds, y)
         self._public = scaling, (low, high), [*facts, fact]
         with np.errstate(all="ignore"):
             design = replace(scaling, fit_intercept=False).design(X)
@@ -455,17 +454,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         targets : ndarray of shape (n_samples,)
         """
         return self._linear_scores(self._predict_X(X))[:, 0]
-
-    def _public_target(self, y) -> tuple[float, float, str]:
-        """Bounds of the target, and the fact taken as public."""
-        if self.target_bounds is None:
-            fact = warn_leak("target_bounds", "the range of the target")
-            limit = np.finfo(np.float64).max / 4
-            low, high = max(float(y.min()), -limit), min(float(y.max()), limit)
-            # A constant target needs some range to be scaled by.
-            return low, high if high > low else low + max(1.0, abs(low)), fact
-        low, high = read_target_range(self.target_bounds)
-        return low, high, Fact("target_bounds", (low, high))
 
     def _check_arguments(self) -> None:
         super()._check_arguments()

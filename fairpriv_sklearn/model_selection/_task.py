@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from fairpriv_sklearn._door.estimator import (
     check_given,
     encode_labels,
-    read_target_range,
+    public_target_range,
     refuse_cells,
 )
 from fairpriv_sklearn._door.groups import code_groups
@@ -24,7 +24,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import Fact, PrivacyFilter, Query, Rows, warn_leak
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._scoring import (
     Reading,
@@ -190,7 +190,8 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     class_list, about_classes = _encode_classes(owner, estimator, y, table)
     bounds, about_bounds = None, None
     if any(needs_target_bounds(scoring) for scoring in scorings):
-        bounds, about_bounds = _target_bounds(owner, y)
+        low, high, about_bounds = public_target_range(owner.target_bounds, y)
+        bounds = low, high
     scores = [bounded_score(scoring, bounds) for scoring in scorings]
     statistic = Statistic(
         tuple(score for score in scores if score is not None),
@@ -244,12 +245,3 @@ def _encode_classes(owner, estimator, y, table):
         return (), None
     _, listed, fact = encode_labels(y, listed)
     return listed.tolist(), fact
-
-
-def _target_bounds(owner, y):
-    if owner.target_bounds is None:
-        fact = warn_leak("target_bounds", "the range of the targets")
-        low, high = float(y.min()), float(y.max())
-        return (low, high if high > low else low + 1.0), fact
-    low, high = read_target_range(owner.target_bounds)
-    return (low, high), Fact("target_bounds", (low, high))
