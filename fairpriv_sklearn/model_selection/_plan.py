@@ -118,25 +118,15 @@ def plan_search(
         Whether the score is one sum, so that "compose" can select without noise on
         every score.
     """
-    composed = _composed(
-        n_candidates, epsilon, delta, kind, n_draws, n_statistics, permute_and_flip
-    )
+    asked = n_candidates, epsilon, delta, kind, n_draws, n_statistics
+    composed = _composed(*asked, permute_and_flip)
     if method == "compose" or epsilon == math.inf or n_candidates == 1:
         return composed
     share = max(1, n_candidates // 10) / n_candidates
-    plans = [
-        _repeated(
-            n_candidates,
-            epsilon,
-            delta,
-            kind,
-            n_draws,
-            n_statistics,
-            distribution_for_coverage(shape, coverage, share),
-        )
+    poisson, geometric = (
+        _repeated(*asked, distribution_for_coverage(shape, coverage, share))
         for shape in (POISSON, GEOMETRIC)
-    ]
-    poisson, geometric = plans
+    )
     # The geometric distribution needs several times as many runs for the same coverage.
     worth_it = geometric.fit.size > poisson.fit.size * 1.1
     best = geometric if worth_it else poisson

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -293,27 +293,15 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         facts = (*task.assumptions, *assumed)
         return open_wall(self, plan, facts=facts, noise=noise)
 
-    def _run(self, task, train, params, share: FitShare, noise):
-        """Fit one candidate; the model is None if its numbers broke down."""
-        model = candidates.candidate(self.estimator, params, share, noise, task.public)
-        if not len(train):
-            return task.stand_in(), candidates.expected_cost(model, self.neighboring)
-        before = clone(model)
-        if not task.fit_model(model, train):
-            return None, None
-        return model, candidates.check_cost(model, before, share, self.neighboring)
-
     def _best_of_a_random_number(self, grid, task, train, test, plan, wall):
         """Repeat and select: candidates are drawn with replacement."""
-        scoring, noise = self._scoring(), wall.noise
         best, winner = None, None
         for _ in range(plan.distribution.quantile(wall.uniform())):
             params = grid[int(wall.integers(len(grid), 1)[0])]
-            model, guarantee = self._run(task, train, params, plan.fit, noise)
-            reading = None
-            if model is not None:
-                reading = task.release(model, test, plan.score_mu, wall)
-            key = _key(scoring, reading, noise)
+            model, guarantee = task.run(
+                self.estimator, params, train, plan.fit, wall.noise
+            )
+            key = self._key(task, model, test, plan, wall)
             if best is None or key > best:
                 best, winner = key, (model, params, guarantee)
         if best is None:
@@ -325,16 +313,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _best_of_all(self, grid, task, train, test, plan, wall):
         """Fit every candidate once; compose the fits and select privately."""
-        scoring, noise = self._scoring(), wall.noise
         runs, exact, keys = [], [], []
         for params in grid:
-            model, guarantee = self._run(task, train, params, plan.fit, noise)
+            model, guarantee = task.run(
+                self.estimator, params, train, plan.fit, wall.noise
+            )
             runs.append((model, params, guarantee))
             if plan.score_mu is not None:
-                reading = None
-                if model is not None:
-                    reading = task.release(model, test, plan.score_mu, wall)
-                keys.append(_key(scoring, reading, noise))
+                keys.append(self._key(task, model, test, plan, wall))
             else:
                 exact.append(0.0 if model is None else _utility(task, model, test))
         if plan.score_mu is not None:
@@ -343,14 +329,21 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         chosen = wall.choose(exact, 1.0, name=_CHOICE, parameter=plan.selection_epsilon)
         return _unless_it_failed((runs[chosen][0] is not None,), runs[chosen])
 
+    def _key(self, task, model, rows, plan, wall) -> tuple:
+        """Place of a run in the order: failed runs last, ties by lot."""
+        place = ()
+        if model is not None:
+            reading = task.release(model, rows, plan.score_mu, wall)
+            place = ranking(self._scoring(), reading)
+        return (model is not None, place, int(wall.noise.public().uint64(1)[0]))
+
     def _refit(self, task, params, noise):
         """Fit the winner again, on all rows, with what was kept for it."""
         epsilon = self.epsilon * self.refit_fraction
-        share = FitShare(
-            "approximate", epsilon, self.delta * self.refit_fraction, np.inf, 0
-        )
+        delta = self.delta * self.refit_fraction
+        share = FitShare("approximate", epsilon, delta, np.inf, 0)
         rows = np.arange(task.n_rows)
-        model, guarantee = self._run(task, rows, params, share, noise)
+        model, guarantee = task.run(self.estimator, params, rows, share, noise)
         _unless_it_failed((model is not None,), model)
         return model, guarantee
 
@@ -475,14 +468,6 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         tags.input_tags = inner.input_tags
         tags.target_tags = inner.target_tags
         return tags
-
-
-def _key(scoring, reading, noise: NoiseSource) -> tuple:
-    """Place of a run in the order: failed runs last, ties by lot."""
-    lot = int(noise.public().uint64(1)[0])
-    if reading is None:
-        return (False, (), lot)
-    return (True, ranking(scoring, reading), lot)
 
 
 def _utility(task: Task, model, rows: np.ndarray) -> float:

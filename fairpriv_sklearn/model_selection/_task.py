@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door.estimator import (
@@ -26,6 +26,7 @@ from fairpriv_sklearn._shared.domain import (
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 from fairpriv_sklearn.model_selection import _candidates as candidates
+from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.model_selection._scoring import (
     Reading,
     Statistic,
@@ -77,11 +78,20 @@ class Task:
     def n_rows(self) -> int:
         return len(self.y)
 
-    def fit_model(self, model, rows: np.ndarray) -> bool:
-        """Fit `model` on some rows, quietly; return whether that worked."""
+    def run(self, estimator, params, rows: np.ndarray, share: FitShare, noise):
+        """Fit a candidate on some rows, quietly; return it with its guarantee.
+
+        Both are None if its numbers broke down.
+        """
+        model = candidates.candidate(estimator, params, share, noise, self.public)
+        if not len(rows):
+            return self.stand_in(), candidates.expected_cost(model, self.neighboring)
+        before = clone(model)
         given = candidates.take_rows(self.given, rows)
         X = candidates.take_rows(self.X, rows)
-        return candidates.fit_quietly(model, X, self.y[rows], given)
+        if not candidates.fit_quietly(model, X, self.y[rows], given):
+            return None, None
+        return model, candidates.check_cost(model, before, share, self.neighboring)
 
     def query(self, model, rows: np.ndarray) -> np.ndarray:
         """Return the exact statistic of `model` on some rows."""

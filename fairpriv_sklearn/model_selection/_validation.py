@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import validate_data
 
@@ -360,18 +360,12 @@ class _PublicFacts(BaseEstimator):
 def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     models, readings, facts, assumed, secure = [], [], {}, {}, True
     for train, test in folds:
-        model = candidates.candidate(estimator, {}, plan.fit, wall.noise, task.public)
-        before = clone(model)
-        if not len(train):
-            guarantee = candidates.expected_cost(model, task.neighboring)
-            model = task.stand_in()
-        elif not task.fit_model(model, train):
+        model, guarantee = task.run(estimator, {}, train, plan.fit, wall.noise)
+        if model is None:
             raise RuntimeError(
                 "A fold's model could not be fitted. Which numbers broke down is "
                 "private; fit it on made-up data of the same shape to see."
             )
-        else:
-            guarantee = candidates.check_cost(model, before, plan.fit, task.neighboring)
         facts.update(dict.fromkeys(guarantee.conditional_on))
         assumed.update(dict.fromkeys(guarantee.assumptions))
         secure = secure and guarantee.noise_is_secure
