@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
@@ -105,9 +107,7 @@ class DecisionRepair(MetaRepair):
         """Release the sums or counts and compute the rule from them."""
         rows = rows.only("codes", "labels")
         shape, block = self._table_shape(), rows.whole()
-        cells = block.codes
-        if shape[0] > 1:
-            cells = block.labels * shape[1] + block.codes
+        cells = self._cells(block)
         if self._resolved_method() == "histogram":
             bins = parity.score_bins(scores, self._n_bins())
             query = CellCounts(shape)
@@ -129,20 +129,37 @@ class DecisionRepair(MetaRepair):
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
             rows = rows.only("scores", "groups", "cells")
-        offsets, clearness = parity.fit_offsets(
-            lambda offsets: wall.release(query, rows, offsets),
-            steered=self._steered(),
-            n_groups=shape[1],
-            noise_scale=wall.scale(query),
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
-            tolerance=self.fairness_tolerance,
+        offsets, clearness = self._find_offsets(
+            lambda offsets: wall.release(query, rows, offsets), wall.scale(query)
         )
-        self.n_iter_ = self.max_iter
         untold = clearness < parity.CLEAR
         offsets[untold] = 0.0
         self._set_pooled(untold.any(axis=0), "without a shift")
-        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
+        self._publish_offsets(offsets)
+
+    def _cells(self, block) -> np.ndarray:
+        """Group of each row; with its label, where rates are compared by label."""
+        n_conditions, n_groups, _ = self._table_shape()
+        if n_conditions == 1:
+            return block.codes
+        return block.labels * n_groups + block.codes
+
+    def _find_offsets(self, release, noise_scale, rate=1.0, **limits):
+        """Steps by noisy sums: the offsets, and how clearly each differs from none."""
+        self.n_iter_ = self.max_iter
+        return parity.fit_offsets(
+            release,
+            steered=self._steered(),
+            n_groups=len(self.groups_),
+            noise_scale=noise_scale,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate * rate,
+            tolerance=self.fairness_tolerance,
+            **limits,
+        )
+
+    def _publish_offsets(self, offsets) -> None:
+        self.offsets_ = offsets[0] if len(offsets) == 1 else offsets.swapaxes(0, 1)
 
     def _set_pooled(self, pooled: np.ndarray, how: str) -> None:
         """Note, and say, which groups noise does not let be told from the rest."""
@@ -184,21 +201,10 @@ class DecisionRepair(MetaRepair):
         """Recalibrate the group model, find the offsets, certify, maybe stand back."""
         shares = self._group_shares(rows.only("X").whole().X, private=True)
         rows = rows.only("codes", "labels")
+        groups = self._recalibrate(wall, rows, shares)
         shape, block = self._table_shape(), rows.whole()
-        n_groups, n_classes = shape[1], shape[2]
-        n_regions = parity.n_score_bins(n_groups, blind.RECALIBRATION_BINS)
-        query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
-        regions = parity.score_bins(shares, blind.RECALIBRATION_BINS)
-        table = wall.release(
-            query, rows.with_columns(cells=block.codes * n_regions + regions)
-        )
-        self._recalibration = blind.recalibrate(table, wall.scale(query))
-        self.group_strength_ = self._recalibration.strength
-        groups = self._recalibration(shares)
-
-        cells = block.codes
-        if shape[0] > 1:
-            cells = block.labels * n_groups + block.codes
+        n_groups, n_classes = shape[1:]
+        cells = self._cells(block)
         query = SoftCounts(*shape, self.smoothing)
         scored = rows.with_columns(scores=scores, groups=groups, cells=cells)
         scored = scored.only("scores", "groups", "cells")
@@ -212,43 +218,59 @@ class DecisionRepair(MetaRepair):
             steps.append(wall.release(query, scored, offsets))
             return steps[-1]
 
-        offsets, _ = parity.fit_offsets(
-            step,
-            steered=self._steered(),
-            n_groups=n_groups,
-            noise_scale=step_scale,
-            max_iter=self.max_iter,
-            learning_rate=self.learning_rate * faster,
-            tolerance=self.fairness_tolerance,
-            largest=1 + self.learning_rate * faster / 2,
-        )
-        self.n_iter_ = self.max_iter
+        largest = 1 + self.learning_rate * faster / 2
+        offsets, _ = self._find_offsets(step, step_scale, faster, largest=largest)
+        rates = None if shape[0] == 1 else self._rates()
 
-        def cells_of(*rules):
+        def tables_of(name, rules):
+            """A table by group, class and decision for each rule; how to read them."""
             truth = block.codes * n_classes + block.labels
             chosen = [
                 parity.shifted_scores(scores, groups, rule).argmax(axis=0)
                 for rule in rules
             ]
-            cells = [truth * n_classes + decision for decision in chosen]
-            return rows.with_columns(cells=np.column_stack(cells))
+            cells = np.column_stack([truth * n_classes + one for one in chosen])
+            cube = n_groups, n_classes, n_classes
+            query = CellCounts(cube, name=name, norm="l2", n_tables=len(rules))
+            tables = wall.release(query, rows.with_columns(cells=cells))
+            about = {"rates": rates, "noise_scale": wall.scale(query)}
+            return tables, partial(blind.measure, **about)
 
-        table_shape = (n_groups, n_classes, n_classes)
-        query = CellCounts(table_shape, name="certificate", norm="l2", n_tables=2)
-        tables = wall.release(query, cells_of(offsets, np.zeros_like(offsets)))
-        rates = None if shape[0] == 1 else self._rates()
-        scale = wall.scale(query)
+        tables, measure = tables_of("certificate", [offsets, np.zeros_like(offsets)])
         told = blind.told_by_steps(np.array(steps), step_scale, rates, self.smoothing)
-        repaired = blind.measure(tables[0], rates, scale, told=told)
-        plain = blind.measure(tables[1], rates, scale)
+        repaired = measure(tables[0], told=told)
+        self._stand_back(tables, measure, repaired)
+        if self.repair_ != "repaired":
+            offsets = np.zeros_like(offsets)
+        self._measured = None
+        if self.reach_size > 0:
+            weights = np.linspace(0, 1, blind.REACH_STEPS)
+            tables, measure = tables_of("reach", [w * offsets for w in weights])
+            self._measured = [measure(table) for table in tables]
+            if self.repair_ == "repaired":
+                self._measured[-1] = measure(tables[-1], told=repaired.told)
+        self._publish_offsets(offsets)
+
+    def _recalibrate(self, wall, rows, shares) -> np.ndarray:
+        """Shares of the groups as the table has them, by counts of the told ones."""
+        n_groups, bins = len(self.groups_), blind.RECALIBRATION_BINS
+        n_regions = parity.n_score_bins(n_groups, bins)
+        query = CellCounts((n_groups, n_regions), name="recalibration", norm="l2")
+        cells = rows.whole().codes * n_regions + parity.score_bins(shares, bins)
+        table = wall.release(query, rows.with_columns(cells=cells))
+        self._recalibration = blind.recalibrate(table, wall.scale(query))
+        self.group_strength_ = self._recalibration.strength
+        return self._recalibration(shares)
+
+    def _stand_back(self, tables, measure, repaired) -> None:
+        """Decide by the certificate which rule is used, and say it."""
+        plain, strength = measure(tables[1]), self.group_strength_
         of_classes = np.maximum(tables.sum(axis=(0, 1, 3)), 0.0)
         self._constant = int(of_classes.argmax())
         constant_error = 1 - of_classes.max() / max(of_classes.sum(), 1.0)
-        confidence = blind.asked_confidence(tables[1].sum(), self.group_strength_)
-        differ = blind.measure(tables[1], rates, scale, confidence)
-        self.repair_ = blind.stand_back(
-            repaired, differ, constant_error, self.group_strength_
-        )
+        confidence = blind.asked_confidence(tables[1].sum(), strength)
+        differ = measure(tables[1], confidence=confidence)
+        self.repair_ = blind.stand_back(repaired, differ, constant_error, strength)
         self.parity_interval_ = {
             "repaired": repaired.interval,
             "none": plain.interval,
@@ -256,21 +278,6 @@ class DecisionRepair(MetaRepair):
         }[self.repair_]
         if self.repair_ != "repaired":
             self._note(STOOD_BACK[self.repair_])
-            offsets = np.zeros_like(offsets)
-        self._measured = None
-        if self.reach_size > 0:
-            weights = np.linspace(0, 1, blind.REACH_STEPS)
-            query = CellCounts(
-                table_shape, name="reach", norm="l2", n_tables=blind.REACH_STEPS
-            )
-            tables = wall.release(query, cells_of(*(w * offsets for w in weights)))
-            scale = wall.scale(query)
-            self._measured = [blind.measure(table, rates, scale) for table in tables]
-            if self.repair_ == "repaired":
-                self._measured[-1] = blind.measure(
-                    tables[-1], rates, scale, told=repaired.told
-                )
-        self.offsets_ = offsets[0] if shape[0] == 1 else offsets.swapaxes(0, 1)
 
     def _steered(self) -> np.ndarray:
         """Which rates the groups must share: (true class or one, chosen class)."""
