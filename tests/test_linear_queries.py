@@ -521,7 +521,7 @@ def test_no_pull_moves_a_record_by_more_than_its_unit():
         assert_array_equal(high, [2**20, -(2**20), round(0.3 * 2**20)])
         assert_array_equal(low[:2], [0, 0])
         assert (high[2] + low[2] * 2.0**-20) * 2.0**-20 == approx(0.3, abs=2.0**-41)
-        expected = np.zeros((3, 6 if n_strata else 4))
+        expected = np.zeros((3, 5 if n_strata else 4))
         expected[:, 0] = loss
         if n_strata:
             expected[0, 1], expected[1:, 2] = 4, (5, 6)
