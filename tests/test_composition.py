@@ -13,6 +13,7 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PoissonGaussianEvent,
     PureEvent,
+    ThresholdEvent,
     _loss_grid,
     compose_epsilon,
 )
@@ -249,10 +250,59 @@ def test_a_split_is_kept_unless_one_side_is_the_dearer():
     assert dict(more.splits) == {(pure, gaussian): 3}
     assert more.plain.pures == ((1.0, 2),)
     nested = MaximumEvent([split], [DeclaredEvent(0.1, 0.2)])
-    ((first, rest),) = (pair for pair, _ in composed(nested).splits)
-    sides = {pure, gaussian, _Composition(pures=((0.1, 1),), failure=0.2)}
-    assert first in sides
-    assert all(first == side or rest.covers(side) for side in sides)
+    ((sides, _),) = composed(nested).splits
+    assert set(sides) == {pure, gaussian, _Composition(pures=((0.1, 1),), failure=0.2)}
+
+
+# A repair beside a model that answers a constant where it has few records.
+SPLIT_AGAIN = MaximumEvent(
+    [GaussianEvent(0.268, 120)],
+    [
+        MaximumEvent(
+            [GaussianEvent(0.085, 10**5), ThresholdEvent(5e-8), GaussianEvent(0.25)],
+            [PureEvent(0.976)],
+        )
+    ],
+)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_split_of_which_a_side_is_split_again_costs_its_dearest_side(count, delta):
+    total = composed(*[SPLIT_AGAIN] * count)
+    tight = compose_epsilon([SPLIT_AGAIN] * count, delta)
+    assert tight * (1 - 1e-9) <= total.epsilon_at(delta) <= tight * (1 + 1e-9)
+    assert Composition.from_plain(total.to_plain()) == total
+
+
+def test_sides_of_many_splits_are_merged_with_the_nearest(monkeypatch):
+    ((sides, _),) = composed(SPLIT_AGAIN).splits
+    total = composed(*[SPLIT_AGAIN] * 3)
+    tight = total.epsilon_at(1e-5)
+    monkeypatch.setattr(_composition, "_FEW_SIDES", 9)  # there are ten
+    _composition._largest_epsilon.cache_clear()
+    assert tight < total.epsilon_at(1e-5) < 1.02 * tight
+    _composition._largest_epsilon.cache_clear()
+    with ends_within(1000, _composition):
+        two = _composition._fewer_sides(sides, 2)
+    assert _Composition(pures=((0.976, 1),)) in two and len(two) == 2
+    assert all(any(one.covers(side) for one in two) for side in sides)
+
+
+def test_a_side_has_at_most_so_many_sides():
+    event = PureEvent(0.1)
+    for k in range(1, 9):
+        event = MaximumEvent([event], [GaussianEvent(0.3 / k), PureEvent(0.1 + k / 9)])
+    ((sides, _),) = composed(event).splits
+    assert len(sides) == 4
+    tight = compose_epsilon([event], 1e-5)
+    assert tight <= composed(event).epsilon_at(1e-5) < 1.1 * tight
+
+
+def test_a_split_with_next_to_no_noise_does_not_fit():
+    assert not composed(MaximumEvent([GaussianEvent(1e200)], [PureEvent(1.0)])).fits(
+        1.0, 1e-5
+    )
 
 
 def test_a_total_is_within_another_kind_by_kind():

@@ -43,7 +43,12 @@ from fairpriv_sklearn.postprocessing import (
     RepairWarning,
 )
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import expected_guarantee, privacy_report, with_budget
+from fairpriv_sklearn.privacy import (
+    PrivacyLedger,
+    expected_guarantee,
+    privacy_report,
+    with_budget,
+)
 from fairpriv_sklearn.privacy._with_budget import (
     KEY_SHARE,
     private_steps,
@@ -510,3 +515,15 @@ def test_steps_that_are_fitted_declared_or_searched_over_get_no_part():
         "dptableencoder",
         "dpgridsearchcv",
     }
+
+
+def test_a_repair_of_a_model_out_of_one_budget_has_room_in_a_ledger_of_its_epsilon():
+    ledger = PrivacyLedger(1.0, 1e-5)
+    model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
+    model = with_budget(model, 1.0)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 2))
+    repair = DPBarycenterRegressor(
+        model, epsilon=1.0, target_bounds=(0, 1), groups=[0, 1], ledger=ledger
+    ).fit(X, X[:, 0], sensitive_features=np.arange(600) % 2)
+    assert_allclose(ledger.total().epsilon, repair.privacy_.epsilon, rtol=1e-9)

@@ -4,18 +4,20 @@ What composes exactly is merged exactly: Gaussians into one, equal sampled runs 
 with more steps, equal pure releases into a count. Of what differs a bounded number is
 kept apart and the nearest are merged, each taken for the dearer: an upper bound.
 
-A random split (`MaximumEvent`) leaves two totals, and n equal ones n + 1: k records on
-the left, n - k on the right, for every k. A few are gone through one by one; many are
-bounded together (`accounting._loss_grid`).
+A random split (`MaximumEvent`) leaves two totals, and n equal ones n + 1: k times on
+the left, n - k times on the right, for every k. Where a side is split again there are
+more. A few are gone through one by one; many are bounded together, each as a split in
+two (`accounting._loss_grid`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -37,12 +39,13 @@ RELATIVE_SLACK = 1e-9
 
 # How many different releases of a kind are kept apart.
 _MAX_PURES, _MAX_SAMPLED, _MAX_SPLITS = 128, 16, 16
-# So many sides of splits are composed one by one.
+# So many sides of one split are kept apart, and of all are composed one by one.
+_MAX_SIDES = 4
 _FEW_SIDES = 64
 # By how much more than asked is tried, to know the answer to the next questions.
 _GROWTH = (1 / 8, 1 / 64, 1 / 512, 0)
 
-Pair = tuple[_Composition, _Composition]
+Sides = tuple[_Composition, ...]
 
 
 @dataclass(frozen=True)
@@ -54,21 +57,21 @@ class Composition:
     neighboring : str
     plain : _Composition
         What every record pays.
-    splits : tuple of ((_Composition, _Composition), int)
-        Either side of random splits, and how many there were.
+    splits : tuple of (tuple of _Composition, int)
+        The sides of random splits, two or more, and how many there were.
     """
 
     neighboring: str
     plain: _Composition = _Composition()
-    splits: tuple[tuple[Pair, int], ...] = ()
+    splits: tuple[tuple[Sides, int], ...] = ()
 
     def add(self, events: Iterable[PrivacyEvent], neighboring: str) -> Composition:
         """Return the composition with more events."""
         plain, total = [], Composition(neighboring)
         for event in events:
             if isinstance(event, MaximumEvent) and len(sides := _options((event,))) > 1:
-                pair = (sides[0], reduce(_dearer, sides[1:]))
-                total = total.plus(Composition(neighboring, splits=((pair, 1),)))
+                splits = ((_fewer_sides(sides, _MAX_SIDES), 1),)
+                total = total.plus(Composition(neighboring, splits=splits))
             else:
                 plain.append(event)
         (option,) = _options(tuple(plain))
@@ -78,8 +81,8 @@ class Composition:
         """Return both together."""
         check_relations((self.neighboring, other.neighboring))
         counts = dict(self.splits)
-        for pair, count in other.splits:
-            counts[pair] = counts.get(pair, 0) + count
+        for sides, count in other.splits:
+            counts[sides] = counts.get(sides, 0) + count
         plain = _bounded(_sum((self.plain, other.plain)))
         return Composition(self.neighboring, plain, _fewer_splits(counts))
 
@@ -111,7 +114,7 @@ class Composition:
         return (
             self.neighboring == other.neighboring
             and _within(self.plain, other.plain)
-            and all(count <= counts.get(pair, 0) for pair, count in self.splits)
+            and all(count <= counts.get(sides, 0) for sides, count in self.splits)
         )
 
     def _grown(self, share: float) -> Composition:
@@ -130,7 +133,7 @@ class Composition:
             min(1.0, plain.failure * (1 + share)),
             tuple((*family, more(steps)) for *family, steps in plain.sampled),
         )
-        splits = tuple((pair, more(count)) for pair, count in self.splits)
+        splits = tuple((sides, more(count)) for sides, count in self.splits)
         return Composition(self.neighboring, grown, splits)
 
     def to_plain(self) -> dict:
@@ -138,18 +141,15 @@ class Composition:
         return {
             "neighboring": self.neighboring,
             "plain": _to_plain(self.plain),
-            "splits": [
-                [_to_plain(left), _to_plain(right), count]
-                for (left, right), count in self.splits
-            ],
+            "splits": [[*map(_to_plain, sides), count] for sides, count in self.splits],
         }
 
     @classmethod
     def from_plain(cls, data: dict) -> Composition:
         """Rebuild a composition from `to_plain`."""
         splits = tuple(
-            ((_from_plain(left), _from_plain(right)), int(count))
-            for left, right, count in data["splits"]
+            (tuple(map(_from_plain, sides)), int(count))
+            for *sides, count in data["splits"]
         )
         return cls(data["neighboring"], _from_plain(data["plain"]), splits)
 
@@ -164,13 +164,15 @@ def _fits(total: Composition, epsilon: float, delta: float) -> bool:
 def _largest_epsilon(total: Composition, delta: float) -> float:
     if delta == 0.0:
         # Pure releases only, or infinity: each split costs its dearer side.
-        sides = (
-            max(pair, key=partial(_epsilon_of, delta=0.0)).times(count)
-            for pair, count in total.splits
+        dearest = (
+            max(sides, key=partial(_epsilon_of, delta=0.0)).times(count)
+            for sides, count in total.splits
         )
-        return _epsilon_of(_sum([total.plain, *sides]), 0.0)
-    if math.prod(count + 1 for _, count in total.splits) > _FEW_SIDES:
-        return _worst_epsilon(total.plain, total.splits, delta)
+        return _epsilon_of(_sum([total.plain, *dearest]), 0.0)
+    ways = (math.comb(n + len(sides) - 1, n) for sides, n in total.splits)
+    if math.prod(ways) > _FEW_SIDES:
+        in_two = tuple((_fewer_sides(sides, 2), n) for sides, n in total.splits)
+        return _worst_epsilon(total.plain, in_two, delta)
     epsilon = 0.0
     for one in _sides(total):
         if not (epsilon and _costs_at_most(one, epsilon, delta)):
@@ -181,8 +183,11 @@ def _largest_epsilon(total: Composition, delta: float) -> float:
 def _sides(total: Composition) -> list[_Composition]:
     """Return all that a record can pay, about the dearest first."""
     each = (
-        [_sum([left.times(k), right.times(count - k)]) for k in range(count + 1)]
-        for (left, right), count in total.splits
+        [
+            _sum(side.times(n) for side, n in Counter(chosen).items())
+            for chosen in itertools.combinations_with_replacement(sides, count)
+        ]
+        for sides, count in total.splits
     )
     several = (_sum([total.plain, *sides]) for sides in itertools.product(*each))
     return sorted(several, key=_size, reverse=True)
@@ -192,7 +197,7 @@ def _size(total: _Composition) -> float:
     """About the variance of the loss: tells which of two totals is the dearer."""
     sampled = ((q / z) ** 2 * steps for _, q, z, steps in total.sampled)
     pures = (epsilon * epsilon * count for epsilon, count in total.pures)
-    return total.mu**2 + sum(pures) + sum(sampled)
+    return total.mu * total.mu + sum(pures) + sum(sampled)
 
 
 # --- what is known --------------------------------------------------------------------
@@ -257,8 +262,24 @@ def _apart(one: tuple, other: tuple) -> float:
     return abs(math.log(one[1] / other[1])) + abs(math.log(one[2] / other[2]))
 
 
-def _fewer_splits(counts: dict[Pair, int]) -> tuple[tuple[Pair, int], ...]:
-    pairs = list(counts.items())
+def _fewer_sides(sides: Sides, most: int) -> Sides:
+    """Sides in the place of more: the nearest are taken for the dearer."""
+    left = list(sides)
+    while len(left) > most:
+        nearest = min(itertools.combinations(left, 2), key=lambda two: _added(*two))
+        left = [side for side in left if side not in nearest] + [_dearer(*nearest)]
+    return tuple(left)
+
+
+def _added(one: _Composition, other: _Composition) -> float:
+    """By how much what stands for both is above them."""
+    return _size(_dearer(one, other)) - max(_size(one), _size(other))
+
+
+def _fewer_splits(counts: dict[Sides, int]) -> tuple[tuple[Sides, int], ...]:
+    if len(counts) <= _MAX_SPLITS:
+        return tuple(counts.items())
+    pairs = [(_fewer_sides(sides, 2), count) for sides, count in counts.items()]
     while len(pairs) > _MAX_SPLITS:
         kinds = [pair for pair, _ in pairs]
         i, j = min(
@@ -296,7 +317,7 @@ def _dearer_pures(one: list[float], other: list[float]) -> tuple:
     return tuple((epsilon, highest.count(epsilon)) for epsilon in sorted(set(highest)))
 
 
-def _difference(one: Pair, other: Pair) -> float:
+def _difference(one: Sides, other: Sides) -> float:
     return sum(
         abs(a.mu - b.mu) + abs(a.failure - b.failure) + abs(_pure(a) - _pure(b))
         for a, b in zip(one, other, strict=True)

@@ -115,7 +115,7 @@ class PrivacyLedger:
     and many random splits are bounded together: the total is then an upper bound, never
     below the tight one. With up to 16 kinds of splits in two it is at most 1 % above it
     at a delta of 1e-10 or more, also where their sides nearly tie; at smaller deltas,
-    with more kinds, and where a side is split again, it is further above.
+    with more kinds, and where a side is split again and again, it is further above.
 
     Examples
     --------
