@@ -5,12 +5,25 @@ import pickle
 import threading
 import warnings
 
+import numpy as np
 import pytest
 from sklearn.utils.parallel import Parallel, delayed
 
 from fairpriv_sklearn._shared import callers
 from fairpriv_sklearn._shared.callers import hushed
-from fairpriv_sklearn.privacy import PrivacyLeakWarning, leaks_refused, warn_leak
+from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import (
+    DPBarycenterRegressor,
+    DPBarycenterTransformer,
+    RepairWarning,
+)
+from fairpriv_sklearn.privacy import (
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    leaks_refused,
+    warn_leak,
+)
 
 CONTEXTS = [hushed, leaks_refused]
 
@@ -138,3 +151,59 @@ def test_a_refused_leak_is_an_error_whatever_the_filters():
         warnings.simplefilter("ignore")
         with leaks_refused(), hushed(), pytest.raises(PrivacyLeakWarning):
             warn_leak("groups", "the list of groups")
+
+
+SCORES, TWO = np.linspace(-1, 1, 40)[:, None], np.arange(40) % 2
+
+
+def _noisy_repair(**params):
+    params = {"bounds": (-1, 1), "groups": [0, 1], "epsilon": 0.1, **params}
+    return DPBarycenterTransformer(random_state=0, **params)
+
+
+def test_a_warning_that_is_an_error_does_not_cost_the_budget():
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for missing, spent in (({"bounds": None}, 0.0), ({}, 0.1)):
+            repair = _noisy_repair(ledger=ledger, **missing)
+            expected = RepairWarning if spent else PrivacyLeakWarning
+            with pytest.raises(expected):
+                repair.fit(SCORES, sensitive_features=TWO)
+            assert ledger.total().epsilon == pytest.approx(spent, rel=0.1)
+            assert hasattr(repair, "privacy_") == bool(spent)
+    assert repair.transform(SCORES, sensitive_features=TWO).shape == SCORES.shape
+
+
+def test_a_warning_after_the_spend_is_said_once_at_the_line_of_the_user():
+    with pytest.warns(RepairWarning) as heard:
+        _noisy_repair().fit(SCORES, sensitive_features=TWO)
+    assert len(heard) == 1 and heard[0].filename == __file__
+    assert not callers._waiting.is_fit and not callers._waiting.has_spent
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_fit_inside_another_warns_of_is_not_heard_at_the_end():
+    repair = DPBarycenterRegressor(DPLinearRegression(), epsilon=0.1)
+    search = DPGridSearchCV(
+        repair.set_params(random_state=0, estimator__data_norm=1.0),
+        {"fairness_tolerance": [0.0, 0.5]},
+        groups=[0, 1],
+        target_bounds=(-1, 1),
+        epsilon=0.1,
+        random_state=0,
+    )
+    with pytest.warns(PrivacyLeakWarning) as heard:
+        search.fit(SCORES, SCORES[:, 0], sensitive_features=TWO)
+    assert not any(one.category is RepairWarning for one in heard)
+
+
+def test_a_fit_that_fails_leaves_no_warning_waiting():
+    with pytest.raises(ZeroDivisionError), callers.warned_at_the_end() as said:
+        callers.spent()
+        callers.warn_caller("private", RepairWarning)
+        raise ZeroDivisionError
+    assert said == [("private", RepairWarning)]
+    assert not callers._waiting.is_fit and not callers._waiting.has_spent
+    callers.spent()  # of a function, whose warnings do not wait
+    assert not callers._waiting.has_spent

@@ -18,7 +18,12 @@ from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
 from fairpriv_sklearn._shared.arguments import as_python
-from fairpriv_sklearn._shared.callers import all_checks, usual_underflow
+from fairpriv_sklearn._shared.callers import (
+    all_checks,
+    usual_underflow,
+    warn_now,
+    warned_at_the_end,
+)
 from fairpriv_sklearn._shared.domain import (
     check_columns,
     domain,
@@ -52,7 +57,9 @@ def _on_a_draft(fit):
     Validation touches no attribute of an earlier fit; the reserve makes the object
     unfitted (`PrivacyFilter.reserve`); and all that `fit` learnt is published in one
     step, together with `privacy_`. An interrupted fit, or two fits of one object in
-    two threads, can then never leave a model beside the guarantee of another.
+    two threads, can then never leave a model beside the guarantee of another. What is
+    warned of after the reserve is said when the model is there: as an error it would
+    cost the budget.
     """
 
     @wraps(fit)
@@ -65,7 +72,7 @@ def _on_a_draft(fit):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
-        with usual_underflow(), all_checks():
+        with usual_underflow(), all_checks(), warned_at_the_end() as said:
             fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
         del fitted["_draft_of"]
@@ -78,6 +85,8 @@ def _on_a_draft(fit):
         if hasattr(type(self), "transform"):
             fitted["_mark"] = mark_of(fitted)
         self.__dict__ = fitted
+        for message, category in said:
+            warn_now(message, category)
         return self
 
     return fit_and_publish

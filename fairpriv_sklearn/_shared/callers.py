@@ -17,7 +17,18 @@ BETWEEN = ("fairpriv_sklearn", "sklearn", "joblib")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the innermost line that is neither ours nor scikit-learn's."""
+    """Warn at the innermost line that is neither ours nor scikit-learn's.
+
+    A fit that has spent goes on, and says it when its model is there.
+    """
+    if _waiting.has_spent:
+        _waiting.said.append((message, category))
+    else:
+        warn_now(message, category)
+
+
+def warn_now(message: str, category: type[Warning]) -> None:
+    """Warn at that line, also where a fit inside of another one has ended."""
     frame, level = sys._getframe(1), 2
     while frame is not None and _is_between(frame):
         frame, level = frame.f_back, level + 1
@@ -26,6 +37,38 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 def _is_between(frame) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN
+
+
+class _Waiting(threading.local):
+    """What the innermost fit of a thread warns of, once it has spent."""
+
+    is_fit = has_spent = False
+    said: tuple | list = ()
+
+
+_waiting = _Waiting()
+
+
+@contextmanager
+def warned_at_the_end():
+    """Let what is warned of after `spent` wait: as an error it would cost the budget.
+
+    Yields
+    ------
+    said : list of (str, type)
+        What to call `warn_now` with after the block.
+    """
+    before, said = (_waiting.is_fit, _waiting.has_spent, _waiting.said), []
+    try:
+        _waiting.is_fit, _waiting.has_spent, _waiting.said = True, False, said
+        yield said
+    finally:
+        _waiting.is_fit, _waiting.has_spent, _waiting.said = before
+
+
+def spent() -> None:
+    """From here on what a fit warns of waits for its end."""
+    _waiting.has_spent = _waiting.is_fit
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairpriv_sklearn._shared.callers import spent
 from fairpriv_sklearn._shared.guarded import fit_wrapped
 from fairpriv_sklearn._wall._draws import keyed_draws
 from fairpriv_sklearn._wall._plan import (
@@ -124,6 +125,7 @@ class PrivacyFilter:
         unfit = getattr(self.estimator, "_unfit", None)
         if unfit is not None:
             unfit()
+        spent()
         self._reserved = True
 
     def _spend(self, journal: str = "") -> None:
