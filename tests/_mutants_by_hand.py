@@ -533,9 +533,9 @@ MUTANTS = [
     (
         "h30",
         _LEDGER,
-        "        [_sum([left.times(k), right.times(count - k)]) for k in range(count + 1)]",
-        "        [_sum([left.times(k), right.times(count - k)]) for k in range(count)]",
-        "ledger: that a record is on the left of all splits is left out",
+        "itertools.combinations_with_replacement(sides, count)",
+        "itertools.combinations_with_replacement(sides[1:], count)",
+        "ledger: that a record is on the first side of a split is left out",
     ),
     (
         "h31",
@@ -1055,7 +1055,7 @@ _PROOFS = {
     "from how many sides on they are bounded together instead of gone through: both hold": [
         "privacy/_composition.py | _FEW_SIDES = 64 | 64 -> 65",
         "accounting/_loss_grid.py | _FEW, _MOST_POINTS = 8, 1 << 21 | 21 -> 22",
-        "privacy/_composition.py | if math.prod(count + 1 for _, count in total.splits) > _FEW_SIDES: | math.prod((count + 1 for _, count in total.splits)) > _FEW_S -> math.prod((count + 1 for _, count in total.splits)) >= _FEW_",
+        "privacy/_composition.py | if math.prod(ways) > _FEW_SIDES: | math.prod(ways) > _FEW_SIDES -> math.prod(ways) >= _FEW_SIDES",
     ],
     "each order of moments gives a bound; these are tried beside the others": [
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 24 -> 25",
