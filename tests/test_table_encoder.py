@@ -29,7 +29,11 @@ from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._draft import Draft
-from fairpriv_sklearn.preprocessing._encoded import row_scale
+from fairpriv_sklearn.preprocessing._encoded import (
+    CategoryColumn,
+    n_other_indicators,
+    row_scale,
+)
 from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
@@ -736,8 +740,64 @@ def test_crowds_show_and_single_records_do_not():
     encoder = DPTableEncoder(random_state=0).fit(X)
     assert encoder.codebook_["w"].categories == ("a", "b")
     names = list(encoder.get_feature_names_out())
-    assert names == ["w_a", "w_b", "w: other"]
-    assert_array_equal(np.flatnonzero(encoder.transform(X)[-1]), [2])
+    assert names == ["w_a", "w_b", *(f"w: other {i}" for i in range(1, 33))]
+    Z = encoder.transform(X)
+    assert (np.count_nonzero(Z, axis=1) == 1).all()
+    assert_array_equal(Z[:5000].argmax(axis=1), X["w"][:5000] == "b")
+    assert (np.bincount(Z[5000:].argmax(axis=1)) > 0).sum() == 32
+
+
+def test_others_that_are_few_by_noisy_counts_share_one_indicator():
+    def names(n_rare, **named):
+        words = ["a"] * 3000 + [None] * 2000 + [f"only {i}" for i in range(n_rare)]
+        encoder = DPTableEncoder(random_state=0, **named)
+        return encoder.fit(pd.DataFrame({"w": words})).get_feature_names_out().tolist()
+
+    # Noise has a deviation of 18 a count, of three counts that are told of all records.
+    assert names(20) == ["w_a", "w: other", "w: missing"]
+    assert len(names(400)) == len(names(400, neighboring="add_remove")) == 34
+    assert names(400, handle_unknown="ignore") == ["w_a", "w: missing"]
+    assert names(400, codebook={"w": {"categories": ["a"]}}) == [
+        "w_a",
+        "w: other",
+        "w: missing",
+    ]
+    unasked = {"codebook": {"w": {"kind": "category"}}, "min_records": 10**4}
+    assert names(400, **unasked) == ["w: other"]
+
+
+def test_where_noisy_counts_say_that_others_are_many():
+    draft = Draft("w", 0, Column("category"), "learn")
+    for n_shown, total, many in [
+        (0, 116, False),
+        (0, 118, True),
+        (3, 173, False),
+        (3, 175, True),
+    ]:
+        keys = {f"k{i}": 15.0 for i in range(n_shown)}
+        # Three deviations of the difference: 3 * 4 * sqrt(n_shown + 1).
+        seen = draft.with_counts(np.array([105.0]), total, keys, 4.0)
+        assert seen.has_many_others == many
+        assert seen.categories == tuple(keys) and seen.has_missing
+
+
+@pytest.mark.parametrize(
+    "n_lists, n_others", [(0, 32), (1, 32), (8, 32), (9, 28), (100, 2), (300, 1)]
+)
+def test_others_share_fewer_indicators_in_wide_tables(n_lists, n_others):
+    assert n_other_indicators(n_lists) == n_others
+
+
+def test_where_others_stand_is_a_function_of_their_text():
+    """The same for ever, as models are saved; for any text, and missing cells too."""
+    column = CategoryColumn("w", 0, (), ("a",), ("a",), False, 32)
+    texts = ["a", "b", "Zürich", "\udcff", None, "", 3.0, "3"]
+    cells = TableReader.of(np.array([[text] for text in texts], dtype=object)).cells(0)
+    codes = column.codes(cells)
+    assert_array_equal(codes, [0, 4, 18, 7, 1, 1, 21, 21])
+    for at, text in enumerate(texts):
+        alone = TableReader.of(np.array([[text]], dtype=object)).cells(0)
+        assert column.codes(alone)[0] == codes[at]
 
 
 def test_black_box_audit_of_shown_categories():

@@ -164,6 +164,13 @@ def test_an_encoder_that_needs_nothing_leaves_the_budget_to_the_others(
     assert 0.999 * epsilon <= total <= epsilon
 
 
+def test_an_encoder_told_of_some_lists_has_its_share_for_the_other_columns():
+    told = make_pipeline(DPTableEncoder({"work": ["x", "y", "z"]}), classifier())
+    plain = make_pipeline(DPTableEncoder(), classifier())
+    told, plain = with_budget(told, 1.0)[0], with_budget(plain, 1.0)[0]
+    assert (told.epsilon, told.delta) == (plain.epsilon, plain.delta)
+
+
 def test_steps_that_a_split_parts_get_the_whole():
     chosen = with_budget(CASES["repair by gradients"](), 1.0)
     inner = with_budget(pipeline(), 1.0)

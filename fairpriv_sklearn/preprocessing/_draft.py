@@ -39,6 +39,7 @@ class Draft(LearntColumn):
     range: tuple | None = None
     categories: tuple | None = None
     has_missing: bool | None = None
+    has_many_others: bool = False  # whether categories that do not show are frequent
 
     @property
     def missing_values(self) -> tuple:
@@ -98,10 +99,18 @@ class Draft(LearntColumn):
         return Counted(self.position, kind, self.edges, self.declared.missing_values)
 
     def with_counts(self, noisy, total, keys, scale) -> Draft:
-        """The column with its ranks or categories."""
+        """The column with its ranks or categories, `keys` with their noisy counts."""
         has_missing = bool(noisy[-1] > _SIGNIFICANT * scale)
         if self.is_keyed:
-            return replace(self, categories=keys, has_missing=has_missing)
+            told = [*keys.values(), *noisy[-1:]]
+            others = total - math.fsum(told)
+            many = others > _SIGNIFICANT * scale * math.sqrt(len(told))
+            return replace(
+                self,
+                categories=tuple(keys),
+                has_missing=has_missing,
+                has_many_others=bool(many),
+            )
         counts = project_simplex(noisy, total)[:-1]
         counts = with_prior(counts, self.edges, self.declared.bounds, scale)
         if self.shares is not None:
@@ -147,7 +156,7 @@ class Draft(LearntColumn):
             return replace(self.declared, range=(low, high))
         return self.declared
 
-    def finished(self, width, handle_unknown) -> NumberColumn | CategoryColumn:
+    def finished(self, width, n_others) -> NumberColumn | CategoryColumn:
         """The column as `transform` uses it."""
         declared = self.declared
         has_flag = declared.missing and self.has_missing is not False
@@ -174,6 +183,6 @@ class Draft(LearntColumn):
             tuple(map(str, labels)),
             keys,
             has_flag,
-            handle_unknown == "other" and declared.other,
+            declared.other and (n_others if self.has_many_others else min(n_others, 1)),
             is_complete=not declared.other and declared.categories is not None,
         )

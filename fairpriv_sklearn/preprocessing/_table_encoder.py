@@ -37,7 +37,12 @@ from fairpriv_sklearn.preprocessing._counting import (
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._draft import Draft
-from fairpriv_sklearn.preprocessing._encoded import CodedTable, Layout, row_scale
+from fairpriv_sklearn.preprocessing._encoded import (
+    CodedTable,
+    Layout,
+    n_other_indicators,
+    row_scale,
+)
 from fairpriv_sklearn.preprocessing._places import LOOKS, N_LOOKS, look_closer, looks
 from fairpriv_sklearn.preprocessing._ranks import n_coordinates, universal_edges
 
@@ -91,7 +96,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         How a number or date with a public range is ranked: by its learnt quantiles, or
         by its place in the range, which costs nothing.
     handle_unknown : {"other", "ignore"}, default="other"
-        Whether a category outside the list gets an indicator of its own or none.
+        Whether categories outside the list get indicators of their own or none.
     n_coordinates : int, default=None
         Columns that a number becomes. None: 24, and fewer with more than 10 numbers or
         few records or little budget.
@@ -126,6 +131,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     Notes
     -----
+    Categories that are not listed and that no crowd has share one indicator, "other",
+    or, where their noisy count is large, up to 32, to which a hash of their text parts
+    them [3]_: in small tables no category may be frequent enough to be shown.
+
     Text that says a number is a number, and text that says a day is a date. A cell
     that does not fit the kind of its column counts as missing, which has an indicator
     where it is frequent, and is in the middle otherwise. Columns found to hold dates
@@ -144,6 +153,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
        "Differentially private covariance estimation", NeurIPS, 2019.
     .. [2] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas, "Releasing search queries
        and clicks privately", WWW, 2009.
+    .. [3] K. Weinberger, A. Dasgupta, J. Langford, A. Smola, J. Attenberg, "Feature
+       hashing for large scale multitask learning", ICML, 2009.
 
     Examples
     --------
@@ -475,12 +486,13 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         """Count at the quantiles, and categories."""
         query = ColumnCounts(tuple(c.counted() for c in counted))
         noisy, keyed, scale = _asked(wall, query, rows, _SECOND)
+        total = self.__dict__.get("_total", math.inf)
+        if self.neighboring == "replace_one":
+            total = float(rows.n_rows)
         learnt = {}
         for column, seen in zip(counted, query.split(noisy), strict=True):
-            keys = tuple(key for at, key in keyed if at == column.position)
-            learnt[column.position] = column.with_counts(
-                seen, self._total if column.edges is not None else None, keys, scale
-            )
+            own = {k: n for (at, k), n in keyed.items() if at == column.position}
+            learnt[column.position] = column.with_counts(seen, total, own, scale)
         return learnt
 
     def _n_records(self, rows, counts) -> float:
@@ -503,7 +515,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         drafts = [draft.with_ranks() for draft in drafts]
         n_numbers = sum(draft.rank_map is not None for draft in drafts)
         width = self.n_coordinates or n_coordinates(n_numbers, signal)
-        columns = [draft.finished(int(width), self.handle_unknown) for draft in drafts]
+        n_lists = sum(draft.has_many_others for draft in drafts)
+        n_others = n_other_indicators(n_lists) if self.handle_unknown == "other" else 0
+        columns = [draft.finished(int(width), n_others) for draft in drafts]
         self._columns = columns
         self._feature_names: list[str] = []
         self.feature_slices_ = {}

@@ -47,7 +47,7 @@ _INPUTS, _OUTPUTS = 1 << 14, 1 << 10
 # How many more draws cover what is gained where one of several steps makes fewer.
 _ROOM = 2.25
 _ENCODER_SHARE = 0.1
-# Of one that has nothing to learn unless the table has columns that nobody named.
+# Of one that learns no ranks, and nothing but columns that its code book does not name.
 _SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
 # What fits one step several times: how often may depend on the data.
@@ -103,8 +103,9 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     shares : mapping of str to float, default=None
         Share of the squared Gaussian parameter by step, in the notation of
         `set_params`. Steps that it does not name share the rest: a table encoder a
-        tenth, next to nothing if its code book declares all columns that it names, the
-        others the same each. If it names all, they are taken relative to their sum.
+        tenth, next to nothing with ``ranks="uniform"`` and a code book that declares
+        all columns that it names, the others the same each. If it names all, they are
+        taken relative to their sum.
 
     Returns
     -------
@@ -746,8 +747,9 @@ def _tree(steps: dict, shares: Mapping, outer: str | None = None, weight=1.0) ->
 
 
 def _encoder_share(step) -> float:
-    needs_nothing = getattr(step, "_needs_nothing", None)
-    return _SPARE_SHARE if needs_nothing and needs_nothing() else _ENCODER_SHARE
+    # A code book of lists alone may leave out columns; who declares all says so.
+    is_told = step.ranks == "uniform" and step._needs_nothing()
+    return _SPARE_SHARE if is_told else _ENCODER_SHARE
 
 
 def _with_deltas(tree, delta: float) -> dict[str, _Leaf]:
