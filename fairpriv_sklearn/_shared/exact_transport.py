@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers
+from fairpriv_sklearn._shared.arrays import Floats, Integers, row_slices
 
 RESOLUTION = 2**20
 """Number of steps into which :func:`grid_codes` divides the range of the outputs."""
@@ -30,6 +31,8 @@ RESOLUTION = 2**20
 np.empty((1 << 25) - (1 << 14), dtype=np.uint8)
 
 MAX_CODES = 1 << 32
+_PART = 1 << 13  # how many are sorted or compared together: they stay in the cache
+_LARGE = 1 << 18  # samples that are sorted part by part
 _ONE = 1 << 62  # the unit of ranks and of integrals over them, where there are many
 
 
@@ -44,11 +47,20 @@ def grid_codes(outputs: Floats, low: float, high: float, dtype=np.int64) -> NDAr
     return np.rint(steps, out=steps).astype(dtype)
 
 
-def sort_codes(codes: NDArray) -> tuple[Integers, Integers]:
+def sort_codes(codes: NDArray) -> tuple[Integers, NDArray[np.uint32]]:
     """Return the stable order of whole numbers below `MAX_CODES`, and them."""
     codes = codes.astype(np.uint32, copy=False)
-    order = _order_of_codes(codes)
-    return order, codes.take(order).astype(np.int64)
+    if codes.size < _LARGE:
+        order = _order_of_codes(codes)
+        return order, codes.take(order)
+    n_bits = (codes.size // _PART).bit_length()
+    shift = max(0, int(codes.max()).bit_length() - n_bits)
+
+    def sort(part):
+        order = _order_of_codes(part & np.uint32((1 << shift) - 1))
+        return order, part.take(order)
+
+    return _sorted_by_parts(codes, codes >> np.uint32(shift), n_bits, sort)
 
 
 def _order_of_codes(codes: NDArray[np.uint32]) -> Integers:
@@ -63,22 +75,62 @@ def _order_of_codes(codes: NDArray[np.uint32]) -> Integers:
 
 
 def sort_samples(values: Floats) -> tuple[Integers, Floats]:
-    """Return the stable order of finite numbers, and them in it.
+    """Return the stable order of finite numbers, and them in it."""
+    if values.size < _LARGE:
+        return _sorted_samples(values)
+    n_bits = (values.size // _PART).bit_length()
+    parts = _leading_digits(values, n_bits)
+    if parts is None:
+        return _sorted_samples(values)
+    return _sorted_by_parts(values, parts, n_bits, _sorted_samples)
+
+
+def _sorted_samples(values: Floats) -> tuple[Integers, Floats]:
+    """The same at once.
 
     By their leading digits first, as codes: a stable sort is fast where nearly all is
     in order.
     """
-    low = values.min()
-    with np.errstate(all="ignore"):
-        factor = (MAX_CODES - 1) / (values.max() - low)
-    if not 0 < factor < np.inf:
+    digits = _leading_digits(values, 32)
+    if digits is None:
         order = values.argsort(kind="stable")
         return order, values.take(order)
-    order = _order_of_codes(((values - low) * factor).astype(np.uint32))
+    order = _order_of_codes(digits)
     in_order = values.take(order)
     if (in_order[1:] < in_order[:-1]).any():
         again = in_order.argsort(kind="stable")
         order, in_order = order.take(again), in_order.take(again)
+    return order, in_order
+
+
+def _leading_digits(values: Floats, n_bits: int) -> NDArray[np.uint32] | None:
+    """Where values lie between the least and the largest; None if nobody can tell."""
+    low = values.min()
+    with np.errstate(all="ignore"):
+        factor = ((1 << n_bits) - 1) / (values.max() - low)
+    if not 0 < factor < np.inf:
+        return None
+    return ((values - low) * factor).astype(np.uint32)
+
+
+def _sorted_by_parts(values: NDArray, parts: NDArray, n_bits: int, sort):
+    """Order of values and they in it; parts that a cache can hold are sorted alone.
+
+    Their numbers, below ``2**n_bits``, rise with the values. A table with one entry in
+    each row, turned on its side, has the rows in the stable order of their columns.
+    """
+    n = values.size
+    kind = np.min_scalar_type(-n)
+    table = values, parts.astype(kind), np.arange(n + 1, dtype=kind)
+    rows = sparse.csr_array(table, shape=(n, 1 << n_bits)).tocsc()
+    del parts, table
+    order, in_order = np.empty(n, dtype=np.int64), rows.data
+    ends = rows.indptr.tolist()
+    for start, end in zip(ends, ends[1:], strict=False):
+        if start < end:
+            own = slice(start, end)
+            within, in_order[own] = sort(in_order[own])
+            order[own] = rows.indices[own].take(within)
     return order, in_order
 
 
@@ -99,22 +151,29 @@ def transport_of_samples(u: Floats, v: Floats) -> Transport:
         distance, gradient_v, gradient_u = transport_of_samples(v, u)
         return Transport(distance, gradient_u, gradient_v)
     # The ranks of one record of the larger sample meet at most two of the smaller one:
-    # first[j] is the first record that starts inside record j of v, and the record
+    # starts[j] is the first record that starts inside record j of v, and the record
     # before it may still reach into j, by ``reach`` units.
-    first = np.arange(m - 1, n * m + m - 1, n) // m
-    crossing = first[1:] - 1
-    reach = first[1:] * m - np.arange(n, n * m, n)
-    ahead = u[crossing] - v[1:]
-    work_ahead = reach * ahead
-    difference = v.repeat(_sizes(first, n))
-    np.subtract(u, difference, out=difference)
-    work = m * difference
-    work[crossing] = (m - reach) * difference[crossing]
-    distance = float((work * difference).sum() + (work_ahead * ahead).sum()) / (n * m)
-
-    work_v = np.add.reduceat(work, first)
-    work_v[1:] += work_ahead
-    work[crossing] += work_ahead
+    work, work_v, squares, squares_ahead = map(np.zeros, (n, m, n, m))
+    for block in row_slices(m, _PART):
+        starts = -(np.arange(block.start, block.stop + 1) * -n // m)
+        own, at = slice(starts[0], starts[-1]), starts - starts[0]
+        difference = v[block].repeat(at[1:] - at[:-1])
+        np.subtract(u[own], difference, out=difference)
+        np.multiply(difference, m, out=work[own])
+        into = slice(block.start + 1, min(block.stop + 1, m))
+        inside = slice(1, 1 + into.stop - into.start)
+        crossing = at[inside] - 1
+        reach = starts[inside] * m - np.arange(into.start, into.stop) * n
+        ahead = u[own].take(crossing) - v[into]
+        work[own][crossing] = (m - reach) * difference.take(crossing)
+        np.multiply(work[own], difference, out=squares[own])
+        work_v[block] += np.add.reduceat(work[own], at[:-1])
+        reach = reach * ahead
+        np.multiply(reach, ahead, out=squares_ahead[into])
+        work_v[into] += reach
+        work[own][crossing] += reach
+    distance = float(squares.sum() + squares_ahead[1:].sum()) / (n * m)
+    del squares, squares_ahead
     # Scaled last: until here, codes give exact integers.
     gradient_u, gradient_v = _average_ties(u, work), _average_ties(v, work_v)
     gradient_u *= 2 / (n * m)
@@ -123,43 +182,48 @@ def transport_of_samples(u: Floats, v: Floats) -> Transport:
 
 
 class SortedCodes:
-    """A sorted sample of codes: its values, where each begins, and sums of the first.
+    """A sorted sample of codes: its values, and where each begins.
 
     Parameters
     ----------
-    codes : ndarray of shape (n,), int64
+    codes : ndarray of shape (n,), int
         Sorted and not empty.
 
     Attributes
     ----------
+    codes : ndarray of shape (n,), int
+    n : int
+        Number of records.
     edges : ndarray of shape (n_values + 1,), int64
         First record of every value, and n.
-    values, sizes : ndarray of shape (n_values,), int64
-        The values, and how many records have them.
-    sums : ndarray of shape (n + 1,), int64
-        Of the first 0, 1, ..., n codes: the codes are their differences.
     """
 
-    def __init__(self, codes: Integers):
+    def __init__(self, codes: NDArray):
+        self.codes, self.n = codes, codes.size
         is_edge = np.ones(codes.size + 1, dtype=bool)
         np.not_equal(codes[1:], codes[:-1], out=is_edge[1:-1])
         (self.edges,) = is_edge.nonzero()
-        self.values = codes[self.edges[:-1]]
-        self.sizes = self.edges[1:] - self.edges[:-1]
-        self.sums = np.zeros(codes.size + 1, dtype=np.int64)
-        codes.cumsum(out=self.sums[1:])
 
     @property
-    def n(self) -> int:
-        """Number of records."""
-        return self.sums.size - 1
+    def values(self) -> Integers:
+        return self.codes.take(self.edges[:-1]).astype(np.int64)
+
+    @property
+    def sizes(self) -> Integers:
+        """How many records have each value."""
+        return self.edges[1:] - self.edges[:-1]
+
+    @property
+    def sums(self) -> Integers:
+        """Sums of the first 0, 1, ..., n codes."""
+        sums = np.zeros(self.n + 1, dtype=np.int64)
+        self.codes.cumsum(dtype=np.int64, out=sums[1:])
+        return sums
 
     def digits(self, low: int, shift: int, n_bits: int) -> SortedCodes:
         """The same records with some binary digits of their codes above `low`."""
         part = copy(self)
-        part.values = (self.values - low) >> shift & ((1 << n_bits) - 1)
-        part.sums = np.zeros_like(self.sums)
-        np.cumsum(part.values.repeat(self.sizes), out=part.sums[1:])
+        part.codes = (self.codes.astype(np.int64) - low) >> shift & ((1 << n_bits) - 1)
         return part
 
 
@@ -171,15 +235,15 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     be, codes are cut into digits.
     """
     n, m = u.n, v.n
-    low = min(u.values[0], v.values[0])
-    n_bits = int(max(u.values[-1], v.values[-1]) - low).bit_length()
+    low = int(min(u.codes[0], v.codes[0]))
+    n_bits = (int(max(u.codes[-1], v.codes[-1])) - low).bit_length()
     room = 62 - (n * m).bit_length()
     if n_bits > room:  # most values are of few records
         room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
     if n_bits <= room:
         of_u, of_v = _surplus(u, v), _surplus(v, u)
     else:
-        of_u, of_v = np.zeros(u.sizes.size), np.zeros(v.sizes.size)
+        of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
         for shift in range(0, n_bits, room):
             a, b = (one.digits(low, shift, room) for one in (u, v))
             of_u += _surplus(a, b) * 2.0**shift
@@ -187,8 +251,9 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     distance = np.nan
     if not gradients_only:
         # They add up to zero: from where values are counted does not matter.
-        distance = ((u.values - u.values[0]) * of_u).sum()
-        distance += ((v.values - u.values[0]) * of_v).sum()
+        first = int(u.codes[0])
+        distance = ((u.values - first) * of_u).sum()
+        distance += ((v.values - first) * of_v).sum()
         distance = max(0.0, float(distance)) / (n * m)
     of_u /= u.sizes
     of_v /= v.sizes
@@ -199,20 +264,22 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
 
 def _surplus(u: SortedCodes, v: SortedCodes) -> Floats:
     """Sum over the ranks of every value of u of it less the quantile function of v."""
-    ranks = u.edges * v.n
-    record = ranks // u.n
-    ranks -= record * u.n  # of the record that begins there
-    integral = v.sums[record]
-    record += 1
-    record[-1] = v.n  # none begins at the end
-    ranks *= np.subtract(v.sums[record], integral, out=record)
-    integral *= u.n
-    integral += ranks
-    found = np.multiply(u.sizes, u.values, out=ranks[:-1])
-    found *= v.n
-    found -= integral[1:]
-    found += integral[:-1]
-    return found.astype(np.float64)
+    found, sums = np.empty(u.edges.size - 1), v.sums
+    for part in row_slices(found.size, _PART):
+        edges = u.edges[part.start : part.stop + 1]
+        ranks = edges * v.n
+        record = ranks // u.n
+        ranks -= record * u.n  # of the record that begins there, if there is one
+        ranks *= v.codes.take(record, mode="clip")
+        integral = sums.take(record)
+        integral *= u.n
+        integral += ranks
+        surplus = (edges[1:] - edges[:-1]) * u.codes.take(edges[:-1])
+        surplus *= v.n
+        surplus -= integral[1:]
+        surplus += integral[:-1]
+        found[part] = surplus
+    return found
 
 
 def mean_transport(samples: list[Floats], weights: NDArray, top: float):
@@ -267,9 +334,11 @@ def mean_transport(samples: list[Floats], weights: NDArray, top: float):
 
 def _average_ties(sample: Floats, values: Floats) -> Floats:
     """Average values over blocks of equal entries of a sorted sample."""
-    starts = np.flatnonzero(np.concatenate([[True], sample[1:] != sample[:-1]]))
-    if starts.size == sample.size:
+    is_start = np.ones(sample.size, dtype=bool)
+    np.not_equal(sample[1:], sample[:-1], out=is_start[1:])
+    if is_start.all():
         return values
+    (starts,) = is_start.nonzero()
     sizes = _sizes(starts, sample.size)
     means = np.add.reduceat(values, starts)
     means /= sizes

@@ -231,7 +231,6 @@ class GroupPenalty:
         codes = SortedCodes(filled)
         sizes = codes.sizes
         if filled.size > sample.size:
-            sizes = sizes.copy()
             sizes[np.searchsorted(codes.values, middle)] -= filled.size - sample.size
         return codes, lambda pulls: pulls.repeat(sizes)
 

@@ -11,6 +11,7 @@ from fairpriv_sklearn._shared.exact_transport import (
     Floats,
     Integers,
     SortedCodes,
+    Transport,
     grid_codes,
     sort_codes,
     sort_samples,
@@ -116,23 +117,30 @@ def wasserstein_1d(
     """
     samples = {"u": np.asarray(u), "v": np.asarray(v)}
     if all(map(_are_codes, samples.values())):
-        orders, in_order = zip(*map(sort_codes, samples.values()), strict=True)
-        coded = [SortedCodes(codes) for codes in in_order]
-        distance, *gradients = transport_of_codes(*coded)
-        gradients = [g.repeat(c.sizes) for g, c in zip(gradients, coded, strict=True)]
+        orders, coded = zip(*map(sort_codes, samples.values()), strict=True)
+        found = _transport_of_codes(*coded)
     else:
         rows = [floats(1)(*sample) for sample in samples.items()]
         if not return_gradient:
             return transport_of_samples(*map(np.sort, rows)).distance
         orders, in_order = zip(*map(sort_samples, rows), strict=True)
-        distance, *gradients = transport_of_samples(*in_order)
+        found = transport_of_samples(*in_order)
     if not return_gradient:
-        return distance
+        return found.distance
     given = []
-    for order, gradient in zip(orders, gradients, strict=True):
+    for order, gradient in zip(orders, found[1:], strict=True):
         given.append(np.empty_like(gradient))
         given[-1][order] = gradient
-    return distance, *given
+    return found.distance, given[0], given[1]
+
+
+def _transport_of_codes(*in_order: NDArray) -> Transport:
+    """The same of sorted codes."""
+    coded = [SortedCodes(codes) for codes in in_order]
+    distance, *gradients = transport_of_codes(*coded)
+    sizes = [codes.sizes for codes in coded]
+    del coded  # room for what follows
+    return Transport(distance, *map(np.repeat, gradients, sizes))
 
 
 def _are_codes(values: NDArray) -> bool:
