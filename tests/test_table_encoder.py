@@ -74,6 +74,7 @@ CELLS = [
     np.float32(2), np.datetime64("NaT", "D"), datetime.date(2020, 5, 1), "2020-05-01",
     datetime.datetime(2020, 5, 1, 12), decimal.Decimal("2.5"), b"x", {"a": 1}, [1],
     complex(1, 2), 5e-324, 2.0**34, -(2.0**60), "\ud800", "é", "e\u0301",
+    np.complex64(1), np.complex128(1 + 2j),
 ]  # fmt: skip
 
 
@@ -100,6 +101,9 @@ def any_frame(rng, n, d):
             pd.NA,
             pd.NaT,
             np.datetime64("NaT", "D"),
+            1j,
+            np.complex64(1),  # NumPy warns where it is read as a number
+            np.complex128(1j),
         ),
         ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
         (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),

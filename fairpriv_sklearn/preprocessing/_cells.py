@@ -155,7 +155,7 @@ def _read(value) -> tuple[int, float, str | None]:
         value = value.astype("m8[us]").astype(object)
     if isinstance(value, timedelta):
         return _number(_days(value))
-    if isinstance(value, Real | Decimal | Fraction | np.bool_ | np.number):
+    if isinstance(value, Real | Decimal | Fraction | np.bool_):
         try:
             return _number(float(value))
         except OverflowError:
