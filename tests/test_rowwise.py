@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import deque
+from decimal import Decimal
 from functools import partial
 from types import MappingProxyType, SimpleNamespace
 
@@ -250,6 +251,18 @@ def test_a_cell_of_a_mixed_column_is_read_alone():
     for i in range(len(cells)):
         assert row_uniforms(X[i : i + 1], codes[:1], KEY)[0] == u[i]
     assert_array_equal(row_uniforms(X[::-1], codes, KEY)[::-1], u)
+
+
+@pytest.mark.parametrize(
+    "cell", [Decimal("sNaN"), Decimal("NaN"), np.complex64(1), np.complex128(1 + 2j)]
+)
+def test_a_cell_that_is_no_number_raises_nothing_and_warns_of_nothing(cell):
+    """A private score is asked of such rows when the budget is spent."""
+    X = np.array([[cell, 1.0], [1.0, 1.0], [cell, 1.0]], dtype=object)
+    draws = RowDraws(b"key")
+    draws.add(X, np.zeros(3, dtype=int))
+    u = draws.uniforms(spread=False)
+    assert u[0] == u[2] != u[1]
 
 
 def test_draws_are_uniform_and_another_key_or_group_draws_anew():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from decimal import Decimal
 from hashlib import blake2b, shake_256
 
 import numpy as np
@@ -279,11 +280,11 @@ def _cell_words(cells: np.ndarray) -> np.ndarray:
 
 def _cell_word(cell) -> int:
     """Word of one cell that comes as an object: numbers as above, the rest by text."""
-    if isinstance(cell, (numbers.Number, np.bool_)) and not isinstance(cell, complex):
+    if isinstance(cell, numbers.Real | Decimal | np.bool_):
         try:
             return int(_cell_words(np.array([float(cell)]))[0])
-        except OverflowError:  # an integer beyond all floats
-            pass
+        except (OverflowError, TypeError, ValueError):
+            pass  # an integer beyond all floats, a decimal's NaN that signals
     text = f"{type(cell).__name__} {cell!r}".encode()
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
