@@ -688,3 +688,19 @@ def test_exit_codes(factory, code, capsys):
         assert json.loads(printed.out)["violated"] == bool(code)
     else:
         assert "could not run" in printed.err
+
+
+def test_sizes_of_groups_and_labels_may_be_public():
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    a, y = np.arange(60) % 2, np.arange(60) // 2 % 2
+    model = DPWassersteinLogisticRegression(
+        classes=[0, 1],
+        groups=[0, 1],
+        data_norm=2.0,
+        max_iter=3,
+        constraint="equalized_odds",
+        group_sizes_public=True,
+    )
+    report = audit_estimator(model, X, y, sensitive_features=a, random_state=0)
+    assert "replace_one_in_cell" in report.claim
+    assert report.conclusive and not report.violated and report.n_pairs > 3

@@ -34,6 +34,7 @@ from fairpriv_sklearn.privacy import (
 from fairpriv_sklearn.privacy._attacker import attacker_gain, gaussian_parameter
 from fairpriv_sklearn.privacy._card import QUESTIONS
 from fairpriv_sklearn.privacy._card_context import CONTEXT
+from fairpriv_sklearn.privacy._guarantee import RELATIONS
 
 SCHEMA = json.loads(
     (pathlib.Path(__file__).parent / "deployments_schema.json").read_text()
@@ -339,3 +340,12 @@ def test_the_alias(model):
 def test_a_wrong_context_is_named(model, context, error):
     with pytest.raises(error, match="context"):
         deployment_card(model, context)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_relation_has_a_card(model, relation):
+    guarantee = PrivacyGuarantee(1.0, 0.0, relation, "counts")
+    report = replace(privacy_report(model), guarantee=guarantee)
+    told, sizes = report.to_card().answers("neighbours")
+    assert relation in told
+    assert ("protected" in sizes) == (relation == "add_remove")

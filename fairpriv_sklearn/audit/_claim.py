@@ -16,7 +16,7 @@ from fairpriv_sklearn._wall import (
     privacy_report,
 )
 
-from ._tables import RELATIONS
+from ._tables import RELATIONS, SIZES_PUBLIC
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def claim_of(claim, fitted, neighboring) -> Claim:
     relation = neighboring
     if relation is None:
         relation = getattr(fitted, "neighboring", None) or "replace_one"
-    relation = one_of(*RELATIONS, "replace_one_in_group")("neighboring", relation)
+    relation = one_of(*RELATIONS, *SIZES_PUBLIC)("neighboring", relation)
     own = claim is None
     if own:
         claim = _own_claim(fitted)
@@ -117,17 +117,13 @@ def _own_claim(fitted):
 
 
 def _of_guarantee(guarantee, relation, own) -> Claim:
-    events = guarantee.events
-    kinds = {event.kind for event in events}
     mu = None
-    if kinds == {"gaussian"} and guarantee.delta > 0:
+    if guarantee.delta > 0 and {e.kind for e in guarantee.events} == {"gaussian"}:
         # A claim of Gaussian DP says more than one pair does; the sampler's error is
         # beyond what runs can see.
-        mu = math.sqrt(math.fsum(event.mu**2 for event in events))
-    epsilon = guarantee.epsilon
-    if mu is not None and not 0 < mu < math.inf:
-        mu = None
-    return Claim(epsilon, guarantee.delta, relation, mu, guarantee, own)
+        total = math.sqrt(math.fsum(event.mu**2 for event in guarantee.events))
+        mu = total if 0 < total < math.inf else None
+    return Claim(guarantee.epsilon, guarantee.delta, relation, mu, guarantee, own)
 
 
 def _number(name, value, largest=math.inf) -> float:

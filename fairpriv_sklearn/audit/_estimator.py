@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,14 @@ from ._replay import (
     spent_events,
     unbooked,
 )
-from ._tables import Neighbours, Table, as_table, named_columns, neighbours
+from ._tables import (
+    SIZES_PUBLIC,
+    Neighbours,
+    Table,
+    as_table,
+    named_columns,
+    neighbours,
+)
 from ._tape import Tape
 
 _SLACK = 1e-6
@@ -333,16 +341,15 @@ class _Audit:
 
     def _pairs(self, pairs) -> list[Neighbours]:
         if pairs is None:
-            in_group = self.claim.neighboring == "replace_one_in_group"
+            relation = self.claim.neighboring
             made = neighbours(
                 self.table.X,
                 self.table.y,
                 sensitive_features=self.table.sensitive_features,
-                neighboring="replace_one" if in_group else self.claim.neighboring,
+                neighboring="replace_one" if relation in SIZES_PUBLIC else relation,
             )
-            if in_group:
-                return [pair for pair in made if _same_groups(pair)]
-            return [named_columns(pair, self.table.X) for pair in made]
+            kept = [pair for pair in made if _same_sizes(pair, relation)]
+            return [named_columns(pair, self.table.X) for pair in kept]
         return [
             pair
             if isinstance(pair, Neighbours)
@@ -391,9 +398,8 @@ class _Audit:
             return
         if first.tape.own_coins or first.tape.other_randomness:
             return  # the loss of one outcome of the draws is not that of the fit
-        self._lower(
-            pair, loss_epsilon(realised_events(first, second), self.claim.delta)
-        )
+        realised = realised_events(first, second)
+        self._lower(pair, loss_epsilon(realised, self.claim.delta))
         spent = compose_epsilon(spent_events(first), self.claim.delta)
         # A guarantee states what it composes to; a claim by hand may be rounded.
         slack = 1e-9 if self.claim.own else 1e-3
@@ -485,9 +491,7 @@ class _Audit:
         epsilon = getattr(self.prototype, "epsilon", None)
         other = {"epsilon": 2 * epsilon} if isinstance(epsilon, float | int) else {}
         n_events = len(fresh.tape.releases) + len(fresh.tape.draws)
-        for at in dict.fromkeys([0, n_events - 1]):
-            if n_events < 1 or at < 0:
-                return
+        for at in sorted({0, n_events - 1} if n_events else ()):
             for earlier in (False, True):
                 model = (
                     self._fitted_before(pair.first, other) if earlier else self.make()
@@ -496,27 +500,20 @@ class _Audit:
                     return
                 before = leaves_of(model)
                 self.report.n_fits += 1
-                try:
+                with suppress(KeyboardInterrupt):
                     observed(model, pair.second, 3, Tape(interrupt_at=at))
-                except KeyboardInterrupt:
-                    pass
                 self._judge_interrupted(pair, model, before)
 
     def _judge_interrupted(self, pair, model, before):
         if not isinstance(getattr(model, "privacy_", None), PrivacyGuarantee):
             return
         after = leaves_of(model)
-        arguments = _argument_paths(model)
-        told = [d for d in leaf_differences(before, after) if ".privacy_" in d]
-        if not told:
+        if not any(".privacy_" in one for one in leaf_differences(before, after)):
             return
-        kept = [
-            path
-            for path in after
-            if not path.startswith((".privacy_", *arguments)) and path
-        ]
-        learnt = [path for path in kept if path not in before]
-        if not learnt:
+        names = model.get_params(deep=False) if hasattr(model, "get_params") else ()
+        known = tuple(f".{name}" for name in names)
+        learnt = set(after) - set(before) - {""}
+        if all(path.startswith((".privacy_", *known)) for path in learnt):
             text = "an interrupted fit states a guarantee for what it did not release"
             self._add([Finding("interrupted", pair.name, text, True)], pair)
 
@@ -643,9 +640,12 @@ def _is_white(first: Outcome, second: Outcome, claim: Claim) -> bool:
     return claim.own and bool(first.error or second.error) and not others[0]
 
 
-def _same_groups(pair: Neighbours) -> bool:
-    a, b = pair.first.sensitive_features, pair.second.sensitive_features
-    return a is None or np.array_equal(a, b)
+def _same_sizes(pair: Neighbours, relation: str) -> bool:
+    tables = pair.first, pair.second
+    return all(
+        np.array_equal(*(getattr(table, name) for table in tables))
+        for name in SIZES_PUBLIC.get(relation, ())
+    )
 
 
 def _alternatives(estimator) -> list[dict]:
@@ -659,11 +659,6 @@ def _alternatives(estimator) -> list[dict]:
             continue
         found += [{name: word} for word in words if word != now]
     return found[:6]
-
-
-def _argument_paths(model) -> tuple[str, ...]:
-    names = model.get_params(deep=False) if hasattr(model, "get_params") else ()
-    return tuple(f".{name}" for name in names)
 
 
 def _plain(value):

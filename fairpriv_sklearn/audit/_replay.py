@@ -379,11 +379,9 @@ def realised_events(first: Outcome, second: Outcome) -> list[PrivacyEvent]:
         ratio = _ratio(one, other)
         if ratio == 0 or one.parameter in (0.0, math.inf):
             continue
-        kind = "gaussian" if one.kind == "gaussian" else "pure"
         loss = one.parameter * ratio
-        if loss > 1e4:
-            loss = math.inf
-        events.append(GaussianEvent(loss) if kind == "gaussian" else PureEvent(loss))
+        event = GaussianEvent if one.kind == "gaussian" else PureEvent
+        events.append(event(loss if loss <= 1e4 else math.inf))
     return events
 
 
@@ -529,30 +527,24 @@ def additive_noise(first: list[Outcome], second: list[Outcome]) -> AdditiveNoise
         return None
     if len({len(one.numbers()) for one in every}) != 1 or not first[0].tape.draws:
         return None
-    families = np.repeat(
-        [family for family, _ in first[0].tape.draws],
-        [len(z) for _, z in first[0].tape.draws],
-    )
+    families = [family for family, z in first[0].tape.draws for _ in z]
     Z = np.array([np.concatenate([z for _, z in o.tape.draws]) for o in first])
     A, B = (np.array([one.numbers() for one in side]) for side in (first, second))
     if A.shape[1] * Z.shape[1] * len(A) > _MAX_CELLS:
         return None
     slope, other = _slopes(A, Z), _slopes(B, Z)
     both = (slope != 0) & (other != 0)
-    rows = []
-    for j in np.flatnonzero(both.any(axis=0)):
-        i = int(np.flatnonzero(both[:, j])[0])
-        rows.append((i, j))
-    if not rows:
+    j = np.flatnonzero(both.any(axis=0))
+    if not len(j):
         return None
-    i, j = np.array(rows).T
+    i = both[:, j].argmax(axis=0)  # the first output that a draw moves
     b, c = slope[i, j], other[i, j]
     # a' - a, with outputs a + b z and a' + c z
     shift = (B[:, i] - c * Z[:, j]).mean(axis=0) - (A[:, i] - b * Z[:, j]).mean(axis=0)
     size = 1e-9 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
     shift = np.where(np.abs(shift) <= size, 0.0, shift)
     is_all = len({one.signature() for one in every}) == 1 and _explains(A, B, both, Z)
-    return AdditiveNoise(list(families[j]), shift, np.abs(b), np.abs(c), is_all)
+    return AdditiveNoise([families[k] for k in j], shift, np.abs(b), np.abs(c), is_all)
 
 
 def _explains(A, B, both, Z) -> bool:

@@ -20,6 +20,11 @@ from fairpriv_sklearn._shared.arguments import (
 CANARY = "audit canary: private text"
 _HUGE = 1.7e308
 RELATIONS = ("replace_one", "add_remove")
+# Where the sizes of the strata are public: what a replaced record keeps.
+SIZES_PUBLIC = {
+    "replace_one_in_group": ("sensitive_features",),
+    "replace_one_in_cell": ("sensitive_features", "y"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,6 +7,7 @@ import math
 import platform
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from html import escape
@@ -25,7 +26,7 @@ from ._facts import READ
 from ._guarantee import RELATIONS, UNIT_OF_PRIVACY, PrivacyGuarantee, own_events
 
 TO_FILL = "to be filled in"
-_FOR_THE_OFFICER = ("purpose", "necessity", "access", "deletion", "intended_use")
+_FOR_THE_OFFICER = ("purpose", "necessity", "deletion", "intended_use")
 
 # The fixed list: every one is answered by a line of the card.
 QUESTIONS = {
@@ -175,7 +176,7 @@ class DeploymentCard:
         for title, lines in self._sections():
             rows = [(line.item, line.answer, line.status) for line in lines]
             sections.append(f"## {title}")
-            sections.append(markdown_table(["", "answer", "status"], rows).rstrip())
+            sections.append(markdown_table(["", "answer", "status"], rows))
         return "\n\n".join(sections) + "\n"
 
     def to_html(self) -> str:
@@ -224,12 +225,11 @@ class DeploymentCard:
         return "Private, on the assumptions listed."
 
     def _sections(self) -> list[tuple[str, list[CardLine]]]:
-        sections = [
-            (title, [line for line in self.lines if line.question == key])
-            for key, title in QUESTIONS.items()
+        titles = {**QUESTIONS, "": "For the data-protection officer"}
+        return [
+            (title, [line for line in self.lines if line.question == question])
+            for question, title in titles.items()
         ]
-        rest = [line for line in self.lines if not line.question]
-        return [*sections, ("For the data-protection officer", rest)]
 
     def _lines(self) -> Iterator[CardLine]:
         """The answers in order; each yields item, answer and, unless stated, status."""
@@ -265,12 +265,13 @@ class DeploymentCard:
     def _neighbours(self) -> Iterator[tuple]:
         relation = self.guarantee.neighboring
         yield "relation", f"{RELATIONS[relation]} ({relation}).", "private"
-        what, status = {
-            "replace_one": ("number of records is public", "public"),
-            "add_remove": ("number of records is protected", "private"),
-            "replace_one_in_group": ("sizes of all groups are public", "public"),
+        told = {
+            "replace_one": "The number of records is public.",
+            "add_remove": "The number of records is protected.",
+            "replace_one_in_group": "The sizes of all groups are public.",
+            "replace_one_in_cell": "The sizes of all groups and labels are public.",
         }[relation]
-        yield "sizes", f"The {what}.", status
+        yield "sizes", told, "private" if relation == "add_remove" else "public"
 
     def _of_a_person(self, rows: int) -> str:
         total = self.guarantee.if_public()
@@ -318,8 +319,7 @@ class DeploymentCard:
         gain = attacker_gain(total)
         where = " if the conditions hold" if self.guarantee.conditional_on else ""
         if gain is None:
-            told = "Not bounded."
-            yield "any attacker", told, "not covered"
+            yield "any attacker", "Not bounded.", "not covered"
             return
         posterior, success, power = (_percent_up(value) for value in gain)
         except_for = (
@@ -369,12 +369,12 @@ class DeploymentCard:
         yield "in plain words", total.mechanism or "none", "private"
         for event in own_events(total):
             yield "part", _event_words(event), "private"
-        told = (
+        generator = "the operating system's generator"
+        yield (
+            "floating point",
             "Values are rounded to a grid before noise of the same grid is added; the "
-            "noise comes from the operating system's generator"
+            f"noise comes from {generator if total.noise_is_secure else 'a seed'}.",
         )
-        seeded = "" if total.noise_is_secure else ", in this fit from a seed"
-        yield "floating point", f"{told}{seeded}."
 
     def _spent_before(self) -> Iterator[tuple]:
         ledger = self.context.get("ledger")
@@ -385,11 +385,10 @@ class DeploymentCard:
             )
             yield "all releases", told, "to fill in"
             return
-        budget = ledger.total()
-        n = len(ledger.spends())
+        epsilon, delta = map(round_up, ledger.total())
         told = (
-            f"{n} releases, this one included if it was charged: (epsilon = "
-            f"{round_up(budget.epsilon)}, delta = {round_up(budget.delta)}) together."
+            f"{len(ledger.spends())} releases, this one included if it was charged: "
+            f"(epsilon = {epsilon}, delta = {delta}) together."
         )
         yield "all releases", told, "private"
 
@@ -474,9 +473,7 @@ class DeploymentCard:
         yield "cost", told, "private"
 
     def _officer(self) -> Iterator[tuple]:
-        for name in _FOR_THE_OFFICER:
-            if name != "access":
-                yield self._given(name)
+        yield from map(self._given, _FOR_THE_OFFICER)
         yield from _LAW
 
     def _given(self, name: str) -> tuple:
@@ -681,7 +678,7 @@ def _percent_up(share: float) -> str:
 
 
 def _up(value: float) -> float:
-    return float(round_up(value, 6)) if value else 0.0
+    return float(round_up(value, 6))
 
 
 def _event_words(event) -> str:
@@ -699,16 +696,12 @@ def _event_words(event) -> str:
 
 
 def _versions() -> str:
-    names = ["fairpriv_sklearn", "numpy", "scipy", "scikit-learn", "diffprivlib"]
-    found = [f"Python {platform.python_version()}"]
-    for name in names:
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            if name == "fairpriv_sklearn":
-                from .. import __version__
+    from .. import __version__
 
-                found.append(f"{name} {__version__}")
+    found = [f"Python {platform.python_version()}, fairpriv_sklearn {__version__}"]
+    for name in ("numpy", "scipy", "scikit-learn", "diffprivlib"):
+        with suppress(metadata.PackageNotFoundError):
+            found.append(f"{name} {metadata.version(name)}")
     return ", ".join(found)
 
 
