@@ -13,7 +13,7 @@ def markdown_table(header: list[str], rows: Iterable[Iterable[str]]) -> str:
         return f"| {' | '.join(map(markdown_line, cells))} |"
 
     rule = "|" + " --- |" * len(header)
-    return "\n".join([line(header), rule, *map(line, rows)]) + "\n"
+    return "\n".join([line(header), rule, *map(line, rows)])
 
 
 def markdown_line(text) -> str:

@@ -16,6 +16,7 @@ A room that fits something private finds here all it needs of what lies below: e
 and calibration, mechanisms and sources of noise, facts and guarantees.
 """
 
+from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn._wall._draws import keyed_draws
 from fairpriv_sklearn._wall._filter import (
@@ -81,6 +82,7 @@ from fairpriv_sklearn.privacy import (
     privacy_report,
     refuse_widths,
     refuse_without_room,
+    settings_of,
     warn_leak,
     with_budget,
 )

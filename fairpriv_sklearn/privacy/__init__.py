@@ -25,6 +25,7 @@ from fairpriv_sklearn.privacy._with_budget import (
     has_budget,
     refuse_widths,
     refuse_without_room,
+    settings_of,
     with_budget,
 )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..accounting import GaussianEvent, MaximumEvent, PureEvent
+from fairpriv_sklearn.accounting import _options
+
 from ._guarantee import PrivacyGuarantee, own_events
 
 
@@ -29,27 +29,19 @@ def gaussian_parameter(guarantee: PrivacyGuarantee) -> float | None:
     """
     if guarantee.epsilon_if_public == math.inf or guarantee.uncovered:
         return None
-    return _mu_of(own_events(guarantee))
-
-
-def _mu_of(events: Sequence) -> float | None:
-    squares = []
-    for event in events:
-        if isinstance(event, GaussianEvent):
-            squares.append(event.mu**2)
-        elif isinstance(event, PureEvent):
-            squares.append(
-                (2 * -ndtri(1 / (1 + math.exp(min(event.epsilon, 700))))) ** 2
-            )
-        elif isinstance(event, MaximumEvent):
-            sides = [_mu_of(side) for side in (event.left, event.right)]
-            if None in sides:
-                return None
-            squares.append(max(sides) ** 2)
-        else:
-            return None
-    mu = math.sqrt(math.fsum(squares)) * (1 + 1e-9)
+    sides = _options(own_events(guarantee))  # of random splits; one if there are none
+    if any(side.sampled or side.failure for side in sides):
+        return None
+    mu = max(map(_mu_of, sides)) * (1 + 1e-9)
     return mu if math.isfinite(mu) else None
+
+
+def _mu_of(side) -> float:
+    pures = (
+        count * (2 * ndtri(1 / (1 + math.exp(min(epsilon, 700))))) ** 2
+        for epsilon, count in side.pures
+    )
+    return math.sqrt(math.fsum([side.mu**2, *pures]))
 
 
 def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | None:

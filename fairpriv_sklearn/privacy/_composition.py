@@ -32,7 +32,7 @@ from fairpriv_sklearn.accounting import (
 )
 
 from ..accounting import PrivacyEvent
-from ._guarantee import check_relations
+from ._guarantee import check_relations, to_plain
 
 # Rounding only: ten spends of 0.1 fit under a cap of 1.
 RELATIVE_SLACK = 1e-9
@@ -332,18 +332,8 @@ def _pure(total: _Composition) -> float:
 
 
 def _to_plain(total: _Composition) -> list:
-    def number(value):
-        return "inf" if value == math.inf else value
-
-    pures = [[number(epsilon), count] for epsilon, count in total.pures]
-    mu = number(total.mu)
-    return [
-        mu,
-        total.n_draws,
-        pures,
-        total.failure,
-        [list(one) for one in total.sampled],
-    ]
+    mu, n_draws, pures = total.mu, total.n_draws, total.pures
+    return to_plain((mu, n_draws, pures, total.failure, total.sampled))
 
 
 def _from_plain(data: list) -> _Composition:

@@ -498,7 +498,7 @@ class PrivacyGuarantee:
         str
             One row for each field.
         """
-        return markdown_table(["privacy", "value"], self._rows())
+        return markdown_table(["privacy", "value"], self._rows()) + "\n"
 
     def __str__(self) -> str:
         sentences = [f"{self._statement()}, {RELATIONS[self.neighboring]}"]
@@ -536,29 +536,24 @@ class PrivacyGuarantee:
         return stated
 
     def _rows(self) -> list[tuple[str, str]]:
+        names, epsilon = self.conditional_on, round_up(self.epsilon_if_public)
+        conditions = [
+            ("conditional on", ", ".join(names)),
+            ("epsilon if these are public or hold", epsilon),
+        ] * bool(names)
+        uncovered = [*self.uncovered, *(f"{name} (condition)" for name in names)]
         return [
             ("epsilon", round_up(self.epsilon)),
-            *self._conditional_rows(),
+            *conditions,
             ("delta", round_up(self.delta)),
             ("neighbouring tables", RELATIONS[self.neighboring]),
             ("mechanism", self.mechanism),
             ("events", "; ".join(map(str, self.events)) or "none"),
             *([("proved in", ", ".join(self.proofs))] if self.proofs else []),
             ("assumed", "; ".join(self.assumptions)),
-            ("not covered", ", ".join(self._not_covered()) or "nothing"),
+            ("not covered", ", ".join(uncovered) or "nothing"),
             ("noise", "secure" if self.noise_is_secure else _INSECURE),
         ]
-
-    def _conditional_rows(self) -> list[tuple[str, str]]:
-        if not self.conditional_on:
-            return []
-        return [
-            ("conditional on", ", ".join(self.conditional_on)),
-            ("epsilon if these are public or hold", round_up(self.epsilon_if_public)),
-        ]
-
-    def _not_covered(self) -> list[str]:
-        return [*self.uncovered, *(f"{one} (condition)" for one in self.conditional_on)]
 
 
 # The refusal of an old name hides the arguments from `help`.

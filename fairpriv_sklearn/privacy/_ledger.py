@@ -11,7 +11,7 @@ from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn._shared.markdown import markdown_table
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
-from ..accounting import PrivacyEvent, PureEvent
+from ..accounting import PureEvent
 from ._composition import Composition
 from ._guarantee import (
     PrivacyGuarantee,
@@ -216,8 +216,7 @@ class PrivacyLedger:
             raise TypeError(
                 f"guarantee must be a PrivacyGuarantee, got {described(guarantee)}."
             )
-        relation = guarantee.neighboring
-        asked = Composition(relation).add(_charge(guarantee), relation)
+        asked = _charge(guarantee)
         cost = _cost(guarantee, asked)
         record = {
             "label": str(label),
@@ -329,7 +328,7 @@ class PrivacyLedger:
             f"Privacy ledger of the data set {self._dataset!r}: epsilon = "
             f"{round_up(total.epsilon)} of {round_up(self.epsilon)} spent at delta = "
             f"{round_up(self.delta)}, {round_down(left.epsilon)} left.\n\n"
-        ) + markdown_table(_MARKDOWN_HEADER, rows)
+        ) + f"{markdown_table(_MARKDOWN_HEADER, rows)}\n"
 
     def __repr__(self) -> str:
         arguments = [f"epsilon={self.epsilon!r}", f"delta={self.delta!r}"]
@@ -354,9 +353,7 @@ class PrivacyLedger:
 
     def _refuse_beyond(self, guarantee: PrivacyGuarantee) -> None:
         """Raise where `spend` would now; for several steps before the first spends."""
-        relation = guarantee.neighboring
-        asked = Composition(relation).add(_charge(guarantee), relation)
-        self._total(asked, self._store.running(self._dataset))
+        self._total(_charge(guarantee), self._store.running(self._dataset))
 
     def _total(self, asked: Composition, spent: Composition | None) -> Composition:
         """Return the total with what is asked for, or raise."""
@@ -389,11 +386,11 @@ _MARKDOWN_HEADER = [
 ]  # fmt: skip
 
 
-def _charge(guarantee: PrivacyGuarantee) -> tuple[PrivacyEvent, ...]:
-    """Return the events to pay for: the covered phase, or infinity if unknown."""
-    if guarantee.uncovered and not guarantee.events:
-        return (PureEvent(math.inf),)
-    return own_events(guarantee)
+def _charge(guarantee: PrivacyGuarantee) -> Composition:
+    """Return what is to be paid for: the covered phase, or infinity if unknown."""
+    unknown = guarantee.uncovered and not guarantee.events
+    events = (PureEvent(math.inf),) if unknown else own_events(guarantee)
+    return Composition(guarantee.neighboring).add(events, guarantee.neighboring)
 
 
 def _cost(guarantee: PrivacyGuarantee, asked: Composition) -> PrivacyBudget:

@@ -88,7 +88,7 @@ class PrivacyReport:
             f"## Privacy of {self.estimator}",
             markdown_line(self.guarantee),
             *self._covered_phase(),
-            markdown_table(header, rows).rstrip(),
+            markdown_table(header, rows),
             *to_do,
             "### All steps together",
             self.guarantee.to_markdown().rstrip(),

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from fairpriv_sklearn._shared.nested import argument_of
 from fairpriv_sklearn._shared.purity import spreads
 
 from ..accounting import MaximumEvent, compose_epsilon
@@ -202,8 +203,10 @@ _MEMORY_FIX = (
     "Pass `memory=None`: whether a step comes from the cache tells whether the rows "
     "are those of an earlier fit, and the cache holds them without noise."
 )
+_FOLDS = "the models of its folds are not accounted for"
 _COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
 
+_CLASSES_FIX = "It reads the list of labels from the data, and takes no public one."
 # Functions of each number on its own that are no ufuncs.
 _ELEMENTWISE = (np.clip, np.nan_to_num, np.round, np.around, np.real, np.imag)
 
@@ -333,25 +336,16 @@ def _inverse_refusal(transformer) -> str:
 
 
 def _chain_refusal(chain) -> str:
-    if chain.cv is None:
-        return ""
-    return "Pass `cv=None`: the models of its folds are not accounted for."
+    return "" if chain.cv is None else f"Pass `cv=None`: {_FOLDS}."
 
 
 def _stacking_refusal(stack) -> str:
-    if stack.cv == "prefit":
-        return ""
-    return (
-        'Pass `cv="prefit"` and private models fitted elsewhere: the models of its '
-        "folds are not accounted for."
-    )
+    way_out = f'Pass `cv="prefit"` and private models fitted elsewhere: {_FOLDS}.'
+    return "" if stack.cv == "prefit" else way_out
 
 
 def _stacked(stack) -> list[tuple[str, Any]]:
-    names = [name for name, _ in _kept(stack.estimators)]
-    models = [
-        (n, FrozenEstimator(m)) for n, m in zip(names, stack.estimators_, strict=True)
-    ]
+    models = [(name, FrozenEstimator(one)) for name, one in _fitted_voters(stack)]
     return [*models, ("final_estimator", stack.final_estimator_)]
 
 
@@ -494,7 +488,7 @@ def walk(
     if hasattr(estimator, "cv_results_") or _is_search(estimator):
         yield found(replace(uncovered, fix=_SEARCH_FIX))
         if hasattr(estimator, "best_estimator_"):
-            place = _place(name, "estimator")
+            place = argument_of(name, "estimator")
             yield from walk(estimator.best_estimator_, place, before=before)
         return
     parts = _parts(estimator, fitted)
@@ -510,9 +504,11 @@ def walk(
     if getattr(estimator, "memory", None) is not None:
         yield found(replace(uncovered, fix=_MEMORY_FIX))
     if kind in _READ_CLASSES:
-        yield found(_reading_step(name, kind))
+        step = StepPrivacy(name, kind, "conditional", fix=_CLASSES_FIX)
+        read = (f"classes (read by {step.title})",)
+        yield found(replace(step, conditional_on=read))
     options = {"fitted": fitted, "frozen": frozen, "before": before}
-    several = [list(walk(s, _place(name, n), **options)) for n, s in parts]
+    several = [list(walk(s, argument_of(name, n), **options)) for n, s in parts]
     if isinstance(estimator, Pipeline) or kind in _FEED_THE_LAST:
         steps = [step for _, step in parts]
         several = _with_spreading(steps, several, fitted, kind in _FEED_THE_LAST)
@@ -522,21 +518,8 @@ def walk(
         yield from steps
 
 
-def _place(outer: str, inner: str) -> str:
-    return f"{outer}__{inner}" if outer else inner
-
-
 def _is_search(estimator) -> bool:
     return hasattr(estimator, "refit") and hasattr(estimator, "cv")
-
-
-def _reading_step(name: str, kind: str) -> StepPrivacy:
-    step = StepPrivacy(name, kind, "conditional")
-    return replace(
-        step,
-        conditional_on=(f"classes (read by {step.title})",),
-        fix="It reads the list of labels from the data, and takes no public one.",
-    )
 
 
 def _with_spreading(

@@ -34,7 +34,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 
-from ._foreign import epsilon_factor
+from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import PrivacyGuarantee, own_events
 from ._ledger import PrivacyLedger
 
@@ -133,17 +133,22 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     chosen = clone(estimator)
     chosen.set_params(**_each(chosen, "min_records", None))
     budgets = budget_of_steps(chosen, epsilon, delta, shares)
-    settings = {}
-    for path, (step_epsilon, step_delta) in budgets.items():
-        settings[nested.argument_of(path, "epsilon")] = step_epsilon
-        if step_delta:
-            settings[nested.argument_of(path, "delta")] = step_delta
-    chosen.set_params(**settings)
+    chosen.set_params(**settings_of(budgets))
     least = _min_records(chosen, epsilon)
     chosen.set_params(**_each(chosen, "min_records", least))
     if type(chosen) is Pipeline:
         chosen = BudgetPipeline(**chosen.get_params(deep=False))
     return chosen
+
+
+def settings_of(budgets: dict) -> dict:
+    """Arguments of `set_params` for (epsilon, delta) of steps by their place."""
+    settings = {}
+    for place, (epsilon, delta) in budgets.items():
+        settings[nested.argument_of(place, "epsilon")] = epsilon
+        if delta:
+            settings[nested.argument_of(place, "delta")] = delta
+    return settings
 
 
 def _pipeline_has(method: str):
@@ -188,10 +193,7 @@ class BudgetPipeline(Pipeline):
         -------
         self : object
         """
-        params = self._by_step(params)
-        with all_checks():
-            self._refuse_mistakes(X, y, params)
-        return super().fit(X, y, **params)
+        return super().fit(X, y, **self._checked(X, y, params))
 
     @available_if(_pipeline_has("fit_transform"))
     def fit_transform(self, X, y=None, **params):
@@ -208,10 +210,7 @@ class BudgetPipeline(Pipeline):
         -------
         X_new : array-like or DataFrame
         """
-        params = self._by_step(params)
-        with all_checks():
-            self._refuse_mistakes(X, y, params)
-        return super().fit_transform(X, y, **params)
+        return super().fit_transform(X, y, **self._checked(X, y, params))
 
     @available_if(_pipeline_has("score"))
     def score(self, X, y=None, sample_weight=None, **params):
@@ -233,6 +232,13 @@ class BudgetPipeline(Pipeline):
         # Without routing scikit-learn drops them in silence.
         with config_context(enable_metadata_routing=routing_enabled() or bool(params)):
             return super().score(X, y, sample_weight=sample_weight, **params)
+
+    def _checked(self, X, y, params) -> dict:
+        """Keywords for the steps, once nothing speaks against a fit."""
+        params = self._by_step(params)
+        with all_checks():
+            self._refuse_mistakes(X, y, params)
+        return params
 
     def _by_step(self, params) -> dict:
         """Groups under the names of the steps that take them, where routing is off."""
@@ -338,7 +344,7 @@ def refuse_widths(estimator, n_columns: int | None, *, learnt=False) -> None:
         return
     for _, step in estimator.steps:
         refuse_widths(step, n_columns, learnt=learnt)
-        if not (isinstance(step, OneToOneFeatureMixin) or not hasattr(step, "fit")):
+        if hasattr(step, "fit") and not isinstance(step, OneToOneFeatureMixin):
             learnt = learnt or (is_encoder(step) and not step._needs_nothing())
             n_columns = None
 
@@ -462,7 +468,7 @@ def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
         return {path: (math.inf, leaf.delta) for path, leaf in leaves.items()}
     goal = epsilon * _AIM
     # All steps first; then those that a random split parts from dearer ones.
-    for group in (list(leaves), *_parted(tree)):
+    for group in (list(leaves), *_parted(leaves)):
         factor = _largest_factor(group, scales, total, goal)
         for path in group:
             scales[path] *= factor
@@ -484,9 +490,9 @@ def _largest_factor(group, scales, total, goal) -> float:
             "epsilon is too small: the frozen steps, those with a declared guarantee "
             "and the error of the noise cost all of it, nothing is left for the others."
         )
-    low, high = math.log(_SMALLEST), math.log(_LARGEST)
     if fits(_LARGEST):
         return 1.0  # they cost nothing that counts
+    low, high = math.log(_SMALLEST), math.log(_LARGEST)
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(math.exp(middle)) else (low, middle)
@@ -533,8 +539,7 @@ def _refuse_copies(estimator, steps) -> None:
 
 def has_budget(estimator) -> bool:
     """Whether an estimator is private and takes an epsilon."""
-    root = type(estimator).__module__.partition(".")[0]
-    private = hasattr(estimator, "_unfit") or root == "diffprivlib"
+    private = hasattr(estimator, "_unfit") or is_diffprivlibs(estimator)
     return private and "epsilon" in estimator.get_params(deep=False)
 
 
@@ -788,21 +793,14 @@ def _events(tree, scales, leaves, beside=False) -> tuple[PrivacyEvent, ...]:
     return events
 
 
-def _parted(tree) -> list[list[str]]:
+def _parted(places) -> list[list[str]]:
     """Groups of steps on rows of their own, which may be raised by themselves."""
     groups = []
-    for node in tree:
-        if node.inner:
-            groups += [
-                [node.leaf.path],
-                [leaf for one in node.inner for leaf in _paths(one)],
-            ]
-            groups += _parted(node.inner)
+    for place in places:
+        inner = [other for other in places if nested.is_inside(other, place)]
+        if inner:
+            groups += [[place], inner]
     return groups
-
-
-def _paths(node: _Node) -> list[str]:
-    return [node.leaf.path, *(path for one in node.inner for path in _paths(one))]
 
 
 def _frozen_events(estimator) -> tuple[PrivacyEvent, ...]:
