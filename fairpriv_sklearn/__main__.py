@@ -15,11 +15,11 @@ from fairpriv_sklearn._cli.models import BASE_MODELS
 from fairpriv_sklearn._cli.words import (
     lenient,
     new_file,
-    printable,
     refuse_same,
     wrap,
     written,
 )
+from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
 
 DESCRIPTION = """\
@@ -192,8 +192,6 @@ def parse(argv=None) -> argparse.Namespace:
             rules.error("a table needs --target COLUMN and --sensitive COLUMN")
     if not args.data and (args.target or args.sensitive or args.write_codebook):
         rules.error("name the file of the table first, as in people.csv --target pay")
-    if not args.epsilon > 0:
-        rules.error(f"--epsilon must be above 0, got {args.epsilon:g}")
     if not 1e-4 <= args.epsilon <= 1e4:
         rules.error(f"--epsilon must lie in [0.0001, 10000], got {args.epsilon:g}")
     if not 0 < args.delta < 1:

@@ -214,10 +214,6 @@ def label_key(value) -> str:
     return whole[1] if whole else key
 
 
-def _is_whole(category) -> bool:
-    return _WHOLE.fullmatch(str(category)) is not None
-
-
 def _keys(cells) -> np.ndarray:
     return np.fromiter(
         (None if c is None else label_key(c) for c in cells), dtype=object
@@ -227,7 +223,7 @@ def _keys(cells) -> np.ndarray:
 def _category(name, cells, column: Column) -> Parsed:
     """Categories as text; what is not on a public list is "other"."""
     values = _keys(cells)
-    if column.categories is not None and any(map(_is_whole, column.categories)):
+    if any(_WHOLE.fullmatch(str(one)) for one in column.categories or ()):
         listed = tuple(dict.fromkeys(map(label_key, column.categories)))
         column = replace(column, categories=listed)
     if column.kind == "flag":
@@ -241,10 +237,10 @@ def _category(name, cells, column: Column) -> Parsed:
             f"The column {name!r} holds a value that is not in its list in the code "
             'book, which says "other": false; add it there.'
         )
+    n_odd = 0
     if column.kind == "flag":
-        values[outside] = None
-        return Parsed(name, column, values, True, int(outside.sum()))
-    return Parsed(name, column, values, True)
+        values[outside], n_odd = None, int(outside.sum())
+    return Parsed(name, column, values, True, n_odd)
 
 
 _FALSE = {"false", "no", "n", "f", "0", "off", "nein", "non"}
@@ -322,14 +318,13 @@ def _order(name, cells, writing: Writing) -> bool:
     if writing.day_first is not None:
         return writing.day_first
     texts = {c for c in cells if isinstance(c, str)}
-    n_read = {
-        order: sum(_to_day(t, order) is not None for t in texts)
-        for order in (False, True)
-    }
-    if n_read[False] == n_read[True]:
+    month_first, day_first = (
+        sum(_to_day(t, order) is not None for t in texts) for order in (False, True)
+    )
+    if month_first == day_first:
         usual = writing.decimal == "," or writing.separator == ";"
         return writing.orders.get(name, usual)
-    return n_read[True] > n_read[False]
+    return day_first > month_first
 
 
 def _to_number(cell, mark) -> float | None:
@@ -347,8 +342,7 @@ def _to_day(cell, day_first) -> float | None:
     when = cell_day(cell, day_first)
     if when is None:
         return None
-    days = np.datetime64(when, "us").astype(np.int64) / 86_400e6
-    return float(days)
+    return float(np.datetime64(when, "us").astype(np.int64) / 86_400e6)
 
 
 def _converted(cells, convert, style) -> np.ndarray:

@@ -150,12 +150,8 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
             "codebook declares, and the private model answers a constant"
         )
     if dates:
-        table.left_out.append(
-            columns_note(
-                dates,
-                "a date, or too few values to tell its kind; --codebook declares it",
-            )
-        )
+        why = "a date, or too few values to tell its kind; --codebook declares it"
+        table.left_out.append(columns_note(dates, why))
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
     found = Codebook(())
@@ -217,22 +213,30 @@ def _learnt_of(declared: Column, name, found):
         yield "the categories"
 
 
+def _learnt_column(table: Table, found, facts, name, fact, option) -> Column | None:
+    """What was learnt of the groups or the target; None if it has to be read."""
+    if name not in found:
+        table.from_data.append(fact)
+        return None
+    column = found[name]
+    if not (column.categories or column.bounds):
+        raise InputError(
+            f"{fact[0].upper()}{fact[1:]} cannot be learnt within this budget; pass "
+            f"{option}."
+        )
+    facts.append(fact)
+    return column
+
+
 def _groups(table: Table, found, facts):
     """Groups that many rows share; the rest is a group of its own."""
     if table.groups is not None:
         return table.groups, table.labels
-    if _group_column(table) not in found:
-        groups = sorted(set(table.labels.tolist()), key=in_order)
-        table.from_data.append(f"the groups of {table.sensitive_name}")
-        return groups, table.labels
-    categories = _as_labels(found[_group_column(table)].categories)
-    if not categories:
-        raise InputError(
-            f"No group of {table.sensitive_name!r} has enough rows to be learnt within "
-            "this budget; list them by --groups."
-        )
-    facts.append(f"the groups of {table.sensitive_name}")
-    groups = sorted(categories, key=in_order)
+    fact, name = f"the groups of {table.sensitive_name}", _group_column(table)
+    column = _learnt_column(table, found, facts, name, fact, "--groups")
+    if column is None:
+        return sorted(set(table.labels.tolist()), key=in_order), table.labels
+    groups = sorted(_as_labels(column.categories), key=in_order)
     labels = table.labels.copy()
     others = ~np.isin(labels.astype(str), groups)
     labels[others] = OTHER_GROUP
@@ -247,19 +251,12 @@ def _groups(table: Table, found, facts):
 def _classes(table: Table, found, facts):
     """Classes that many rows share; the rest is another one, or one of several."""
     classes, rest = table.classes, None
-    if classes is None and table.target not in found:
-        classes = sorted(set(table.y.tolist()), key=in_order)
-        table.from_data.append(f"the classes of {table.target}")
-    elif classes is None:
-        classes = _as_labels(found[table.target].categories)
-        if not classes:
-            raise InputError(
-                f"No class of {table.target!r} has enough rows to be learnt within "
-                "this budget; list them in a codebook (--codebook)."
-            )
-        facts.append(f"the classes of {table.target}")
-        classes = sorted(classes, key=in_order)
-        if len(classes) == 1:
+    if classes is None:
+        fact, name = f"the classes of {table.target}", table.target
+        column = _learnt_column(table, found, facts, name, fact, "--codebook")
+        listed = table.y.tolist() if column is None else _as_labels(column.categories)
+        classes = sorted(set(listed), key=in_order)
+        if column is not None and len(classes) == 1:
             classes.append(rest := OTHER_GROUP)
     rare = ~np.isin(table.y.astype(str), classes)
     y = np.where(rare, rest or classes[0], table.y)
@@ -290,18 +287,12 @@ def _rows_to_noise(lists, n_rows) -> float:
 
 def _bounds(table: Table, found, facts):
     """The range that most of the targets have, and some more."""
-    if table.target not in found:
-        table.from_data.append(f"the range of {table.target}")
+    fact, name = f"the range of {table.target}", table.target
+    column = _learnt_column(table, found, facts, name, fact, "--bounds LOW HIGH")
+    if column is None:
         low, high = float(table.y.min()), float(table.y.max())
         return (low, high if high > low else low + max(1.0, abs(low)))
-    bounds = found[table.target].bounds
-    if bounds is None:
-        raise InputError(
-            f"The range of {table.target!r} cannot be learnt within this budget; give "
-            "it by --bounds LOW HIGH."
-        )
-    facts.append(f"the range of {table.target}")
-    low, high = bounds
+    low, high = column.bounds
     margin = _MARGIN * (high - low)
     # Wages and ages do not fall below 0 because of a margin.
     return (max(0.0, low - margin) if low >= 0 else low - margin, high + margin)

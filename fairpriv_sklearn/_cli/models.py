@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from fairpriv_sklearn._cli.learnt import Learnt
 from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._wall import budget_of_steps, with_budget
+from fairpriv_sklearn._wall import budget_of_steps, settings_of, with_budget
 from fairpriv_sklearn.preprocessing import InputError
 
 BASE_MODELS = ("linear", "network")
@@ -201,12 +201,6 @@ def with_shares(encoders: dict, models: dict, args, n_rows: int) -> tuple:
 
 
 def _settings(steps: dict) -> dict:
-    """Arguments of `set_params` by the place of each step."""
-    settings = {}
-    for path, (epsilon, delta) in steps.items():
-        place = path.removeprefix("model").removeprefix("__")
-        place = f"{place}__" if place else ""
-        settings[f"{place}epsilon"] = epsilon
-        if delta:
-            settings[f"{place}delta"] = delta
-    return settings
+    """Arguments of the model's `set_params`, of its steps in a pipeline or alone."""
+    settings = settings_of(steps)
+    return {name.removeprefix("model__"): value for name, value in settings.items()}

@@ -12,9 +12,14 @@ import numpy as np
 
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study, told_apart
-from fairpriv_sklearn._cli.words import markdown_text, number, printable, wrap
-from fairpriv_sklearn._wall import privacy_report, round_up
-from fairpriv_sklearn.inspection import picture_text
+from fairpriv_sklearn._cli.words import number, wrap
+from fairpriv_sklearn._wall import (
+    markdown_line,
+    markdown_table,
+    privacy_report,
+    round_up,
+)
+from fairpriv_sklearn.inspection import picture_text, printable
 from fairpriv_sklearn.preprocessing import InputError
 
 CARD = "card.md"
@@ -102,8 +107,7 @@ def card_of(study: Study):
 
 def _persons(study: Study) -> str:
     """What epsilon means for a person."""
-    rows = study.rows_per_person
-    if rows is None or rows == 1:
+    if (study.rows_per_person or 1) == 1:
         return "It counts records: one row of the file is one person."
     said = card_of(study).answers("whom")[1]
     return f"It counts records, the rows of the file. Rows of one person: {said}"
@@ -144,18 +148,12 @@ def brief(guarantee) -> str:
 
 def epsilon_text(result: Result) -> str:
     """Epsilon for people: rounded up, or the word for none."""
-    text = _rounded(result.epsilon)
+    text = "none" if math.isinf(result.epsilon) else round_up(result.epsilon)
     return f"{text} if public" if _conditional(result) else text
 
 
 def _conditional(result: Result) -> bool:
     return bool(getattr(result.guarantee, "conditional_on", ()))
-
-
-def _rounded(epsilon: float) -> str:
-    if math.isinf(epsilon):
-        return "none"
-    return round_up(epsilon)
 
 
 # ------------------------------------------------------------------------------- files
@@ -224,21 +222,17 @@ def markdown(study: Study, picture: Path | None) -> str:
     words, table = study.measures, study.table
     few = " (few)"
     lines = [
-        f"# Private and fair {table.task}: {markdown_text(study.title)}",
+        f"# Private and fair {table.task}: {markdown_line(study.title)}",
         "**For the data holder.** Releasable: the private models and their privacy "
         "statement. Not private, and not to be published: the test errors and gaps "
         "below with their standard errors, the group sizes, what was left out, the "
         "plain and the constant model, and the picture; they were computed from the "
         "data without noise.",
-        "\n".join(
-            f"| {' | '.join(cells)} |"
-            for cells in (
-                [*_columns(words), "epsilon"],
-                ["---", *["---:"] * 4],
-                *map(_cells, (study.constant, *study.results)),
-            )
+        markdown_table(
+            [*_columns(words), "epsilon"],
+            map(_cells, (study.constant, *study.results)),
         ),
-        f"{words.error_name}: {markdown_text(words.error_meaning)}. {words.gap_name}: "
+        f"{words.error_name}: {markdown_line(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "
         f"{study.n_train} training rows at random). {UNCERTAINTY} Epsilon: "
         "none means that the model is not differentially private"
@@ -247,12 +241,12 @@ def markdown(study: Study, picture: Path | None) -> str:
             if table.from_data
             else "."
         ),
-        f"| group of {markdown_text(table.sensitive_name)} "
-        "| training rows | test rows |\n"
-        "| --- | ---: | ---: |\n"
-        + "\n".join(
-            f"| {markdown_text(group)} | {n} | {n_test}{few * (group in study.rough)} |"
-            for group, (n, n_test) in study.group_sizes.items()
+        markdown_table(
+            [f"group of {table.sensitive_name}", "training rows", "test rows"],
+            [
+                [group, str(n), f"{n_test}{few * (group in study.rough)}"]
+                for group, (n, n_test) in study.group_sizes.items()
+            ],
         ),
     ]
     if study.warnings:
@@ -295,7 +289,7 @@ def markdown(study: Study, picture: Path | None) -> str:
 
 
 def _list(texts) -> str:
-    return "\n".join(f"- {markdown_text(text)}" for text in texts)
+    return "\n".join(f"- {markdown_line(text)}" for text in texts)
 
 
 def plain_data(study: Study, saved: bool = False) -> dict:
@@ -331,17 +325,13 @@ def plain_data(study: Study, saved: bool = False) -> dict:
             {
                 "name": r.name,
                 **_figures(r),
-                "figures": NOT_PRIVATE,
                 "epsilon": "inf" if math.isinf(r.epsilon) else r.epsilon,
                 "epsilon_is_conditional": _conditional(r),
                 "guarantee": r.guarantee and r.guarantee.to_dict(),
             }
             for r in study.results
         ],
-        "constant": {
-            **_figures(study.constant),
-            "figures": NOT_PRIVATE,
-        },
+        "constant": _figures(study.constant),
         "rows_per_person": study.rows_per_person,
         "repair_notes": study.model.repair_notes_,
         "conditional_on": study.table.from_data,
@@ -353,14 +343,10 @@ def plain_data(study: Study, saved: bool = False) -> dict:
 
 
 def _figures(r: Result) -> dict:
-    figures = {
-        "error": r.error,
-        "error_se": r.error_se,
-        "gap": r.gap,
-        "gap_se": r.gap_se,
-        "gap_by_chance": r.gap_by_chance,
-    }
-    return {name: None if math.isnan(x) else x for name, x in figures.items()}
+    names = ("error", "error_se", "gap", "gap_se", "gap_by_chance")
+    figures = {name: getattr(r, name) for name in names}
+    plain = {name: None if math.isnan(x) else x for name, x in figures.items()}
+    return plain | {"figures": NOT_PRIVATE}
 
 
 # ----------------------------------------------------------------------------- picture

@@ -20,8 +20,9 @@ from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
 from fairpriv_sklearn._cli.report import brief, card_of
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
-from fairpriv_sklearn._cli.words import printable, wrap, written
+from fairpriv_sklearn._cli.words import wrap, written
 from fairpriv_sklearn._wall import PrivacyGuarantee
+from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
@@ -161,7 +162,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     X = encoded(content["encoder"], parsed)
     labels, given = [], {}
     if sensitive:
-        labels = join_labels([parsed[name] for name in sensitive])
+        labels = join_labels(sensitive, parsed)
         if OTHER_GROUP in content["groups"]:
             labels[~np.isin(labels.astype(str), content["groups"])] = OTHER_GROUP
         given = {"sensitive_features": labels}

@@ -31,8 +31,9 @@ from fairpriv_sklearn._cli.models import (
     with_shares,
 )
 from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._cli.words import number, printable
+from fairpriv_sklearn._cli.words import number
 from fairpriv_sklearn._wall import Fact, PrivacyGuarantee, noise_source
+from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
 TEST_SHARE = 0.25
@@ -55,7 +56,7 @@ class Result:
     guarantee: PrivacyGuarantee | None = None
 
     @classmethod
-    def measured(cls, name, measures, y, y_pred, labels, seed) -> Result:
+    def measured(cls, measures, y, labels, seed, name, y_pred) -> Result:
         rng = np.random.default_rng(seed)
         told = np.isin(labels.astype(str), told_apart(labels))
         groups = np.unique(labels.astype(str), return_inverse=True)[1]
@@ -167,25 +168,26 @@ def _shuffled(groups, strata, rng) -> np.ndarray:
 class Progress:
     """One line per model on the terminal, finished with the time it took."""
 
-    def __init__(self, n_steps: int, stream=None):
+    def __init__(self, n_steps: int):
         self.n_steps, self.step = n_steps, 0
-        self.stream = sys.stderr if stream is None else stream
 
     def run(self, what: str, work: Callable):
         self.step += 1
-        print(f"[{self.step}/{self.n_steps}] {what} ...", end="", file=self.stream)
-        self.stream.flush()
-        start = time.perf_counter()
+        told = f"[{self.step}/{self.n_steps}] {what} ..."
+        print(told, end="", file=sys.stderr, flush=True)
+        start, ended = time.perf_counter(), ""
         try:
             with warnings.catch_warnings():
                 # Base models warn of things that are no concern of the reader here.
                 warnings.simplefilter("ignore")
                 result = work()
-        except BaseException:
-            print(file=self.stream)
-            raise
-        print(f" {time.perf_counter() - start:.1f} s", file=self.stream)
-        return result
+            ended = f" {time.perf_counter() - start:.1f} s"
+            return result
+        except (ValueError, ArithmeticError) as error:
+            said = " ".join(str(error).split())
+        finally:
+            print(ended, file=sys.stderr)
+        raise InputError(f"The {what} model cannot be fitted: {said}")
 
 
 def run_study(table: Table, args, title: str, say: Callable = lambda text: None):
@@ -218,7 +220,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         say(sentence)
 
     progress = Progress(5)
-    learnt = _run(progress, "columns", partial(learn, table, encoders, train))
+    learnt = progress.run("columns", partial(learn, table, encoders, train))
     measures, models = task(table, learnt, args)
     X = {"private": encoded(learnt.encoder, table.features)}
     X["private and fair"] = X["private"]
@@ -230,7 +232,7 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         model.set_params(**shares.get(name, {}))
         aware = name == "private and fair"
         groups = {"sensitive_features": labels[train]} if aware else {}
-        _run(progress, name, partial(model.fit, X[name][train], y[train], **groups))
+        progress.run(name, partial(model.fit, X[name][train], y[train], **groups))
         aware = aware and not args.blind
         groups = {"sensitive_features": labels[test]} if aware else {}
         y_pred = model.predict(X[name][test], **groups)
@@ -238,17 +240,12 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
             y_pred = np.clip(y_pred, *learnt.bounds)
         predictions.append(y_pred)
     best = _best_constant(table, train, len(test))
-    constant, *results = _run(
-        progress,
+    measured = partial(
+        Result.measured, measures, table.y[test], labels[test], args.seed
+    )
+    constant, *results = progress.run(
         "standard errors",
-        lambda: [
-            Result.measured(
-                name, measures, table.y[test], y_pred, labels[test], args.seed
-            )
-            for name, y_pred in zip(
-                ("constant", *models), (best, *predictions), strict=True
-            )
-        ],
+        lambda: list(map(measured, ("constant", *models), (best, *predictions))),
     )
     for i in (1, 2):
         model = models[results[i].name]
@@ -268,14 +265,6 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
     return study
-
-
-def _run(progress, name, work):
-    try:
-        return progress.run(name, work)
-    except (ValueError, ArithmeticError) as error:
-        said = " ".join(str(error).split())
-    raise InputError(f"The {name} model cannot be fitted: {said}")
 
 
 def _best_constant(table, train, n_rows) -> np.ndarray:

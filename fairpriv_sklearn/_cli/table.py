@@ -148,13 +148,9 @@ def load_table(args) -> Table:
     args.target = args.target or codebook.target
     args.sensitive = args.sensitive or list(codebook.groups)
     if not (args.target and args.sensitive):
+        missing = "groups: --sensitive" if args.target else "target: --target"
         raise InputError(
-            "Neither the command line nor the codebook names "
-            + (
-                "the groups: --sensitive COLUMN."
-                if args.target
-                else "the target: --target COLUMN."
-            )
+            f"Neither the command line nor the codebook names the {missing} COLUMN."
         )
     raw = read_named(args)
     names = _check_names(args, raw, codebook)
@@ -168,7 +164,7 @@ def load_table(args) -> Table:
         left_out.append(columns_note(args.drop, "by --drop"))
     rows, assumed = _rows(args, parsed, left_out, from_data, n_in_file)
     parsed = {name: p.take(rows) for name, p in parsed.items()}
-    groups, labels = _listed_groups(args, parsed), _labels(args.sensitive, parsed)
+    groups, labels = _listed_groups(args, parsed), join_labels(args.sensitive, parsed)
     _check_groups(groups or sorted(set(labels.tolist())), args)
     target = parsed[args.target]
     features = _features(args, parsed, left_out, remarks)
@@ -231,8 +227,8 @@ def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:
     for name in args.sensitive:
         if kind(name) is None:
             columns[name] = replace(columns.get(name, Column()), kind="category")
-    wanted = "number" if args.bounds or args.task == "regression" else None
-    wanted = wanted or ("category" if args.task == "classification" else None)
+    task = "regression" if args.bounds else args.task
+    wanted = {"regression": "number", "classification": "category"}.get(task)
     if args.bounds and args.task == "classification":
         raise InputError("--bounds belongs to a regression; classes have no range.")
     if wanted and kind(args.target) is None:
@@ -286,13 +282,13 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
         raise InputError(f"No row has a value of {args.target!r}.")
     listed = _listed_groups(args, parsed)
     if listed is not None:
-        labels = _labels(args.sensitive, parsed)
+        labels = join_labels(args.sensitive, parsed)
         found = sorted(set(listed) & set(labels[rows].tolist()))
         if len(found) < 2:
+            held = f"{found[0]} only" if found else "none"
             raise InputError(
-                f"Of the listed groups {', '.join(listed)} the file holds "
-                f"{found[0] if found else 'none'}"
-                f"{' only' if found else ''}; check how they are written."
+                f"Of the listed groups {', '.join(listed)} the file holds {held}; "
+                "check how they are written."
             )
         leave_out(
             np.array([label not in set(listed) for label in labels]),
@@ -307,7 +303,11 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
         lost = leave_out(gaps, "with a missing value", fact)
         if not lost:  # whether any was lost is a fact about the rows as well
             from_data.append(fact)
-        _check_loss(target, rows, lost, before)
+        if lost > MOST_LOST * before:
+            raise InputError(
+                f"--missing drop would leave out {lost:,} of {before:,} rows; without "
+                "it no row is lost, or leave out the emptiest columns with --drop."
+            )
     return np.flatnonzero(rows), assumed
 
 
@@ -319,34 +319,10 @@ def _listed(target: Parsed) -> np.ndarray:
     return np.array([v in listed for v in target.values])
 
 
-def _check_loss(target: Parsed, rows, lost, before):
-    """Stop where --missing drop leaves too little behind."""
-    way_out = (
-        "without --missing drop no row is lost, or leave out the emptiest columns with "
-        "--drop."
-    )
-    if lost == before:
-        raise InputError(f"Every row has a missing value; {way_out}")
-    if lost > MOST_LOST * before:
-        raise InputError(
-            f"--missing drop would leave out {lost:,} of {before:,} rows; {way_out}"
-        )
-    left = set(target.values[rows].tolist())
-    if lost and len(left) == 1 and len(set(target.values[~target.gaps].tolist())) > 1:
-        raise InputError(
-            f"--missing drop would leave one value of {target.name!r} only; {way_out}"
-        )
-
-
 # ------------------------------------------------------------------------------ groups
-def _labels(sensitive, parsed) -> np.ndarray:
+def join_labels(sensitive, parsed) -> np.ndarray:
     """One text per row: the group, or the intersection of several."""
-    return join_labels([parsed[name] for name in sensitive])
-
-
-def join_labels(sensitive: list[Parsed]) -> np.ndarray:
-    """One text per row, of one or several columns."""
-    columns = list(map(_texts, sensitive))
+    columns = [_texts(parsed[name]) for name in sensitive]
     if len(columns) == 1:
         return columns[0]
     return np.fromiter(
@@ -355,11 +331,10 @@ def join_labels(sensitive: list[Parsed]) -> np.ndarray:
 
 
 def _texts(column: Parsed) -> np.ndarray:
-    if column.is_number:
-        texts = [NO_GROUP if math.isnan(v) else category_key(v) for v in column.values]
-    else:
-        texts = [NO_GROUP if v is None else v for v in column.values]
-    return np.fromiter(texts, dtype=object)
+    values = map(category_key, column.values) if column.is_number else column.values
+    texts = np.fromiter(values, dtype=object)
+    texts[column.gaps] = NO_GROUP
+    return texts
 
 
 def _listed_groups(args, parsed) -> list | None:
@@ -394,7 +369,7 @@ def _task(args, target: Parsed, from_data) -> str:
     if target.declared:
         return "regression" if target.is_number else "classification"
     from_data.append("the task")
-    many = len(np.unique(target.values)) > FEW_VALUES if target.is_number else False
+    many = target.is_number and len(np.unique(target.values)) > FEW_VALUES
     return "regression" if many else "classification"
 
 
@@ -419,11 +394,7 @@ def _classes(table: Table, target: Parsed) -> None:
     table.y = _texts(target)
     if target.column.categories is not None and target.declared:
         table.classes = [category_key(c) for c in target.column.categories]
-    check_classes(table.classes or set(table.y.tolist()), table)
-
-
-def check_classes(classes, table: Table):
-    """So many classes as can be told apart."""
+    classes = table.classes or set(table.y.tolist())
     if len(classes) > MOST_CLASSES:
         raise InputError(
             f"The target {table.target!r} holds {len(classes):,} classes; did you mean "

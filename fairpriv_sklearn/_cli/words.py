@@ -1,41 +1,22 @@
-"""Labels of a table in places that read some characters as markup."""
+"""What is written: lines of the terminal, numbers, and files that the user names."""
 
 from __future__ import annotations
 
 import math
 import os
-import re
 import secrets
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
-from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import InputError
-
-_MARKDOWN = re.compile(r"([\\`*_\[\]#|~$])")
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
-def markdown_text(text) -> str:
-    """The text as it is, in Markdown."""
-    text = printable(text, most=2000)
-    text = "".join(_HTML.get(c, c) for c in text)
-    return _MARKDOWN.sub(r"\\\1", text)
 
 
 def wrap(text: str, indent: str = "") -> str:
     """Lines of at most 88 characters."""
-    import textwrap
-
-    own = text[: len(text) - len(text.lstrip())]
-    return textwrap.fill(
-        text,
-        88,
-        subsequent_indent=own or indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    own_words = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, 88, subsequent_indent=indent, **own_words)
 
 
 def number(value: float, se: float | None = None) -> str:
@@ -51,9 +32,9 @@ def number(value: float, se: float | None = None) -> str:
     return f"{value:.{n}f}" + ("" if se is None else f" ± {se:.{n}f}")
 
 
-def lenient(*streams) -> None:
+def lenient() -> None:
     """Let a terminal that lacks a character show an escape instead of failing."""
-    for stream in streams or (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
