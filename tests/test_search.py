@@ -549,6 +549,12 @@ def test_a_random_list_is_drawn_before_the_data():
     assert search.fit(X, y).best_params_["column"] in (1, 2)
 
 
+@pytest.mark.filterwarnings("ignore:The total space of parameters")
+def test_a_plan_knows_a_list_that_is_shorter_than_asked_for():
+    search = DPRandomizedSearchCV(Stub(), {"column": [1, 2]}, n_iter=5)
+    assert search.plan().n_candidates == 2
+
+
 def test_a_bounded_score_of_probabilities():
     X, y, group = fair_table(800)
     brier = BoundedScore(

@@ -507,12 +507,15 @@ def _distribution_gap(counts: np.ndarray, variance: float, alpha: float):
 
 
 def _largest_difference(rate, low, high):
-    """Largest difference between two rows, with its interval."""
+    """Largest difference between two rows, with its interval from theirs [Newcombe]."""
     a, b = np.triu_indices(len(rate), k=1)
-    difference, below, above = _difference_interval(
-        (rate[a], low[a], high[a]), (rate[b], low[b], high[b])
-    )
+    difference = rate[a] - rate[b]
     known = np.isfinite(difference)
+    below = difference - np.hypot(rate[a] - low[a], high[b] - rate[b])
+    above = difference + np.hypot(high[a] - rate[a], rate[b] - low[b])
+    # A row without information: the whole range.
+    below = np.where(known, below, low[a] - high[b])
+    above = np.where(known, above, high[a] - low[b])
     disparity = np.abs(difference[known]).max() if known.any() else np.nan
     low = np.maximum(0.0, np.maximum(below, -above)).max()
     high = np.maximum(np.abs(below), np.abs(above)).max()
@@ -523,37 +526,16 @@ def _ratio(counts: np.ndarray, variance: float, alpha: float, estimable: np.ndar
     """Smallest over largest rate of the last class, with its interval."""
     n_groups = len(counts)
     # Both ends of one interval for each row and class: a union bound over rows.
-    rate, low, high = _rate_intervals(counts, variance, alpha / estimable.size)
-    rate, low, high = (one[..., -1].reshape(n_groups, -1) for one in (rate, low, high))
-    left_out = np.full((n_groups, n_groups), np.nan)
-    smallest = [np.nan], [np.nan], [np.nan]
-    for column, usable in enumerate(estimable.reshape(n_groups, -1).T):
-        # Ratios of all pairs: a row divided by another one
-        apart = np.where(
-            usable[:, None] & usable & ~np.eye(n_groups, dtype=bool), 1, left_out
-        )
-        for found, over, under in zip(
-            smallest, (rate, low, high), (rate, high, low), strict=True
-        ):
-            with np.errstate(all="ignore"):
-                found.append(
-                    np.fmin.reduce(
-                        apart * over[:, None, column] / under[None, :, column],
-                        axis=None,
-                    )
-                )
-    ratio, bottom, top = (float(np.fmin.reduce(found)) for found in smallest)
-    bounds = (0.0 if np.isnan(bottom) else bottom, 1.0 if np.isnan(top) else top)
-    return min(ratio, 1.0), (min(bounds[0], 1.0), min(bounds[1], 1.0))
+    intervals = _rate_intervals(counts, variance, alpha / estimable.size)
+    rate, low, high = (one[..., -1].reshape(n_groups, -1) for one in intervals)
+    a, b = np.nonzero(~np.eye(n_groups, dtype=bool))  # all pairs, either way round
+    usable = estimable.reshape(n_groups, -1)
 
+    def smallest(over, under, unknown):
+        with np.errstate(all="ignore"):
+            ratios = (over[a] / under[b])[usable[a] & usable[b]]
+        found = float(np.fmin.reduce(ratios, initial=np.nan))
+        return unknown if np.isnan(found) else min(found, 1.0)
 
-def _difference_interval(first, second):
-    """Interval of a difference of two rates from their two intervals [Newcombe]."""
-    (rate_a, low_a, high_a), (rate_b, low_b, high_b) = first, second
-    difference = rate_a - rate_b
-    below = difference - np.hypot(rate_a - low_a, high_b - rate_b)
-    above = difference + np.hypot(high_a - rate_a, rate_b - low_b)
-    unknown = np.isnan(difference)  # a row without information: the whole range
-    below = np.where(unknown, low_a - high_b, below)
-    above = np.where(unknown, high_a - low_b, above)
-    return difference, below, above
+    ratio = smallest(rate, rate, np.nan)
+    return ratio, (smallest(low, high, 0.0), smallest(high, low, 1.0))

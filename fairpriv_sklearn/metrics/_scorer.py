@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from fairpriv_sklearn._door.groups import named_positions
+from fairpriv_sklearn._door.groups import named_positions, refuse_twice
 from fairpriv_sklearn._shared.arguments import calls, checked, one_of
 from fairpriv_sklearn._shared.guarded import ask_wrapped
 from fairpriv_sklearn._shared.sklearn import safe_indexing
@@ -83,11 +83,7 @@ class _FairnessScorer:
 
     def __call__(self, estimator, X, y, *, sensitive_features=None):
         if self.sensitive_features is not None:
-            if sensitive_features is not None:
-                raise ValueError(
-                    "The scorer was given sensitive_features twice, when it was made "
-                    "and in the call; give them in one of the two places."
-                )
+            refuse_twice(self.sensitive_features, sensitive_features)
             sensitive_features = self._read_from(X)
         elif sensitive_features is None:
             raise ValueError(

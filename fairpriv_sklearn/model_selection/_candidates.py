@@ -455,13 +455,11 @@ def groups_for(model, method: str, given) -> dict:
     """The keyword by which the groups reach `method`, if it wants them."""
     if given is None:
         return {}
+    name = "sensitive_features"
     if isinstance(model, Pipeline) and method == "fit":
-        last, step = model.steps[-1]
-        if routing_enabled():
-            return {"sensitive_features": given} if _wants(step, "fit") else {}
-        wants = _wants(step, "fit")
-        return {f"{last}__sensitive_features": given} if wants else {}
-    return {"sensitive_features": given} if _wants(model, method) else {}
+        last, model = model.steps[-1]
+        name = name if routing_enabled() else f"{last}__{name}"
+    return {name: given} if _wants(model, method) else {}
 
 
 def _wants(model, method: str) -> bool:
@@ -512,8 +510,8 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
 
 
 def _check_guarantee(guarantee: PrivacyGuarantee | None, neighboring: str) -> None:
-    if guarantee is None or guarantee.uncovered:
-        uncovered = [] if guarantee is None else list(guarantee.uncovered)
+    uncovered = [] if guarantee is None else list(guarantee.uncovered)
+    if guarantee is None or uncovered:
         raise ValueError(
             f"The candidates are not private as a whole; not covered: {uncovered}. "
             "Every step has to be private, or learn nothing from the data (see "
@@ -543,7 +541,5 @@ def _gaussian_cost(events) -> tuple[float, int]:
 
 def expected_cost(model, neighboring: str) -> PrivacyGuarantee:
     """Return the guarantee that a candidate would have had, were there rows to fit."""
-    guarantee = expected_guarantee(model)
-    if guarantee is None:
-        return PrivacyGuarantee(0.0, 0.0, neighboring, "nothing was fitted")
-    return guarantee
+    nothing = PrivacyGuarantee(0.0, 0.0, neighboring, "nothing was fitted")
+    return expected_guarantee(model) or nothing

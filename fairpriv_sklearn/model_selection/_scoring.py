@@ -259,10 +259,6 @@ class Statistic:
         # A new array each time: nothing of the data stays behind in a view.
         return np.concatenate([np.array(sums, dtype=float) / _UNIT, counts])
 
-    def empty(self) -> np.ndarray:
-        """Return the vector of a test set without rows."""
-        return np.zeros(self.size)
-
     def _cells(self, y, y_pred, codes) -> np.ndarray:
         if self.table == "bins":
             low, high = self.target_bounds
@@ -371,13 +367,14 @@ class Reading:
         totals = rows.sum(axis=-1)
         floor = max(1.0, 2.0 * scale * math.sqrt(rows.shape[-1]))
         rates = np.clip(rows / np.maximum(totals, 1.0)[..., None], 0.0, 1.0)
-        rates = self._comparable(name, rates)
+        if DISPARITIES[name] == "bins":
+            rates = np.clip(np.cumsum(rates, axis=-1)[..., :-1], 0.0, 1.0)
         known = totals >= floor
         gaps = []
         for cell in np.ndindex(rows.shape[1:-1]):
             kept = rates[(slice(None), *cell)][known[(slice(None), *cell)]]
             if len(kept) >= 2:
-                gaps.append(np.max(kept.max(axis=0) - kept.min(axis=0)))
+                gaps.append(np.ptp(kept, axis=0).max())
         return float(max(gaps)) if gaps else 1.0
 
     def disparity_interval(self, name: str, level: float) -> tuple[float, float]:
@@ -398,11 +395,6 @@ class Reading:
             # The table by true classes holds the one without.
             return counts.sum(axis=1), self.scale * math.sqrt(counts.shape[1])
         return counts, self.scale
-
-    def _comparable(self, name: str, rates: np.ndarray) -> np.ndarray:
-        if DISPARITIES[name] == "bins":
-            return np.clip(np.cumsum(rates, axis=-1)[..., :-1], 0.0, 1.0)
-        return rates
 
     def _range(self, index: int) -> tuple[float, float]:
         score = self.statistic.scores[index]

@@ -171,7 +171,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             candidate is fitted with.
         """
         kind = candidates.expected_kind(self.estimator)
-        return self._plan(self._n_candidates(), kind, DRAWS_PER_FIT, n_statistics=1)
+        n_candidates = len(self._candidates(noise_source(0)))
+        return self._plan(n_candidates, kind, DRAWS_PER_FIT, n_statistics=1)
 
     def _candidates_to_check(self) -> list:
         """Candidates for checks before the fit, which may draw others."""
@@ -309,25 +310,26 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
                 "The random number of runs was zero, which happens once in a million "
                 "searches whatever the data. Fit again."
             )
-        return _unless_it_failed(best, winner)
+        return _unless_it_failed(winner)
 
     def _best_of_all(self, grid, task, train, test, plan, wall):
         """Fit every candidate once; compose the fits and select privately."""
-        runs, exact, keys = [], [], []
+        runs, scores, noisy = [], [], plan.score_mu is not None
         for params in grid:
             model, guarantee = task.run(
                 self.estimator, params, train, plan.fit, wall.noise
             )
             runs.append((model, params, guarantee))
-            if plan.score_mu is not None:
-                keys.append(self._key(task, model, test, plan, wall))
+            if noisy:
+                scores.append(self._key(task, model, test, plan, wall))
             else:
-                exact.append(0.0 if model is None else _utility(task, model, test))
-        if plan.score_mu is not None:
-            chosen = max(range(len(keys)), key=keys.__getitem__)
-            return _unless_it_failed(keys[chosen], runs[chosen])
-        chosen = wall.choose(exact, 1.0, name=_CHOICE, parameter=plan.selection_epsilon)
-        return _unless_it_failed((runs[chosen][0] is not None,), runs[chosen])
+                scores.append(0.0 if model is None else _utility(task, model, test))
+        if noisy:
+            chosen = max(range(len(scores)), key=scores.__getitem__)
+        else:
+            share = plan.selection_epsilon
+            chosen = wall.choose(scores, 1.0, name=_CHOICE, parameter=share)
+        return _unless_it_failed(runs[chosen])
 
     def _key(self, task, model, rows, plan, wall) -> tuple:
         """Place of a run in the order: failed runs last, ties by lot."""
@@ -344,8 +346,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         share = FitShare("approximate", epsilon, delta, np.inf, 0)
         rows = np.arange(task.n_rows)
         model, guarantee = task.run(self.estimator, params, rows, share, noise)
-        _unless_it_failed((model is not None,), model)
-        return model, guarantee
+        return _unless_it_failed((model, guarantee))
 
     @property
     def classes_(self):
@@ -476,8 +477,8 @@ def _utility(task: Task, model, rows: np.ndarray) -> float:
     return float(task.query(model, rows)[0]) + len(rows) / 2.0
 
 
-def _unless_it_failed(key, winner):
-    if not key[0]:
+def _unless_it_failed(winner: tuple) -> tuple:
+    if winner[0] is None:
         raise RuntimeError(
             "The chosen candidate could not be fitted. Which numbers broke down is "
             "private; fit the candidates on made-up data of the same shape to see."
@@ -640,10 +641,7 @@ class DPGridSearchCV(_PrivateSearch):
         "param_grid": [dict, list],
     }
 
-    def _n_candidates(self) -> int:
-        return len(self._candidates(None))
-
-    def _candidates(self, noise: NoiseSource | None) -> list[dict]:
+    def _candidates(self, noise: NoiseSource) -> list[dict]:
         try:
             candidates = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError) as error:
@@ -820,9 +818,6 @@ class DPRandomizedSearchCV(_PrivateSearch):
         "param_distributions": [dict, list],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def _n_candidates(self) -> int:
-        return self.n_iter
 
     def _candidates(self, noise: NoiseSource) -> list[dict]:
         # Drawn before the data are looked at: the list is public.
