@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -357,8 +358,6 @@ def draw(study: Study, path: Path) -> Path | None:
         import matplotlib.pyplot as plt
     except ImportError:
         return None
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that the font lacks
         figure = _figure(study, plt)

@@ -153,23 +153,22 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
             )
     groups = {name: Column("category", role="group") for name in sensitive}
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
-    writing = dataclasses.replace(
-        writing,
-        orders=content.get("day_first", {}),
-        learnt_decimal=content.get("decimal"),
-    )
+    learnt = {"orders": content["day_first"], "learnt_decimal": content["decimal"]}
+    writing = dataclasses.replace(writing, **learnt)
     parsed = parse_columns(raw, known, list(known), writing, strict=False)
     X = encoded(content["encoder"], parsed)
-    labels, given = [], {}
+    outside, given = 0, {}
     if sensitive:
         labels = join_labels(sensitive, parsed)
+        unknown = ~np.isin(labels.astype(str), content["groups"])
         if OTHER_GROUP in content["groups"]:
-            labels[~np.isin(labels.astype(str), content["groups"])] = OTHER_GROUP
+            labels[unknown] = OTHER_GROUP
+        else:
+            outside = int(unknown.sum())
         given = {"sensitive_features": labels}
     y = content["model"].predict(X, **given)
     if content["bounds"]:
         y = np.clip(y, *content["bounds"])
-    outside = sum(label not in set(content["groups"]) for label in labels)
     remarks = [
         f"{some(p.n_odd, 'cell')} of {name} counted as missing"
         for name, p in parsed.items()

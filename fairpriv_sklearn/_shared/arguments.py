@@ -78,10 +78,9 @@ def number(low: float, high: float, closed: str = "both") -> Rule:
             number = float(value)
         except OverflowError:
             number = math.inf if value > 0 else -math.inf
-        inside = low <= number <= high
-        inside &= not (left == "(" and number == low)
-        inside &= not (right == ")" and number == high)
-        if not inside:
+        above = low < number or (number == low and left == "[")
+        below = number < high or (number == high and right == "]")
+        if not (above and below):
             raise ValueError(f"{name} must be in {interval}, got {number!r}.")
         return value if isinstance(value, int) and abs(value) < 2**53 else number
 
@@ -149,12 +148,8 @@ def each(rule: Rule) -> Rule:
 
 def listed(name: str, value) -> list:
     """A list, or anything like one; what is in it is the function's own to check."""
-    is_array = getattr(value, "ndim", 1) > 0
-    if (
-        isinstance(value, str | bytes)
-        or not isinstance(value, Iterable)
-        or not is_array
-    ):
+    several = isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+    if isinstance(value, str | bytes) or not several:
         raise TypeError(f"{name} must be a list, got {described(value)}.")
     return list(value)
 
@@ -255,7 +250,7 @@ def floats(ndim: int, *, min_rows: int = 1) -> Rule:
             raise ValueError(
                 f"{form} and at least {min_rows} {rows}, got {len(array)}."
             )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             raise ValueError(f"{form}; it holds NaN or infinity.")
         return array
 

@@ -269,15 +269,12 @@ class _Bound:
         if margin(self._smallest) <= 0:
             return 0.0
         low = self._smallest
-        for high in np.append(np.arange(0.05, 6.0, 0.05), np.arange(6, 50, 0.5)):
-            if high > self._largest or margin(high) <= 0:
-                break
+        grid = np.append(np.arange(0.05, 6.0, 0.05), np.arange(6, 50, 0.5))
+        for high in grid[grid <= self._largest]:
+            if margin(high) <= 0:
+                return max(0.0, brentq(margin, low, high, xtol=1e-4) - 1e-4)
             low = high
-        else:
-            return low
-        if high > self._largest:
-            return low
-        return max(0.0, brentq(margin, low, high, xtol=1e-4) - 1e-4)
+        return low
 
     def _log_wealth(self, parameter):
         return log_wealth(

@@ -330,13 +330,10 @@ def leaf_differences(first: dict, second: dict) -> list[str]:
 
 
 def _same(a, b) -> bool:
-    if isinstance(a, np.ndarray) != isinstance(b, np.ndarray):
-        return False
-    if not isinstance(a, np.ndarray):
-        return a == b
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    return a.tobytes() == b.tobytes()
+    are_arrays = [isinstance(one, np.ndarray) for one in (a, b)]
+    if not all(are_arrays):
+        return not any(are_arrays) and a == b
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
 def pickled(model) -> dict:

@@ -358,12 +358,10 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         check_is_fitted(self)
         X = as_table(self, X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        groups = candidates.read_groups(
-            self, self.best_estimator_, X, sensitive_features
-        )
-        keywords |= candidates.groups_for(self.best_estimator_, method, groups.given)
-        model, rows = self.best_estimator_, groups.X
-        return ask_wrapped(model, method, rows, *args, private=False, **keywords)
+        model = self.best_estimator_
+        groups = candidates.read_groups(self, model, X, sensitive_features)
+        keywords |= candidates.groups_for(model, method, groups.given)
+        return ask_wrapped(model, method, groups.X, *args, private=False, **keywords)
 
     @available_if(_estimator_has("predict"))
     def predict(self, X, *, sensitive_features=None):

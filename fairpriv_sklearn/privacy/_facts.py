@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fairpriv_sklearn._shared.arguments import described
+from fairpriv_sklearn._shared.arguments import described, one_of
 from fairpriv_sklearn._shared.callers import ThreadFlag, warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
@@ -57,10 +57,7 @@ default="given"
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name must be a string, got {described(self.name)}.")
-        if not isinstance(self.origin, str) or self.origin not in ORIGINS:
-            raise ValueError(
-                f"origin must be one of {ORIGINS}, got {described(self.origin)}."
-            )
+        one_of(*ORIGINS)("origin", self.origin)
         if self.is_read:
             object.__setattr__(self, "value", None)
 

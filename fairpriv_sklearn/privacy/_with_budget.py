@@ -414,9 +414,8 @@ def _min_records(estimator, epsilon: float) -> int | None:
     """
     steps = private_steps(estimator)
     # Side by side in one pipeline, so that all of them see the same records.
-    if not (isinstance(estimator, Pipeline) or list(steps) == [""]):
-        return None
-    if any("__" in path for path in steps):
+    together = isinstance(estimator, Pipeline) or list(steps) == [""]
+    if not together or any("__" in path for path in steps):
         return None
     models = [s for s in steps.values() if _tells_constants(s)]
     encoders = [s for s in steps.values() if is_encoder(s)]
