@@ -226,7 +226,7 @@ def _category(name, cells, column: Column) -> Parsed:
     if any(_WHOLE.fullmatch(str(one)) for one in column.categories or ()):
         listed = tuple(dict.fromkeys(map(label_key, column.categories)))
         column = replace(column, categories=listed)
-    if column.kind == "flag":
+    if column.kind == "flag" and column.categories is None:
         values, column = _flag(values, column)
     if column.categories is None:
         return Parsed(name, column, values, True)
@@ -249,8 +249,6 @@ _TRUE = {"true", "yes", "y", "t", "1", "on", "ja", "oui"}
 
 def _flag(values, column: Column) -> tuple[np.ndarray, Column]:
     """A flag without a list: the usual words for no and yes."""
-    if column.categories is not None:
-        return values, column
     words = {**dict.fromkeys(_FALSE, "no"), **dict.fromkeys(_TRUE, "yes")}
     changed = [None if v is None else words.get(v.lower(), v) for v in values]
     return np.fromiter(changed, dtype=object), replace(column, categories=("no", "yes"))

@@ -297,11 +297,12 @@ def compare(
     for i, (one, other) in enumerate(zip(a, b, strict=False)):
         if one.exact.shape != other.exact.shape:
             continue
-        ratio = float(np.fmax(ratio, _ratio(one, other)))
-        if _ratio(one, other) > 1 + _SLACK:
+        own = _ratio(one, other)
+        ratio = float(np.fmax(ratio, own))
+        if own > 1 + _SLACK:
             text = (
-                f"release {i} changed by {_ratio(one, other):.6g} times the "
-                "sensitivity that its mechanism was told"
+                f"release {i} changed by {own:.6g} times the sensitivity that its "
+                "mechanism was told"
             )
             findings.append(Finding("sensitivity", pair.name, text, True))
             break  # what follows is computed from it

@@ -192,8 +192,8 @@ def named_columns(pair: Neighbours, X) -> Neighbours:
 def _bases(table: Table) -> Iterator[Neighbours]:
     """Pairs that differ in their last row."""
     low, high = _corner(table, 0), _corner(table, 1)
-    far = _scaled(high, 1e6)
-    n = table.n_rows
+    far, n = _scaled(high, 1e6), table.n_rows
+    other_target = _with(low, y=high, group=low)
     name = "extremes: the other corner, target and group"
     yield _pair(name, table, low, high)
     yield _pair("far outlier", table, low, far)
@@ -201,24 +201,21 @@ def _bases(table: Table) -> Iterator[Neighbours]:
     yield _pair("features only", table, low, _with(high, y=low, group=low))
     yield _pair("small cells", table, _scaled(low, 0.0), _scaled(high, 1e-3))
     if table.y is not None:
-        yield _pair("target only", table, low, _with(low, y=high, group=low))
+        yield _pair("target only", table, low, other_target)
     if table.sensitive_features is not None:
         yield _pair("group only", table, low, _with(low, y=low, group=high))
     twins = _repeat(low, max(n, 2))
     yield _pair("twins", twins, low, high)
-    yield _pair(
-        "twins of the middle", _repeat(table.take([n // 2]), max(n, 2)), low, high
-    )
+    middle = _repeat(table.take([n // 2]), max(n, 2))
+    yield _pair("twins of the middle", middle, low, high)
     half = _repeat(_join(low, high), max(n // 2, 1))
     yield _pair("twins in two halves", half, low, high)
     if table.y is not None:
-        equal = _repeat(_join(low, _with(low, y=high, group=low)), 10)
-        yield _pair(
-            "twins with both targets", equal, low, _with(low, y=high, group=low)
-        )
+        equal = _repeat(_join(low, other_target), 10)
+        yield _pair("twins with both targets", equal, low, other_target)
         others = table.take(np.flatnonzero(_equal(table.y, low.y[0])))
         if 0 < others.n_rows < n:
-            yield _pair("one target", others, low, _with(low, y=high, group=low))
+            yield _pair("one target", others, low, other_target)
     if table.sensitive_features is not None:
         same = _equal(table.sensitive_features, low.sensitive_features[0])
         others = table.take(np.flatnonzero(same))
@@ -229,7 +226,7 @@ def _bases(table: Table) -> Iterator[Neighbours]:
     yield _pair("two rows", _join(low, low), low, high)
     yield _pair("two rows, apart", _join(high, low), low, high)
     ramp = _ramp(table)
-    yield _pair("constant and one far", _repeat(low, max(n, 2)), low, far)
+    yield _pair("constant and one far", twins, low, far)
     yield _pair("a ramp", ramp, _corner(ramp, 0), _corner(ramp, 1))
     block = table.take(np.arange(257) % n)
     yield _pair("alone in its block of 256", block, low, high)
@@ -246,9 +243,8 @@ def _hostile(table: Table, low: Table, high: Table) -> Iterator[Neighbours]:
     mixed = np.full_like(high.X, _HUGE)
     mixed[:, ::2] *= -1
     yield pair("a cell of 1.7e308", table, low, huge)
-    yield pair(
-        "twins and a cell of -1.7e308", _repeat(huge, 3), huge, _scaled(huge, -1)
-    )
+    twins = _repeat(huge, 3)
+    yield pair("twins and a cell of -1.7e308", twins, huge, _scaled(huge, -1))
     yield pair("cells of +-1.7e308", table, low, _with(high, X=mixed))
     tiny = _with(low, X=np.full_like(low.X, 5e-324))
     yield pair("subnormal cells", table, low, tiny)

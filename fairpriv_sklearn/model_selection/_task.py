@@ -239,11 +239,9 @@ def _one_table(scorings) -> str | None:
 def _encode_groups(owner, estimator, labels, table):
     """Codes, public list and fact; the list is checked wherever there is one."""
     listed = candidates.public_list(estimator, "groups", owner.groups)
-    if labels is None:
-        if table is None:
-            return None, (), None
+    if labels is None and table is not None:
         raise ValueError(SCORE_NEEDS_GROUPS)
-    if listed is None and table is None:
+    if labels is None or (listed is None and table is None):
         return None, (), None
     return code_groups(labels, listed)
 
