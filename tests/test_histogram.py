@@ -731,3 +731,8 @@ def test_untold_groups_by_chance_and_by_difference(n_groups):
         table = np.vstack([100 * equal[1:], np.full(10, size * noise / 10)])
         told = histogram.untold_groups(table, variance)
         assert told.tolist() == [False] * (n_groups - 1) + [drowned]
+
+
+def test_a_group_without_a_record_is_spread_evenly_without_a_warning():
+    pmfs, weights = histogram.exact_estimate(np.array([[1, 3], [0, 0]]))
+    assert pmfs.tolist() == [[0.25, 0.75], [0.5, 0.5]] and weights.tolist() == [1, 0]

@@ -4,6 +4,7 @@ import contextlib
 import pickle
 import re
 from dataclasses import replace
+from decimal import Decimal
 from importlib import import_module
 
 import numpy as np
@@ -1646,3 +1647,29 @@ def test_what_a_private_search_and_a_pipeline_do_not_have_is_said():
 def test_a_missing_argument_is_said_with_its_function():
     with pytest.raises(TypeError, match="^dp_group_rates: missing a required argument"):
         dp_group_rates(Y, Y, sensitive_features=GROUP)
+
+
+# Cells without a hash, or that no comparison takes: the sentence does not say which.
+NO_LABELS = [[1], {"a": 1}, Decimal("sNaN"), np.timedelta64(3), np.array([1, 2])]
+
+
+@pytest.mark.parametrize("cell", NO_LABELS, ids=lambda cell: type(cell).__name__)
+def test_a_cell_that_can_be_no_label_is_refused_as_any_unknown_one(cell):
+    X, y = np.zeros((4, 1)), np.array([0, 1, 0, 1], dtype=object)
+    y[2] = cell
+    model = DPWassersteinLogisticRegression(
+        classes=[0, 1], data_norm=1.0, fairness_weight=0.0
+    )
+    with pytest.raises(ValueError, match="^y contains a label that is not in classes"):
+        model.fit(X, y)
+    with pytest.raises((TypeError, ValueError), match="sensitive_features|not in grou"):
+        model.set_params(groups=[0, 1], fairness_weight=1.0).fit(
+            X, [0, 1, 0, 1], sensitive_features=y
+        )
+
+
+def test_a_target_that_cannot_be_compared_is_refused_in_one_sentence():
+    y = np.array([0.5, Decimal("sNaN")], dtype=object)
+    model = DPLinearRegression(target_bounds=(0, 1), data_norm=1.0)
+    with pytest.raises(ValueError, match="cell that cannot be read as a number"):
+        model.fit(np.zeros((2, 1)), y)

@@ -405,7 +405,16 @@ def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:
             positions += (labels == label) * number(position + 1)
         return positions.astype(np.int64)
     index = {label: position for position, label in enumerate(listed)}
-    return np.array([index.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    places = [_place_of(label, index) for label in labels.tolist()]
+    return np.array(places, dtype=np.int64)
+
+
+def _place_of(label, index: dict) -> int:
+    """Position of one label; -1 where it is not listed, or can be no label."""
+    try:
+        return index.get(label, -1)
+    except (TypeError, ValueError):  # it has no hash
+        return -1
 
 
 def check_arguments(estimator, n_columns: int) -> None:

@@ -260,7 +260,7 @@ def label_list(sensitive_features) -> list:
         raise ValueError("sensitive_features has no column; pass at least one.")
     try:
         missing = any(_is_missing(label) for column in lists for label in set(column))
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(
             "The sensitive_features argument must be hashable labels, such as strings "
             "or numbers."

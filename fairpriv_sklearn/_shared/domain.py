@@ -57,7 +57,7 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
     with hushed(RuntimeWarning), np.errstate(all="ignore"):
         try:
             yield
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             if own_words and is_ours(error):
                 raise
             raise scrubbed(error, _sentence(error, name)) from None

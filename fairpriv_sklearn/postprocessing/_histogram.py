@@ -519,7 +519,7 @@ def _normalise(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Split group masses into distributions and weights; no information: equal."""
     n_groups, n_bins = masses.shape
     totals = masses.sum(axis=1, keepdims=True)
-    pmfs = np.where(totals > 0, masses / totals, 1 / n_bins)
+    pmfs = np.where(totals > 0, masses / np.where(totals > 0, totals, 1), 1 / n_bins)
     total = totals.sum()
     weights = totals[:, 0] / total if total > 0 else np.full(n_groups, 1 / n_groups)
     return pmfs, weights
