@@ -933,7 +933,7 @@ _PROOFS = {
         "accounting/_gaussian.py | root = brentq(excess, 0.0, upper, xtol=1e-13 * upper) | 1e-13 -> 2e-13",
     ],
     "the window stays so wide that what lies beyond has less mass than the 1e-12 that fail in any case": [
-        "accounting/_privacy_loss.py | first = math.floor(mean / step) - _GRID_SIZE // 2 | 2 -> 3",
+        "accounting/_privacy_loss.py | first = math.floor(mean / step) - size // 2 | 2 -> 3",
     ],
     "only the spacing or length of a grid on which every distribution is put so that it costs more: any value bounds from above": [
         "accounting/_privacy_loss.py | n_steps, variance, widest, narrowest = 0, total.mu**2, 0.0, math.inf | 0 -> 1",
@@ -1028,10 +1028,6 @@ _PROOFS = {
     "differs only if a threshold lies within 1e-31 of an end of the cell of U: with probability below 1e-28": [
         "mechanisms.py | smallest = math.floor((factor / (u + 1)).ln() * scale - slack) | (factor / (u + 1)).ln() * scale - slack -> (factor / (u + 1)).ln() * scale + slack",
         "mechanisms.py | largest = math.floor((factor / u).ln() * scale + slack) | (factor / u).ln() * scale + slack -> (factor / u).ln() * scale - slack",
-    ],
-    "the transform reads the first half of its frequencies only": [
-        "accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | _GRID_SIZE // 2 -> _GRID_SIZE * 2",
-        "accounting/_privacy_loss.py | angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE | 1 -> 2",
     ],
     "both bounds hold at an error of one": [
         "accounting/_composition.py | if error > 1.0: | error > 1.0 -> error >= 1.0",
@@ -1161,7 +1157,7 @@ _PROOFS = {
         "accounting/_loss_grid.py | values = np.maximum(0.0, -np.expm1(np.minimum(0.0, -losses))) | 0.0 -> 1.0 | 2",
     ],
     "both ways bound from above at sixteen kinds": [
-        "accounting/_privacy_loss.py | if len(pures) > _MANY_PURES: | len(pures) > _MANY_PURES -> len(pures) >= _MANY_PURES",
+        "accounting/_privacy_loss.py | if pures and (rough or len(pures) > _MANY_PURES): | len(pures) > _MANY_PURES -> len(pures) >= _MANY_PURES",
     ],
     "there c is 0, and so is c times any delta": [
         "accounting/_privacy_loss.py | inside = epsilon < -log_not | epsilon < -log_not -> epsilon <= -log_not",
@@ -1186,7 +1182,6 @@ _PROOFS = {
         "accounting/_loss_grid.py | _Grid(step, size, add).play(plain, splits, losses, losses > reach) | losses > reach -> losses >= reach",
     ],
     "a mass of 1e-40 at one more place, which fails in any case": [
-        "accounting/_loss_grid.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",
         "accounting/_privacy_loss.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",
     ],
     "the sum is cut at 1 a line later": [

@@ -34,10 +34,10 @@ from fairpriv_sklearn.accounting._privacy_loss import (
     _gaussian_curve,
     _grid_step,
     _largest_sampled_loss,
-    _on_grid,
-    _randomized_response,
     _sampled_curves,
+    _spectrum,
     _sum,
+    _transformed,
 )
 
 # Random splits: how many of them, by their two sides.
@@ -208,28 +208,17 @@ class _Grid:
 
     def losses(self, total: _Composition) -> tuple[NDArray, float]:
         """Return the transformed distribution of a total, and its infinite mass."""
-        infinite, spectrum = total.failure, np.ones(self.size // 2 + 1, complex)
-        for epsilon, count in total.pures:
-            losses, weights = _randomized_response(epsilon, count)
-            held = weights > _NEGLECTED
-            spectrum *= self._transformed(
-                *_on_grid(losses[held], weights[held], self.step)
-            )
-            infinite += _NEGLECTED
+        infinite = total.failure + len(total.pures) * _NEGLECTED
+        spectrum = _spectrum(total.pures, self.step, self.size)
         for steps, (lowest, masses, lost) in _gaussians(total, self.step, self.add):
             if steps > _MANY_STEPS:
                 masses = masses.astype(np.longdouble)
                 masses[-lowest] += 1.0 - lost - masses.sum()  # of no loss
                 infinite += steps * _STEP_NOISE
-            spectrum *= (self._transformed(lowest, masses) ** steps).astype(complex)
+            transform = _transformed(lowest, masses, self.size)
+            spectrum *= (transform**steps).astype(complex)
             infinite += min(1.0, steps * lost)
         return spectrum, min(1.0, infinite + _BEYOND)
-
-    def _transformed(self, lowest: int, masses: NDArray) -> NDArray:
-        places = (lowest + np.arange(len(masses))) % self.size
-        onto = np.zeros(self.size, masses.dtype)
-        np.add.at(onto, places, masses)
-        return rfft(onto)
 
 
 def _gaussians(total: _Composition, step: float, add: bool) -> Iterator[tuple]:

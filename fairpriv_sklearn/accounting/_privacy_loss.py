@@ -10,6 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import irfft, rfft
 from scipy.special import gammaln
 
 from fairpriv_sklearn._shared.arrays import Floats
@@ -25,8 +27,9 @@ Pures = tuple[tuple[float, int], ...]
 # Above this number the atoms of a loss distribution are merged.
 _MAX_ATOMS = 10_000
 
-# With more different pure releases than this their losses are added on a grid.
-_MANY_PURES, _GRID_SIZE = 16, 1 << 15
+# With more different pure releases than this their losses are added on a grid, by one
+# Fourier transform; for a first look fewer of them too, on a coarse one.
+_MANY_PURES, _GRID_SIZE, _ROUGH_SIZE = 16, 1 << 15, 1 << 10
 # Mass of far losses that is put on the largest one, and what a transform may lose.
 _NEGLECTED, _TRANSFORM_ERROR = 1e-40, 1e-12
 
@@ -149,12 +152,10 @@ def _exact_delta(total: _Composition, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _loss_atoms(pures: Pures, rough: bool = False) -> tuple[Floats, Floats]:
+def _loss_atoms(pures: Pures, rough: bool) -> tuple[Floats, Floats]:
     """Return the distribution of the total privacy loss of pure releases."""
-    if rough and pures:
-        return _rough_atoms(pures)
-    if len(pures) > _MANY_PURES:
-        return _loss_grid(pures)
+    if pures and (rough or len(pures) > _MANY_PURES):
+        return _atoms_on_grid(pures, _ROUGH_SIZE if rough else _GRID_SIZE)
     losses, weights = np.zeros(1), np.ones(1)
     for epsilon, count in pures:
         new_losses, new_weights = _randomized_response(epsilon, count)
@@ -185,25 +186,6 @@ def _randomized_response(epsilon: float, count: int) -> tuple[Floats, Floats]:
     return losses, weights
 
 
-def _rough_atoms(pures: Pures) -> tuple[Floats, Floats]:
-    """Return the same on a coarse grid, which only makes it cost more.
-
-    The losses of each kind of releases are split between neighbours on the grid, as
-    in `_loss_pmf`: this adds at most ``step**2 / 4`` a kind to the variance.
-    """
-    step = math.sqrt(sum(count * epsilon**2 for epsilon, count in pures)) / 32.0
-    lowest, masses = 0, np.ones(1)
-    for epsilon, count in pures:
-        losses, weights = _randomized_response(epsilon, count)
-        held = weights > _NEGLECTED
-        low, part = _on_grid(losses[held], weights[held], step)
-        lowest, masses = lowest + low, np.convolve(masses, part)
-    losses = step * (lowest + np.arange(len(masses), dtype=np.float64))
-    # What was left out, and rounding errors of the sums, are put on the largest loss.
-    highest = sum(epsilon * count for epsilon, count in pures)
-    return np.append(losses, highest), np.append(masses, _TRANSFORM_ERROR)
-
-
 def _on_grid(losses: Floats, weights: Floats, step: float) -> tuple[int, Floats]:
     """Split every atom between its neighbours on a grid, and return the lowest place.
 
@@ -219,38 +201,39 @@ def _on_grid(losses: Floats, weights: Floats, step: float) -> tuple[int, Floats]
     return lowest, masses
 
 
-def _loss_grid(pures: Pures) -> tuple[Floats, Floats]:
-    """Return the same for many different releases, by one Fourier transform.
-
-    Every loss is split between its two neighbours on a grid so that its probability
-    with and without the record is kept, which only makes it cost more.
-    """
+def _atoms_on_grid(pures: Pures, size: int) -> tuple[Floats, Floats]:
+    """Return the same on a grid of this size, which only makes it cost more."""
     epsilons, counts = (np.array(column) for column in zip(*pures, strict=True))
-    p_plus = 1.0 / (1.0 + np.exp(-epsilons))
-    mean = float(counts @ (epsilons * (2.0 * p_plus - 1.0)))
+    mean = float(counts @ (epsilons * np.tanh(epsilons / 2.0)))
     reach = math.sqrt(-2.0 * math.log(_NEGLECTED) * float(counts @ epsilons**2))
-    step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (_GRID_SIZE - 4)
-    angles = 2.0 * np.pi * np.arange(_GRID_SIZE // 2 + 1) / _GRID_SIZE
-    spectrum = np.ones(len(angles), dtype=complex)
-    for epsilon, count, p in zip(epsilons, counts, p_plus, strict=True):
-        one = sum(
-            weight * np.exp(-1j * angles * place)
-            for loss, mass in ((epsilon, p), (-epsilon, 1.0 - p))
-            for place, weight in _split_atom(loss, mass, step)
-        )
-        spectrum *= one ** int(count)
-    masses = np.maximum(0.0, np.fft.irfft(spectrum, _GRID_SIZE))
-    first = math.floor(mean / step) - _GRID_SIZE // 2
-    places = first + (np.arange(_GRID_SIZE) - first) % _GRID_SIZE
+    step = 2.0 * (reach + 2.0 * float(epsilons.max())) / (size - 4)
+    masses = np.maximum(0.0, irfft(_spectrum(pures, step, size), size))
+    first = math.floor(mean / step) - size // 2
+    places = first + (np.arange(size) - first) % size
     # What the transform lost, and what lies beyond the grid, fails.
     highest = epsilons @ counts
     return np.append(step * places, highest), np.append(masses, _TRANSFORM_ERROR)
 
 
-def _split_atom(loss: float, mass: float, step: float) -> list[tuple[int, float]]:
-    below = math.floor(loss / step)
-    share = math.expm1(below * step - loss) / math.expm1(-step)
-    return [(below, (1.0 - share) * mass), (below + 1, share * mass)]
+def _spectrum(pures: Pures, step: float, size: int) -> NDArray:
+    """Return the transformed distribution of the total loss of pure releases.
+
+    The losses of each kind of releases are split between neighbours on the grid: this
+    adds at most ``step**2 / 4`` a kind to the variance.
+    """
+    spectrum = np.ones(size // 2 + 1, complex)
+    for epsilon, count in pures:
+        losses, weights = _randomized_response(epsilon, count)
+        held = weights > _NEGLECTED
+        spectrum *= _transformed(*_on_grid(losses[held], weights[held], step), size)
+    return spectrum
+
+
+def _transformed(lowest: int, masses: NDArray, size: int) -> NDArray:
+    """Return the transform of masses from the place `lowest` on, around the grid."""
+    onto = np.zeros(size, masses.dtype)
+    np.add.at(onto, (lowest + np.arange(len(masses))) % size, masses)
+    return rfft(onto)
 
 
 def _thin(losses: Floats, weights: Floats) -> tuple[Floats, Floats]:
