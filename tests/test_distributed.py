@@ -44,7 +44,6 @@ from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
-from fairpriv_sklearn.postprocessing._phases import Indexed
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.preprocessing._codebook import category_key
 from fairpriv_sklearn.preprocessing._encoded import CodedTable, NumberColumn
@@ -187,6 +186,16 @@ def test_dask_frames_give_the_model_of_the_frame():
     assert_array_equal(model.feature_names_in_, list("abc"))
     lazy = model.predict(frames)
     np.testing.assert_allclose(lazy.compute(), expected.predict(frame), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["parts", "rows_at"])
+def test_columns_of_a_frame_may_have_any_name(name):
+    """pandas makes attributes of them, which are not those that we look for."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y = table(600)
+    frame = pd.DataFrame(X, columns=[name, "b", "c"])
+    given = [dd.from_pandas(one, npartitions=3) for one in (frame, pd.Series(y))]
+    assert_array_equal(descent().fit(*given).coef_, descent().fit(X, y).coef_)
 
 
 def test_groups_in_a_dask_frame_of_their_own():
@@ -410,7 +419,7 @@ class Reads:
             raise ValueError("no rows")
         self.saw.append(X.shape[0])
         dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
-        return {"x": dense, "cells": Indexed(X), "y": None if y is None else y}
+        return {"x": dense, "cells": X, "y": y}
 
 
 def doubled(X):
@@ -649,7 +658,7 @@ def test_rows_of_an_encoder_are_held_as_codes(monkeypatch):
     assert_array_equal(model.offsets_, expected.offsets_)
     n_parts = dask_X.npartitions
     names = [key.rsplit("-", 5)[0] for key in tasks]
-    assert names == ["_first", *n_parts * ["_measure"], *n_parts * ["_coded"]]
+    assert names == ["_first", *n_parts * ["_measure"], *n_parts * ["_told"]]
     codes = [found[2]["X"] for found in answered[-n_parts:]]
     assert sum(map(len, codes)) == 6000
     assert {one.dtype for one in codes} == {np.dtype(np.int16)}
@@ -1349,7 +1358,7 @@ def test_a_planted_value_is_not_in_what_a_cluster_writes(tmp_path, caplog):
             Fragile(bounds=(-1, 1)).fit(*columns)
         logs = repr([*client.get_worker_logs().values(), client.get_scheduler_logs()])
     assert "partition_total" in repr(names) and "distributed" in caplog.text
-    assert "_coded" in repr(names)
+    assert "_told" in repr(names)
     assert_no_trace(repr(names).encode() + caplog.text.encode() + logs.encode())
     assert repr(PLANTED)[:6] not in str(error.value)
     assert error.value.__cause__ is None and error.value.__context__ is None

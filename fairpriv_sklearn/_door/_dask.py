@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from functools import lru_cache, reduce, wraps
+from functools import lru_cache, partial, reduce, wraps
 from operator import add
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from fairpriv_sklearn._door._stream import (
     read_batch,
     to_travel,
 )
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
@@ -64,8 +65,8 @@ class DaskBatches(Batches):
 
         here, function = dask.delayed(_here, pure=False), _Held(self.map_X)
         parts = [here(function, part) for part in self.partitions()]
-        for first in range(0, len(parts), AT_ONCE):
-            yield from _computed(parts[first : first + AT_ONCE])
+        for at_once in row_slices(len(parts), AT_ONCE):
+            yield from _computed(parts[at_once])
 
     def partitions(self) -> list:
         """(X, y, sensitive_features) of every partition, delayed or a `_Part`.
@@ -146,24 +147,13 @@ class DaskRows(StreamRows):
         return total
 
     def _parts(self):
-        import dask
-
-        pairs, reader = self._pairs(), self._its_reader()
+        reader = self._its_reader()
         read, given = self._named(self._empty).values(), self._batches.collections
         # Rows that are read as far more numbers than were given travel before.
-        is_wide = _width(read) > 2 * _width(given)
-        if is_wide:
-            task = dask.delayed(_given, pure=False)
-            tasks = [task(*pair) for pair in pairs]
-        else:
-            task = dask.delayed(_chosen, pure=False)
-            there = dask.delayed(reader, pure=False)
-            tasks = [task(there, self._names, *pair) for pair in pairs]
-        found = self._computed_in_turn(tasks)
-        if not is_wide:
-            yield from found
+        if _width(read) <= 2 * _width(given):
+            yield from self._told(partial(_chosen, reader, self._names))
             return
-        for (_, mask), given in zip(pairs, found, strict=True):
+        for (_, mask), given in zip(self._pairs(), self._told(_picked), strict=True):
             for few in reader.few(given):
                 yield self._named(_read_here(reader, few, mask))
 
@@ -172,42 +162,33 @@ class DaskRows(StreamRows):
 
         The same rows where nobody has codes, or memory has no room.
         """
-        import dask
-
         reader, function = self._its_reader(), self._batches.map_X
         if self._mask is not None or not reader.gives_codes:
             return self
         empty = self._named(self._empty)
         if self.n_rows * (function.code_bytes + 8 * len(empty)) > _stream.MOST_HELD:
             return self
-        task, there = dask.delayed(_coded, pure=False), self._reader_there()
-        parts = self._computed_in_turn([task(there, *pair) for pair in self._pairs()])
         rows = KeptRows(
-            {**columns, "X": Encoded(function.coded(columns["X"]))} for columns in parts
+            {**columns, "X": Encoded(function.coded(columns["X"]))}
+            for columns in self._told(reader.coded)
         )
         rows._reader = self._reader
         return rows
 
-    def _computed_in_turn(self, tasks):
-        """What tasks say of the partitions, a few at a time."""
-        for first in range(0, len(tasks), AT_ONCE):
-            at_once = slice(first, first + AT_ONCE)
-            answers = _computed(tasks[at_once])
-            if _agreed(answers) != self._prints[at_once]:
+    def _told(self, work, at_once: int = AT_ONCE):
+        """What `work` says of the partitions and their masks, some at a time."""
+        tasks = _tasks(work, self._pairs())
+        for part in row_slices(len(tasks), at_once):
+            answers = _computed(tasks[part])
+            if _agreed(answers) != self._prints[part]:
                 raise ChangedDataError
             for _, _, found in answers:
                 yield found
 
     def _answered(self, function, needs, reads):
         """Answers are given on the workers: only these travel, and what is read."""
-        import dask
-
-        task, reader = dask.delayed(_answer, pure=False), self._reader_there()
-        held = dask.delayed(_Held((function, needs, reads)), pure=False)
-        answers = _computed([task(reader, held, *pair) for pair in self._pairs()])
-        if _agreed(answers) != self._prints:
-            raise ChangedDataError
-        return (answer for _, _, answer in answers)
+        work = partial(_answers, self._its_reader(), function, needs, reads)
+        return self._told(work, at_once=len(self._prints))
 
     def _pairs(self) -> list[tuple]:
         """Every partition, and a mask of its rows or None for all of them."""
@@ -219,17 +200,15 @@ class DaskRows(StreamRows):
 
     def read_by(self, read, names) -> DaskRows:
         """The same rows as another door reads them, out of some of the columns."""
-        import dask
-
         one = self.take(np.arange(1))
         pair = next(pair for pair in one._pairs() if pair[1].any())
         rows = object.__new__(type(self))
         Rows.__init__(rows, self.n_rows)
         kept = {k: v for k, v in vars(self).items() if k not in vars(rows)}
         rows.__dict__ |= {**kept, "_read": read, "_names": None, "_empty": None}
-        rows._through = self._its_reader(), names
-        there, given = dask.delayed(_chosen, pure=False), [n for n in names if n]
-        (answer,) = _computed([there(self._reader_there(), given, *pair)])
+        first, given = self._its_reader(), [name for name in names if name]
+        rows._through = first, names
+        (answer,) = _computed(_tasks(partial(_chosen, first, given), [pair]))
         _agreed([answer])
         rows._read_one(batch_of(answer[2], names))
         return rows
@@ -309,8 +288,8 @@ class _Reader:
         """Whether X is the answer of an encoder, and codes may stand for it."""
         return self.stands_in is not None and self._function.gives_codes
 
-    def coded(self, batch: tuple) -> dict:
-        """Private columns of a partition, the codes of an encoder in the place of X."""
+    def coded(self, batch: tuple, mask: None) -> dict:
+        """Private columns of all rows, the codes of an encoder in the place of X."""
         (mapped,) = self.looked_at(batch)
         return {**self.columns(mapped), "X": self._function.codes(batch[0])}
 
@@ -492,30 +471,38 @@ def _partition_total(reader: _Reader, query, state, pairs: list):
 
 
 @_silent
-def _chosen(reader: _Reader, names, part, mask):
-    """Columns of chosen rows, for the driver."""
+def _told(work, part, mask):
+    """What `work` says of the chosen rows of a partition, for the driver."""
     batch = _opened(part)
+    return [_print_of(batch)], kernels(), work.value(batch, mask)
+
+
+def _tasks(work, pairs: list) -> list:
+    """Tasks that each do some work on a partition and a mask of its rows."""
+    import dask
+
+    task, held = (dask.delayed(one, pure=False) for one in (_told, _Held(work)))
+    return [task(held, *pair) for pair in pairs]
+
+
+def _chosen(reader: _Reader, names, batch: tuple, mask) -> dict:
+    """Columns of chosen rows."""
     columns = reader.read(batch, mask)
-    columns = columns if names is None else {name: columns[name] for name in names}
-    return [_print_of(batch)], kernels(), columns
+    return columns if names is None else {name: columns[name] for name in names}
 
 
-@_silent
-def _coded(reader: _Reader, part, mask):
-    """All rows of a partition as codes, for the driver."""
-    batch = _opened(part)
-    return [_print_of(batch)], kernels(), reader.coded(batch)
-
-
-@_silent
-def _given(part, mask):
-    """Chosen rows as they were given, for the driver."""
-    batch = _opened(part)
-    return [_print_of(batch)], kernels(), _picked(batch, mask)
+def _answers(reader: _Reader, function, needs, reads, batch: tuple, mask) -> tuple:
+    """Columns of chosen rows, and what a function says of others."""
+    answers = []
+    for few in reader.few(_picked(batch, mask)):
+        with np.errstate(all="ignore"):
+            columns = reader.read_picked(few, mask)
+            answers.append(answer_to(columns, function, needs, reads))
+    return joined_answers(answers)
 
 
 def _read_here(reader: _Reader, batch: tuple, mask) -> dict:
-    """What :func:`_given` picked, read at the driver; what is wrong is not told."""
+    """What :func:`_picked` gave, read at the driver; what is wrong is not told."""
     columns = _silent(reader.read_picked)(batch, mask)
     if columns is None:
         raise RuntimeError(_NOT_COMPUTED)
@@ -535,17 +522,6 @@ def _width(columns) -> int:
     held = [column for column in columns if column is not None]
     shapes = [c.shape if hasattr(c, "shape") else np.shape(c.values) for c in held]
     return sum(shape[1] if len(shape) > 1 else 1 for shape in shapes)
-
-
-@_silent
-def _answer(reader: _Reader, asked, part, mask):
-    """Columns of chosen rows, and what a function says of others, for the driver."""
-    batch = _opened(part)
-    answers = []
-    for few in reader.few(_picked(batch, mask)):
-        with np.errstate(all="ignore"):
-            answers.append(answer_to(reader.read_picked(few, mask), *asked.value))
-    return [_print_of(batch)], kernels(), joined_answers(answers)
 
 
 def _taken(names: list, part) -> tuple:

@@ -532,9 +532,9 @@ def fingerprint(columns: dict) -> tuple[int, int]:
 
 def _arrays_of(column) -> list:
     """Arrays, or lists of objects, of a private column of any kind."""
-    if hasattr(column, "parts"):  # a table of cells
+    if hasattr(type(column), "parts"):  # a table of cells; a frame has its columns too
         return [_array_of(part) for part in column.parts()]
-    if hasattr(column, "rows_at"):  # a wrapper
+    if hasattr(type(column), "rows_at"):  # a wrapper
         column = column.values
     if column is None or isinstance(column, list):
         return [column or []]

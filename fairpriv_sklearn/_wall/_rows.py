@@ -161,10 +161,9 @@ def rows_of(column, rows):
         return column[rows]
     if column is None:
         return None
-    part = getattr(column, "rows_at", None)
-    if part is not None:
-        return part(rows)
-    return safe_indexing(column, rows) if hasattr(column, "iloc") else column[rows]
+    if hasattr(type(column), "rows_at"):  # of the type: a frame has its columns too
+        return column.rows_at(rows)
+    return safe_indexing(column, rows)
 
 
 def column_length(columns: dict) -> int:

@@ -491,16 +491,6 @@ class Phases:
         return max(1 - group, calibration + group)
 
 
-def private_columns(X, **columns) -> dict:
-    """Columns of a table of any kind; sparse formats without rows become CSR before."""
-    columns = {
-        name: values if isinstance(values, np.ndarray | Coded) else Indexed(values)
-        for name, values in columns.items()
-        if values is not None
-    }
-    return {**columns, "X": Indexed(X)}
-
-
 class Coded:
     """Labels of private codes, looked up where they are read."""
 
@@ -512,19 +502,6 @@ class Coded:
 
     def rows_at(self, rows):
         return self.labels[self.values[rows]]
-
-
-class Indexed:
-    """A private column of any kind that rows can be taken of."""
-
-    def __init__(self, values):
-        self.values = values
-
-    def __len__(self):
-        return n_rows_of(self.values)
-
-    def rows_at(self, rows):
-        return safe_indexing(self.values, rows)
 
 
 def score_rows(

@@ -58,7 +58,6 @@ from fairpriv_sklearn.postprocessing._phases import (
     Model,
     Phases,
     check_model,
-    private_columns,
     refuse_unlisted,
     score_rows,
     tagged_kind,
@@ -284,15 +283,15 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         shape = n_columns_of(X), hasattr(X, "columns")
         self._public = facts, shape, tuple(asked), tuple(scored_with)
-        return private_columns(
-            X,
-            y=y,
-            codes=codes,
-            group=Coded(group_labels(self), codes),
+        return {
+            "y": y,
+            "codes": codes,
+            "group": Coded(group_labels(self), codes),
             **columns,
             **{f"fit_{name}": value for name, value in asked.items()},
             **{f"score_{name}": value for name, value in scored_with.items()},
-        )
+            "X": X,
+        }
 
     def _fit_both(self, rows, plan, stand_in, *, reads, **about):
         """Fit the models; return phases, wall, rows and the scores that calibrate.
