@@ -16,6 +16,7 @@ from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from fairpriv_sklearn._door._dask import is_dask
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
 from fairpriv_sklearn._shared.arguments import as_python
 from fairpriv_sklearn._shared.callers import (
@@ -103,11 +104,8 @@ def _code_of_others(estimator) -> list[str]:
 
 
 def _comes_in_parts(X) -> bool:
-    """Whether X is `Batches` or a dask collection; neither is imported to find out."""
-    return hasattr(X, "make_batches") or type(X).__module__.split(".", 1)[0] in (
-        "dask",
-        "dask_expr",
-    )
+    """Whether X is `Batches` or a dask collection."""
+    return hasattr(X, "make_batches") or is_dask(X)
 
 
 def batched(X, y, sensitive_features) -> tuple:
@@ -360,11 +358,10 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
                 "Only one class was found in y and classes=None; this classifier needs "
                 "at least two: pass the public list of labels as classes=[...]."
             )
-        codes = np.searchsorted(classes, y)
-        return codes, classes, fact
-    classes = public_classes(classes)
-    codes = label_codes(y, classes)
-    return codes, classes, Fact("classes", classes.tolist())
+    else:
+        classes = public_classes(classes)
+        fact = Fact("classes", classes.tolist())
+    return label_codes(y, classes), classes, fact
 
 
 def public_classes(classes) -> np.ndarray:

@@ -150,13 +150,11 @@ class SoftCounts(Query):
     n_classes: int
     smoothing: float
 
+    max_rows = 1 << 32  # parts below 2**30: sums below 2**62
+
     @property
     def n_coordinates(self) -> int:
         return self.n_conditions * self.n_groups * self.n_classes
-
-    @property
-    def max_rows(self) -> int:
-        return 1 << 32  # parts below 2**30: sums below 2**62
 
     def sensitivity(self, neighboring):
         return counts_l2(neighboring)
