@@ -221,7 +221,7 @@ def test_equal_rows_draw_alike_in_every_container():
         X.astype(np.float32),
         X.astype(object),
         sparse.csr_array(X),
-        sparse.coo_matrix(X),
+        sparse.csc_matrix(X),
         pd.DataFrame(X),
         pd.DataFrame(X, dtype=object),
         X.tolist(),

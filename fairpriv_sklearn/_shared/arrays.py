@@ -1,4 +1,4 @@
-"""Cutting tables and vectors, counting in tables, and the nearest distribution."""
+"""Cutting tables and vectors, triangles, counts, and the nearest distribution."""
 
 from __future__ import annotations
 
@@ -28,6 +28,28 @@ def count_cells(shape: tuple, *places) -> np.ndarray:
     """How often each cell of a table is named by its places along the axes."""
     cells = np.ravel_multi_index(places, shape)
     return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape)
+
+
+def stretch_triangle(matrices: np.ndarray) -> np.ndarray:
+    """Upper triangles of symmetric matrices (..., k, k), off-diagonal times sqrt(2).
+
+    An isometric image of the matrices for the Frobenius norm.
+    """
+    rows, columns, stretch = _triangle(matrices.shape[-1])
+    return matrices[..., rows, columns] * stretch
+
+
+def unstretch_triangle(values: np.ndarray, k: int) -> np.ndarray:
+    """The symmetric matrices (..., k, k) of stretched triangles."""
+    rows, columns, stretch = _triangle(k)
+    matrices = np.empty((*values.shape[:-1], k, k))
+    matrices[..., rows, columns] = matrices[..., columns, rows] = values / stretch
+    return matrices
+
+
+def _triangle(k):
+    rows, columns = np.triu_indices(k)
+    return rows, columns, np.where(rows == columns, 1.0, 2**0.5)
 
 
 def is_text_column(column) -> bool:

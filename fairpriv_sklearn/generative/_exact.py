@@ -59,25 +59,3 @@ def class_sums(codes: np.ndarray, coded: np.ndarray, n_classes: int) -> np.ndarr
     members = np.zeros((len(codes), n_classes))
     members[np.arange(len(codes)), codes] = 1
     return (members.T @ coded).astype(np.int64)
-
-
-def stretch_triangle(matrices: np.ndarray) -> np.ndarray:
-    """Upper triangles of symmetric matrices (..., k, k), off-diagonal times sqrt(2).
-
-    An isometric image of the matrices for the Frobenius norm.
-    """
-    rows, columns, stretch = _triangle(matrices.shape[-1])
-    return matrices[..., rows, columns] * stretch
-
-
-def unstretch_triangle(values: np.ndarray, k: int) -> np.ndarray:
-    """The symmetric matrices (..., k, k) of stretched triangles."""
-    rows, columns, stretch = _triangle(k)
-    matrices = np.empty((*values.shape[:-1], k, k))
-    matrices[..., rows, columns] = matrices[..., columns, rows] = values / stretch
-    return matrices
-
-
-def _triangle(k):
-    rows, columns = np.triu_indices(k)
-    return rows, columns, np.where(rows == columns, 1.0, 2**0.5)

@@ -24,6 +24,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from fairpriv_sklearn._shared.arrays import stretch_triangle, unstretch_triangle
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
@@ -34,8 +35,6 @@ from fairpriv_sklearn.generative._exact import (
     class_sums,
     encode_probabilities,
     encode_rows,
-    stretch_triangle,
-    unstretch_triangle,
 )
 
 MEANS, MOMENTS, STEPS = "class means", "second moments", "transport sums"

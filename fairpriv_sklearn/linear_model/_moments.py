@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import Floats, pieces
+from fairpriv_sklearn._shared.arrays import (
+    Floats,
+    pieces,
+    stretch_triangle,
+    unstretch_triangle,
+)
 from fairpriv_sklearn._training._design import (
     block_rows,
     dense_block,
@@ -108,10 +113,8 @@ class MomentRelease(Query):
         second, features, products, targets, n = pieces(from_units(total), *shapes)
         # Rows are stored in units of a power of two.
         unit = self.unit / self.data_norm
-        row, column = np.triu_indices(d)
-        weights = np.where(row == column, 1.0, math.sqrt(2))
         parts = [
-            second[row, column] * weights * unit**2,
+            stretch_triangle(second) * unit**2,
             features * unit,
             products * unit * self.emphasis,
             [targets],
@@ -123,14 +126,9 @@ class MomentRelease(Query):
         d = self.n_features
         if self.counted:
             n_records = max(1.0, released[-1])
-        means = released / n_records
-        second = np.zeros((d, d))
-        row, column = np.triu_indices(d)
-        shapes = row.shape, (d,), (d,), ()
-        second[row, column], features, products, square = pieces(means, *shapes)
-        off_diagonal = ~np.eye(d, dtype=bool)
-        second[off_diagonal] /= math.sqrt(2)
-        second = second + np.triu(second, 1).T
+        shapes = (d * (d + 1) // 2,), (d,), (d,), ()
+        triangle, features, products, square = pieces(released / n_records, *shapes)
+        second = unstretch_triangle(triangle, d)
         products /= self.emphasis
         return Moments(second, features, products, float(square), n_records)
 

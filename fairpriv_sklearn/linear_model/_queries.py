@@ -18,6 +18,8 @@ from fairpriv_sklearn._shared.arrays import (
     pieces,
     project_simplex,
     row_slices,
+    stretch_triangle,
+    unstretch_triangle,
 )
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._training._design import (
@@ -182,9 +184,7 @@ class SecondMoments(_MeanQuery):
         d, geometry = self.geometry.n_features, self.geometry
         sums = from_units(total) / self.n_records
         square, cross = pieces(sums, (d, d), (d,))
-        row, column = np.triu_indices(d)
-        square = square[row, column] * geometry.unit**2
-        square *= np.where(row == column, 1.0, math.sqrt(2))
+        square = stretch_triangle(square) * geometry.unit**2
         if not geometry.constant:
             return square
         cross = math.sqrt(2) * geometry.constant * geometry.unit * cross
@@ -194,15 +194,12 @@ class SecondMoments(_MeanQuery):
         """The symmetric matrix of (n_columns, n_columns) released numbers."""
         d, constant = self.geometry.n_features, self.geometry.constant
         k = self.geometry.n_columns
-        matrix = np.zeros((k, k))
-        upper = np.triu_indices(d)
-        matrix[upper], cross = np.split(released, [matrix[upper].size])
+        triangle, cross = np.split(released, [d * (d + 1) // 2])
+        matrix = np.full((k, k), constant**2)
+        matrix[:d, :d] = unstretch_triangle(triangle, d)
         if constant:
-            matrix[:d, d] = cross
-            matrix[d, d] = constant**2
-        diagonal = np.diag(np.diag(matrix))
-        off_diagonal = (matrix - diagonal) / math.sqrt(2)
-        return diagonal + off_diagonal + off_diagonal.T
+            matrix[:d, d] = matrix[d, :d] = cross / math.sqrt(2)
+        return matrix
 
 
 def _whole(coefficients: Floats) -> Floats:
