@@ -624,22 +624,13 @@ def randomised_rule(
 
 def _rate_rows(masses, rates, tolerance):
     """Rows of ``|rate of (s, y, k) - centre| <= tolerance / 2``, two per rate."""
-    n_groups, n_classes, n_bins = masses.shape
-    rows, columns, values, limits = [], [], [], []
-    bins = np.arange(n_bins)
-    row = 0
-    for s in range(n_groups):
-        for centre, (y, k) in enumerate(rates):
-            index = (s * n_bins + bins) * n_classes + k
-            for sign in (1.0, -1.0):
-                columns += [*index, n_groups * n_bins * n_classes + centre]
-                values += [*(sign * masses[s, y]), -sign]
-                rows += [row] * (n_bins + 1)
-                limits.append(tolerance / 2)
-                row += 1
-    n_columns = n_groups * n_bins * n_classes + len(rates)
-    matrix = sparse.csr_array((values, (rows, columns)), shape=(row, n_columns))
-    return matrix, np.array(limits)
+    n_groups, n_classes, _ = masses.shape
+    chosen = np.eye(n_classes)
+    by_group = [[np.kron(own[y], chosen[k]) for y, k in rates] for own in masses]
+    centres = sparse.vstack([sparse.eye_array(len(rates))] * n_groups)
+    apart = sparse.hstack([sparse.block_diag(by_group), -centres])
+    rows = sparse.kron(apart, [[1.0], [-1.0]])
+    return rows, np.full(rows.shape[0], tolerance / 2)
 
 
 def _monotone_rows(shape, n_centres):
