@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit
 
 from fairpriv_sklearn._shared.arrays import Floats
@@ -98,21 +99,13 @@ class RegularisedLogistic:
 
     def _newton_direction(self, p: Floats, gradient: Floats) -> Floats:
         """Conjugate gradients for H x = -gradient."""
-        x = np.zeros_like(gradient)
-        residual = -gradient
-        search = residual.copy()
-        square = np.vdot(residual, residual)
-        target = 0.01 * square
-        for _ in range(10 * gradient.size):
-            curved = self._hessian_product(p, search)
-            length = square / np.vdot(search, curved)
-            x += length * search
-            residual = residual - length * curved
-            previous, square = square, np.vdot(residual, residual)
-            if not square > target:
-                break
-            search = residual + square / previous * search
-        return x
+
+        def curved(flat):
+            return self._hessian_product(p, flat.reshape(gradient.shape)).ravel()
+
+        hessian = LinearOperator((gradient.size, gradient.size), curved, dtype=float)
+        x, _ = cg(hessian, -gradient.ravel(), rtol=0.1, maxiter=10 * gradient.size)
+        return x.reshape(gradient.shape)
 
     def _hessian_product(self, p: Floats, weights: Floats) -> Floats:
         change = self.design.scores(weights)
