@@ -76,7 +76,8 @@ def _on_a_draft(fit):
         with usual_underflow(), all_checks(), warned_at_the_end() as said:
             fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
-        del fitted["_draft_of"]
+        for name in ("_draft_of", *self._of_fit):
+            fitted.pop(name, None)
         if "privacy_" in fitted:
             fitted["privacy_"] = fitted["privacy_"].qualified(
                 assumptions=_code_of_others(self)
@@ -190,6 +191,9 @@ class DPEstimator(DocumentationLink, BaseEstimator):
 
     # Whether `fit` reads its rows with `read_rows`, and so takes `Batches`.
     _reads_batches = False
+
+    # What `_read` finds out for the rest of `fit`: not published.
+    _of_fit: tuple[str, ...] = ("_public",)
 
     # Names that arguments had once, and the ones they have now.
     _renamed: dict[str, str] = {}

@@ -400,7 +400,6 @@ class DPSinkhornGenerator(BaseGenerator):
         read = self._read_table if is_table else self._read_numbers
         rows = read_rows(read, X, y)
         public = self._public
-        del self._public
         fit_rows(rows, *public)
         return self
 
@@ -453,7 +452,6 @@ class DPSinkhornGenerator(BaseGenerator):
         """Learn the columns, release their tables, and fit points to them."""
         rows = read_rows(self._read_raw, X, y)
         columns, label, facts = self._public
-        del self._public
         groups = [
             (column.name, a, column.level_names)
             for a, column in enumerate(columns)

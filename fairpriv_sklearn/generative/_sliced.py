@@ -258,7 +258,6 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         """
         rows = read_rows(self._read, X, y)
         space, facts = self._public
-        del self._public
         plan = self._plan(space, rows.n_rows)
         wall = self._open(plan, facts)
         self.directions_ = draw_directions(

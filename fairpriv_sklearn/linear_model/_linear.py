@@ -265,7 +265,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         """
         rows = read_rows(self._read, X, y)
         scaling, (low, high), facts = self._public
-        del self._public
         noise = noise_source(self.random_state)
         if self.fit_intercept and self._has_few_records(rows.n_rows):
             fit = self._fit_constant

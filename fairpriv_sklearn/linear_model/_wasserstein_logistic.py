@@ -107,8 +107,6 @@ LEAST_SIGNAL = 8.0
 SIGNAL_OF_FEATURES = 90.0
 # A fact that is public where the sizes of groups are.
 _SIZES_READ = "the number of records of each group, and label if compared"
-# What `_read` leaves on the estimator for the rest of `fit`.
-_READ = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
 
 class DPWassersteinLogisticRegression(
@@ -356,6 +354,7 @@ class DPWassersteinLogisticRegression(
     _reads_batches = True
     _can_resume = True
     _signal_of_features = SIGNAL_OF_FEATURES
+    _of_fit = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
 
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
@@ -757,11 +756,9 @@ class DPWassersteinLogisticRegression(
         return found.reshape(len(found), -1)
 
     def _publish_fit(self, weights, n_steps, link: str, wall, covariance=None) -> None:
-        """Publish what the wall released, and forget what only `fit` needed."""
+        """Publish what the wall released."""
         self._publish_linear(weights, self._scaling, covariance)
         self.n_iter_, self.link_ = n_steps, link
-        for name in _READ:
-            delattr(self, name)
         self.privacy_ = wall.guarantee()
 
     def _n_strata(self) -> int:

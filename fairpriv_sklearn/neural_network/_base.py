@@ -123,6 +123,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     _reads_batches = True
     _can_resume = True
+    _of_fit = ("_scaling", "_facts", "_n_columns", "_shape")
     _signal_of_features = SIGNAL_OF_FEATURES
     _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
@@ -239,7 +240,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _publish_fit(self, network: Network, n_iter: int, wall) -> None:
         self._publish_network(network, self._scaling)
         self.n_iter_ = n_iter
-        del self._scaling, self._facts, self._n_columns, self._shape
         self.privacy_ = wall.guarantee()
 
     def _n_counts(self) -> int:

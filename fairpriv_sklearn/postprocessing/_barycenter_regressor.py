@@ -177,6 +177,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     _overshoots = True
 
     _base_method = "predict"
+    _of_fit = ("_public", "_public_pair")
 
     _parameter_constraints: dict = {
         **NumberRepair._parameter_constraints,
@@ -256,7 +257,6 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         self._check_arguments()
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds = self._public_pair
-        del self._public_pair
         noise = noise_source(self.random_state)
         phases, wall, rows, scores = self._fit_both(
             rows,

@@ -299,7 +299,6 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         The rows keep the columns `reads`, and `X` where the group is estimated.
         """
         facts, shape, asked, scored_with = self._public
-        del self._public
         metadata = {name: f"fit_{name}" for name in asked}
         given, said = self.estimator, self.base_guarantee
         groups = None if self.groups_.dtype == object else self.groups_.tolist()
