@@ -60,13 +60,14 @@ class DaskBatches(Batches):
     # Looked for by `read_rows`.
     make_batches = None
 
-    def __iter__(self):
+    def _first(self) -> tuple:
+        """The first row: it tells names and number of columns."""
         import dask
 
-        here, function = dask.delayed(_here, pure=False), _Held(self.map_X)
-        parts = [here(function, part) for part in self.partitions()]
-        for at_once in row_slices(len(parts), AT_ONCE):
-            yield from _computed(parts[at_once])
+        parts, first = self.partitions(), dask.delayed(_first, pure=False)
+        if not parts:
+            raise ValueError("The dask collection has no partition.")
+        return _computed([first(_Held(self.map_X), parts[0])])[0]
 
     def partitions(self) -> list:
         """(X, y, sensitive_features) of every partition, delayed or a `_Part`.
@@ -121,14 +122,10 @@ class DaskRows(StreamRows):
         self._read, self._batches = read, batches
         self._mask = self._names = self._empty = self._prints = None
         self._through = None  # the reader of a repair, and columns that it hands on
-        parts = batches.partitions()
-        if not parts:
-            raise ValueError("The dask collection has no partition.")
-        # The first one tells the driver names and number of columns.
-        first, measure = (dask.delayed(f, pure=False) for f in (_first, _measure))
-        self._read_one(_computed([first(_Held(batches.map_X), parts[0])])[0])
-        reader = self._reader_there()
-        self._prints = _agreed(_computed([measure(reader, few) for few in _few(parts)]))
+        self._read_one(batches._first())
+        measure, reader = dask.delayed(_measure, pure=False), self._reader_there()
+        tasks = [measure(reader, few) for few in _few(batches.partitions())]
+        self._prints = _agreed(_computed(tasks))
         Rows.__init__(self, sum(n_rows for n_rows, _ in self._prints))
 
     def total(self, query, state):
@@ -412,12 +409,6 @@ def _opened(part) -> tuple:
     batch = part.open() if isinstance(part, _Part) else part
     # Not all sparse formats have rows.
     return tuple(c.tocsr() if sparse.issparse(c) else c for c in batch)
-
-
-@_silent
-def _here(function, part):
-    """A partition for the driver."""
-    return _mapped(function.value, _opened(part))
 
 
 @_silent

@@ -444,7 +444,7 @@ class DPSinkhornGenerator(BaseGenerator):
         if self.codebook is not None or self.categories is not None:
             return True
         if hasattr(X, "make_batches"):
-            X = next(iter(X), (None,))[0]
+            X, *_ = X._first()
         is_frame = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
         return is_frame and (self.bounds is None or isinstance(self.bounds, Mapping))
 
