@@ -190,28 +190,19 @@ class StreamRows(Rows):
 
     def take(self, indices) -> Rows:
         """Some of the rows, in the order of the stream."""
-        indices = np.asarray(indices)
-        if indices.dtype != bool:
-            chosen = np.zeros(self.n_rows, dtype=bool)
-            chosen[indices] = True
-        else:
-            chosen = indices
-        if self._mask is None:
-            mask = chosen
-        else:
+        chosen = np.zeros(self.n_rows, dtype=bool)
+        chosen[indices] = True
+        mask = chosen
+        if self._mask is not None:
             mask = self._mask.copy()
             mask[self._mask] = chosen
-        rows = object.__new__(type(self))
-        rows.__dict__ = {**self.__dict__, "_mask": mask, "n_rows": int(chosen.sum())}
-        return rows
+        return _altered(self, _mask=mask, n_rows=int(chosen.sum()))
 
     seen = take
 
     def only(self, *names) -> Rows:
         """The same rows with these columns alone."""
-        rows = object.__new__(type(self))
-        rows.__dict__ = {**self.__dict__, "_names": names}
-        return rows
+        return _altered(self, _names=names)
 
     def with_columns(self, **columns) -> Rows:
         """The same rows with more columns, all of them in memory."""
@@ -314,9 +305,7 @@ class KeptRows(StreamRows):
             {k: getattr(column, "coded", column) for k, column in columns.items()}
             for columns in self._held
         ]
-        rows = object.__new__(type(self))
-        rows.__dict__ = {**self.__dict__, "_held": held}
-        return rows
+        return _altered(self, _held=held)
 
     def _columns_of_batches(self):
         return map(self._named, self._held)
@@ -381,6 +370,13 @@ class _Again:
         return Rows(column_length(columns), **columns)
 
 
+def _altered(one, **changes):
+    """A shallow copy with some attributes changed; `copy` refuses private rows."""
+    other = object.__new__(type(one))
+    other.__dict__ = {**vars(one), **changes}
+    return other
+
+
 def batch_of(columns: dict, names) -> tuple:
     """X, y and sensitive features out of private columns, as they were given."""
     return tuple(n if n is None else rows_of(columns[n], slice(None)) for n in names)
@@ -394,9 +390,7 @@ def on_a_copy(read):
     estimator = getattr(read, "__self__", None)
     if estimator is None:
         return read
-    copy = object.__new__(type(estimator))
-    copy.__dict__ = dict(estimator.__dict__)
-    return getattr(copy, read.__name__)
+    return getattr(_altered(estimator), read.__name__)
 
 
 def read_batch(read, batch: tuple) -> dict:
@@ -514,10 +508,8 @@ class _Answer:
 
 def to_travel(estimator):
     """A copy for the workers, without a ledger, a seed or a draft."""
-    copy = object.__new__(type(estimator))
-    kept = dict(estimator.__dict__)
-    kept.pop("_draft_of", None)
-    copy.__dict__ = {**kept, "ledger": None, "random_state": None}
+    copy = _altered(estimator, ledger=None, random_state=None)
+    copy.__dict__.pop("_draft_of", None)
     return copy
 
 

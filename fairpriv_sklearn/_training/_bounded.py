@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import read_bounds
+from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._door.groups import sensitive_positions
 from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
@@ -185,16 +185,11 @@ def _check_bounds(estimator, n_features: int):
     Arrays may have an entry for every column of `X`, the sensitive ones included.
     """
     bounds, n_given = estimator.bounds, estimator.n_features_in_
-    if n_given == n_features or not _has_entries(bounds, n_given):
+    if n_given == n_features or n_entries(bounds) != n_given:
         return read_bounds(bounds, n_features)
     ends = read_bounds(bounds, n_given)
     sensitive = sensitive_positions(estimator, n_given)
     return tuple(np.delete(end, sensitive) for end in ends)
-
-
-def _has_entries(bounds, n_entries: int) -> bool:
-    ends = bounds if isinstance(bounds, tuple) else ()
-    return any(np.ndim(end) == 1 and len(end) == n_entries for end in ends)
 
 
 def _plain(bounds):

@@ -130,10 +130,8 @@ class Split:
         return f"on records parted at random [{left}] or [{right}]"
 
     def events(self, neighboring: str) -> tuple:
-        left, right = (
-            plan_events(plan, neighboring) for plan in (self.left, self.right)
-        )
-        return (MaximumEvent(left, right),)
+        sides = (plan_events(side, neighboring) for side in (self.left, self.right))
+        return (MaximumEvent(*sides),)
 
 
 @dataclass(frozen=True)

@@ -240,11 +240,8 @@ class MaximumEvent(PrivacyEvent):
     right: tuple
 
     def __str__(self) -> str:
-        sides = (", ".join(map(str, side)) or "nothing" for side in self._sides())
+        sides = [", ".join(map(str, s)) or "nothing" for s in (self.left, self.right)]
         return f"maximum of [{'] and ['.join(sides)}]"
-
-    def _sides(self) -> tuple[tuple, tuple]:
-        return self.left, self.right
 
 
 _KINDS = {
@@ -262,7 +259,7 @@ _KINDS = {
 
 
 def checked_events(
-    events: Iterable[PrivacyEvent], *, name: str = "events"
+    events: Iterable[PrivacyEvent], name: str = "events"
 ) -> tuple[PrivacyEvent, ...]:
     """Return the events as a tuple, or raise."""
     if isinstance(events, str | Mapping) or not isinstance(events, Iterable):
@@ -332,10 +329,6 @@ def _whole(low: int) -> Rule:
     return rule
 
 
-def _events(name: str, value) -> tuple[PrivacyEvent, ...]:
-    return checked_events(value, name=name)
-
-
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("mu", "epsilon"), _real(0, math.inf)),
     **dict.fromkeys(("delta", "delta0"), _real(0, 1)),
@@ -343,5 +336,5 @@ _RULES: dict[str, Rule] = {
     "noise_multiplier": _real(0, math.inf, "neither"),
     "n_draws": _whole(0),
     **dict.fromkeys(("n_columns", "steps"), _whole(1)),
-    **dict.fromkeys(("left", "right"), _events),
+    **dict.fromkeys(("left", "right"), lambda name, value: checked_events(value, name)),
 }

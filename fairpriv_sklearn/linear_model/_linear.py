@@ -484,11 +484,5 @@ def _of_residuals(squares, largest: float) -> tuple[Floats, Floats]:
 def _scaled_target(y, low: float, high: float):
     """Targets as numbers in [-1, 1] on the grid, whatever they are; NaN becomes 0."""
     half = high / 2 - low / 2
-    scaled = y / half
-    scaled -= (low / 2 + high / 2) / half
-    np.clip(scaled, -1.0, 1.0, out=scaled)
-    scaled[np.isnan(scaled)] = 0.0
-    scaled *= 2.0**BITS
-    np.trunc(scaled, out=scaled)
-    scaled *= UNIT
-    return scaled
+    scaled = np.clip(y / half - (low / 2 + high / 2) / half, -1.0, 1.0)
+    return np.trunc(np.nan_to_num(scaled) * 2.0**BITS) * UNIT

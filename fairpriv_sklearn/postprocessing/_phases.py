@@ -185,9 +185,7 @@ class Model:
 
     def unpaid(self) -> tuple:
         """The same for the ledger: steps with a ledger of their own have paid."""
-        if not self.lines():
-            return ()
-        if self.declared is not None:
+        if not self.lines() or self.declared is not None:
             return self.lines()
         due = expected_guarantee(self.given, unpaid=True)
         return () if due is None else (Wrapped(self.name, due),)
