@@ -399,8 +399,8 @@ MUTANTS = [
     (
         "h11",
         _PLAN,
-        "return (MaximumEvent(left, right),)",
-        "return left",
+        "return (MaximumEvent(*sides),)",
+        "return next(sides)",
         "a split costs its left side",
     ),
     (

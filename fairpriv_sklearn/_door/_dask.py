@@ -138,10 +138,8 @@ class DaskRows(StreamRows):
         answers = _computed(tasks)
         if _agreed(answers) != self._prints:
             raise ChangedDataError
-        total = query.of_block(self.block(slice(0, 0)), state)
-        for _, _, one in answers:
-            total = total + one
-        return total
+        nothing = query.of_block(self.block(slice(0, 0)), state)
+        return reduce(add, (total for _, _, total in answers), nothing)
 
     def _parts(self):
         reader = self._its_reader()

@@ -207,9 +207,7 @@ class StreamRows(Rows):
     def with_columns(self, **columns) -> Rows:
         """The same rows with more columns, all of them in memory."""
         held = vars(self.whole())
-        rows = Rows(held.pop("n_rows"), **{**held, **columns})
-        rows._reader = self._reader
-        return rows
+        return self._kin(held.pop("n_rows"), {**held, **columns})
 
     def as_codes(self) -> StreamRows:
         """The same rows, for who makes rows of the codes of an encoder."""
@@ -234,9 +232,7 @@ class StreamRows(Rows):
     def answered(self, function, needs, reads) -> tuple[Rows, np.ndarray]:
         """The same, batch by batch: what the function needs is not held."""
         columns, answers = joined_answers(self._answered(function, needs, reads))
-        rows = Rows(len(answers), **columns)
-        rows._reader = self._reader
-        return rows, answers
+        return self._kin(len(answers), columns), answers
 
     def _answered(self, function, needs, reads) -> Iterator[tuple]:
         """Columns and answers of the chosen rows, batch by batch."""

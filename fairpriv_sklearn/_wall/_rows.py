@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,11 +65,8 @@ class Rows:
         """Sum the integers of `query` over all blocks."""
         if self.n_rows <= query.block_rows:
             return query.of_block(self.whole(), state)
-        parts = (query.of_block(b, state) for b in self.blocks(query.block_rows))
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        return total
+        blocks = self.blocks(query.block_rows)
+        return reduce(add, (query.of_block(block, state) for block in blocks))
 
     def whole(self) -> SimpleNamespace:
         """All rows, for queries whose terms depend on each other."""
@@ -83,9 +82,7 @@ class Rows:
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)
         columns = {k: rows_of(column, indices) for k, column in self._columns.items()}
-        rows = type(self)(len(indices), **columns)
-        rows._reader = self._reader
-        return rows
+        return self._kin(len(indices), columns)
 
     def seen(self, mask: NDArray) -> Rows:
         """The rows where the mask is True: read where they are, without a copy."""
@@ -98,13 +95,15 @@ class Rows:
 
     def only(self, *names: str) -> Rows:
         """The same rows with these columns alone: those that a query reads."""
-        rows = type(self)(self.n_rows, **{name: self._columns[name] for name in names})
-        rows._reader = self._reader
-        return rows
+        return self._kin(self.n_rows, {name: self._columns[name] for name in names})
 
     def with_columns(self, **columns) -> Rows:
         """The same rows with more columns, functions of each row: scores, say."""
-        rows = type(self)(self.n_rows, **{**self._columns, **columns})
+        return self._kin(self.n_rows, {**self._columns, **columns})
+
+    def _kin(self, n_rows: int, columns: dict) -> Rows:
+        """Rows in memory that the same filter reads."""
+        rows = Rows(n_rows, **columns)
         rows._reader = self._reader
         return rows
 

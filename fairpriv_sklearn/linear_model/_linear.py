@@ -268,7 +268,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         noise = noise_source(self.random_state)
         if self.fit_intercept and self._has_few_records(rows.n_rows):
             fit = self._fit_constant
-        elif self._solver() == "moments":
+        elif self.solver == "moments" or (
+            self.solver == "auto" and self.epsilon == np.inf
+        ):
             fit = self._fit_moments
         else:
             fit = self._fit_gradients
@@ -276,11 +278,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self._publish(weights, intercept, scaling, low, high, covariance)
         self.privacy_ = wall.guarantee()
         return self
-
-    def _solver(self) -> str:
-        if self.solver != "auto":
-            return self.solver
-        return "moments" if self.epsilon == np.inf else "gradients"
 
     def _fit_constant(self, rows: Rows, scaling, facts, noise):
         query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)

@@ -500,7 +500,9 @@ class DPWassersteinLogisticRegression(
         same_length(X, labels)
         self._scaling, more_facts = self._public_scaling(X)
         self._facts = [*facts, fact, *more_facts]
-        self._class_weights = self._public_class_weights()
+        self._class_weights = self._weights_of(self.classes_)
+        if self.class_weight is not None:
+            self._facts.append(Fact("class_weight", self.class_weight))
         if self._relation() in SIZES_PUBLIC:
             self._facts.append(_SIZES_READ)
         codes = self._strata(groups, len(labels), labels)
@@ -510,13 +512,8 @@ class DPWassersteinLogisticRegression(
                 X = replace(self._scaling, fit_intercept=False).design(X).rows
         return {"x": X, "y": labels, "stratum": codes}
 
-    def _public_class_weights(self):
-        """Weights of the classes relative to the largest, and the fact they are."""
-        if self.class_weight is not None:
-            self._facts.append(Fact("class_weight", self.class_weight))
-        return self._weights_of(self.classes_)
-
     def _weights_of(self, classes):
+        """Weights of the classes relative to the largest."""
         weights = np.ones(len(classes))
         for label, weight in (self.class_weight or {}).items():
             at = np.flatnonzero(classes == label)
@@ -723,13 +720,10 @@ class DPWassersteinLogisticRegression(
         return (weighted / weighted.sum())[-self._n_outputs :]
 
     def _fit_without_noise(self, rows: Rows, noise) -> None:
-        query = Optimum(self._noiseless_minimum, self._n_weights)
+        n_columns = self._n_model_features + self.fit_intercept
+        query = Optimum(self._noiseless_minimum, n_columns * self._n_outputs)
         wall = self._open([query.line(np.inf)], noise)
         self._publish_fit(wall.release(query, rows), 0, "logistic", wall)
-
-    @property
-    def _n_weights(self) -> int:
-        return (self._n_model_features + self.fit_intercept) * self._n_outputs
 
     def _noiseless_minimum(self, rows: Rows):
         """Weights that minimise the objective with the logistic (softmax) loss."""
