@@ -297,23 +297,15 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
             for rows, block in blocks:
                 refuse_dates(block)
                 with domain("X"):
-                    yield rows, check_array(block, dtype=np.float64)
+                    scores = check_array(block, dtype=np.float64)
+                yield rows, scores, scores if self.blind else self._keys(scores)
 
-        if self.blind:
-            repaired = [self._repair_blind(scores, scores) for _, scores in checked()]
-            return np.concatenate(repaired)
+        return self._repair(checked(), codes, spread=spread)
 
-        def keyed():
-            # Rounded scores key the draws: the last bits of a score depend on the
-            # batch.
-            for rows, scores in checked():
-                steps = [
-                    histogram.quantize_scores(column, pair)
-                    for column, pair in zip(scores.T, self.bounds_, strict=True)
-                ]
-                yield rows, scores, np.column_stack(steps)
-
-        return self._repair(keyed(), codes, spread=spread)
+    def _keys(self, scores) -> np.ndarray:
+        """What keys the draws: the last bits of a score depend on the batch."""
+        columns = zip(scores.T, self.bounds_, strict=True)
+        return np.column_stack([histogram.quantize_scores(*one) for one in columns])
 
     def fit_transform(self, scores, y=None, *, sensitive_features=None) -> Any:
         """Fit and transform the same scores; see `fit` and `transform`.

@@ -294,9 +294,6 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         y_pred : ndarray of shape (n_samples,), float64
         """
         codes, blocks = self._scored("predict", X, sensitive_features)
-        if self.blind:
-            answers = [self._repair_blind(scores, block) for _, scores, block in blocks]
-            return np.concatenate(answers)[:, 0]
         return self._repair(blocks, codes, spread=self._may_spread())[:, 0]
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None) -> float:

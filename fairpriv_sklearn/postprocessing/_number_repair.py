@@ -408,10 +408,12 @@ class NumberRepair(Repair):
         Parameters
         ----------
         blocks : iterable of (slice, scores, table)
-            Rows, their scores, and what keys their draws.
-        codes : ndarray of shape (n_rows,)
+            Rows, their scores, and what keys their draws or, blind, tells their groups.
+        codes : ndarray of shape (n_rows,) or None
         spread : bool
         """
+        if self.blind:
+            return np.concatenate([self._repair_blind(s, X) for _, s, X in blocks])
         n_columns = len(self.transports_)
         repaired = np.empty((len(codes), n_columns))
         plans = {
