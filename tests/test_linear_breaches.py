@@ -121,3 +121,12 @@ def test_the_relation_names_the_label_if_labels_are_compared():
             group_sizes_public=True,
         ).fit(X, LABELS, sensitive_features=groups)
         assert words in str(model.privacy_)
+
+
+@ALL
+def test_a_column_of_a_frame_may_be_called_like_a_method_of_ours(make):
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).uniform(size=(N, 2))
+    frame = pd.DataFrame(X, columns=["on_grid", "b"])
+    coef = make(random_state=0).fit(frame, LABELS).coef_
+    np.testing.assert_array_equal(coef, make(random_state=0).fit(X, LABELS).coef_)

@@ -292,7 +292,7 @@ class Design:
 
 def is_coded(X) -> bool:
     """Whether a table holds the codes of an encoder, and rows are made of them."""
-    return hasattr(X, "on_grid")
+    return hasattr(type(X), "on_grid")  # a frame may have such a column
 
 
 class _CodedRows:
