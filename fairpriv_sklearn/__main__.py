@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairpriv_sklearn._cli.models import BASE_MODELS
 from fairpriv_sklearn._cli.words import (
+    check_ending,
     lenient,
     new_file,
     refuse_same,
@@ -251,7 +252,12 @@ def run(args) -> int:
         terminal,
         write_report,
     )
-    from fairpriv_sklearn._cli.saved import needed_skops, save_model, write_card
+    from fairpriv_sklearn._cli.saved import (
+        CARDS,
+        needed_skops,
+        save_model,
+        write_card,
+    )
     from fairpriv_sklearn._cli.study import run_study
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 
@@ -259,7 +265,10 @@ def run(args) -> int:
     named = [new_file(path, args.force) for path in (args.save, args.card) if path]
     reports = [str(folder / name) for name in REPORTS if not args.card or name != CARD]
     refuse_same(named + reports, [path for path in (args.data, args.codebook) if path])
+    if args.card:
+        check_ending("--card", args.card, *CARDS)
     if args.save:
+        check_ending("--save", args.save, ".skops")
         needed_skops()
     if args.data:
         table = load_table(args)
@@ -293,12 +302,13 @@ def predict(argv) -> int:
     )
     rules.add_argument("model", metavar="MODEL.skops")
     rules.add_argument("data", metavar="DATA", help="table with the model's columns")
-    rules.add_argument("--out", default="predictions.csv", help="file to write")
+    rules.add_argument("--out", default="predictions.csv", help="CSV to write")
     add_reading(rules)
     rules.add_argument("--force", action="store_true", help="replace the file --out")
     args = rules.parse_args(argv)
     new_file(args.out, args.force)
     refuse_same([args.out], [args.model, args.data])
+    check_ending("--out", args.out, ".csv", ".txt")
     return run_predict(args)
 
 

@@ -324,6 +324,7 @@ def test_a_number_too_large_for_a_float_is_refused_as_a_text_is():
         X[0, 0] = cell
         with pytest.raises(Exception, match="cannot be read as a number") as caught:
             DPLinearRegression(bounds=(-9, 9), target_bounds=(0, 1)).fit(X, ODD)
+        assert "put a DPTableEncoder in front" in str(caught.value)
         said.add((caught.type, str(caught.value)))
     assert len(said) == 1
 

@@ -209,6 +209,26 @@ def test_html_escapes(model):
     assert 'name="viewport"' in page and "table-layout:fixed" in page
 
 
+def test_html_shows_names_as_code_and_markdown_as_it_is(model):
+    card = deployment_card(model)
+    assert "(<code>records_per_person</code>;" in card.to_html()
+    assert "`" not in card.to_html() and "`records_per_person`" in card.to_markdown()
+
+
+def test_what_came_out_of_noise_is_no_public_fact(model):
+    given = ("groups=['f', 'm'] (released)", "classes=[0, 1]")
+    report = privacy_report(model)
+    stated = replace(report.guarantee, assumptions=given)
+    card = replace(report, guarantee=stated).to_card({})
+    learnt, declared = (
+        [line for line in card.lines if line.answer.startswith(name)]
+        for name in ("groups", "classes")
+    )
+    assert [(one.item, one.status) for one in learnt] == [("learnt", "private")]
+    assert "within epsilon" in learnt[0].answer
+    assert [(one.item, one.status) for one in declared] == [("public fact", "public")]
+
+
 def guarantee(*events, delta=1e-5, **more):
     return PrivacyGuarantee.from_events(
         events, delta=delta, neighboring="replace_one", mechanism="m", **more

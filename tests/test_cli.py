@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -1202,7 +1203,7 @@ def test_a_blind_model_predicts_without_the_group(staff, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("blind", "said"),
-    [(True, "The blind repair stood back: "), (False, "cannot be told from the")],
+    [(True, "The blind repair stood back: "), (False, "cannot be told whether the")],
 )
 def test_a_repair_that_stands_back_says_so_wherever_it_is_read(
     tmp_path, capsys, blind, said
@@ -1295,6 +1296,7 @@ def test_identifiers_are_told_by_name():
     for name in (
         *("id", "ID", "userId", "PatientID", "patient_id", "subject#", "Subject No."),
         *("name", "Full name", "e-mail", "EMail", "email address", "person code"),
+        *("Personal-Nr.", "rownames", "row_index", "Case No", "record_id"),
         *("customer number", "Telephone", "SSN", "user", "GUID", "last_name", "names"),
     ):
         assert tells_persons_apart(name), name
@@ -1354,6 +1356,85 @@ def test_sentences_about_numbers_that_promise_little(tmp_path, capsys):
     assert "The groups are small for this budget" in said
     # said before the first model is fitted
     assert said.index("small for this budget") < said.index("[1/5]")
+
+
+def test_a_group_of_next_to_nobody_does_not_make_the_others_small(tmp_path, capsys):
+    path = tmp_path / "two.csv"
+    rows = [f"{i % 37},{'fm'[i % 2]},{i % 60}" for i in range(6000)]
+    path.write_text("\n".join(["age,sex,pay", *rows, "30,x,7", "31,x,8", "5,x,8"]))
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--bounds"]
+    assert run(tmp_path, *arguments, "0", "60") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Groups with few training rows: x (" in said
+    assert "groups are small" not in said
+
+
+@pytest.mark.parametrize(
+    ("without", "words"),
+    [
+        (0.12, "The groups are small for this budget: .* of about 0.30 remains, and"),
+        (0.31, "The groups are small: .* remains, with noise or without; more rows or"),
+    ],
+)
+def test_a_gap_that_remains_is_put_down_to_noise_or_chance(
+    tmp_path, capsys, monkeypatch, without, words
+):
+    from fairpriv_sklearn import model_selection
+
+    expected = SimpleNamespace(violation=0.3, violation_without_noise=without)
+    monkeypatch.setattr(model_selection, "expected_error", lambda *a, **k: expected)
+    assert run(tmp_path) == 0
+    assert re.search(words, " ".join(capsys.readouterr().err.split()))
+
+
+@pytest.mark.parametrize(
+    ("note", "more", "said"),
+    [
+        (None, 0.5, "Fairness costs accuracy here: RMSE 1.52"),
+        ("The repair stood back: no.", 0.5, "learnt from fewer rows and is less"),
+        (None, 0.0, None),  # in one of 400 rows: by chance
+    ],
+)
+def test_fairness_costs_accuracy_only_where_it_is_seen(note, more, said):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    errors = rng.choice([-1.0, 1.0], 400) * [[1.0], [1 + more]]
+    errors[1, 0] = 6.0
+    found = [
+        Result(name, float(np.sqrt(np.mean(e**2))), 1e-3, 0.3 - 0.1 * i, 0.01, 0.02)
+        for i, (name, e) in enumerate(
+            zip(
+                ("plain", "private", "private and fair"), errors[[0, 0, 1]], strict=True
+            )
+        )
+    ]
+    table = SimpleNamespace(task="regression", target="pay")
+    measures = SimpleNamespace(error_name="RMSE")
+    one = study.Study(
+        "", table, SimpleNamespace(bounds=None), measures, 400, 400, {},
+        found, replace(found[0], error=9.0), [y + errors[i] for i in (0, 0, 1)],
+        np.array(["f", "m"] * 200), y, model=SimpleNamespace(repair_notes_=[]),
+    )  # fmt: skip
+    one.results = [replace(r, n_predicted=400) for r in found]
+    one.model.repair_notes_ = [note] if note else []
+    warned = study.after_fitting(one)
+    about = [w for w in warned if "accura" in w]
+    assert (said in about[0]) if said else not about
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "endings"),
+    [
+        ("--card", "card.pdf", ".md or .html or .yaml or .yml or .json"),
+        ("--save", "model.pkl", ".skops"),
+    ],
+)
+def test_a_file_is_what_its_name_says(tmp_path, capsys, option, name, endings):
+    assert run(tmp_path, option, str(tmp_path / name)) == 2
+    assert f"{name}' must end in {endings}." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())  # nothing was fitted
+    assert main(["predict", "m.skops", "new.csv", "--out", "p.xlsx"]) == 2
+    assert "'p.xlsx' must end in .csv or .txt" in capsys.readouterr().err
 
 
 def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):

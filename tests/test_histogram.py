@@ -694,6 +694,11 @@ def test_groups_are_told_from_the_gap_on_that_harms_a_hundredth(times, told, n_t
     assert untold.tolist() == [not told] * 2
 
 
+def test_untold_groups_differ_from_others_where_there_are_others():
+    assert "['f'] differ from the others; " in histogram.untold_message(["f"], 2)
+    assert "['f', 'm'] differ; " in histogram.untold_message(["f", "m"], 2)
+
+
 @pytest.mark.parametrize("n_groups", [2, 4])
 def test_untold_groups_by_chance_and_by_difference(n_groups):
     """Small equal groups are hardly ever told apart, different ones nearly always."""

@@ -35,6 +35,8 @@ _PERSON = (
 _IDENTIFIER = re.compile(
     rf"(the )?(({_PERSON}) ?)?(id|ids|uid|uuid|guid|ident|identifier)"
     rf"|({_PERSON}) ?(no|nr|num|number|code|key|name|e?mail)"
+    r"|(personal|personnel|staff|case|record|row|account|file) ?"
+    r"(ids?|no|nr|num|number)|row ?(names?|index)"
     r"|user|username|login|patient|participant|respondent"
     r"|(full|first|last|given|family|sur|fore|maiden) ?name|names?"
     r"|e ?mail( address)?|(tele|mobile |cell )?phone( no| nr| number)?"

@@ -33,6 +33,13 @@ from fairpriv_sklearn.preprocessing import (
 )
 
 FORMAT = "fairpriv_sklearn model 1"
+CARDS = {
+    ".md": "to_markdown",
+    ".html": "to_html",
+    ".yaml": "to_yaml",
+    ".yml": "to_yaml",
+    ".json": "to_json",
+}
 
 KINDS = {
     "versions": str,
@@ -82,14 +89,7 @@ def save_model(study: Study, path: str) -> None:
 
 def write_card(study: Study, path: str) -> None:
     """Write the card of the private and fair model, in the form of the file's name."""
-    card = card_of(study)
-    forms = {
-        ".html": card.to_html,
-        ".json": card.to_json,
-        ".yaml": card.to_yaml,
-        ".yml": card.to_yaml,
-    }
-    text = forms.get(Path(path).suffix.lower(), card.to_markdown)()
+    text = getattr(card_of(study), CARDS[Path(path).suffix.lower()])()
     written(path, text.encode("utf-8", "backslashreplace"))
 
 

@@ -37,6 +37,7 @@ from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
 TEST_SHARE = 0.25
+FEW_TRAIN = 50  # what is learnt of smaller groups is mostly noise
 FEW_TEST = 10  # rates of fewer test rows tell nothing
 ROUGH_TEST = 100  # a share of fewer rows has a standard error of .05 and more
 N_RESAMPLES, N_SHUFFLES = 50, 20  # standard errors within 10 %: seconds for many rows
@@ -119,6 +120,7 @@ class Study:
     constant: Result  # the best constant prediction, for comparison
     predictions: list[np.ndarray]  # on the test rows, a model each
     test_labels: np.ndarray
+    y_test: np.ndarray
     warnings: list[str] = field(default_factory=list)
     n_before: int = 0  # so many of the warnings were said before spending
     model: object = None  # the fitted private and fair model
@@ -136,6 +138,21 @@ class Study:
             return 0.0
         low, high = self.learnt.bounds
         return float(np.mean((self.table.y < low) | (self.table.y > high)))
+
+    @property
+    def fair_errs_more(self) -> bool:
+        """Whether the fair model errs more than the private one, beyond chance."""
+        private, fair = (self._losses(y_pred) for y_pred in self.predictions[1:])
+        more = fair - private
+        chance = 2 * np.std(more) / math.sqrt(len(more))
+        clear = self.results[2].error > 1.02 * self.results[1].error
+        return bool(clear and np.mean(more) > chance)
+
+    def _losses(self, y_pred) -> np.ndarray:
+        """A number for each test row."""
+        if self.table.task == "regression":
+            return (y_pred - self.y_test) ** 2
+        return (y_pred.astype(str) != self.y_test.astype(str)).astype(float)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -260,7 +277,8 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
         title, table, learnt, measures, len(train), len(test),
         {g: n for g, n in sizes.items() if any(n) or g != OTHER_GROUP},
         results, constant, predictions,
-        labels[test], n_before=len(warned), model=models["private and fair"],
+        labels[test], table.y[test],
+        n_before=len(warned), model=models["private and fair"],
         rows_per_person=args.rows_per_person,
     )  # fmt: skip
     study.warnings = [*warned, *after_fitting(study)]
@@ -340,16 +358,18 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         )
     names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
-    model = task(table, replace(UNKNOWN, groups=list(sizes)), args)[1][
-        "private and fair"
-    ]
-    model.set_params(**shares["private and fair"])
-    small = [f"{group} ({size})" for group, size in sizes.items() if size < 50]
+    small = [f"{group} ({size})" for group, size in sizes.items() if size < FEW_TRAIN]
     if small:
         said.append(
             f"Groups with few training rows: {', '.join(small)}; what is said of them "
             "is mostly noise."
         )
+    large = {group: size for group, size in sizes.items() if size >= FEW_TRAIN}
+    sizes = large if len(large) > 1 else sizes
+    model = task(table, replace(UNKNOWN, groups=list(sizes)), args)[1][
+        "private and fair"
+    ]
+    model.set_params(**shares["private and fair"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -358,14 +378,26 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             )
     except (ValueError, TypeError, ArithmeticError):
         return said  # nothing to rehearse: an empty group, another kind of model
-    if expected.violation > 0.1:
+    left, by_chance = expected.violation, expected.violation_without_noise
+    if left > 0.1:
+        by_noise = by_chance < 0.9 * left
+        why = (
+            f"remains, and {by_chance:.2f} without noise"
+            if by_noise
+            else "remains, with noise or without"
+        )
+        help_ = "fewer groups or a larger --epsilon" if by_noise else "or fewer groups"
         said.append(
-            "The groups are small for this budget: on made-up people of the same "
-            f"numbers a gap of about {expected.violation:.2f} remains, of which "
-            f"{expected.violation_without_noise:.2f} without noise; more rows, fewer "
-            "groups or a larger --epsilon help."
+            f"The groups are small{' for this budget' * by_noise}: on made-up people "
+            f"of the same numbers a gap of about {left:.2f} {why}; more rows"
+            f"{',' * by_noise} {help_} help."
         )
     return said
+
+
+def _error(result: Result) -> str:
+    """The error as the table has it."""
+    return number(result.error, result.error_se).partition(" ")[0]
 
 
 def after_fitting(study: Study) -> list[str]:
@@ -374,6 +406,7 @@ def after_fitting(study: Study) -> list[str]:
     # That the group of those in no other one has next to nobody is as it should be.
     notes = study.model.repair_notes_
     said = [note for note in notes if str([OTHER_GROUP]) not in note]
+    stood_back = any("stood back" in note for note in notes)
     name = study.measures.error_name
     if study.share_clipped >= 0.001:
         said.append(
@@ -387,7 +420,7 @@ def after_fitting(study: Study) -> list[str]:
             f"rows ({number(private.gap_by_chance)}): they do not show whether there "
             "was anything to repair."
         )
-    elif fair.gap > 0 and fair.gap >= 0.9 * private.gap:
+    elif fair.gap > 0 and fair.gap >= 0.9 * private.gap and not stood_back:
         blind = getattr(study.model, "blind", False)
         why = (
             "the columns tell too little about the group for a blind repair."
@@ -398,10 +431,15 @@ def after_fitting(study: Study) -> list[str]:
             "The fair model does not treat the groups more alike than the private one "
             f"(gap {number(fair.gap)} against {number(private.gap)}): {why}"
         )
-    if fair.error > private.error * 1.02:
+    if study.fair_errs_more:
+        why = (
+            "The fair model learnt from fewer rows and is less accurate for it"
+            if stood_back
+            else "Fairness costs accuracy here"
+        )
         said.append(
-            f"Fairness costs accuracy here: {name} {number(fair.error)} of the fair "
-            f"model against {number(private.error)} of the private one."
+            f"{why}: {name} {_error(fair)} of the fair model against {_error(private)} "
+            "of the private one."
         )
     for result in study.results:
         if result.n_predicted == 1:
@@ -413,8 +451,7 @@ def after_fitting(study: Study) -> list[str]:
         elif result.error >= study.constant.error:
             said.append(
                 f"The {result.name} model is no better than a constant prediction "
-                f"({name} {number(result.error)} against "
-                f"{number(study.constant.error)})."
+                f"({name} {_error(result)} against {_error(study.constant)})."
             )
     counted = told_apart(study.test_labels)
     few = [printable(g) for g in study.group_sizes if g not in counted]

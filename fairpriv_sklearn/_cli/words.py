@@ -52,6 +52,12 @@ def new_file(path: str, force: bool) -> str:
     return path
 
 
+def check_ending(option: str, path: str, *endings: str) -> None:
+    """Refuse a name that promises another kind of file than is written."""
+    if Path(path).suffix.lower() not in endings:
+        raise InputError(f"{option} {path!r} must end in {' or '.join(endings)}.")
+
+
 def refuse_same(outputs: list[str], inputs: list[str]) -> None:
     """Refuse to write two things to one file, or to one that the same call reads.
 

@@ -523,9 +523,9 @@ def _is_missing(label) -> bool:
 
 def _outside(groups: list, way_out: str = "") -> str:
     return (
-        f"The sensitive features contain a label that is not in groups={groups!r}; add "
-        "it to the public list, or '...' as the last entry for all other labels"
-        f"{way_out}."
+        f"The sensitive features contain a label that is not in groups={groups!r} "
+        "(1 is not '1', and labels of several columns are tuples); add it to the "
+        f"public list, or '...' as the last entry for all other labels{way_out}."
     )
 
 

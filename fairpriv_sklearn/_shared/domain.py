@@ -188,8 +188,8 @@ def _sentence(error: Exception, name: str) -> str:
     if _PUBLIC.search(said):
         head, gaps, _ = text.partition(_GAPS)  # then: models that are not private
         return head + gaps + (_FOR_GAPS if gaps else "")
-    way_out = _FOR_TEXT if name == "X" else "encode text first"
+    way_out = _FOR_TEXT if name.startswith("X") else "encode text first"
     return (
-        f"{name} has a cell that cannot be read as a number: argument must be a string "
-        f"or a number in every cell; {way_out}."
+        f"{name} has a cell that cannot be read as a number (each argument must be a "
+        f"string of digits or a number); {way_out}."
     )

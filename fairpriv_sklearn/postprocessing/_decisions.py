@@ -165,7 +165,8 @@ class DecisionRepair(MetaRepair):
         """Note, and say, which groups noise does not let be told from the rest."""
         self.pooled_groups_ = self.groups_[pooled]
         if pooled.any():
-            said = untold_message(self.pooled_groups_.tolist())
+            untold = self.pooled_groups_.tolist()
+            said = untold_message(untold, len(self.groups_))
             self._note(f"{said} They are decided for {how}.")
 
     def _blind_plan(self, n_coordinates: int) -> list[Release]:

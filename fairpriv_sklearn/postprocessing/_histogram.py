@@ -349,11 +349,12 @@ def untold_groups(
     return drowned | (gap < np.sqrt(2 * doubt) * error)
 
 
-def untold_message(groups) -> str:
+def untold_message(groups, n_groups: int) -> str:
     """The sentence of a warning; `groups` are noisy, hence public."""
+    others = " from the others" if len(groups) < n_groups else ""
     return (
-        f"By their noisy counts the groups {list(groups)!r} cannot be told from the "
-        "others; more rows or a larger epsilon may help."
+        "By their noisy counts it cannot be told whether the groups "
+        f"{list(groups)!r} differ{others}; more rows or a larger epsilon may tell."
     )
 
 

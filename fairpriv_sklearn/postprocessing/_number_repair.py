@@ -302,8 +302,8 @@ class NumberRepair(Repair):
             self._note(f"The repair stood back: {CROWDED}")
         if untold:
             self._note(
-                f"{histogram.untold_message(untold)} Their scores are repaired as "
-                "those of all people together."
+                f"{histogram.untold_message(untold, len(self.groups_))} Their scores "
+                "are repaired as those of all people together."
             )
         self.transports_ = transports
         self._windows = windows
@@ -505,8 +505,8 @@ class NumberRepair(Repair):
             elif not told.all():
                 untold = self.pooled_groups_[-1].tolist()
                 self._note(
-                    f"{histogram.untold_message(untold)} The answers are made equal "
-                    "for the other groups alone."
+                    f"{histogram.untold_message(untold, len(self.groups_))} The "
+                    "answers are made equal for the other groups alone."
                 )
 
     def _blind_levels(self, counts, scale, tolerance):

@@ -26,6 +26,7 @@ from ._facts import READ
 from ._guarantee import RELATIONS, UNIT_OF_PRIVACY, PrivacyGuarantee, own_events
 
 TO_FILL = "to be filled in"
+LEARNT = " (released)"  # said behind what is no public fact, but came out of noise
 _FOR_THE_OFFICER = ("purpose", "necessity", "deletion", "intended_use")
 
 # The fixed list: every one is answered by a line of the card.
@@ -191,7 +192,7 @@ class DeploymentCard:
         for title, lines in self._sections():
             rows = "".join(
                 f'<tr class="{line.status.replace(" ", "-")}"><th>{escape(line.item)}'
-                f"</th><td>{escape(line.answer)}</td><td>{escape(line.status)}</td></tr>"
+                f"</th><td>{_html(line.answer)}</td><td>{escape(line.status)}</td></tr>"
                 for line in lines
             )
             body.append(f"<h2>{escape(title)}</h2><table>{rows}</table>")
@@ -252,8 +253,9 @@ class DeploymentCard:
         rows = self.context.get("records_per_person")
         if rows is None:
             told = (
-                "Not stated. If a person has k rows, the person is protected k times "
-                "less: say how many at most (`records_per_person`)."
+                "Not stated; one is assumed. A person with k rows is protected k times "
+                "less: say how many at most (`records_per_person`; on the command "
+                "line `--rows-per-person`)."
             )
             yield "rows of one person", told, "to fill in"
         elif rows == 1:
@@ -338,7 +340,7 @@ class DeploymentCard:
         total = self.guarantee
         origins = self.context.get("facts", {})
         for name in total.conditional_on:
-            told = f"{name}: {READ}. Who does not know it learns it."
+            told = f"{name}: {READ}. The model may give it away."
             yield "condition", told, "not covered"
         rows = self.context.get("records_per_person", 1)
         for assumption in total.assumptions:
@@ -346,6 +348,10 @@ class DeploymentCard:
                 continue  # said of the rows of one person
             name = assumption.partition("=")[0]
             origin = f" (source: {origins[name]})" if name in origins else ""
+            if assumption.endswith(LEARNT):
+                told = f"{assumption.removesuffix(LEARNT)}, with noise, within epsilon"
+                yield "learnt", told, "private"
+                continue
             is_fact = "=" in assumption
             yield (
                 "public fact" if is_fact else "assumption",
@@ -601,6 +607,13 @@ _LAW = (
         "follows secondary sources: check the text in force.",
     ),
 )
+
+
+def _html(text: str) -> str:
+    """Names between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 _STYLE = (
     "body{font:11pt/1.35 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse;width:100%}th,td{border-bottom:1px solid #ccc;"
