@@ -1491,6 +1491,23 @@ def test_labels_are_learnt_whatever_they_look_like(tmp_path, capsys, labels):
     assert "does not know" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("target", "declared", "marked", "bare"),
+    [
+        ("salary", [], "classes=['all others', 'f', 'm'] (released)", None),
+        ("hired", ["f", "m"], None, "classes=['f', 'm'];"),
+    ],
+)
+def test_the_classes_of_a_model_of_the_groups_are_learnt_as_the_groups_are(
+    people, tmp_path, capsys, target, declared, marked, bare
+):
+    arguments = ["--target", target, "--sensitive", "sex", "--blind"]
+    arguments += ["--groups", *declared] if declared else []
+    assert run(tmp_path, people(), *arguments) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (marked or bare) in said
+
+
 def test_a_rare_class_is_what_the_frequent_one_is_not(tmp_path, capsys):
     """One case in forty: too few for its name, not to be learnt."""
     rng = np.random.default_rng(0)

@@ -304,9 +304,12 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
         facts["target_bounds"] = table.bounds, "the range of"
     else:
         facts["classes"] = table.classes, "the classes of"
+    # The classes of the model of the groups, which a blind repair has, are the groups.
+    of_groups = str(Fact("classes", sorted(map(str, learnt.groups))))
     stated = []
     for text in guarantee.assumptions:
-        declared, fact = facts.get(text.partition("=")[0], (text, None))
+        name = "groups" if text == of_groups else text.partition("=")[0]
+        declared, fact = facts.get(name, (text, None))
         if fact and any(read.startswith(fact) for read in table.from_data):
             continue
         stated.append(f"{text} (released)" if declared is None else text)
