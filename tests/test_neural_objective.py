@@ -33,7 +33,6 @@ from fairpriv_sklearn.neural_network._objective import (
     summation_error,
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
-from fairpriv_sklearn.neural_network._training import noisy_descent
 
 HUGE = 1e12
 HEADS = ["real", "simplex", "code"]
@@ -549,29 +548,26 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring):
     assert math.hypot(*mus) == approx(model.privacy_.events[0].mu, rel=1e-12)
 
 
-def test_descent_averages_the_second_half():
-    class Walk:
-        def step(self, theta, gradient, learning_rate):
-            theta -= learning_rate * gradient
+@pytest.mark.parametrize(("average", "expected"), [(True, 10 / 3), (False, 3.5)])
+def test_descent_averages_the_second_half(average, expected, monkeypatch):
+    def step(optimizer, theta, gradient, learning_rate):
+        theta += 1.0
 
-    theta, visited = np.zeros(1), []
+    def project(model, network):
+        np.minimum(network.theta, 3.5, out=network.theta)
 
-    def project():
-        np.minimum(theta, 3.5, out=theta)
-        visited.append(theta.item())
-
-    noisy_descent(
-        theta,
-        lambda: -np.ones(1),
-        Walk(),
-        n_steps=5,
-        learning_rate=1.0,
-        decay=np.zeros(1),
-        average=True,
-        project=project,
-    )
-    assert visited == [1, 2, 3, 3.5, 3.5]
-    assert theta.item() == approx(10 / 3)
+    base = "fairpriv_sklearn.neural_network._base"
+    monkeypatch.setattr(f"{base}.SGD.step", step)
+    monkeypatch.setattr(f"{base}.FairNetworkMixin._project", project)
+    monkeypatch.setattr(f"{base}.start_from", lambda network, constant: None)
+    monkeypatch.setattr(Network, "initialize", lambda network, _: network)
+    X, y, groups = make_table("real", 60, np.random.default_rng(0))
+    model = DPWassersteinMLPRegressor(
+        bounds=(-1, 1), target_bounds=(-1, 1), groups=[0, 1], max_iter=5
+    ).set_params(average=average)
+    model.fit(X, y, sensitive_features=groups)
+    # 1, 2, 3, 3.5, 3.5, and the last three of these
+    assert model.coefs_[0] == approx(expected)
 
 
 # --- Audit of the whole fit -----------------------------------------------------------

@@ -45,7 +45,6 @@ from fairpriv_sklearn.neural_network._queries import (
     TargetSums,
     TrainingState,
 )
-from fairpriv_sklearn.neural_network._training import noisy_descent
 
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
 USUAL_GRADIENT = 0.5
@@ -57,6 +56,7 @@ CONSTANT_NOISE = {"targets": 0.03, "shares": 0.005}
 LEAST_SIGNAL = 12.0
 # Below this number of records times the parameter networks hardly ever beat a constant.
 SIGNAL_OF_FEATURES = 150.0
+LARGEST_WEIGHT = 1e6
 
 
 def start_from(network: Network, constant) -> None:
@@ -276,6 +276,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return self._open(plan, noise)
 
     def _descend(self, wall, rows, network, head, targets, sizes) -> None:
+        """Noisy steps; the network ends at the mean of the second half of its path."""
         width = network.sizes[head.layer]
         # On a line all directions are one.
         n_projections = self.n_projections if head.dimension(width) > 1 else 1
@@ -284,11 +285,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         progress = Progress(self, self.max_iter)
         state = TrainingState(network, np.empty(0))
         public = wall.noise.public()
-
-        def noisy_gradient():
+        optimizer = Adam() if self.solver == "adam" else SGD(self.momentum)
+        theta, decay = network.theta, self._decay(network)
+        total, n_dropped = np.zeros_like(theta), self.max_iter // 2
+        for step in range(self.max_iter):
             # Fresh directions in every step: the average over steps sees many.
-            shape = (width, n_projections)
-            normals = wall.public(lambda: public.standard_normal(shape))
+            normals = wall.public(
+                lambda: public.standard_normal((width, n_projections))
+            )
             state.directions = head.directions(normals)
             low, high = head.ranges(state.directions)
             bound = GradientSensitivity.bound(
@@ -316,18 +320,15 @@ class FairNetworkMixin(NoisyGradientsMixin):
             released = query.units * wall.release(query, rows, state)
             progress.step()
             caution = self._caution(network, query.units, wall.scale(query), head)
-            return released * caution
-
-        noisy_descent(
-            network.theta,
-            noisy_gradient,
-            Adam() if self.solver == "adam" else SGD(self.momentum),
-            n_steps=self.max_iter,
-            learning_rate=self.learning_rate,
-            decay=self._decay(network),
-            average=self.average,
-            project=lambda: self._project(network),
-        )
+            gradient = released * caution + decay * theta
+            optimizer.step(theta, gradient, self.learning_rate)
+            # Weights of this size say nothing any more; infinities would become NaN.
+            np.clip(theta, -LARGEST_WEIGHT, LARGEST_WEIGHT, out=theta)
+            self._project(network)
+            if step >= n_dropped:
+                total += theta
+        if self.average:
+            theta[:] = total / (self.max_iter - n_dropped)
         progress.close()
 
     def _caution(self, network: Network, units, scale: float, head) -> float:

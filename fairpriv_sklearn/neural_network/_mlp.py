@@ -259,14 +259,19 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         n_outputs = self.target_bounds_.shape[1]
         network = self._new_network([self._n_columns, *self._hidden_sizes(), n_outputs])
         head = RealOutputs(len(network.weights))
-        self._train(rows, network, head, _scaled_targets)
+        self._train(rows, network, head, lambda block: block.target)
         self.n_outputs_ = n_outputs
         self.out_activation_ = "identity"
         return self
 
     def _read(self, X, y, sensitive_features):
         columns, groups = self._read_features(X, sensitive_features)
-        Y = _check_targets(self, y)
+        check_given(self, y)
+        refuse_dates(y, "y")
+        with domain("y"):
+            Y = check_array(
+                y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self
+            )
         same_length(columns["x"], Y)
         self._y_is_1d, Y = Y.ndim == 1, Y.reshape(len(Y), -1)
         low, high, fact = _public_targets(self.target_bounds, Y)
@@ -584,20 +589,6 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
         """
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
-
-
-def _check_targets(estimator, y):
-    """Validate the targets; None and labels get an error that says what is needed."""
-    check_given(estimator, y)
-    refuse_dates(y, "y")
-    with domain("y"):
-        return check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator
-        )
-
-
-def _scaled_targets(block):
-    return block.target
 
 
 def _public_targets(target_bounds, Y):
