@@ -408,9 +408,7 @@ def _plain(column: np.ndarray) -> np.ndarray:
 
 
 def _is_missing(column: np.ndarray) -> np.ndarray:
-    if column.dtype == object:
-        return np.array([value is None for value in column], dtype=bool)
-    return np.isnan(column)
+    return np.array([v is None or v != v for v in column], dtype=bool)
 
 
 def _matrix(columns) -> np.ndarray:
@@ -421,10 +419,7 @@ def _matrix(columns) -> np.ndarray:
 
 
 def _object_columns(columns) -> np.ndarray:
-    matrix = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for j, column in enumerate(columns):
-        matrix[:, j] = column
-    return matrix
+    return np.column_stack([column.astype(object) for column in columns])
 
 
 # --------------------------------------------------------------------------------------

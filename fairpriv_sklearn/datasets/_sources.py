@@ -242,17 +242,13 @@ _COMMUNITIES_OMITTED = set(
 )
 
 
-def _communities_csv(data: str) -> str:
-    return _csv(_COMMUNITIES_HEADER, _fields(data))
-
-
 _COMMUNITIES_CRIME = Source(
     file="communities_crime.csv.gz",
     sha256="2f9432bc4b6aecdd85b36844269cfb8d2c914c4583bd3712ca5a534fc0b81c7f",
     origin="UCI Machine Learning Repository, Communities and Crime (Redmond & Baveja "
     "2002), doi:10.24432/C53W3X, CC BY 4.0",
     urls=(f"{_UCI}/communities/communities.data",),
-    to_csv=_communities_csv,
+    to_csv=lambda data: _csv(_COMMUNITIES_HEADER, _fields(data)),
     bounds={
         name: (0, 1) for name in _COMMUNITIES_HEADER if name not in _COMMUNITIES_OMITTED
     },
