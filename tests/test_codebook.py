@@ -263,6 +263,18 @@ def test_template_of_a_frame_knows_names_only_unless_types_are_declared(tmp_path
     assert Codebook.template(table, typed=True)["town"].kind == "category"
 
 
+def test_types_whose_names_begin_alike_are_not_taken_for_each_other():
+    pyarrow = pytest.importorskip("pyarrow")
+    # struct begins as str does, and interval as int
+    table = pyarrow.table({"place": [{"x": 1}], "town": ["a"]})
+    template = Codebook.template(table)
+    assert template["place"] == Column() and template["town"].kind == "category"
+    ages = pd.interval_range(0, 10, periods=2)
+    frame = pd.DataFrame({"age": ages, "kids": [1, 2]})
+    template = Codebook.template(frame, typed=True)
+    assert template["age"] == Column() and template["kids"].integer
+
+
 def test_categories_are_compared_by_their_text():
     values = (1, 1.0, np.int64(1), np.float64(1.0), "1", " 1 ")
     assert {category_key(value) for value in values} == {"1"}

@@ -630,7 +630,7 @@ def test_errors():
         with pytest.raises(ValueError, match=match):
             fit(**wrong)
     lists = {"job": ["clerk"]}
-    with pytest.raises(ValueError, match="not in its list") as caught:
+    with pytest.raises(ValueError, match="outside its list") as caught:
         fit(categories=lists, codebook=None)
     assert "smith" not in "".join(traceback.format_exception(caught.value))
     assert ledger.spends() == []
@@ -1671,3 +1671,15 @@ def test_ends_of_ranges():
         Column("number", range=(1e308, 1.7e308))
     with pytest.raises(TypeError, match="given must be a dict"):
         generator.sample(3, given=["a"])
+
+
+def test_quality_of_a_column_of_more_levels_than_two_bytes_hold():
+    pd = pytest.importorskip("pandas")
+    codes = np.repeat([35_000, 39_999], 500)
+    frame = pd.DataFrame({"code": codes, "kind": np.tile(["a", "b"], 500)})
+    lists = {"code": list(range(40_000)), "kind": ["a", "b"]}
+    generator = DPSinkhornGenerator(
+        epsilon=100.0, categories=lists, classes=[0, 1], random_state=0
+    ).fit(frame, np.arange(1000) // 500)
+    for figure in generator.quality_.by_group["class"].values():
+        assert figure.value < 0.1

@@ -38,6 +38,7 @@ from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
     RankMap,
     cell_of,
+    counts_within,
     edges_within,
     ends_at_records,
     is_zero,
@@ -46,7 +47,6 @@ from fairpriv_sklearn.preprocessing._ranks import (
     parts_of_cell,
     quantile_edges,
     rank_basis,
-    search_within,
     universal_edges,
 )
 from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
@@ -341,7 +341,7 @@ def rank_by_definition(value, edges, shares):
     return rise * (value - edges[at]) + shares[at]
 
 
-def test_tables_find_the_cells_of_a_binary_search():
+def test_values_at_the_edges_of_cells_are_in_the_cell_above():
     rng = np.random.default_rng(0)
     for _ in range(300):
         edges, values = awkward_edges(rng)
@@ -349,24 +349,8 @@ def test_tables_find_the_cells_of_a_binary_search():
         cells = np.clip(cells, 0, len(edges) - 2)
         assert_array_equal(cell_of(values, edges), cells)
         counts = np.bincount(cells, minlength=len(edges) - 1)
-        assert_array_equal(search_within(edges).counts(values), counts)
-        assert not search_within(edges).counts(values[:0]).any()
-    # The product of a width and its reciprocal may be less than 1.
-    for width in map(float, range(1, 200)):
-        search = search_within(np.array([0.0, width]))
-        assert search.counts(np.array([2 * width])) == [1]
-
-
-def test_leading_bits_tell_the_universal_cell_of_every_number():
-    edges, rng = universal_edges(), np.random.default_rng(2)
-    inner = np.unique(np.abs(edges))
-    near = [np.nextafter(inner, np.inf), np.nextafter(inner, 0.0), inner]
-    values = np.concatenate([*near, 10.0 ** rng.uniform(-330, 300, 500), [np.inf]])
-    values = np.concatenate([values, -values])
-    search = search_within(edges)
-    found = [search.counts(value[None]).nonzero()[0] for value in values]
-    assert_array_equal(np.ravel(found), cell_of(values, edges))
-    assert search.counts(values).sum() == len(values)
+        assert_array_equal(counts_within(values, edges), counts)
+        assert not counts_within(values[:0], edges).any()
 
 
 def test_ranks_have_the_bits_of_their_definition():
@@ -477,12 +461,12 @@ def test_two_crowded_cells_are_looked_into():
     }
     for name, crowd in crowds.items():
         values = np.concatenate([far, crowd])
-        seen = np.append(search_within(edges).counts(values), [5, 0, 2])
+        seen = np.append(counts_within(values, edges), [5, 0, 2])
         places = Places.of(edges, seen, 0.0, is_open=True)
         for _ in range(3):
             cells = places.crowded(len(values) + 7)
             assert len(cells) == 2, name
-            asked = search_within(places.asked(cells)).counts(values)
+            asked = counts_within(values, places.asked(cells))
             finer = places.with_parts(cells, np.append(asked, 7), 0.0)
             if finer.is_settled:
                 assert len(finer.crowded(len(values) + 7)) == 0
@@ -490,7 +474,7 @@ def test_two_crowded_cells_are_looked_into():
             assert len(finer.edges) > len(places.edges) + 60
             places = finer
             assert (np.diff(places.edges) > 0).all()
-            expected = search_within(places.edges).counts(values)
+            expected = counts_within(values, places.edges)
             assert_array_equal(places.noisy, expected)
             assert places.noisy[places.inner].sum() >= 450
             if not len(places.crowded(len(values) + 7)):
@@ -679,16 +663,22 @@ def test_counts_do_not_depend_on_blocks():
 
 def test_vote():
     votes = [[500.0, 3.0, 1.0, 2.0], [0.0, 3.0, 1.0, 400.0], [0.0, 3.0, 400.0, 9.0]]
-    assert voted_kinds(votes, 410.0, 10.0) == ["number", "category", "date"]
+    assert voted_kinds([None] * 3, votes, 410.0, 10.0) == ["number", "category", "date"]
     # The few cells that are there tell; half of them, with little noise.
-    assert voted_kinds([[0.0, 800.0, 0.0, 180.0]], 1000.0, 1.0) == ["category"]
-    assert voted_kinds([[0.0, 800.0, 0.0, 80.0]], 1000.0, 1.0) == ["number"]
-    assert voted_kinds([], 10.0, 1.0) == []
+    assert voted_kinds([None], [[0.0, 800.0, 0.0, 180.0]], 1000.0, 1.0) == ["category"]
+    assert voted_kinds([None], [[0.0, 800.0, 0.0, 80.0]], 1000.0, 1.0) == ["number"]
+    # What is declared needs no vote, and has none.
+    assert voted_kinds(["date", None, "number"], votes, 410.0, 10.0) == [
+        "date",
+        "category",
+        "number",
+    ]
+    assert voted_kinds(["date"], votes[:1], 10.0, 1.0) == ["date"]
     # Where noise reigns, what other columns hold counts too.
     noise = np.random.default_rng(0).normal(0, 400, (200, 4))
-    assert voted_kinds(noise, 1500.0, 400.0).count("number") >= 198
+    assert voted_kinds([None] * 200, noise, 1500.0, 400.0).count("number") >= 198
     texts = noise + [0.0, 0.0, 0.0, 1500.0]
-    assert voted_kinds(texts, 1500.0, 400.0).count("category") >= 198
+    assert voted_kinds([None] * 200, texts, 1500.0, 400.0).count("category") >= 198
 
 
 def test_columns_of_one_scale_help_each_other():

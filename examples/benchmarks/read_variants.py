@@ -26,8 +26,7 @@ import pandas as pd
 
 from fairpriv_sklearn._cli.columns import Writing, parse_columns
 from fairpriv_sklearn.preprocessing import Codebook
-from fairpriv_sklearn.preprocessing._errors import InputError
-from fairpriv_sklearn.preprocessing._reader import read_table
+from fairpriv_sklearn.preprocessing._reader import InputError, read_table
 
 N = 40
 AGE = [20 + (7 * i) % 60 for i in range(N)]

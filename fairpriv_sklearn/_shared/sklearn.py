@@ -8,6 +8,7 @@ from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names
 
 __all__ = [
     "DocumentationLink",
@@ -15,6 +16,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "check_feature_names",
     "fit_context",
     "routing_enabled",
     "safe_indexing",

@@ -142,7 +142,7 @@ class BaseGenerator(DPEstimator):
             lower, width, default_components(d) if default_components else d
         )
         self._public = space, [bounds_fact, *facts]
-        self._container = Container.of(X if hasattr(X, "columns") else records)
+        self._container = Container.of(X)
         with np.errstate(all="ignore"):
             if default_components is None:
                 return {"u": np.clip((records - lower) / width, 0, 1), "codes": codes}
@@ -266,31 +266,22 @@ class BaseGenerator(DPEstimator):
         return X if self._container.kind == "array" else self._container.build(X.T)
 
     def _wanted_codes(self, n_samples, y, public):
-        _check_positive(n_samples)
+        n = check_n_samples(n_samples, y, {})
         if y is None:
-            u = public.uniform(1 if n_samples is None else int(n_samples))
             edges = np.cumsum(self.class_weights_)
-            return np.minimum(
-                np.searchsorted(edges / edges[-1], u, side="right"), len(edges) - 1
-            )
+            found = np.searchsorted(edges / edges[-1], public.uniform(n), side="right")
+            return np.minimum(found, len(edges) - 1)
         if self.classes_ is None:
             raise ValueError("sample(y=...) needs a generator fitted with y.")
-        y = column_or_1d(y)
-        if n_samples is not None and n_samples != len(y):
-            raise ValueError(f"n_samples={n_samples} and len(y)={len(y)} disagree.")
-        return label_codes(y, self.classes_)
-
-
-def _check_positive(n_samples) -> None:
-    if n_samples is not None and not (
-        isinstance(n_samples, Integral) and n_samples >= 1
-    ):
-        raise ValueError(f"n_samples must be a positive int, got {n_samples!r}.")
+        return label_codes(column_or_1d(y), self.classes_)
 
 
 def check_n_samples(n_samples, y, given) -> int:
     """Number of records asked for, by their number or by what they should have."""
-    _check_positive(n_samples)
+    if n_samples is not None and not (
+        isinstance(n_samples, Integral) and n_samples >= 1
+    ):
+        raise ValueError(f"n_samples must be a positive int, got {n_samples!r}.")
     lengths = [
         len(values)
         for values in (y, *given.values())

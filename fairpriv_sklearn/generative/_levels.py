@@ -102,6 +102,11 @@ class LevelColumn(LearntColumn):
                 return replace(column, edges=np.arange(low, high + 2))
         return column
 
+    def complete_list(self) -> set | None:
+        """Keys of all cells there may be; without a level for it none is missing."""
+        listed = super().complete_list()
+        return listed and listed - ({None} if not self.declared.missing else set())
+
     def with_categories(self, values) -> LevelColumn:
         """The column with its list of categories."""
         keys = tuple(dict.fromkeys(key_of(value) for value in values))
@@ -205,15 +210,16 @@ class LevelColumn(LearntColumn):
         if self.declared.range is None:
             grid, places = self.places.edges, self.places.noisy
             low, high = self.edges[[0, -1]]
-            below, above = grid[:-1] < low, grid[1:] > high
-            if noisy[0] > least and below.any():
-                far = low - grid[:-1][below][::-1]
-                found.append(
-                    low - _tail(places[below][::-1], far, noisy[0], high - low)
-                )
-            if noisy[-1] > least and above.any():
-                far = grid[1:][above] - high
-                found.append(high + _tail(places[above], far, noisy[-1], high - low))
+            below, above = low - grid[:-1][::-1], grid[1:] - high
+            tails = (
+                (noisy[0], below, places[::-1], low, -1),
+                (noisy[-1], above, places, high, 1),
+            )
+            for count, far, seen, end, sign in tails:
+                is_beyond = far > 0
+                if count > least and is_beyond.any():
+                    seen, far = seen[is_beyond], far[is_beyond]
+                    found.append(end + sign * _tail(seen, far, count, high - low))
         return replace(self, edges=np.unique(np.concatenate(found)))
 
     def with_places(self, counts, scale) -> tuple[np.ndarray, np.ndarray]:

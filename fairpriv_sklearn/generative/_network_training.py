@@ -91,28 +91,16 @@ def latent_inputs(codes: np.ndarray, plan: NetworkPlan, public: PublicDraws):
     return np.hstack([normal, one_hot])
 
 
-def loss_gradient(points, labels, records, record_labels, plan: NetworkPlan, own=None):
-    """Gradient of the semi-debiased loss at all points.
-
-    Returns the private part, at the first ``batch_size`` points, and the public
-    gradient of the self term at the points after them. The first already contains
-    the self term of its points; an empty batch has a cross term of zero. ``own`` is
-    the gradient of the self term, if it is known.
-    """
-    n = plan.batch_size
-    gradient = self_gradient(points, labels, plan) if own is None else own.copy()
-    if len(records):
-        # All classes weigh the same, as among the points: otherwise the points of a
-        # class that is rare in the batch would be pulled to records of the others.
-        weights = np.reciprocal(np.bincount(record_labels)[record_labels], dtype=float)
-        weights /= weights.sum()
-        coupling = _transport(
-            points[:n], labels[:n], records, record_labels, plan, weights
-        )
-        gradient[:n] += 2 * transport_gradient(
-            coupling, points[:n], records, l1_weight=plan.l1_weight
-        )
-    return gradient[:n], gradient[n:]
+def records_gradient(points, labels, records, record_labels, plan: NetworkPlan):
+    """Gradient of the term of the records at points; zero for an empty batch."""
+    if not len(records):
+        return np.zeros_like(points)
+    # All classes weigh the same, as among the points: otherwise the points of a class
+    # that is rare in the batch would be pulled to records of the others.
+    weights = np.reciprocal(np.bincount(record_labels)[record_labels], dtype=float)
+    weights /= weights.sum()
+    coupling = _transport(points, labels, records, record_labels, plan, weights)
+    return 2 * transport_gradient(coupling, points, records, l1_weight=plan.l1_weight)
 
 
 def self_gradient(points, labels, plan: NetworkPlan) -> np.ndarray:
@@ -154,8 +142,7 @@ class PointGradient(Query):
     """Gradient of the loss at the first points, clipped as a whole, (n, m).
 
     The state is the public points, their labels and the gradient of the self term.
-    Records reach it through a Poisson
-    sample, which the filter draws.
+    Records reach it through a Poisson sample, which the filter draws.
 
     Parameters
     ----------
@@ -183,7 +170,10 @@ class PointGradient(Query):
         """Gradient of the loss between the points and the sampled records."""
         points, labels, own = state
         batch = rows.whole()
-        private, _ = loss_gradient(points, labels, batch.u, batch.codes, self.plan, own)
+        first = slice(self.plan.batch_size)
+        private = own[first] + records_gradient(
+            points[first], labels[first], batch.u, batch.codes, self.plan
+        )
         if self.basis is not None:
             private = private @ self.basis
         return clip_whole(private, self.plan.clip)

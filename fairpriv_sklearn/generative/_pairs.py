@@ -23,7 +23,6 @@ from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
 
 LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
 PAIR_TABLES = "tables of all pairs"
-DISTANCES = "distances"
 
 # Parts of mu**2; the tables of all pairs have the rest.
 LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
@@ -191,7 +190,7 @@ class Distances(Counts):
     """
 
     parts: tuple = ()
-    name: str = DISTANCES
+    name: str = "distances"
 
     theorem = "user_guide/synthetic_tables:table-distances"
 

@@ -90,80 +90,52 @@ def release_quality(wall, levels, codes, pairs, class_names, groups) -> TableQua
     n_records, C, A = float(pairs.counts.sum()), len(pairs.counts), pairs.n_columns
     n_rows = int(np.clip(n_records, 1000, N_QUALITY_ROWS))
     shares = np.cumsum(pairs.counts) / n_records
-    drawn = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
-    sampled, _ = sample_pairs(pairs, drawn, {}, wall.public_draws())
-    sampled = sampled.astype(np.int16)
-    tables = tuple((a,) for a in range(A))
-    sizes = tuple(pairs.n_bins(a) for a in range(A))
-    # overall, the label is a column like the others
-    columns = range(A + bool(len(class_names)))
-    twos = tuple(itertools.combinations(columns, 2)) or ((0,),)
-    query = Distances(
-        (*((a,) for a in columns), *twos),
-        (*sizes, C),
-        1,
-        (*pairs.bins, np.arange(C)),
-        parts=(
-            tuple((t, None) for t in columns),
-            tuple((len(columns) + t, None) for t in range(len(twos))),
-        ),
-        name=QUALITY,
-    )
-    records, synthetic = (
-        Rows(
-            len(y),
-            levels=_side_by_side(x, y),
-            codes=np.zeros(len(y), dtype=np.int64),
-        )
-        for x, y in ((levels, codes), (sampled, drawn))
-    )
-    figures = _release(wall, query, records, synthetic, n_records)
-    axes = [("class", None, class_names)] if len(class_names) else []
-    by_group = {}
-    for name, axis, values in [*axes, *groups]:
-        parts = tuple(tuple((a, c) for a in range(A)) for c in range(len(values)))
-        query = Distances(
-            tables,
-            sizes,
-            len(values),
-            pairs.bins,
-            parts=parts,
-            name=f"{QUALITY} by {name}",
-        )
+    classes = np.searchsorted(shares[:-1], (np.arange(n_rows) + 0.5) / n_rows, "right")
+    sampled, _ = sample_pairs(pairs, classes, {}, wall.public_draws())
+    # the label is the last column, overall one like the others
+    kind = np.result_type(levels, np.min_scalar_type(-C))
+    real = _side_by_side(levels, codes, kind)
+    drawn = _side_by_side(sampled, classes, kind)
+    sizes = (*map(pairs.n_bins, range(A)), C)
+    bins = (*pairs.bins, np.arange(C))
+
+    def release(name, tables, parts, n_classes=1, axis=A, counts=n_records):
+        query = Distances(tables, sizes, n_classes, bins, parts=parts, name=name)
         records, synthetic = (
-            Rows(len(y), levels=x, codes=y if axis is None else x[:, axis])
-            for x, y in ((levels, codes), (sampled, drawn))
+            Rows(len(x), levels=x, codes=x[:, axis]) for x in (real, drawn)
         )
-        if axis is None:
-            counts = pairs.counts
-        else:
-            counts = pairs.level_counts(axis)
-        seen = _release(wall, query, records, synthetic, n_records, counts)
+        totals = Counts(tables, sizes, n_classes, bins).of_rows(synthetic, None)
+        state = [
+            np.rint(table * (n_records / n_rows)).astype(np.int64)
+            for table in query.split(totals)
+        ]
+        noisy, scale = wall.release(query, records, state), wall.scale(query)
+        return [QualityFigure.of(v, scale, n) for v, n in np.broadcast(noisy, counts)]
+
+    axes = [("class", A, class_names, pairs.counts)] if len(class_names) else []
+    ones = tuple((a,) for a in range(A + len(axes)))
+    twos = tuple(itertools.combinations(range(len(ones)), 2)) or ((0,),)
+    averages = (
+        tuple((t, None) for t in range(len(ones))),
+        tuple((len(ones) + t, None) for t in range(len(twos))),
+    )
+    one_way, two_way = release(QUALITY, (*ones, *twos), averages)
+    axes += [(name, a, values, pairs.level_counts(a)) for name, a, values in groups]
+    by_group = {}
+    for name, axis, values, counts in axes:
+        parts = tuple(tuple((a, c) for a in range(A)) for c in range(len(values)))
+        seen = release(
+            f"{QUALITY} by {name}", ones[:A], parts, len(values), axis, counts
+        )
         by_group[name] = dict(zip(map(str, values), seen, strict=True))
-    return TableQuality(*figures, by_group=by_group)
+    return TableQuality(one_way, two_way, by_group)
 
 
-def _side_by_side(levels, codes) -> np.ndarray:
-    """Levels of the columns and of the label, in two bytes each."""
-    both = np.empty((len(codes), levels.shape[1] + 1), dtype=np.int16)
+def _side_by_side(levels, codes, kind) -> np.ndarray:
+    """Levels of the columns and of the label, two bytes each where they fit."""
+    both = np.empty((len(codes), levels.shape[1] + 1), dtype=kind)
     both[:, :-1], both[:, -1] = levels, codes
     return both
-
-
-def _release(wall, query, records, synthetic, n_records, counts=None):
-    """Figures of one line: half distances of the records from the sample."""
-    sampled = Counts(query.tables, query.sizes, query.n_classes, query.bins)
-    scale_up = n_records / synthetic.n_rows
-    state = [
-        np.rint(table * scale_up).astype(np.int64)
-        for table in query.split(sampled.of_rows(synthetic, None))
-    ]
-    noisy, scale = wall.release(query, records, state), wall.scale(query)
-    counts = np.full(len(noisy), n_records) if counts is None else counts
-    return [
-        QualityFigure.of(value, scale, count)
-        for value, count in zip(noisy, counts, strict=True)
-    ]
 
 
 WARNING = (

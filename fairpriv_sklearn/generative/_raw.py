@@ -11,7 +11,16 @@ import numpy as np
 
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import KEY_SHARE, KeyedRelease, Query, Release, Rows
+from fairpriv_sklearn._wall import (
+    KEY_SHARE,
+    READ,
+    Fact,
+    KeyedRelease,
+    Query,
+    Release,
+    Rows,
+    warn_leak,
+)
 from fairpriv_sklearn.generative._levels import (
     MOST_ATOMS,
     MOST_LEARNT,
@@ -31,8 +40,8 @@ from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
     ColumnCounts,
-    DPTableEncoder,
     TableReader,
+    check_lists,
     key_of,
     look_closer,
     looks,
@@ -104,7 +113,7 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
         and declared[name].kind in (None, "number")
         and declared[name].range is None
     ]
-    ranges = {} if bounds is None else given_ranges(bounds, numbers)
+    ranges = given_ranges(bounds, numbers) if numbers and bounds is not None else {}
     for name, pair in ranges.items():
         declared[name] = replace(declared[name], kind="number", range=pair)
     return [
@@ -116,6 +125,43 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
         )
         for position, name in enumerate(names)
     ]
+
+
+def table_columns(
+    table: TableReader, names, categories, bounds, bins
+) -> tuple[list[LevelColumn], Fact]:
+    """Columns of which all is said, with equal bins, and the fact taken as public."""
+    columns = public_columns(names, None, categories, bounds, bins)
+    n_bins = 16 if isinstance(bins, Mapping) else bins
+    unsaid = [c.name for c in columns if c.is_located and c.declared.range is None]
+    if unsaid and bounds is not None:
+        raise ValueError(f"bounds lists no pair for the columns {unsaid}.")
+    if unsaid:
+        warn_leak("bounds", "the range of every numeric column without bins")
+    for column in columns:
+        if column.keys:
+            continue
+        numbers = table.cells(column.position).numbers("number")
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"column {column.name!r} contains text, a gap, NaN or infinity, and no "
+                "number; give it a list in categories, or leave out its rows."
+            )
+        edges = column.edges
+        if edges is None:
+            low, high = column.declared.range or (numbers.min(), numbers.max())
+            edges = np.linspace(low, high if high > low else low + 1, n_bins + 1)
+        declared = Column("number", missing=False)
+        columns[column.position] = replace(column, declared=declared, edges=edges)
+    check_lists(table, columns)
+    if unsaid:
+        return columns, Fact("columns", origin=READ)
+    lists = [c.listed([True] * c.n_levels) for c in columns]
+    said = {
+        c.name: c.edges.tolist() if listed is None else list(map(str, listed))
+        for c, listed in zip(columns, lists, strict=True)
+    }
+    return columns, Fact("columns", said)
 
 
 def read_codebook(codebook) -> Codebook:
@@ -148,27 +194,6 @@ def _declared(names, codebook, categories) -> dict:
             role=columns[name].role,
         )
     return columns
-
-
-def check_lists(table: TableReader, columns, size: int) -> None:
-    """Refuse a cell outside a list that is said to be complete."""
-    closed = [
-        column
-        for column in columns
-        if column.declared.categories is not None
-        and not (column.declared.other or column.declared.kind == "flag")
-    ]
-    for column in closed:
-        allowed = {*column.keys, *((None,) if column.declared.missing else ())}
-        for _, part in table.blocks(size):
-            cells = part.cells(column.position)
-            cells = without_missing_values(cells, column.declared.missing_values)
-            if not set(cells.keys()[0]) <= allowed:
-                raise ValueError(
-                    f"column {column.name!r} contains a value that is not in its list "
-                    "in categories; add it to the public list (None for a missing "
-                    "value)."
-                )
 
 
 # --- what is learnt -------------------------------------------------------------------
@@ -254,13 +279,10 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         scale = wall.scale(query, name=PLACES)
         counts = query.split(counts)
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
-        places = {c.position: seen for c, seen in zip(located, counts, strict=True)}
-        votes = [c.position for c in located if c.declared.kind is None]
-        kinds = voted_kinds([places[i] for i in votes], total, scale)
-        kinds = dict(zip(votes, kinds, strict=True))
+        declared = [column.declared.kind for column in located]
+        kinds = voted_kinds(declared, counts, total, scale)
         placed = []
-        for column, seen in zip(located, counts, strict=True):
-            kind = column.declared.kind or kinds[column.position]
+        for column, seen, kind in zip(located, counts, kinds, strict=True):
             if column.declared.kind is None and kind == "date":
                 # nobody said where they lie: no value of it is shown
                 placed.append(column.hidden())
@@ -368,11 +390,6 @@ def _levels_of(block, columns, size) -> np.ndarray:
 
 
 # --- the table ------------------------------------------------------------------------
-
-
-def read_table(estimator, X, *, reset) -> TableReader:
-    """Cells of X; a table outside the domain is refused. Sets `n_features_in_`."""
-    return DPTableEncoder._table(estimator, X, reset=reset)
 
 
 def label_of(columns, codebook) -> LevelColumn | None:

@@ -1,4 +1,4 @@
-"""Public description of a table's columns: level codes and back."""
+"""What arguments say of a table's columns, and tables made of columns."""
 
 from __future__ import annotations
 
@@ -8,148 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpriv_sklearn._door.estimator import read_bounds
-from fairpriv_sklearn._shared.arrays import is_text_column
 from fairpriv_sklearn._shared.domain import domain
-from fairpriv_sklearn._wall import warn_leak
-
-MISSING = None
-
-
-@dataclass(frozen=True)
-class CategoricalColumn:
-    """A column of public categories; a missing value is the category None."""
-
-    categories: tuple
-
-    ordered = False
-
-    @property
-    def n_levels(self) -> int:
-        """Number of categories."""
-        return len(self.categories)
-
-    def encode(self, values, name) -> np.ndarray:
-        """Level codes; a value outside the list is an error."""
-        index = {category: code for code, category in enumerate(self.categories)}
-        listed, places = values, None
-        if is_text_column(values):
-            places, texts = values.factorize()
-            listed = [MISSING, *texts]
-        codes = np.fromiter(
-            (_position(v, index) for v in listed), np.int16, len(listed)
-        )
-        codes = codes if places is None else codes[places + 1]
-        if (codes < 0).any():
-            raise ValueError(
-                f"column {name!r} contains a value that is not in its list in "
-                "categories; add it to the public list (None for a missing value)."
-            )
-        return codes
-
-    def decode(self, levels, public) -> np.ndarray:
-        """Categories of the levels."""
-        return np.fromiter(self.categories, dtype=object)[levels]
-
-
-@dataclass(frozen=True)
-class BinnedColumn:
-    """A numeric column in public bins; values outside count for the outer bins."""
-
-    edges: tuple[float, ...]
-
-    ordered = True
-
-    @property
-    def n_levels(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
-
-    def encode(self, values, name) -> np.ndarray:
-        """Bin of every value: its left edge belongs to it."""
-        with domain(f"column {name!r}"):
-            values = np.asarray(np.asarray(values), dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"column {name!r} contains NaN or infinity; give it a list in "
-                "categories, or leave out its rows."
-            )
-        bins = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(bins, 0, self.n_levels - 1).astype(np.int16)
-
-    def decode(self, levels, public) -> np.ndarray:
-        """Uniform draws inside the bins."""
-        edges = np.asarray(self.edges)
-        return edges[levels] + np.diff(edges)[levels] * public.uniform(len(levels))
-
-
-@dataclass(frozen=True)
-class TableSchema:
-    """Columns of a table in order, with their names.
-
-    Parameters
-    ----------
-    names : tuple
-        Column names, or positions for an array.
-    columns : tuple of CategoricalColumn and BinnedColumn
-    """
-
-    names: tuple
-    columns: tuple
-
-    def encode(self, X) -> np.ndarray:
-        """Level codes (n, A) of a table, every one a function of its record."""
-        return np.column_stack(
-            [
-                column.encode(column_values(X, name, position), name)
-                for position, (name, column) in enumerate(
-                    zip(self.names, self.columns, strict=True)
-                )
-            ]
-        )
-
-    def decode(self, levels, public) -> list[np.ndarray]:
-        """Values of every column."""
-        return [
-            column.decode(levels[:, position], public)
-            for position, column in enumerate(self.columns)
-        ]
-
-    def categories(self) -> list:
-        """Public list of every categorical column, None for the others."""
-        return [None if c.ordered else c.categories for c in self.columns]
-
-    def facts(self) -> dict:
-        """The public lists, in plain types."""
-        return {
-            str(name): list(
-                column.edges if column.ordered else map(str, column.categories)
-            )
-            for name, column in zip(self.names, self.columns, strict=True)
-        }
-
-
-def make_schema(X, categories, bounds, bins) -> tuple[TableSchema, bool]:
-    """Build the schema; also whether ranges were read from the data."""
-    names = column_names(X)
-    refuse_unknown("categories", categories, names)
-    edges = bins if isinstance(bins, Mapping) else {}
-    n_bins = 16 if isinstance(bins, Mapping) else bins
-    numeric = [name for name in names if name not in categories and name not in edges]
-    ranges, leaked = _ranges(X, names, numeric, bounds)
-    columns = []
-    for name in names:
-        if name in categories:
-            listed = listed_values(categories[name], name)
-            values = tuple(dict.fromkeys(map(_plain, listed)))
-            columns.append(CategoricalColumn(values))
-        elif name in edges:
-            columns.append(BinnedColumn(check_edges(edges[name], name)))
-        else:
-            lower, upper = ranges[name]
-            columns.append(
-                BinnedColumn(tuple(np.linspace(lower, upper, n_bins + 1).tolist()))
-            )
-    return TableSchema(tuple(names), tuple(columns)), leaked
 
 
 def refuse_unknown(argument: str, given, names) -> None:
@@ -157,26 +16,6 @@ def refuse_unknown(argument: str, given, names) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ValueError(f"{argument} names columns that X does not have: {unknown}.")
-
-
-def _ranges(X, names, numeric, bounds):
-    if not numeric:
-        return {}, False
-    if bounds is None:
-        warn_leak("bounds", "the range of every numeric column without bins")
-        ranges = {}
-        for name in numeric:
-            values = column_values(X, name, names.index(name))
-            with domain(f"column {name!r}"):
-                values = np.asarray(values, dtype=np.float64)
-            lower, upper = float(values.min()), float(values.max())
-            ranges[name] = (lower, upper if upper > lower else lower + 1)
-        return ranges, True
-    ranges = given_ranges(bounds, numeric)
-    missing = [name for name in numeric if name not in ranges]
-    if missing:
-        raise ValueError(f"bounds lists no pair for the columns {missing}.")
-    return ranges, False
 
 
 def given_ranges(bounds, names) -> dict:
@@ -227,27 +66,6 @@ def column_names(X) -> list:
     if hasattr(X, "column_names"):
         return list(X.column_names)
     return list(X.columns) if hasattr(X, "columns") else list(range(X.shape[1]))
-
-
-def column_values(X, name, position):
-    """One column of a DataFrame or array, as an array unless pandas holds text."""
-    column = X[name] if hasattr(X, "columns") else X[:, position]
-    return column if is_text_column(column) else np.asarray(column)
-
-
-def _plain(value):
-    """A hashable Python value; every kind of missing value is None."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or type(value).__name__ == "NAType" or value != value:
-        return MISSING
-    return value
-
-
-def _position(value, index) -> int:
-    try:
-        return index.get(_plain(value), -1)
-    except (TypeError, ValueError):  # a cell that is no scalar
-        return -1
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import (
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from fairpriv_sklearn._door.estimator import label_codes
@@ -19,7 +18,6 @@ from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import (
-    READ,
     Fact,
     GaussianEvent,
     Rows,
@@ -51,8 +49,6 @@ from fairpriv_sklearn.generative._quality import (
     release_quality,
 )
 from fairpriv_sklearn.generative._raw import (
-    ROWS_TOGETHER,
-    check_lists,
     draw_classes,
     encode_rows,
     given_levels,
@@ -64,12 +60,11 @@ from fairpriv_sklearn.generative._raw import (
     most_levels,
     place_share,
     public_columns,
-    read_table,
+    table_columns,
 )
 from fairpriv_sklearn.generative._schema import (
     Container,
     column_names,
-    make_schema,
 )
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._tables import (
@@ -79,7 +74,7 @@ from fairpriv_sklearn.generative._tables import (
     fit_tables,
     sample_levels,
 )
-from fairpriv_sklearn.preprocessing import Column, as_table
+from fairpriv_sklearn.preprocessing import Column, as_table, check_lists, read_cells
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
 MEAN_SHARE = 0.05
@@ -403,23 +398,26 @@ class DPSinkhornGenerator(BaseGenerator):
         fit_rows(rows, *public)
         return self
 
-    def _read_table(self, X, y, sensitive_features) -> dict:
-        """The private columns of a table; sets public facts."""
-        with domain("X"):
-            validate_data(self, X, skip_check_array=True)
-            # Cells of a list may be of several kinds; numbers stay as they are.
-            is_table = hasattr(X, "columns") or hasattr(X, "dtype")
-            records = X if is_table else np.asarray(X, dtype=object)
+    def _read_cells(self, X, y):
+        """A table with its labels; sets the container, and public facts of labels."""
+        with domain("X", own_words=True):
+            table = read_cells(self, X, reset=True)
+            X = as_table(X)
         if y is not None:
-            same_length(records, y)
-        codes, facts = self._encode_labels(y, records.shape[0])
-        self._container = Container.of(X if hasattr(X, "columns") else records)
-        schema, leaked = make_schema(records, self.categories, self.bounds, self.bins)
-        fact = (
-            Fact("columns", origin=READ) if leaked else Fact("columns", schema.facts())
+            same_length(table, y)
+        codes, facts = self._encode_labels(y, len(table))
+        self._container, self._names = Container.of(X), column_names(X)
+        return table, codes, facts
+
+    def _read_table(self, X, y, sensitive_features) -> dict:
+        """The private levels and codes of a table; sets public facts."""
+        table, codes, facts = self._read_cells(X, y)
+        columns, fact = table_columns(
+            table, self._names, self.categories, self.bounds, self.bins
         )
-        self._public = schema, [fact, *facts]
-        return {"levels": schema.encode(records), "codes": codes}
+        self._public = columns, [fact, *facts]
+        levels = [column.encode(table.cells(column.position)) for column in columns]
+        return {"levels": np.column_stack(levels), "codes": codes}
 
     def _read_numbers(self, X, y, sensitive_features) -> dict:
         """The private columns of records that are numbers; sets public facts."""
@@ -500,18 +498,9 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _read_raw(self, X, y, sensitive_features) -> dict:
         """The private cells and codes of a table; sets public facts."""
-        with domain("X", own_words=True):
-            table = read_table(self, X, reset=True)
-            X = as_table(X)
-        codes, facts = self._encode_labels(y, len(table))
-        if y is not None and len(codes) != len(table):
-            raise ValueError(
-                "X and y have inconsistent numbers of samples: "
-                f"{len(table)} and {len(codes)}."
-            )
-        names = column_names(X)
+        table, codes, facts = self._read_cells(X, y)
         columns = public_columns(
-            names, self.codebook, self.categories, self.bounds, self.bins
+            self._names, self.codebook, self.categories, self.bounds, self.bins
         )
         known = {
             c.name: c.declared.to_dict() for c in columns if c.declared != Column()
@@ -521,9 +510,8 @@ class DPSinkhornGenerator(BaseGenerator):
         columns = [column for column in columns if column is not label]
         if not columns:
             raise ValueError("X has no column left to model.")
-        check_lists(table, [*columns, *([label] if label else [])], ROWS_TOGETHER)
+        check_lists(table, [*columns, *([label] if label else [])])
         facts = [Fact("columns", known), *facts]
-        self._container, self._names = Container.of(X), names
         self._public = columns, label, facts
         return {"cells": table, "codes": codes.astype(np.int64)}
 
@@ -648,18 +636,18 @@ class DPSinkhornGenerator(BaseGenerator):
 
     # --- tables -----------------------------------------------------------------------
 
-    def _fit_table(self, rows, schema, facts):
-        plan = self._table_plan(schema, rows.n_rows)
+    def _fit_table(self, rows, columns, facts):
+        plan = self._table_plan(columns, rows.n_rows)
         wall = self._open(plan, facts)
         mixture = fit_tables(rows, plan, wall)
-        self._schema, self._table_plan_, self._mixture = schema, plan, mixture
+        self._columns, self._table_plan_, self._mixture = columns, plan, mixture
         self._publish(wall, mixture.counts)
 
-    def _table_plan(self, schema, n_records):
+    def _table_plan(self, columns, n_records):
         refuse_many_rows(n_records, MAX_RECORDS)
         default_steps = 6 if self.epsilon >= 3 else 3
         n_steps = default_steps if self.max_iter == "auto" else self.max_iter
-        n_blocks = len(schema.columns)
+        n_blocks = len(columns)
         n_points = self.n_points
         if n_points == "auto":
             # the noise of one level of a point at most a fortieth of its records
@@ -671,8 +659,8 @@ class DPSinkhornGenerator(BaseGenerator):
             n_classes=self._n_classes,
             n_points=n_points,
             n_steps=n_steps if n_points > 1 else 0,
-            block_sizes=tuple(column.n_levels for column in schema.columns),
-            ordered=tuple(column.ordered for column in schema.columns),
+            block_sizes=tuple(column.n_levels for column in columns),
+            ordered=tuple(column.is_number for column in columns),
             regularization=or_default(self.regularization, 0.02),
             n_records=self._public_n(n_records),
         )
@@ -742,8 +730,13 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _output(self, X, public):
         if self._kind == "table":
-            columns = self._schema.decode(X.astype(np.int64), public)
-            return self._container.build(columns, self._schema.categories())
+            pairs = zip(self._columns, X.T.astype(np.int64), strict=True)
+            drawn = [
+                column.decode(levels, column.is_number and public.uniform(len(X)))
+                for column, levels in pairs
+            ]
+            lists = [c.listed([True] * c.n_levels) for c in self._columns]
+            return self._container.build(drawn, lists)
         return super()._output(X, public)
 
 

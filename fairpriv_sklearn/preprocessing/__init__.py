@@ -16,10 +16,10 @@ from fairpriv_sklearn.preprocessing._codebook import (
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
     Counted,
+    check_lists,
     voted_kinds,
     without_missing_values,
 )
-from fairpriv_sklearn.preprocessing._errors import InputError
 from fairpriv_sklearn.preprocessing._places import (
     LOOKS,
     N_LOOKS,
@@ -36,12 +36,13 @@ from fairpriv_sklearn.preprocessing._ranks import (
 )
 from fairpriv_sklearn.preprocessing._reader import (
     SEPARATORS,
+    InputError,
     Raw,
     needed_pandas,
     read_table,
     some,
 )
-from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder
+from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder, read_cells
 from fairpriv_sklearn.preprocessing._text_cells import cell_day, cell_number, is_missing
 
 # What is not in this list is for the other rooms of the package.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Real
 
 import numpy as np
@@ -365,16 +365,8 @@ def _as_objects(column):
 
 
 def _cells_of_objects(objects) -> Cells:
-    known = _Texts()
-    cells = [known[cell] if type(cell) is str else _read(cell) for cell in objects]
+    read_text = cache(_read_text)
+    cells = [read_text(cell) if type(cell) is str else _read(cell) for cell in objects]
     kinds = np.array([kind for kind, _, _ in cells], dtype=np.int8)
     values = np.array([value for _, value, _ in cells], dtype=np.float64)
     return Cells(kinds, values, [text for _, _, text in cells])
-
-
-class _Texts(dict):
-    """What a text says, read once per text."""
-
-    def __missing__(self, text):
-        self[text] = cell = _read_text(text)
-        return cell

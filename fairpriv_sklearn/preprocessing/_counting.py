@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +11,17 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import KeyedQuery, Rows
-from fairpriv_sklearn.preprocessing._cells import DATE, MISSING, TEXT, Cells
-from fairpriv_sklearn.preprocessing._ranks import search_within
+from fairpriv_sklearn.preprocessing._cells import (
+    DATE,
+    MISSING,
+    TEXT,
+    Cells,
+    TableReader,
+)
+from fairpriv_sklearn.preprocessing._ranks import counts_within
 
 _RARE_KIND = 0.02  # no kind of column is less likely
+_CHECKED = 1 << 14  # rows that are held against lists at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +51,6 @@ class Counted:
         extra = 3 if self.kind is None else 1
         return (0 if self.edges is None else len(self.edges) - 1) + extra
 
-    @cached_property
-    def _search(self):
-        return search_within(self.edges)
-
     def counts(self, cells: Cells) -> NDArray[np.intp]:
         """Listed counts; a cell that has a key is in none."""
         cells = without_missing_values(cells, self.missing_values)
@@ -56,7 +58,7 @@ class Counted:
             return np.array([np.count_nonzero(cells.kinds == MISSING)])
         numbers = cells.numbers("date" if self.kind == "date" else "number")
         absent = np.isnan(numbers)
-        counts = self._search.counts(numbers[~absent])
+        counts = counts_within(numbers[~absent], self.edges)
         if self.kind is not None:
             return np.append(counts, np.count_nonzero(absent))
         others = [np.count_nonzero(cells.kinds == k) for k in (MISSING, DATE, TEXT)]
@@ -137,14 +139,15 @@ def without_missing_values(cells: Cells, missing_values: tuple) -> Cells:
     return Cells(kinds, np.where(absent, np.nan, cells.values), cells._texts)
 
 
-def voted_kinds(counts, total: float, noise: float) -> list[str]:
-    """Most likely kinds of some columns, from noisy counts of their cells.
+def voted_kinds(declared, counts, total: float, noise: float) -> list[str]:
+    """Kinds of some columns: declared, or most likely by noisy counts of their cells.
 
     A column's cells that are not missing are of one kind; a kind that few columns have
     needs clearer counts.
 
     Parameters
     ----------
+    declared : sequence of str or None
     counts : sequence of array-like
         The last three are missing cells, dates and text; the rest is left aside: three
         noisy counts instead of hundreds.
@@ -153,13 +156,30 @@ def voted_kinds(counts, total: float, noise: float) -> list[str]:
     noise : float
         Standard deviation of a count.
     """
-    votes = np.reshape([seen[-3:] for seen in counts], (-1, 3))
+    pairs = zip(declared, counts, strict=True)
+    votes = np.reshape([seen[-3:] for kind, seen in pairs if kind is None], (-1, 3))
     missing, others = votes[:, :1], votes[:, 1:]
     if not len(votes):
-        return []
+        return list(declared)
     shares = np.clip(others.mean(axis=0) / total, _RARE_KIND, 1.0)
     odds = np.log(shares / max(_RARE_KIND, 1.0 - shares.sum()))
     cells = np.where(missing > 3 * noise, np.maximum(total - missing, 1.0), total)
     scores = cells * (others - cells / 2) / max(noise, 1e-9) ** 2 + odds
     scores = np.column_stack([np.zeros(len(scores)), scores])
-    return [("number", "date", "category")[best] for best in scores.argmax(axis=1)]
+    found = (("number", "date", "category")[best] for best in scores.argmax(axis=1))
+    return [next(found) if kind is None else kind for kind in declared]
+
+
+def check_lists(table: TableReader, columns) -> None:
+    """Refuse a cell outside a list that is said to be complete."""
+    closed = [c for c in columns if c.complete_list() is not None]
+    for _, block in table.blocks(_CHECKED) if closed else ():
+        for column in closed:
+            cells = block.cells(column.position)
+            keys, _ = without_missing_values(cells, column.missing_values).keys()
+            if not set(keys) <= column.complete_list():
+                raise ValueError(
+                    f"column {column.name!r} has a cell outside its list of "
+                    "categories; add it to the public list (None for a missing "
+                    "value), or set other=True in the code book."
+                )

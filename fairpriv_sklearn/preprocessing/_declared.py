@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from fairpriv_sklearn._shared.arguments import flag, optional
@@ -61,9 +62,9 @@ def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
         except (pyarrow.ArrowException, OSError):
             raise ValueError(f"{path.name} is not a file of its kind.") from None
         return _of_schema(schema, typed is not False)
-    from fairpriv_sklearn.preprocessing._reader import read_names
+    from fairpriv_sklearn.preprocessing._reader import read_table
 
-    return [(name, Column()) for name in read_names(path)]
+    return [(name, Column()) for name in read_table(path).columns]
 
 
 def _is_arrow(source) -> bool:
@@ -81,19 +82,17 @@ def _of_schema(schema, typed) -> list[tuple[str, Column]]:
     ]
 
 
+_KINDS = {
+    "category": "dictionary category categorical enum string large_string string_view "
+    "utf str".split(),
+    "date": ["timestamp", "date", "datetime"],
+    "flag": ["bool", "boolean"],
+    "number": ["int", "uint", "float", "double", "halffloat", "decimal"],
+}
+
+
 def _of_type(name: str) -> Column:
     """What a declared type says, by its name in Arrow, polars or pandas."""
-    name = name.lower()
-    if name.startswith(("dictionary", "categorical", "category", "enum")):
-        return Column("category")
-    if name.startswith(("timestamp", "date", "datetime")):
-        return Column("date")
-    if name.startswith("bool"):
-        return Column("flag")
-    if name.startswith(("int", "uint")):
-        return Column("number", integer=True)
-    if name.startswith(("float", "double", "halffloat", "decimal")):
-        return Column("number")
-    if name.startswith(("string", "large_string", "utf8", "str", "string_view")):
-        return Column("category")
-    return Column()
+    word = re.split("[^a-z_]", name.lower())[0]
+    kind = next((kind for kind, words in _KINDS.items() if word in words), None)
+    return Column(kind, integer=word in ("int", "uint"))

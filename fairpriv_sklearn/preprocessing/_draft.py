@@ -42,17 +42,6 @@ class Draft(LearntColumn):
     has_many_others: bool = False  # whether categories that do not show are frequent
 
     @property
-    def missing_values(self) -> tuple:
-        return self.declared.missing_values
-
-    def complete_list(self) -> set | None:
-        """Keys of all cells there may be, None if there may be others."""
-        declared = self.declared
-        if declared.other or declared.categories is None:
-            return None
-        return {key_of(label) for label in declared.categories} | {None}
-
-    @property
     def is_located(self) -> bool:
         """Whether the first release counts it."""
         if self.declared.kind is None:
@@ -61,7 +50,7 @@ class Draft(LearntColumn):
 
     def with_kind(self, voted) -> Draft:
         """The column with the kind that was found, if none was declared."""
-        if voted is None:
+        if self.declared.kind is not None:
             return self
         # A date that nobody declared is left out.
         kind = "left out" if voted == "date" else voted

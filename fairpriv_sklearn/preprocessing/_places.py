@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Rows
+from fairpriv_sklearn.preprocessing._cells import key_of
 from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
 from fairpriv_sklearn.preprocessing._ranks import (
@@ -179,6 +180,18 @@ class LearntColumn:
     name: str
     position: int
     declared: Column
+
+    @property
+    def missing_values(self) -> tuple:
+        """Keys of the cells that mean missing."""
+        return self.declared.missing_values
+
+    def complete_list(self) -> set | None:
+        """Keys of all cells there may be, None if there may be others."""
+        declared = self.declared
+        if declared.other or declared.categories is None:
+            return None
+        return {key_of(label) for label in declared.categories} | {None}
 
     @property
     def is_number(self) -> bool:

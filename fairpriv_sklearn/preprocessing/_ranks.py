@@ -28,9 +28,6 @@ _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
-_EQUAL_CELLS = 1 << 11  # of a table that fits the nearest cache
-_KEY_BITS = 12  # of a number, its exponent and a digit
-_REST = 51  # the other digits
 _PARTS = 64  # of a cell that is looked into
 _POWERS = _LARGEST_EXPONENT - _SMALLEST_EXPONENT  # or so many powers of two
 
@@ -129,15 +126,14 @@ def ends_at_records(ends, inner, place, edges) -> tuple[float, float]:
 
 def cell_of(values, edges) -> NDArray[np.intp]:
     """Cell of every value; those beyond the ends count for the outer cells."""
-    given = np.asarray(values, dtype=np.float64)
-    cells = CellSearch(edges)(given.ravel())
-    return np.minimum(cells, len(edges) - 2).reshape(given.shape)
+    return np.searchsorted(edges[1:-1], values, side="right")
 
 
-def search_within(edges) -> CellSearch | UniversalCells:
-    """Return what counts values in cells, those beyond the ends in the outer cells."""
-    is_universal = np.array_equal(edges, universal_edges())
-    return UniversalCells() if is_universal else CellSearch(edges)
+def counts_within(values, edges) -> NDArray[np.intp]:
+    """Count the values in each cell, those beyond the ends in the outer cells."""
+    # A sorted array is searched for edges, instead of edges for every value.
+    below = np.sort(values).searchsorted(edges[1:-1])
+    return np.diff(below, prepend=0, append=len(values))
 
 
 def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
@@ -211,20 +207,9 @@ class RankMap:
 
     def __call__(self, values) -> NDArray[np.float64]:
         """Ranks of values; NaN has the middle rank."""
-        given = np.asarray(values, dtype=np.float64)
-        values = given.ravel()
-        knots, shares, slopes, search = _lines(self)
-        ranks = np.clip(values, self.edges[0], self.edges[-1])
-        cells = search(ranks)
-        # What `np.interp` computes, without a branch for every value. No position needs
-        # to be clipped: it is the fast way.
-        found = knots.take(cells, mode="clip")
-        ranks -= found
-        ranks *= slopes.take(cells, mode="clip", out=found)
-        ranks += shares.take(cells, mode="clip", out=found)
-        np.clip(ranks, 0.0, 1.0, out=ranks)
-        np.copyto(ranks, 0.5, where=np.isnan(values))
-        return ranks.reshape(given.shape)
+        values = np.asarray(values, dtype=np.float64)
+        ranks = np.interp(values, *self._knots).clip(0.0, 1.0)
+        return np.where(np.isnan(values), 0.5, ranks)
 
     def inverse(self, ranks) -> NDArray[np.float64]:
         """Values of ranks."""
@@ -286,96 +271,6 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
 def nearest_knots(ranks) -> NDArray[np.intp]:
     """Rows of the basis that stand for some ranks."""
     return np.rint(ranks * (N_KNOTS - 1)).astype(np.intp)
-
-
-@lru_cache(maxsize=256)
-def _lines(ranks: RankMap) -> tuple:
-    """Knots of a map, its values and slopes there, and the search for knots."""
-    knots, shares = ranks._knots
-    with np.errstate(over="ignore"):
-        slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
-    slopes[np.isinf(slopes)] = 0.0  # a cell of one number
-    return knots, shares, slopes, CellSearch(knots)
-
-
-class CellSearch:
-    """Position of the last knot at or below each value: none is below the first.
-
-    As a binary search finds it, which few values need: a table has the number of knots
-    below each of many equal cells, -1 where a knot is inside.
-    """
-
-    def __init__(self, knots):
-        self.knots, near = knots[1:], knots
-        # Knots that are far from all others would make the cells too wide for those.
-        while len(near) > 2:
-            below, above = near[1] - near[0], near[-1] - near[-2]
-            if max(below, above) <= (near[-1] - near[0]) / 4:
-                break
-            near = near[1:] if below > above else near[:-1]
-        self.low = near[0]
-        with np.errstate(all="ignore"):
-            self.scale = _EQUAL_CELLS / (near[-1] - near[0])
-        held = np.bincount(self.equal_cells(self.knots), minlength=_EQUAL_CELLS + 2)
-        self.below = np.where(held > 0, -1, np.cumsum(held))
-
-    def equal_cells(self, values) -> NDArray[np.int32]:
-        """Number of the equal cell that each value is in; the outer two are open.
-
-        Roundings keep the order of values: a knot in another cell is on that side.
-        """
-        with np.errstate(all="ignore"):
-            cells = values - self.low
-            cells *= self.scale
-        cells += 1.0
-        np.fmax(cells, 0.0, out=cells)  # NaN too
-        np.fmin(cells, _EQUAL_CELLS + 1.0, out=cells)
-        return cells.astype(np.int32)
-
-    def __call__(self, values) -> NDArray[np.intp]:
-        found = self.below.take(self.equal_cells(values), mode="clip")
-        unsure = np.flatnonzero(found < 0)
-        found[unsure] = self.knots.searchsorted(values[unsure], side="right")
-        return found
-
-    def counts(self, values) -> NDArray[np.intp]:
-        """Count the values from each knot to the next; the outer two are open."""
-        last = len(self.knots) - 1
-        found = self.below.take(self.equal_cells(values), mode="clip")
-        unsure = found < 0
-        # A sorted array is searched for knots, instead of them for every value.
-        ends = np.sort(values[unsure]).searchsorted(self.knots[:-1])
-        others = np.diff(ends, prepend=0, append=np.count_nonzero(unsure))
-        sure = np.minimum(found[~unsure], last)
-        return np.bincount(sure, minlength=last + 1) + others
-
-
-class UniversalCells:
-    """The same of :func:`universal_edges`: leading bits tell the cell of a number.
-
-    Those are the sign, the exponent and a digit. Both ends of a cell are numbers of the
-    next bits, the nearer one in it above zero, the farther one below: so negative
-    numbers are moved by one.
-    """
-
-    def __init__(self):
-        keys = np.arange(-1 << _KEY_BITS, 1 << _KEY_BITS) << _REST
-        least = (keys + (keys < 0) * (1 << _REST)).view(np.float64)
-        edges = universal_edges()
-        self.n_cells, self.zero = len(edges) - 1, cell_of(0.0, edges)
-        # Beside zero itself, the numbers of its bits are those next to it.
-        least[1 << _KEY_BITS] = _above(0.0)
-        self.cells = cell_of(least, edges)
-
-    def counts(self, values) -> NDArray[np.intp]:
-        """Count the values in each cell."""
-        bits = (values[values != 0.0]).view(np.int64)
-        keys = (bits - (bits < 0)) >> _REST
-        keys += 1 << _KEY_BITS
-        of_keys = np.bincount(keys, minlength=len(self.cells))
-        counts = np.bincount(self.cells, of_keys, self.n_cells).astype(np.intp)
-        counts[self.zero] += len(values) - len(bits)
-        return counts
 
 
 def _above(value: float) -> float:

@@ -17,7 +17,6 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairpriv_sklearn.preprocessing._errors import InputError
 from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
@@ -26,6 +25,10 @@ NEEDS_PANDAS = (
     "'fairpriv_sklearn[data]', or pip install pandas."
 )
 _LOOKED_AT = 30  # lines that are looked at for the separator and the header
+
+
+class InputError(ValueError):
+    """What is wrong with the user's input, in one sentence that says the way out."""
 
 
 @dataclass
@@ -65,11 +68,6 @@ def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
         return _excel(data, name, sheet)
     _refuse_others(data, path)
     return _text(data, name, separator, encoding)
-
-
-def read_names(path) -> list[str]:
-    """Names of the columns, and nothing else."""
-    return list(read_table(path).columns)
 
 
 # ------------------------------------------------------------------------------- bytes
@@ -465,7 +463,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     if all(len(n) > 2 and n[0] == n[-1] == "'" for n in names if n):
         names = [n[1:-1] for n in names]
         body = [[_unquoted(cell) for cell in row] for row in body]
-    torn = sum(any(_is_nan(cell) for cell in row) for row in body)
+    torn = sum(any(cell != cell for cell in row) for row in body)
     if torn:
         remarks.append(
             f"{some(torn, 'row')} shorter than the header: the cells that are not "
@@ -504,10 +502,6 @@ def _unquoted(cell):
 def _header_name(cell) -> str:
     """A name without what would break lines of a report."""
     return " ".join(str(cell).split())
-
-
-def _is_nan(cell) -> bool:
-    return isinstance(cell, float) and cell != cell
 
 
 def _check_names(names: list[str], file: str):

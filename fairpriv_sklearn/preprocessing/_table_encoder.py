@@ -17,8 +17,12 @@ from fairpriv_sklearn._door.groups import two_dimensional
 from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.origin import remembering
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
+from fairpriv_sklearn._shared.sklearn import (
+    Interval,
+    StrOptions,
+    check_feature_names,
+    fit_context,
+)
 from fairpriv_sklearn._wall import (
     KEY_SHARE,
     Fact,
@@ -33,8 +37,8 @@ from fairpriv_sklearn.preprocessing._cells import TableReader, as_table
 from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
+    check_lists,
     voted_kinds,
-    without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._draft import Draft
 from fairpriv_sklearn.preprocessing._encoded import (
@@ -292,15 +296,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         names : ndarray of str objects
         """
         check_is_fitted(self)
-        if input_features is not None:
-            if len(input_features) != self.n_features_in_:
-                raise ValueError(
-                    "input_features should have length equal to number of features "
-                    f"({self.n_features_in_}), got {len(input_features)}."
-                )
-            seen = getattr(self, "feature_names_in_", None)
-            if seen is not None and list(input_features) != list(seen):
-                raise ValueError("input_features is not equal to feature_names_in_")
+        check_feature_names(self, input_features)
         return np.asarray(self._feature_names, dtype=object)
 
     def shape_points(self, name, n_points=201) -> tuple[np.ndarray, np.ndarray]:
@@ -367,8 +363,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     def _refuse_rows(self, X) -> TableReader:
         """The columns of X; what `transform` does not refuse it encodes in [-1, 1]."""
-        table = self._table(X, reset=False)
-        _check_lists(table, self._columns)
+        table = read_cells(self, X, reset=False)
+        check_lists(table, self._columns)
         return table
 
     def _left_out(self) -> list[str]:
@@ -379,24 +375,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     def _read(self, X, y, sensitive_features) -> dict:
         """The private columns, or those of a batch of them."""
-        table = self._table(X, reset=True)
-        _check_lists(table, self._drafts())
+        table = read_cells(self, X, reset=True)
+        check_lists(table, self._drafts())
         return {"cells": table}
-
-    def _table(self, X, *, reset) -> TableReader:
-        """The columns of X; a table outside the domain is refused."""
-        if sparse.issparse(X):
-            raise TypeError(
-                "Sparse data was passed, but a table of cells is required: use a data "
-                "frame or X.toarray()."
-            )
-        X = as_table(X)
-        two_dimensional(np.shape(X))
-        names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-        if len(set(names)) < len(names):
-            raise ValueError("X: two columns have the same name; rename one of them.")
-        validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return TableReader.of(X)
 
     def _drafts(self) -> list[Draft]:
         """Columns that are used, with what is declared of them."""
@@ -465,11 +446,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         noisy, _, scale = _asked(wall, query, rows, _FIRST)
         counts = query.split(noisy)
         self._total = total = self._n_records(rows, counts)
-        pairs = [*zip(located, counts, strict=True)]
-        unknown = [c.position for c in located if c.declared.kind is None]
-        votes = [seen for column, seen in pairs if column.declared.kind is None]
-        kinds = dict(zip(unknown, voted_kinds(votes, total, scale), strict=True))
-        columns = [column.with_kind(kinds.get(column.position)) for column in located]
+        declared = [column.declared.kind for column in located]
+        kinds = voted_kinds(declared, counts, total, scale)
+        columns = [c.with_kind(kind) for c, kind in zip(located, kinds, strict=True)]
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         columns = [
             replace(column, places=column.places_by(seen, scale))
@@ -537,6 +516,25 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self.data_norm_ = 1.0
 
 
+def read_cells(estimator, X, *, reset: bool) -> TableReader:
+    """The columns of X; a table outside the domain is refused.
+
+    Sets, or checks, what scikit-learn keeps of the columns.
+    """
+    if sparse.issparse(X):
+        raise TypeError(
+            "Sparse data was passed, but a table of cells is required: use a data "
+            "frame or X.toarray()."
+        )
+    X = as_table(X)
+    two_dimensional(np.shape(X))
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if len(set(names)) < len(names):
+        raise ValueError("X: two columns have the same name; rename one of them.")
+    validate_data(estimator, X=X, reset=reset, skip_check_array=True)
+    return TableReader.of(X)
+
+
 def _asked(wall, query, rows, name):
     """Noisy counts, those of keys, and the scale of the noise: too large if unasked."""
     if name not in wall._lines:
@@ -573,18 +571,3 @@ def _check_names(given, names, argument) -> None:
         raise ValueError(
             f"{argument} names columns that X does not have: {unknown}; leave them out."
         )
-
-
-def _check_lists(table, columns) -> None:
-    """Refuse a cell outside a list that the code book says is complete."""
-    closed = [c for c in columns if c.complete_list() is not None]
-    for _, cells in table.blocks(64 * BLOCK_ROWS) if closed else ():
-        for column in closed:
-            keys, _ = without_missing_values(
-                cells.cells(column.position), column.missing_values
-            ).keys()
-            if not set(keys) <= column.complete_list():
-                raise ValueError(
-                    f"column {column.name!r} has a cell outside its list of "
-                    "categories; add it to the code book, or set other=True there."
-                )
