@@ -276,7 +276,7 @@ def test_what_is_compared_at_once_does_not_matter(n, m, is_coded, monkeypatch):
             assert_array_equal(part, expected)
 
 
-@pytest.mark.parametrize("n", [50_000, exact_transport._LARGE])
+@pytest.mark.parametrize("n", [100_000, exact_transport._LARGE])
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_memory_is_linear(n, is_coded):
     """What a call frees stays below what the C library gives back, at 1e6 points."""

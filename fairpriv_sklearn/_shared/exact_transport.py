@@ -31,7 +31,7 @@ RESOLUTION = 2**20
 np.empty((1 << 25) - (1 << 14), dtype=np.uint8)
 
 MAX_CODES = 1 << 32
-_PART = 1 << 13  # how many are sorted or compared together: they stay in the cache
+_PART = 1 << 14  # how many are sorted or compared together: they stay in the cache
 _LARGE = 1 << 18  # samples that are sorted part by part
 _ONE = 1 << 62  # the unit of ranks and of integrals over them, where there are many
 
