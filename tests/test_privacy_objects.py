@@ -547,3 +547,20 @@ def test_warn_leak_names_the_argument_and_the_caller():
     assert "The list of labels was read from the data" in str(warning.message)
     assert "Pass `classes`" in str(warning.message)
     assert warning.filename == __file__
+
+
+def test_a_stored_guarantee_that_is_nested_too_deeply_is_refused_in_one_sentence():
+    guarantee = PrivacyGuarantee.from_events(
+        [PureEvent(0.1)], delta=0.0, neighboring="replace_one", mechanism="a test"
+    )
+    stored, event = guarantee.to_dict(), PureEvent(0.1).to_dict()
+    for _ in range(3000):
+        event = {"kind": "maximum", "left": [event], "right": []}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        PrivacyGuarantee.from_dict({**stored, "events": [event]})
+
+
+def test_more_columns_of_names_than_a_float_holds_are_not_covered():
+    assert ThresholdEvent(1e-9, 10**400).failure == 1.0
+    assert ThresholdEvent(0.0, 10**400).failure == 0.0
+    assert ThresholdEvent(1e-9, 10**300).failure == 1.0

@@ -113,6 +113,9 @@ class DeclaredEvent(PrivacyEvent):
     delta: float
 
 
+_MOST_COLUMNS = 10**300  # a float, still
+
+
 @dataclass(frozen=True)
 class ThresholdEvent(PrivacyEvent):
     """Names shown where their noisy count reaches a threshold.
@@ -146,8 +149,10 @@ class ThresholdEvent(PrivacyEvent):
     @property
     def failure(self) -> float:
         """Probability that a record's own name is shown in some column, rounded up."""
-        if self.n_columns == 1 or self.delta0 == 1.0:
+        if self.n_columns == 1 or self.delta0 in (0.0, 1.0):
             return self.delta0
+        if self.n_columns > _MOST_COLUMNS:
+            return 1.0
         exact = -math.expm1(self.n_columns * math.log1p(-self.delta0))
         return min(1.0, exact * (1 + 1e-15))
 

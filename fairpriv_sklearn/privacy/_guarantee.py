@@ -488,7 +488,11 @@ class PrivacyGuarantee:
         }
         if not isinstance(values["events"], list | tuple):
             raise ValueError(f"events must be a list, got {values['events']!r}.")
-        return cls(**values | {"events": tuple(map(event_from_dict, values["events"]))})
+        try:
+            events = tuple(map(event_from_dict, values["events"]))
+            return cls(**values | {"events": events})
+        except RecursionError:
+            raise ValueError("The events are nested too deeply to be read.") from None
 
     def to_markdown(self) -> str:
         """Return the guarantee as a Markdown table.
