@@ -1038,6 +1038,8 @@ def test_files_grow_by_the_same_for_every_spend(path):
 
 
 def test_a_ledger_is_read_by_its_owner_only_and_leaves_nothing_beside(path):
+    stale = Path(path).parent / ".ledger-999999999-abc"
+    stale.write_text("left by a process that was killed")
     PrivacyLedger(1.0, path=path)
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert [name for name in os.listdir(Path(path).parent)] == [Path(path).name]

@@ -338,9 +338,11 @@ def _damaged(path: str) -> RuntimeError:
 def _create(path: str, cap: tuple[float, float]) -> None:
     """Create a ledger; a file that another process made meanwhile is left alone."""
     folder = os.path.dirname(path)
-    with tempfile.TemporaryDirectory(prefix=".ledger-", dir=folder) as own:
-        draft = os.path.join(own, "draft")
-        os.close(os.open(draft, os.O_CREAT, mode=0o600))
+    _remove_drafts(folder)
+    # The process in its name: what a killed process left behind is found and removed.
+    descriptor, draft = tempfile.mkstemp(prefix=f"{_DRAFT}{os.getpid()}-", dir=folder)
+    os.close(descriptor)  # made with mode 0600
+    try:
         with closing(sqlite3.connect(draft)) as connection:
             _make_durable(connection)
             connection.executescript(_SCHEMA)
@@ -348,10 +350,40 @@ def _create(path: str, cap: tuple[float, float]) -> None:
                 "INSERT INTO ledger VALUES (?, ?, ?)", (uuid.uuid4().hex, *cap)
             )
             connection.commit()
-        # A hard link appears whole or not at all, and never replaces a file.
-        with suppress(FileExistsError):
+        try:
+            # A hard link appears whole or not at all, and never replaces a file.
             os.link(draft, path)
+        except FileExistsError:
+            pass
+    finally:
+        for leftover in (draft, f"{draft}-journal"):
+            if os.path.exists(leftover):
+                os.unlink(leftover)
     _sync(folder)
+
+
+_DRAFT = ".ledger-"
+
+
+def _remove_drafts(folder: str) -> None:
+    """Remove drafts of processes of this machine that are no more."""
+    for name in os.listdir(folder):
+        owner = name.removeprefix(_DRAFT).partition("-")[0]
+        if name.startswith(_DRAFT) and owner.isdigit() and not _lives(int(owner)):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+
+
+def _lives(process: int) -> bool:
+    if process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _sync(folder: str) -> None:
