@@ -484,10 +484,14 @@ def _common_levels(
     """
     points, quantiles = _merged_quantiles(cdfs, 1.0, 2 * grid)
     slack, last = _rounding(grid), points.size - 1
+    if isinstance(quantiles, np.ndarray):
+        doubled = shares @ quantiles[:, :-1]  # twice the barycenter right of each point
+        first = np.searchsorted(doubled, middles - slack, side="left")
+        after = np.searchsorted(doubled, middles + slack, side="right")
+        return points[first], points[after]
 
-    def doubled_at(tried):  # twice the barycenter, right of some points
-        values = shares @ quantiles.take(tried, axis=1)
-        return np.where(tried < last, values, np.inf)
+    def doubled_at(tried):
+        return np.where(tried < last, shares @ quantiles.take(tried), np.inf)
 
     first = _count_while(last, lambda i: doubled_at(i) < middles - slack, middles.size)
     after = _count_while(last, lambda i: doubled_at(i) <= middles + slack, middles.size)

@@ -228,6 +228,9 @@ def _kernel(cost, regularization, f, g):
 
 def _sweep(kernel, a, bv):
     """Return the row scalings and the column sums they lead to."""
+    if kernel.size <= _BLOCK_ELEMENTS:
+        u = 1 / (kernel @ bv)
+        return u, (a * u) @ kernel
     u, columns = np.empty(len(a)), np.zeros(len(bv))
     for rows in _row_blocks(kernel.shape):
         u[rows] = 1 / (kernel[rows] @ bv)
