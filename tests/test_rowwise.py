@@ -133,7 +133,7 @@ KEY = bytes(range(32))
 def row_uniforms(X, codes, key, *, spread=False):
     """The draws of rows that come in one block."""
     draws = RowDraws(key)
-    draws.add(X, codes, np.ones(len(codes), dtype=bool))
+    draws.add(X, codes)
     return draws.uniforms(spread=spread)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from scipy import sparse
 
 from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.sklearn import safe_indexing
 
 # Every product has this many rows, whatever the table: the kernel chosen by the
 # linear-algebra library, and hence the order of summation, is then the same for
@@ -114,18 +113,13 @@ class RowDraws:
     def __init__(self, key: bytes):
         self._key = key
         self._digests: list = []
-        self._needed: list = []
 
-    def add(self, X, codes: np.ndarray, needed: np.ndarray) -> None:
-        """Read one more block of rows, of which some need a draw."""
-        rows = np.flatnonzero(needed)
-        if len(rows):
-            some = safe_indexing(X, rows)
-            self._digests.append(_row_digests(some, codes[rows], self._key))
-        self._needed.append(needed)
+    def add(self, X, codes: np.ndarray) -> None:
+        """Read one more block of rows."""
+        self._digests.append(_row_digests(X, codes, self._key))
 
     def uniforms(self, *, spread: bool) -> np.ndarray:
-        """Draws of all rows read, 1/2 where none was needed.
+        """Draws of all rows read so far, once: the blocks are forgotten.
 
         With `spread` k identical rows share the unit interval almost evenly
         (golden-ratio sequence), so that an atom of the data is split as a randomised
@@ -133,14 +127,12 @@ class RowDraws:
         private fit sees the answers.
         """
         digests = np.concatenate([np.empty(0, dtype=np.uint64), *self._digests])
+        self._digests.clear()
         twins = _earlier_twins(digests) if spread else None
         # 53 bits: the sum below stays exact up to rounding and never reaches 1.
         digests >>= np.uint64(11)
         u = digests * 2.0**-53
-        needed = np.concatenate(self._needed)
-        draws = np.full(len(needed), 0.5)
-        draws[needed] = u if twins is None else (u + twins * GOLDEN) % 1.0
-        return draws
+        return u if twins is None else (u + twins * GOLDEN) % 1.0
 
 
 def _row_digests(X, codes: np.ndarray, key: bytes) -> np.ndarray:

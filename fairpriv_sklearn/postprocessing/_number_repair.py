@@ -16,7 +16,7 @@ from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.rowwise import RowDraws
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
 from fairpriv_sklearn._wall import (
     CellCounts,
     Fact,
@@ -434,8 +434,7 @@ class NumberRepair(Repair):
                 if column in plans:
                     # Another draw for each column.
                     key_codes = codes[rows] * n_columns + column
-                    needed = plans[column].needs_draw(values, codes[rows])
-                    plans[column].draws.add(keyed, key_codes, needed)
+                    plans[column].read(values, codes[rows], keyed, key_codes)
                 elif transport.tolerance < 1 and self._maps[column] is not None:
                     values = self._maps[column](values, codes[rows])
                 repaired[rows, column] = values
@@ -443,7 +442,7 @@ class NumberRepair(Repair):
             u = plan.draws.uniforms(spread=spread)
             for rows in row_slices(len(codes), _repair.PREDICTED_ROWS):
                 values = repaired[rows, column]
-                repaired[rows, column] = plan.targets(values, codes[rows], u[rows])
+                repaired[rows, column], u = plan.targets(values, codes[rows], u)
         return repaired.clip(*self.bounds_.T, out=repaired)
 
     # --- blind ---------------------------------------------------------------------
@@ -621,34 +620,40 @@ class DrawnTargets:
             ]
             self.mixed = (ends[0] != ends[1]).reshape(self.mixed.shape)
 
-    def bins(self, values):
-        """Bins of the values, as far as the scale is told apart."""
-        places = self.scale(values.clip(*self.window))
-        return histogram.bin_scores(places, UNIT, self.n_bins)
+    def places(self, values):
+        """Where the values lie on the scale, as far as it is told apart."""
+        return self.scale(values.clip(*self.window))
 
-    def needs_draw(self, values, codes) -> np.ndarray:
-        """Which rows of a block have several targets."""
-        return self.mixed[codes, self.bins(values)]
+    def read(self, values, codes, keyed, key_codes) -> None:
+        """Note the rows of a block that need a draw."""
+        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
+        rows = np.flatnonzero(self.mixed[codes, bins])
+        if len(rows):
+            self.draws.add(safe_indexing(keyed, rows), key_codes[rows])
 
     def targets(self, values, codes, u):
-        """Targets of a block.
+        """Targets of a block, and the draws that are left for later ones.
 
         Bin i of group a owns the levels between its two CDF values; the draw picks one
         of them and the answer is the target's quantile there, or their mean.
         """
-        of_bins = histogram.centre_indices(self.n_bins, self.refinement)
-        centres = of_bins[self.bins(values)]
+        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
+        centres = histogram.centre_indices(self.n_bins, self.refinement)[bins]
         transport = self.transport
         own = np.where(codes < 0, len(transport.weights) - 1, codes)
         if self.random:
-            points = transport.transport(own, centres, 1 - u)  # levels in (0, 1]
+            rows = np.flatnonzero(self.mixed[codes, bins])
+            levels = np.ones(len(values))
+            levels[rows] -= u[: len(rows)]  # in (0, 1]
+            u = u[len(rows) :]
+            points = transport.transport(own, centres, levels)
             # A bin that the estimate leaves empty has no plan: as in [1]_, it is not
             # moved. Its target at its level costs much more (isotonic, little budget).
             empty = transport.source_pmf[own, centres] == 0.0
             targets = transport.grid[np.where(empty, centres, points)]
         else:
             targets = transport.conditional_mean[own, centres]
-        return targets + (values - values.clip(*self.window))
+        return targets + (values - values.clip(*self.window)), u
 
 
 def with_pooled_group(transport: BarycenterResult) -> BarycenterResult:
