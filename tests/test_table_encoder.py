@@ -323,10 +323,20 @@ def awkward_edges(rng):
         np.unique(rng.normal(size=rng.integers(2, 60)) * size),
         np.unique(np.exp(5 * rng.normal(size=20)) * rng.choice([-1, 1], 20)),
         np.array([-1e300, -1.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, 1e300]),
+        np.array([-size, -1e-38, -1e-40, -1e-300, 0.0, 1e-46, 1e-39, 1e-37, size]),
         np.array([-size, size]),
-    ][rng.integers(7)]
-    beside = [edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)]
+    ][rng.integers(8)]
+    with np.errstate(over="ignore"):
+        single = edges.astype(np.float32)
+    # Cells are told by the leading bits of single precision.
+    beside = [
+        np.nextafter(numbers, numbers.dtype.type(end))
+        for numbers in (edges, single, single * np.float32(1 - 2**-8))
+        for end in (np.inf, -np.inf)
+    ]
+    beside += [edges, single]
     ends = [np.inf, -np.inf, 0.0, -0.0, 1.7e308, -1.7e308, 5e-324]
+    ends += [-5e-324, 1e-310, -1e-310, 2e-46, -2e-46, 1e-39, -1e-39, 1e-40, -1e-40]
     far = rng.normal(size=40) * 10.0 ** rng.integers(-9, 9)
     within = rng.uniform(edges[0] / 2, edges[-1] / 2, size=40)
     return edges, np.concatenate([*beside, ends, far, within])
@@ -351,6 +361,8 @@ def test_values_at_the_edges_of_cells_are_in_the_cell_above():
         counts = np.bincount(cells, minlength=len(edges) - 1)
         assert_array_equal(counts_within(values, edges), counts)
         assert not counts_within(values[:0], edges).any()
+        assert cell_of(np.nan, edges) == len(edges) - 2
+        assert cell_of(values[None, :1], edges).shape == (1, 1)
 
 
 def test_ranks_have_the_bits_of_their_definition():

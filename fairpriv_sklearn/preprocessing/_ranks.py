@@ -124,16 +124,44 @@ def ends_at_records(ends, inner, place, edges) -> tuple[float, float]:
     return (float(low), float(high)) if low < high else ends
 
 
-def cell_of(values, edges) -> NDArray[np.intp]:
+def cell_of(values, edges) -> NDArray[np.int32]:
     """Cell of every value; those beyond the ends count for the outer cells."""
-    return np.searchsorted(edges[1:-1], values, side="right")
+    inner = np.asarray(edges[1:-1], dtype=np.float64)
+    values = np.asarray(values, dtype=np.float64)
+    cells = _first_cells(inner.tobytes()).take(_leading_bits(values), mode="clip")
+    cells = np.asarray(cells)  # of one value, too
+    unsure = cells < 0
+    cells[unsure] = inner.searchsorted(values[unsure], side="right")
+    return cells
 
 
 def counts_within(values, edges) -> NDArray[np.intp]:
     """Count the values in each cell, those beyond the ends in the outer cells."""
-    # A sorted array is searched for edges, instead of edges for every value.
-    below = np.sort(values).searchsorted(edges[1:-1])
-    return np.diff(below, prepend=0, append=len(values))
+    return np.bincount(cell_of(values, edges), minlength=len(edges) - 1)
+
+
+def _leading_bits(values) -> NDArray[np.uint32]:
+    """Sign, exponent and seven digits: numbers of the same are neighbours."""
+    with np.errstate(all="ignore"):
+        return values.astype(np.float32).view(np.uint32) >> 16
+
+
+@lru_cache(maxsize=128)
+def _first_cells(inner: bytes) -> NDArray[np.int32]:
+    """Cell of the numbers of each leading bits, -1 where an edge is among them.
+
+    A binary search for every value would take most of the time of the encoder.
+    """
+    edges = np.frombuffer(inner)
+    bits = np.arange(1 << 16, dtype=np.uint32) << 16
+    with np.errstate(all="ignore"):
+        ones = bits.view(np.float32).astype(np.float64)
+    cells = edges.searchsorted(ones).astype(np.int32)
+    cells[_leading_bits(edges)] = -1
+    # Zero and the numbers next to it, of either sign, have the same bits.
+    cells[np.abs(ones) < np.finfo(np.float32).tiny] = -1
+    cells.setflags(write=False)
+    return cells
 
 
 def with_prior(counts, edges, bounds, scale: float) -> NDArray[np.float64]:
@@ -207,9 +235,20 @@ class RankMap:
 
     def __call__(self, values) -> NDArray[np.float64]:
         """Ranks of values; NaN has the middle rank."""
-        values = np.asarray(values, dtype=np.float64)
-        ranks = np.interp(values, *self._knots).clip(0.0, 1.0)
-        return np.where(np.isnan(values), 0.5, ranks)
+        given = np.asarray(values, dtype=np.float64)
+        knots, shares, slopes = _lines(self)
+        ranks = given.ravel().clip(knots[0], knots[-1])
+        is_missing = np.isnan(ranks)
+        cells = cell_of(ranks, np.append(knots, np.inf))
+        # What `np.interp` computes, in a quarter of the time. No cell needs to be
+        # clipped: it is the fast way.
+        found = knots.take(cells, mode="clip")
+        ranks -= found
+        ranks *= slopes.take(cells, mode="clip", out=found)
+        ranks += shares.take(cells, mode="clip", out=found)
+        ranks.clip(0.0, 1.0, out=ranks)
+        ranks[is_missing] = 0.5
+        return ranks.reshape(given.shape)
 
     def inverse(self, ranks) -> NDArray[np.float64]:
         """Values of ranks."""
@@ -226,6 +265,16 @@ class RankMap:
         edges = np.concatenate([self.edges[:i], [-_above(0.0)], self.edges[i:]])
         middle = [below, (below + above) / 2]
         return edges, np.concatenate([self.cdf[:i], middle, self.cdf[i + 1 :]])
+
+
+@lru_cache(maxsize=128)
+def _lines(ranks: RankMap) -> tuple[NDArray, NDArray, NDArray]:
+    """Knots of a map, shares there, and the slopes after them."""
+    knots, shares = ranks._knots
+    with np.errstate(all="ignore"):
+        slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
+    slopes[~np.isfinite(slopes)] = 0.0  # a cell of one number
+    return knots, shares, slopes
 
 
 def n_coordinates(n_columns: int, signal: float = math.inf) -> int:
