@@ -299,6 +299,17 @@ def test_a_side_has_at_most_so_many_sides():
     assert tight <= composed(event).epsilon_at(1e-5) < 1.1 * tight
 
 
+def test_a_hundred_sides_are_compared_once_with_each_other(monkeypatch):
+    compared, added = [], _composition._added
+    monkeypatch.setattr(
+        _composition, "_added", lambda *two: compared.append(two) or added(*two)
+    )
+    sides = tuple(_Composition(k, pures=((100.0 - k, 1),)) for k in range(100))
+    fewer = _composition._fewer_sides(sides, 4)
+    assert len(fewer) == 4 and len(compared) == len(set(compared)) < 100**2
+    assert all(any(one.covers(side) for one in fewer) for side in sides)
+
+
 def test_a_split_with_next_to_no_noise_does_not_fit():
     assert not composed(MaximumEvent([GaussianEvent(1e200)], [PureEvent(1.0)])).fits(
         1.0, 1e-5

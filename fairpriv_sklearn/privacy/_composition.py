@@ -264,11 +264,17 @@ def _apart(one: tuple, other: tuple) -> float:
 
 def _fewer_sides(sides: Sides, most: int) -> Sides:
     """Sides in the place of more: the nearest are taken for the dearer."""
-    left = list(sides)
-    while len(left) > most:
-        nearest = min(itertools.combinations(left, 2), key=lambda two: _added(*two))
-        left = [side for side in left if side not in nearest] + [_dearer(*nearest)]
-    return tuple(left)
+    left = dict(enumerate(sides))
+    both = itertools.combinations(left, 2)
+    pairs = [(_added(left[i], left[j]), i, j) for i, j in both]
+    for new in range(len(left), 2 * len(left) - most):
+        _, *nearest = min(pairs)
+        dearer = _dearer(*map(left.pop, nearest))
+        # The others are as far apart as they were: a hundred sides take no seconds.
+        pairs = [pair for pair in pairs if not {*pair[1:]} & {*nearest}]
+        pairs += [(_added(side, dearer), i, new) for i, side in left.items()]
+        left[new] = dearer
+    return tuple(left.values())
 
 
 def _added(one: _Composition, other: _Composition) -> float:
