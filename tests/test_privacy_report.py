@@ -376,6 +376,7 @@ def test_guarantee_of_a_pipeline_is_that_of_its_report():
 
 
 MARKUP = ["<img src=x>", "[a](http://x)", "![a](http://x)", "a\\", "b\\| 0 |", "c\nd"]
+MARKUP += ["*a*", "_a_", "__a__", "`a b`", "$a$", "~~a~~", "# a", "\\*a*", "``a``"]
 
 
 @pytest.mark.parametrize("text", MARKUP)
@@ -391,3 +392,10 @@ def test_names_are_no_markup(text):
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 3
     card = report.to_card({"name": text}).to_markdown()
     assert "<img" not in card and "](http" not in card
+    escaped = r"\\[\\|`*$~#_(]|`a`"
+    assert not re.search(r"[`*$~_]|^#", re.sub(escaped, "", markdown_line(text)))
+
+
+def test_names_in_words_and_code_stay_as_they_are():
+    for text in ('replace_one (`cv="prefit"`)', "`--rows-per-person`", "a_b_c 2.5"):
+        assert markdown_line(text) == text

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
+
+# Names between backticks are code, as our sentences write them; inside of a word "_" is
+# no markup.
+_MARKUP = re.compile(r"`[\w.=\"'-]+`|([`*$~]|^#|(?<![^\W_])_|_(?![^\W_]))")
 
 
 def markdown_table(header: list[str], rows: Iterable[Iterable[str]]) -> str:
@@ -21,4 +26,5 @@ def markdown_line(text) -> str:
     text = escape(str(text), quote=False)
     for mark, shown in (("\\", "\\\\"), ("|", "\\|"), ("](", "]\\(")):
         text = text.replace(mark, shown)
+    text = _MARKUP.sub(lambda found: f"\\{found[0]}" if found[1] else found[0], text)
     return "".join(c if c.isprintable() else " " for c in text)

@@ -172,8 +172,7 @@ class DeploymentCard:
         -------
         str
         """
-        sections = [f"# Privacy card: {self._name}", self._verdict()]
-        sections = [markdown_line(text) for text in sections]
+        sections = [f"# Privacy card: {markdown_line(self._name)}", self._verdict()]
         for title, lines in self._sections():
             rows = [(line.item, line.answer, line.status) for line in lines]
             sections.append(f"## {title}")
