@@ -606,6 +606,43 @@ def test_a_changed_cell_of_any_kind_stops_the_fit(name, column):
             fit(Batches(make_batches))
 
 
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_batches_behind_an_encoder_are_told_apart_by_their_cells(
+    is_changed, monkeypatch
+):
+    """A change that no answer shows counts, and the first pass asks for no answer."""
+    rng = np.random.default_rng(0)
+    X, answered = rng.normal(size=(600, 2)), []
+    y, passes, encode = (X[:, 0] > 0).astype(int), [], DPTableEncoder.transform
+    encoder = DPTableEncoder(random_state=0).fit(X)
+
+    def transform(self, X):
+        answered.append(len(passes))
+        return encode(self, X)
+
+    monkeypatch.setattr(DPTableEncoder, "transform", transform)
+
+    def make_batches():
+        passes.append(None)
+        for rows in np.split(np.arange(600), 3):
+            part = X[rows]
+            if len(passes) > 1 and is_changed and rows[0] == 200:
+                part[7, 1] = np.nextafter(part[7, 1], np.inf)
+                assert_array_equal(encode(encoder, part), encode(encoder, X[rows]))
+            yield part, y[rows], None
+
+    model = DPLinearRegression(target_bounds=(0, 1), solver="moments", random_state=0)
+    mapped = encoder.transform(Batches(make_batches))
+    if is_changed:
+        with pytest.raises(ChangedDataError):
+            model.fit(mapped)
+        return
+    coef = model.fit(mapped).coef_
+    assert 1 not in answered and 2 in answered
+    answered.clear()
+    assert_array_equal(model.fit(encode(encoder, X), y).coef_, coef)
+
+
 def test_the_checksum_of_cells_is_one_of_values():
     """Equal tables in other objects, and on other machines, give the same number."""
     from fairpriv_sklearn._door._stream import fingerprint

@@ -1,7 +1,7 @@
 """Fits on a cluster whose workers and driver are killed: the same bits.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/bench_distributed.py [part ...]
-        [--gib G] [--folder F] [--keep-memory] [--only NAME ...]
+        [--gib G] [--features N] [--folder F] [--keep-memory] [--only NAME ...]
 
 The parts are workers, passes and drivers; all of them by default. Two workers in
 processes of their own with limited memory, encrypted connections if the package
@@ -13,8 +13,10 @@ processes of their own with limited memory, encrypted connections if the package
   worker; bitwise
   the model that one process learns from `Batches` of the files. Files that are in the
   folder already are taken as they are; `--only` takes the estimator of this name, or
-  all whose names begin so, in this order. With `--keep-memory` workers keep memory for
-  the next array, as the user guide sets them up, and not as dask does by default.
+  all whose names begin so, in this order. `--features`: of a row, 20 by default, for
+  estimators that take fewer rows than fill `G` GiB. With `--keep-memory` workers keep
+  memory for the next array, as the user guide sets them up, and not as dask does by
+  default.
 - workers: a random worker is killed by SIGKILL as soon as both are alive, again and
   again amid fits of every estimator, on small data; `N_WORKER_KILLS` in all.
 - drivers: the driver of a fit under `resume` is killed by SIGKILL each time its journal
@@ -594,6 +596,8 @@ def cpu_name():
 
 
 def main(given):
+    global N_FEATURES
+    N_FEATURES = given.features
     import dask
     import sklearn
     from distributed import Client
@@ -622,6 +626,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=["workers", "passes", "drivers"])
     parser.add_argument("--gib", type=float, default=1.0)
+    parser.add_argument("--features", type=int, default=N_FEATURES)
     parser.add_argument("--folder")
     parser.add_argument("--keep-memory", action="store_true")
     parser.add_argument("--only", nargs="+", default=())

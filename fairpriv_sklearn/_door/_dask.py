@@ -25,13 +25,15 @@ from fairpriv_sklearn._door._stream import (
     StreamRows,
     answer_to,
     batch_of,
+    both,
     fingerprint,
     joined_answers,
+    map_batch,
     read_batch,
+    stand_in,
     to_travel,
 )
 from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
 
@@ -98,12 +100,6 @@ class DaskBatches(Batches):
             bundle(*(None if column is None else column[i] for column in columns))
             for i in range(n_parts)
         ]
-
-    def map(self, function) -> DaskBatches:
-        """Apply `function` to the X of every partition, on the workers."""
-        mapped = DaskBatches(*self.collections)
-        mapped.map_X = _both(self.map_X, function)
-        return mapped
 
     def read(self, read) -> Rows:
         """Open the private rows; partitions are read on the workers."""
@@ -260,16 +256,12 @@ class _Reader:
     def mapped(self, batch: tuple) -> tuple:
         """A partition as it is read; what is wrong here may quote a cell."""
         with config_context(**self._config):
-            return _mapped(self._function, batch)
+            return map_batch(self._function, batch)
 
     @property
     def stands_in(self):
         """A function of X to what its answer can be refused for, None if to none."""
-        look = getattr(self._function, "looked_at", None)
-        named = getattr(self._estimator, "sensitive_features", None)
-        if look is None or named is not None or _has_lists(self._estimator):
-            return None  # cells can be refused
-        return look
+        return stand_in(self._function, self._estimator)
 
     def looked_at(self, batch: tuple):
         """The partition in parts, each as good as mapped for what may be refused."""
@@ -292,16 +284,6 @@ class _Reader:
         """Private columns of a partition; what is wrong here quotes none."""
         with config_context(**self._config):
             return read_batch(getattr(self._estimator, self._name), mapped)
-
-
-def _has_lists(estimator) -> bool:
-    """Whether an estimator, or one inside, is told which cells X may have."""
-    inside = owners(estimator).values()
-    told = (getattr(one, name, None) for one in inside for name in _LISTS)
-    return any(given is not None for given in told)
-
-
-_LISTS = ("codebook", "categories")
 
 
 class _SecondReader(_Reader):
@@ -352,7 +334,7 @@ def _asked(X, *others) -> tuple:
     if not hasattr(answers.X, "rechunk") and any(hasattr(c, "rechunk") for c in others):
         return X, None  # only arrays are cut like arrays
     X, function = _asked(answers.X, *others)
-    return X, _both(function, answers.model)
+    return X, both(function, answers.model)
 
 
 class _Answers(NamedTuple):
@@ -361,20 +343,6 @@ class _Answers(NamedTuple):
     name: str
     X: Any
     model: Any
-
-
-def _both(first, second):
-    return second if first is None else _Both(first, second)
-
-
-class _Both:
-    """One function after the other."""
-
-    def __init__(self, first, second):
-        self.first, self.second = first, second
-
-    def __call__(self, X):
-        return self.second(self.first(X))
 
 
 def _silent(task):
@@ -413,12 +381,7 @@ def _opened(part) -> tuple:
 def _first(function, part):
     """The first row of a partition for the driver."""
     first = tuple(rows_of(column, slice(0, 1)) for column in _opened(part))
-    return _mapped(function.value, first)
-
-
-def _mapped(function, batch: tuple) -> tuple:
-    X, y, groups = batch
-    return (X if function is None else function(X)), y, groups
+    return map_batch(function.value, first)
 
 
 def _print_of(batch: tuple) -> tuple[int, int]:

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from fairpriv_sklearn._shared.arguments import refuse_batches
 from fairpriv_sklearn._shared.arrays import is_text_column
 from fairpriv_sklearn._shared.domain import check_columns
+from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._wall import (
     PrivacyLeakWarning,
     Rows,
     column_length,
     leaks_refused,
-    n_rows_of,
     rows_of,
 )
 
@@ -78,8 +78,14 @@ class Batches:
                 )
         self.make_batches = make_batches
 
+    map_X = None  # a function of the X of every batch
+
     def __iter__(self) -> Iterator[tuple]:
         """Start a new pass over the batches."""
+        return (map_batch(self.map_X, batch) for batch in self._given())
+
+    def _given(self) -> Iterator[tuple]:
+        """The batches before their X is mapped."""
         batches = self.make_batches
         for batch in batches() if callable(batches) else batches:
             if not (isinstance(batch, tuple) and len(batch) == 3):
@@ -105,7 +111,7 @@ class Batches:
         -------
         batches : Batches
         """
-        return Batches(lambda: ((function(X), y, a) for X, y, a in self))
+        return _altered(self, map_X=both(self.map_X, function))
 
     def read(self, read) -> Rows:
         """Open the private rows, for `fit`.
@@ -148,10 +154,15 @@ class StreamRows(Rows):
         self._batches = batches
         self._mask = self._names = None
         self._empty: dict | None = None
-        self._prints: list[tuple] | None = None
-        prints = [fingerprint(columns) for columns in self._columns_of_batches()]
-        self._prints = prints
-        super().__init__(sum(n_rows for n_rows, _ in prints))
+        function = batches.map_X
+        # What an encoder is given tells as well as its answers, which are far larger.
+        is_encoded = getattr(function, "gives_codes", False)
+        self._look = stand_in(function, read.__self__) if is_encoded else None
+        self._prints = []
+        for given in batches._given():
+            columns = self._read_one(map_batch(self._look or function, given))
+            self._prints.append(self._print_of(given, columns))
+        super().__init__(sum(n_rows for n_rows, _ in self._prints))
         if self._empty is None:
             raise ValueError("make_batches gave no batch.")
 
@@ -254,17 +265,21 @@ class StreamRows(Rows):
         names = columns if self._names is None else self._names
         return {name: columns[name] for name in names}
 
+    def _print_of(self, given: tuple, columns: dict) -> tuple[int, int]:
+        if self._look is None:
+            return fingerprint(columns)
+        X, y, groups = given
+        cells = self._batches.map_X.cells(X)
+        return fingerprint({"cells": cells, "y": y, "groups": groups})
+
     def _columns_of_batches(self) -> Iterator[dict]:
-        expected = self._prints
-        position = -1
-        for position, batch in enumerate(self._batches):
-            columns = self._read_one(batch)
-            if expected is not None and (
-                position >= len(expected) or fingerprint(columns) != expected[position]
-            ):
+        expected = iter(self._prints)
+        for given in self._batches._given():
+            columns = self._read_one(map_batch(self._batches.map_X, given))
+            if self._print_of(given, columns) != next(expected, None):
                 raise ChangedDataError
             yield columns
-        if expected is not None and position + 1 < len(expected):
+        if next(expected, None) is not None:
             raise ChangedDataError
 
     def _read_one(self, batch: tuple) -> dict:
@@ -488,18 +503,68 @@ class _Answer:
         """What is as good as the answer."""
         return self.estimator._coded(codes)
 
+    def cells(self, X):
+        """What an encoder reads, or refuses."""
+        with config_context(**self.config):
+            return self.estimator._refuse_rows(X)
+
     def looked_at(self, X):
-        """Answers to the first row in the place of all, if no other can be refused.
+        """Zeros in the place of all answers, if none of these can be refused.
 
         The estimator, an encoder, refuses what it would not answer to.
         """
-        refuse = getattr(self.estimator, "_refuse_rows", None)
-        if refuse is None:
+        if not self.gives_codes:
             return self(X)
-        with config_context(**self.config):
-            refuse(X)
-        one = self(rows_of(X, slice(0, 1)))
-        return np.broadcast_to(one, (n_rows_of(X), *one.shape[1:]))
+        shape = len(self.cells(X)), self.estimator._layout().width
+        return np.broadcast_to(np.float32(0.0), shape)
+
+
+def both(first, second):
+    """One function after the other, which may be None."""
+    return second if first is None else _Both(first, second)
+
+
+class _Both:
+    """One function after the other."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def __call__(self, X):
+        return self.second(self.first(X))
+
+
+def map_batch(function, batch: tuple) -> tuple:
+    """A batch whose X is mapped by a function, or by none."""
+    X, y, groups = batch
+    return (X if function is None else function(X)), y, groups
+
+
+def stand_in(function, reader):
+    """A function of X to what its answer can be refused for, None if to none.
+
+    Parameters
+    ----------
+    function : callable or None
+        Whose answers are read.
+    reader : estimator
+        That reads them.
+    """
+    look = getattr(function, "looked_at", None)
+    named = getattr(reader, "sensitive_features", None)
+    if look is None or named is not None or _has_lists(reader):
+        return None  # cells can be refused
+    return look
+
+
+def _has_lists(estimator) -> bool:
+    """Whether an estimator, or one inside, is told which cells X may have."""
+    inside = owners(estimator).values()
+    told = (getattr(one, name, None) for one in inside for name in _LISTS)
+    return any(given is not None for given in told)
+
+
+_LISTS = ("codebook", "categories")
 
 
 def to_travel(estimator):
