@@ -20,6 +20,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
+from fairpriv_sklearn.neural_network._base import start_from
 from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
 )
@@ -590,3 +591,63 @@ def test_a_network_on_many_columns_of_short_rows_is_no_constant():
         ).fit(X[:8000], y[:8000])
         scores[epsilon] = model.score(X[8000:], y[8000:])
     assert 0.8 < scores[1.0] < scores[3.0] + 0.02
+
+
+@pytest.mark.parametrize("sizes", [[3, 7, 2], [3, 5, 6, 1]])
+def test_a_network_starts_from_a_constant_and_its_hidden_units_learn_at_once(sizes):
+    rng = np.random.default_rng(0)
+    network = Network(sizes, hidden_activation="tanh").initialize(rng.standard_normal)
+    drawn, n_pairs = network.weights[-1].copy(), sizes[-2] // 2
+    constant = rng.normal(size=sizes[-1])
+    start_from(network, constant, n_pairs)
+    outputs = network.forward(rng.normal(size=(20, 3)))
+    assert_allclose(outputs[-1], np.tile(constant, (20, 1)), atol=1e-15)
+    second = slice(n_pairs, 2 * n_pairs)
+    assert_array_equal(network.weights[-1][:n_pairs], drawn[:n_pairs])
+    assert_array_equal(network.weights[-1][second], -drawn[:n_pairs])
+    assert not network.weights[-1][2 * n_pairs :].any()
+    deltas = network.backward(outputs, rng.normal(size=(20, sizes[-1])))
+    below = network.layers(network.gradient(outputs, deltas))[0][-2]
+    assert np.abs(below).max() > 0.1
+    start_from(network, constant)
+    assert not network.weights[-1].any()
+
+
+def test_networks_start_in_pairs_and_codes_do_not():
+    X, Y, groups = planar_table(300)
+    steps = {"max_iter": 1, "learning_rate": 1e-9, "average": False}
+    for sizes, n_pairs in [((16,), 8), ((4, 5), 2), ((1,), 0), ((), 0)]:
+        model = make("regressor", hidden_layer_sizes=sizes, **steps)
+        model.fit(X, Y, sensitive_features=groups)
+        above = model.coefs_[-1]
+        assert np.abs(above[: 2 * n_pairs]).min(initial=1.0) > 1e-3
+        assert_allclose(above[:n_pairs], -above[n_pairs : 2 * n_pairs], atol=1e-6)
+        assert_allclose(above[2 * n_pairs :], 0.0, atol=1e-6)
+        if n_pairs:
+            below = model.coefs_[-2]
+            assert_allclose(
+                below[:, :n_pairs], below[:, n_pairs : 2 * n_pairs], atol=1e-6
+            )
+    model = make("code", hidden_layer_sizes=(), n_components=2, **steps)
+    codes = model.fit(X, sensitive_features=groups).transform(X)
+    assert np.abs(codes[:, 0] - codes[:, 1]).mean() > 0.1
+
+
+def test_networks_learn_on_small_tables():
+    """A disc and its rim; from zero weights above .01 and .66 were reached."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(8000, 2))
+    radius = (X**2).sum(axis=1)
+    y = radius + 0.2 * rng.normal(size=8000)
+    train, test = np.split(rng.permutation(8000), [5000])
+    fair = {"epsilon": 2.0, "fairness_weight": 0, "bounds": (-1, 1)}
+    scores = [[], []]
+    for seed in range(4):
+        fair["random_state"] = seed
+        model = DPWassersteinMLPRegressor(target_bounds=(-1, 3), **fair)
+        scores[0].append(model.fit(X[train], y[train]).score(X[test], y[test]))
+        model = DPWassersteinMLPClassifier(classes=[False, True], **fair)
+        model.fit(X[train], y[train] > 2 / 3)
+        scores[1].append(model.score(X[test], y[test] > 2 / 3))
+    assert np.mean(scores[0]) > 0.15
+    assert np.mean(scores[1]) > 0.75

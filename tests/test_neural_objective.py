@@ -559,7 +559,7 @@ def test_descent_averages_the_second_half(average, expected, monkeypatch):
     base = "fairpriv_sklearn.neural_network._base"
     monkeypatch.setattr(f"{base}.SGD.step", step)
     monkeypatch.setattr(f"{base}.FairNetworkMixin._project", project)
-    monkeypatch.setattr(f"{base}.start_from", lambda network, constant: None)
+    monkeypatch.setattr(f"{base}.start_from", lambda *_: None)
     monkeypatch.setattr(Network, "initialize", lambda network, _: network)
     X, y, groups = make_table("real", 60, np.random.default_rng(0))
     model = DPWassersteinMLPRegressor(
@@ -583,7 +583,7 @@ def one_step(X, groups, y, weight, monkeypatch, n_runs, **params):
 
     monkeypatch.setattr(Network, "initialize", initialize)
     base = "fairpriv_sklearn.neural_network._base"
-    monkeypatch.setattr(f"{base}.start_from", lambda network, constant: None)
+    monkeypatch.setattr(f"{base}.start_from", lambda *_: None)
     monkeypatch.setattr(f"{base}.CONSTANT_SHARE", (1e-6, 1e-6))
     monkeypatch.setattr(f"{base}.FairNetworkMixin._caution", lambda *_: 1.0)
     model = DPWassersteinMLPRegressor(

@@ -319,6 +319,9 @@ class DPWassersteinAutoencoder(
     def _code_layer(self) -> int:
         return len(self._hidden_sizes()) + 1
 
+    def _n_pairs(self, network: Network) -> int:
+        return 0  # two components that are alike would be one
+
     def _project(self, network: Network) -> None:
         """Clip the singular values of the decoder's layers to one.
 

@@ -59,9 +59,17 @@ SIGNAL_OF_FEATURES = 150.0
 LARGEST_WEIGHT = 1e6
 
 
-def start_from(network: Network, constant) -> None:
-    """Let the network answer a constant: zero weights in the last layer."""
-    network.weights[-1][...] = 0.0
+def start_from(network: Network, constant, n_pairs: int = 0) -> None:
+    """Let the network answer a constant.
+
+    In so many pairs of units of the last hidden layer both are alike, with opposite
+    weights in the layer above, where the other weights are zero.
+    """
+    above = network.weights[-1]
+    above[n_pairs:] = 0.0
+    if n_pairs:
+        below, second = network.weights[-2], slice(n_pairs, 2 * n_pairs)
+        below[:, second], above[second] = below[:, :n_pairs], -above[:n_pairs]
     network.biases[-1][...] = constant
 
 
@@ -220,7 +228,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if is_known:
             told = sums, scale
             sums, scale = asked_again(wall, rows, constant, [line], told=told)
-        start_from(network, head.constant(sums, n_records, scale))
+        n_pairs = 0 if is_known else self._n_pairs(network)
+        start_from(network, head.constant(sums, n_records, scale), n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, sizes)
         self._publish_fit(network, self.max_iter, wall)
@@ -241,6 +250,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         self._publish_network(network, self._scaling)
         self.n_iter_ = n_iter
         self.privacy_ = wall.guarantee()
+
+    def _n_pairs(self, network: Network) -> int:
+        """In how many pairs of units the last hidden layer starts.
+
+        They learn from the first step on, as a linear model does. Below zero weights
+        they would once the last layer has learnt something, which noise may prevent.
+        """
+        return network.sizes[-2] // 2 if len(network.weights) > 1 else 0
 
     def _n_counts(self) -> int:
         """How many counts a fit needs: one per stratum, one for all, or none."""

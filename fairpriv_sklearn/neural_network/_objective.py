@@ -102,7 +102,7 @@ class SimplexOutputs:
     """Class probabilities, with the cross-entropy; the last layer holds the logits."""
 
     layer: int
-    reach: ClassVar[float] = 1.0
+    reach: ClassVar[float] = 2.0
 
     def dimension(self, width: int) -> int:
         return width - 1  # probabilities add up to one
