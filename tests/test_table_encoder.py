@@ -31,6 +31,7 @@ from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, vote
 from fairpriv_sklearn.preprocessing._draft import Draft
 from fairpriv_sklearn.preprocessing._encoded import (
     CategoryColumn,
+    CodedTable,
     n_other_indicators,
     row_scale,
 )
@@ -961,6 +962,22 @@ def test_a_table_of_nothing_but_dates_gives_a_constant_model():
     assert list(line[0].get_feature_names_out()) == ["constant"]
     assert_array_equal(line[0].transform(X), np.zeros((400, 1)))
     assert_allclose(line.predict(X), 0.5, atol=0.1)
+
+
+def test_where_no_category_shows_the_result_is_zero_and_not_what_memory_held():
+    X = pd.DataFrame({"a": [f"a{i}" for i in range(300)], "b": [*"xy"] * 150})
+    given = {name: {"kind": "category"} for name in X}
+    encoder = DPTableEncoder(given, epsilon=0.01, handle_unknown="ignore")
+    model = DPLinearRegression(epsilon=9.0, data_norm=1.0, target_bounds=(0, 1))
+    line = make_pipeline(encoder, model).fit(X, np.full(300, 0.5))
+    assert list(encoder.get_feature_names_out()) == ["constant"]
+    coded = CodedTable(encoder._layout(), np.full((300, 2), -1, dtype=np.int8))
+    for unit in (None, 2.0**-20):
+        out = np.full(coded.shape, np.nan)
+        coded.layout.write(coded.codes, out, unit)
+        assert_array_equal(out, np.zeros((300, 1)))
+    assert_array_equal(np.asarray(encoder.transform(X)), np.zeros((300, 1)))
+    assert np.isfinite(line.predict(X)).all()
 
 
 def test_columns_are_written_as_if_each_stood_alone():

@@ -195,6 +195,7 @@ class Layout:
             own = slice(first, first := first + len(run))
             out = slice(slices[run[0].name].start, slices[run[-1].name].stop)
             self._runs.append((run[0], own, out))
+        self._end = max((out.stop for *_, out in self._runs), default=0)
         largest = max((one.largest_code for one in columns), default=0)
         self._dtype = np.min_scalar_type(-largest - 1)
         self.code_bytes = self._dtype.itemsize * len(columns)
@@ -209,8 +210,7 @@ class Layout:
 
     def write(self, codes, out, unit: float | None = None) -> None:
         """Write rows that are not shortened, given their codes, on a grid or as is."""
-        if not self.columns:
-            out[:] = 0.0
+        out[:, self._end :] = 0.0  # the column that is there where no other is
         for column, own, part in self._runs:
             column.write(codes[:, own], out[:, part], self.scale, unit)
 
