@@ -25,7 +25,7 @@ from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import GaussianMechanism
-from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
+from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _cells
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._draft import Draft
@@ -200,6 +200,18 @@ def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
                     ]
                 )
             assert told[0] == told[1] == told[2] == told[3]
+
+
+def test_distinct_texts_are_made_keys_of_once_not_in_every_block(monkeypatch):
+    made, key = [], _cells._key
+    monkeypatch.setattr(_cells, "_key", lambda *cell: made.append(cell) or key(*cell))
+    table = TableReader.of(
+        pd.DataFrame({"x": pd.Series([*map(str, range(300))], dtype="str")})
+    )
+    for rows, block in table.blocks(10):
+        keys, inverse = block.cells(0).keys()
+        assert [keys[i] for i in inverse] == [*map(str, range(300))][rows]
+    assert len(made) <= 301  # with a missing one
 
 
 @pytest.mark.parametrize("cell", ["a word", None, 4.5])

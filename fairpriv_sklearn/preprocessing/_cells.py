@@ -94,6 +94,11 @@ class Cells:
         inverse = np.fromiter(map(found.__getitem__, cells), np.intp, len(cells))
         return [_key(*cell) for cell in found], inverse
 
+    @cached_property
+    def once(self) -> tuple[list, NDArray[np.intp]]:
+        """The same for a list that many blocks of rows share."""
+        return self.keys()
+
 
 class _Coded(Cells):
     """Cells out of few listed ones; `codes` are their positions there."""
@@ -107,10 +112,10 @@ class _Coded(Cells):
         return np.array(self._listed._texts, dtype=object)[self._codes]
 
     def keys(self) -> tuple[list, NDArray[np.intp]]:
-        listed, inverse = self._listed.keys()
+        listed, inverse = self._listed.once
         inverse = inverse[self._codes]
         is_held = np.bincount(inverse, minlength=len(listed)) > 0
-        keys = [key for key, held in zip(listed, is_held, strict=True) if held]
+        keys = [listed[i] for i in np.flatnonzero(is_held).tolist()]
         return keys, (np.cumsum(is_held) - 1)[inverse]
 
 
