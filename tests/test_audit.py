@@ -45,6 +45,7 @@ from fairpriv_sklearn.audit._bounds import Event, log_wealth
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
 from fairpriv_sklearn.audit._replay import AdditiveNoise, loss_epsilon
 from fairpriv_sklearn.audit._tables import CANARY, Table
+from fairpriv_sklearn.audit._tape import Tape, taped
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
@@ -497,6 +498,20 @@ def test_estimators_of_this_library_pass(model, relation):
     assert not report.violated, str(report)
     assert report.conclusive
     assert 0.3 < report.epsilon_lower / report.claimed_epsilon <= 1
+
+
+def test_counts_of_keys_are_replayed():
+    """What only one of the tables has keeps its own noise."""
+
+    def released(tape, counts, keys):
+        with taped(tape):
+            return GaussianMechanism(1.0, 1.0, 1).release_keyed(counts, keys, bytes(32))
+
+    first = Tape()
+    counts = released(first, [5, 7], [b"a", b"b"])
+    again = released(Tape(replay=first), [1, 8, 7], [b"c", b"a", b"b"])
+    own = released(Tape(), [1, 8], [b"c", b"a"])
+    assert again.tolist() == [own[0], *counts] and own[1] != counts[0]
 
 
 def test_a_replay_says_what_could_not_be_fitted():

@@ -71,6 +71,7 @@ class Tape:
 
     def __init__(self, replay=None, interrupt_at=None):
         self.releases: list[Released] = []
+        self.keyed: list[dict] = []  # released counts of unlisted keys
         self.draws: list[tuple[str, np.ndarray]] = []  # family, standardised values
         self.other_randomness: list[str] = []
         self.own_coins = False
@@ -90,6 +91,18 @@ class Tape:
         if earlier.exact.shape != release.exact.shape or earlier.kind != release.kind:
             return release.released
         return earlier.released
+
+    def add_keyed(self, released: dict) -> list:
+        """Write released counts of unlisted keys down; return those to be released.
+
+        A key that the earlier fit did not have keeps its own.
+        """
+        position = len(self.keyed)
+        self.keyed.append(released)
+        if self._replay is not None and position < len(self._replay.keyed):
+            earlier = self._replay.keyed[position]
+            released = {key: earlier.get(key, released[key]) for key in released}
+        return list(released.values())
 
     def stop_here(self):
         """Interrupt the fit if it has come as far as it may."""
@@ -134,6 +147,8 @@ def taped(tape: Tape, estimator=None):
     with ExitStack() as stack:
         for cls in (GaussianMechanism, DiscreteLaplaceMechanism):
             stack.enter_context(patch.object(cls, "release", _spy(tape, cls.release)))
+        spy = _keyed_spy(tape, GaussianMechanism.release_keyed)
+        stack.enter_context(patch.object(GaussianMechanism, "release_keyed", spy))
         spy = _choice_spy(tape, PermuteAndFlip.release)
         stack.enter_context(patch.object(PermuteAndFlip, "release", spy))
         for name in ("uniform", "key", "choice", "bernoulli", "integers"):
@@ -164,6 +179,14 @@ def _spy(tape: Tape, release: Callable):
                 mechanism.mu if gaussian else mechanism.epsilon_spent,
             )
         )
+
+    return taped_release
+
+
+def _keyed_spy(tape: Tape, release: Callable):
+    def taped_release(mechanism, counts, keys, secret):
+        released = release(mechanism, counts, keys, secret)
+        return np.array(tape.add_keyed(dict(zip(keys, released, strict=True))))
 
     return taped_release
 
