@@ -607,9 +607,9 @@ MUTANTS = [
     (
         "h40",
         "generative/_pairs.py",
-        "return counts_l2(neighboring, len(self.tables))",
-        "return counts_l2(neighboring)",
-        "pairs: tables do not share the noise",
+        "return counts_l2(neighboring, sum(w * w for w in weights))",
+        "return counts_l2(neighboring, len(weights))",
+        "pairs: a record counts more than once in a table and is paid as if once",
     ),
     (
         "h41",
@@ -897,6 +897,49 @@ MUTANTS = [
         "(1 + N_LOOKS) * n_first + n_second",
         "n_first + n_second",
         "encoder: draws of looks are not counted",
+    ),
+    (
+        "h82",
+        "generative/_pairs.py",
+        "[table / w for table, w in",
+        "[table / 1 for table, w in",
+        "pairs: counts that were released keep their weights",
+    ),
+    (
+        "h83",
+        "generative/_pairs.py",
+        "size ** (1 / 6)",
+        "size ** (1 / 2)",
+        "pairs: columns of many levels take the budget of the others",
+    ),
+    (
+        "h84",
+        "generative/_pairs.py",
+        "scales = wall.scale(query, name=LEVELS) / np.array(query.weights)",
+        "scales = wall.scale(query, name=LEVELS) / np.array(query.weights).mean() "
+        "* np.ones(A)",
+        "pairs: levels of all columns are taken to be as exact",
+    ),
+    (
+        "h85",
+        "generative/_levels.py",
+        "some = edges[:-1] < edges[1:]",
+        "some = edges[:-1] <= edges[1:]",
+        "noise between edges without a whole number is counted",
+    ),
+    (
+        "h86",
+        "generative/_levels.py",
+        "at = at[: self.n_cells + self.declared.missing]",
+        "at = at[: self.n_cells + 1]",
+        "missing cells count as other where none is missing",
+    ),
+    (
+        "h87",
+        "generative/_raw.py",
+        "seen = np.array([*(listed[name] for name in names), *missing])",
+        "seen = np.array([*(listed[name] for name in names[::-1]), *missing])",
+        "counts of categories are those of others",
     ),
 ]
 

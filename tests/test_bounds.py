@@ -419,7 +419,8 @@ TABLES = (((0,), (1,), (2,)), (3, 4, 2), 2)
 
 def pair_counts(relation):
     changed = {"levels": [2, 3, 1], "codes": 1}
-    return pair(relation, _pairs.Counts(*TABLES), level_columns(), changed)
+    query = _pairs.Counts(*TABLES, weights=(1, 3, 2))
+    return pair(relation, query, level_columns(), changed)
 
 
 def pair_products(relation):

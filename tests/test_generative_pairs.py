@@ -829,7 +829,7 @@ def test_levels_and_places_are_least_squares():
         seen[inside] = parts @ truth + deviation * rng.normal(size=n_inside)
         placed = dataclasses.replace(column, edges=cells)
         placed = placed.placed(seen, deviation, "number")
-        both, factor = placed.with_places(counts, scale)
+        both, factor = placed.with_counted(counts, scale)
         found.append(both)
         stated.append(scale**2 - (factor**2).sum(axis=1))
     doubt = (_levels.DOUBT * np.maximum(counts, scale)) ** 2
@@ -859,12 +859,66 @@ def test_levels_and_places_are_least_squares():
     edges = whole.located().edges
     seen = np.histogram(numbers, edges)[0].astype(float)
     whole = whole.placed(seen, 1.0, "number")
-    counts, factor = whole.with_places(np.full(whole.n_levels, 150.0), 40.0)
+    counts, factor = whole.with_counted(np.full(whole.n_levels, 150.0), 40.0)
     at = np.flatnonzero(edges == 22.5)[0]
     assert edges[at + 1] == 24.0
     assert counts[23] == pytest.approx(seen[at], rel=0.02)
-    unplaced = dataclasses.replace(whole, places=None).with_places(counts, 40.0)
+    unplaced = dataclasses.replace(whole, places=None).with_counted(counts, 40.0)
     assert unplaced[0] is counts and not unplaced[1].size
+
+
+@pytest.mark.parametrize("integer", [False, True])
+def test_levels_and_round_numbers_are_least_squares(integer):
+    """Counts between edges that both have are one count more of the cells between."""
+    declared = Column("number", range=(0, 40), integer=integer)
+    column = LevelColumn.of("x", 0, declared)
+    column = dataclasses.replace(column, edges=np.array([0.0, 7.0, 7.5, 9.0, 23.0, 40]))
+    at = column.at_round_numbers()
+    rng = np.random.default_rng(0)
+    seen, truth = rng.normal(100, 30, at.n_cells), rng.normal(300, 60, 6)
+    column = column.placed(np.zeros(200), 50.0, "number")
+    column = dataclasses.replace(column, places=None).with_atoms(seen, 1e3)
+    if integer:
+        column = column.with_whole_cells()
+        assert column.edges.tolist() == [0, 7, 8, 9, 23, 41]
+    counts, factor = column.with_counted(truth, 20.0)
+    ends = column.edges[1:-1]
+    starts = np.ceil(at.edges[:-1]) if integer else at.edges[:-1]
+    empty = starts == (np.ceil(at.edges[1:]) if integer else at.edges[1:])
+    assert empty.any() == integer
+    both = np.isin(ends, starts)
+    assert both.all() or not integer
+    wanted, variance = truth.copy(), np.full(6, 400.0)
+    common = [-np.inf, *ends[both], np.inf]
+    for low, high in itertools.pairwise(common):
+        cells = (column.edges[:-1] >= low) & (column.edges[:-1] < high)
+        cells = np.flatnonzero(cells)
+        asked = (starts >= low) & (starts < high) & ~empty
+        gap = seen[:-1][asked].sum() - truth[cells].sum()
+        noise = 1e6 * asked.sum() + 400.0 * len(cells)
+        wanted[cells] += 400.0 * gap / noise
+        variance[cells] -= 400.0**2 / noise
+    np.testing.assert_allclose(counts, wanted)
+    np.testing.assert_allclose(400.0 - (factor**2).sum(axis=1), variance)
+
+
+def test_levels_and_categories_are_least_squares():
+    column = LevelColumn.of("x", 0, Column("category", other=True))
+    column = column.with_categories(["a", "b", "c"])
+    seen, counts = np.array([90.0, 70.0, 40.0, 12.0]), np.array([80.0, 80, 50, 9, 8])
+    for missing, variance in ((True, [80.0, 80, 80, 400, 80]), (False, [80.0] * 3)):
+        declared = dataclasses.replace(column.declared, missing=missing)
+        found = dataclasses.replace(column, declared=declared, shown=(seen, 10.0))
+        both, factor = found.with_counted(counts[: found.n_levels], 20.0)
+        wanted = 0.2 * counts + 0.8 * np.r_[seen[:3], 0.0, seen[3]]
+        wanted[3] = counts[3]
+        np.testing.assert_allclose(both, wanted[: found.n_levels])
+        left = 400.0 - (factor**2).sum(axis=1)
+        np.testing.assert_allclose(left[: len(variance)], variance)
+    assert found.n_levels == 4 and left[3] == 400.0
+    # where none was found
+    empty = dataclasses.replace(found.with_categories([]), shown=(seen[3:], 10.0))
+    assert empty.with_counted(counts[:1], 20.0)[0] == counts[0]
 
 
 def test_a_fit_uses_the_places_of_its_numbers(quick_fits, monkeypatch):
@@ -889,6 +943,39 @@ def test_a_fit_uses_the_places_of_its_numbers(quick_fits, monkeypatch):
         assert found.max() < of_bin[0][0] * (1 + 1e-9) and found.min() > 0
         assert found.mean() < 0.97 * of_bin[0][0]
         assert column.falls.shape == (column.n_cells,)
+
+
+def test_a_fit_uses_the_counts_of_its_categories_and_round_numbers(monkeypatch):
+    """Neither is thrown away; what was counted is what the levels are of."""
+    found = []
+    with_counted = LevelColumn.with_counted
+
+    def spy(column, counts, scale):
+        both, factor = with_counted(column, counts, scale)
+        found.append((column, counts, both))
+        return both, factor
+
+    monkeypatch.setattr(LevelColumn, "with_counted", spy)
+    frame, y = people(8000)
+    frame.loc[::3, "job"] = "clerk"
+    frame.loc[::9, "job"] = None
+    frame["age"] = frame["age"].astype(float)
+    fit = DPSinkhornGenerator(
+        epsilon=8.0, codebook={"job": {"kind": "category"}}, random_state=0
+    )
+    fit.set_params(classes=[0, 1]).fit(frame[["job", "age"]], y)
+    (job, _, jobs), (age, _, ages) = found
+    seen, scale = job.shown
+    truth = frame["job"].value_counts(dropna=False)
+    truth = truth[["clerk", "smith"]].tolist() + [frame["job"].isna().sum()]
+    assert job.values == ("clerk", "smith") and 0 < scale < 40
+    assert 0 < abs(seen - truth).max() < 4 * scale
+    assert abs(jobs[[0, 1, -1]] - truth).max() < 4 * scale
+    assert job.rounds is None and age.shown is None
+    rounds = age.rounds
+    truth = np.histogram(frame["age"], rounds.edges)[0]
+    assert np.ptp(rounds.noise) == 0 and (truth > 50).sum() > 30
+    assert 0 < abs(rounds.noisy - truth).max() < 5 * rounds.noise[0]
 
 
 def test_wide_cells_fall_from_their_neighbours():
@@ -1147,6 +1234,69 @@ def test_every_table_says_how_many_records_a_level_has(exact, quick_fits):
         np.testing.assert_allclose(20_000 * pairs.levels[a], counts, atol=0.1)
 
 
+def test_tables_of_more_cells_have_less_noise(quick_fits, monkeypatch):
+    """As much as is said; the sum of what noise adds to distances is least."""
+    found, margin = [], _pairs._margin
+
+    def spy(seen, held, n):
+        found.append(seen)
+        return margin(seen, held, n)
+
+    class Wall:
+        rng = np.random.default_rng(0)
+
+        def public_draws(self):
+            return noise_source(0).public()
+
+        def scale(self, query, name):
+            return 40.0 * query.sensitivity("replace_one")
+
+        def release(self, query, rows, name):
+            value = query.of_rows(rows, None)
+            return value + self.scale(query, name) * self.rng.normal(size=value.shape)
+
+    monkeypatch.setattr(_pairs, "_margin", spy)
+    sizes, rng = np.array([2, 8, 40]), np.random.default_rng(1)
+    levels = rng.integers(0, sizes, (20_000, 3)).astype(np.int16)
+    about = {"missing": False, "other": False}
+    columns = [
+        LevelColumn.of(
+            "a", 0, Column("category", categories=tuple(map(str, range(m))), **about)
+        )
+        for m in sizes
+    ]
+    assert [column.n_levels for column in columns] == sizes.tolist()
+    plan = _pairs.PairsPlan(2, 3, 40, (), 1.0, 20_000)
+    rows, wall = as_rows(levels, rng.integers(0, 2, 20_000)), Wall()
+    for _ in range(10):
+        _pairs.fit_pairs(rows, columns, plan, wall)
+    variances = np.array([[v.mean() for _, v in seen] for seen in found[:3]])
+    ratios = np.outer(sizes / 2, [1, 1]) ** (-1 / 3)
+    np.testing.assert_allclose(variances / variances[0], ratios, rtol=0.06)
+    weights = np.array(_pairs._weights(sizes))
+    assert weights.dtype == int
+    np.testing.assert_allclose(
+        variances[:, 0], 1600 * 2 * (weights @ weights) / weights**2
+    )
+    for a in range(3):
+        truth = np.bincount(levels[:, a], minlength=sizes[a])
+        for source in (0, 1):
+            errors = [
+                (t - truth) / np.sqrt(v) for t, v in (f[source] for f in found[a::3])
+            ]
+            assert np.mean(np.square(errors)) == pytest.approx(
+                1, abs=4 / np.sqrt(10 * sizes[a])
+            )
+
+    def added(weights):
+        return (np.sqrt(sizes) / weights).sum() * np.linalg.norm(weights)
+
+    best = added(sizes ** (1 / 6))
+    assert best <= added(weights) < 1.001 * best
+    for _ in range(100):
+        assert added(rng.uniform(0.1, 1, 3)) >= best
+
+
 def test_bins_follow_the_noise():
     plan = _pairs.PairsPlan(2, 20, 80, (), 1.0, None)
     assert plan.most_bins == 24 and plan.bins_of(20_000, 0.0) == (24, np.inf)
@@ -1329,11 +1479,14 @@ def queries():
         np.array([0, 1, 2, 2, 2]),
     )
     merged = (3, 2, 2, 3)
+    weights = (1, 3, 2, 4)
     single = tuple(((p, None),) for p in range(3))
     by_class = tuple(tuple((a, c) for a in range(4)) for c in range(2))
     return [
         _pairs.Counts(one, sizes, 2),
         _pairs.Counts(pairs, merged, 1, bins),
+        _pairs.Counts(one, sizes, 2, weights=weights),
+        _pairs.Counts(one, merged, 2, bins, weights),
         _pairs.Distances(pairs, merged, 2, bins, parts=single),
         _pairs.Distances(one, sizes, 2, parts=(tuple((a, None) for a in range(4)),)),
         _pairs.Distances(one, sizes, 2, parts=by_class),

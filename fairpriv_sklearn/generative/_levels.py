@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, log, log2, pi, sqrt
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import erfcx, expit, log_ndtr
 
 from fairpriv_sklearn.preprocessing import (
@@ -78,6 +79,11 @@ class LevelColumn(LearntColumn):
         Noisy counts by which a number was located.
     falls : ndarray of shape (m,), default=None
         How much the log density falls along each cell; None: cells are even.
+    rounds : Places, default=None
+        Noisy counts of round numbers and of what lies between them.
+    shown : tuple of (ndarray, float), default=None
+        Noisy counts by which its categories were found, and that of missing cells;
+        the standard deviation of their noise.
     """
 
     edges: np.ndarray | None = None
@@ -86,6 +92,8 @@ class LevelColumn(LearntColumn):
     is_shown: bool = True
     places: Places | None = None
     falls: np.ndarray | None = None
+    rounds: Places | None = None
+    shown: tuple | None = None
 
     @classmethod
     def of(cls, name, position, declared, edges=None) -> LevelColumn:
@@ -196,7 +204,8 @@ class LevelColumn(LearntColumn):
         places, these are extended.
         """
         edges = self.at_round_numbers().edges
-        noisy = noisy[: len(edges) - 1]
+        rounds = Places.of(edges, noisy, scale, is_open=True)
+        noisy = rounds.noisy
         is_number = np.isin(edges[:-1], round_numbers(self.edges))
         counts = np.where(is_number, noisy, 0.0)
         smallest = np.maximum(noisy, 0).sum() * SMALLEST_ATOM
@@ -220,16 +229,34 @@ class LevelColumn(LearntColumn):
                 if count > least and is_beyond.any():
                     seen, far = seen[is_beyond], far[is_beyond]
                     found.append(end + sign * _tail(seen, far, count, high - low))
-        return replace(self, edges=np.unique(np.concatenate(found)))
+        return replace(self, edges=np.unique(np.concatenate(found)), rounds=rounds)
 
-    def with_places(self, counts, scale) -> tuple[np.ndarray, np.ndarray]:
-        """Least squares of noisy counts of the levels and of the places.
+    def with_counted(self, counts, scale) -> tuple[np.ndarray, np.ndarray]:
+        """Least squares of noisy counts of the levels and of all counted before.
 
-        A cell that lies in two places counts for each by its length there, with doubt.
         Returns the counts and F: their covariance is that of `counts` less F F'.
         """
-        if self.places is None or not self.is_number or self.n_cells < 3:
+        found = [*self._by_places(counts, scale), *self._by_rounds(), *self._by_shown()]
+        if not found:
             return counts, np.zeros((len(counts), 0))
+        parts, seen, noise = zip(*found, strict=True)
+        parts, seen = np.concatenate(parts), np.concatenate(seen)
+        both = block_diag(*noise) + scale**2 * parts @ parts.T
+        gap = seen - parts @ counts
+        values, vectors = np.linalg.eigh(both)
+        least = max(1e-15 * values.max(initial=0.0), 1e-18)
+        root = vectors / np.sqrt(np.maximum(values, least))
+        whitened = root.T @ np.column_stack([parts, gap])
+        factor = scale**2 * whitened[:, :-1].T
+        return counts + factor @ whitened[:, -1], factor
+
+    def _by_places(self, counts, scale):
+        """Parts of the levels in every place, noisy counts and their covariance.
+
+        A cell that lies in two places counts for each by its length there, with doubt.
+        """
+        if self.places is None or not self.is_number or self.n_cells < 3:
+            return
         seen, noise = self.places.noisy, self.places.noise
         edges = self.places.edges
         edges = np.ceil(edges) if self.is_whole else edges
@@ -241,14 +268,31 @@ class LevelColumn(LearntColumn):
         parts = np.zeros((len(low), len(counts)))
         parts[:, : self.n_cells] = np.clip(shared / np.diff(self.edges), 0.0, 1.0)
         doubt = (DOUBT * np.maximum(counts, scale)) ** 2
-        both = np.diag(noise[inside] ** 2 + parts @ doubt)
-        both += (parts * (scale**2 - doubt)) @ parts.T
-        gap = seen[inside] - parts @ counts
-        values, vectors = np.linalg.eigh(both)
-        root = vectors / np.sqrt(np.maximum(values, max(noise.min(), 1e-9) ** 2))
-        whitened = root.T @ np.column_stack([parts, gap])
-        factor = scale**2 * whitened[:, :-1].T
-        return counts + factor @ whitened[:, -1], factor
+        covariance = np.diag(noise[inside] ** 2 + parts @ doubt)
+        yield parts, seen[inside], covariance - (parts * doubt) @ parts.T
+
+    def _by_rounds(self):
+        """The same of cells and round numbers between edges that both have."""
+        if self.rounds is None or not self.is_number:
+            return
+        edges = np.ceil(self.rounds.edges) if self.is_whole else self.rounds.edges
+        common = np.intersect1d(edges[1:-1], self.edges[1:-1])
+        parts = np.zeros((len(common) + 1, self.n_levels))
+        of_cell = np.searchsorted(common, self.edges[:-1], "right")
+        parts[of_cell, np.arange(self.n_cells)] = 1.0
+        # between some edges there is no whole number
+        some = edges[:-1] < edges[1:]
+        between = np.searchsorted(common, edges[:-1][some], "right")
+        variance = np.bincount(between, self.rounds.noise[some] ** 2)
+        yield parts, np.bincount(between, self.rounds.noisy[some]), np.diag(variance)
+
+    def _by_shown(self):
+        """The same of the categories that were found, and of missing cells."""
+        if self.shown is not None:
+            seen, scale = self.shown
+            at = [*range(self.n_cells), self.n_levels - 1]
+            at = at[: self.n_cells + self.declared.missing]
+            yield np.eye(self.n_levels)[at], seen[: len(at)], scale**2 * np.eye(len(at))
 
     def near(self, edges) -> np.ndarray:
         """Which cells are not far from where numbers surely are, if that is known.

@@ -35,6 +35,8 @@ BINS, FEATURES = 1.5, 0.75
 UNIT = 1024
 # Rounds in which rows of features are moved around their mean.
 CENTRINGS = 20
+# Weights of tables in one release are integers, those of one cell this.
+WEIGHT = 16
 # Part of the records from which a level is an atom.
 LARGE = 1 / 16
 # Power of a correlation that goes on within the points; odd.
@@ -126,12 +128,15 @@ class Counts(Query):
     n_classes : int
     bins : tuple of ndarray or None, default=None
         Bin of every level of each column; None: levels are the bins.
+    weights : tuple of int or None, default=None
+        What a record counts in each table; None: once.
     """
 
     tables: tuple
     sizes: tuple
     n_classes: int
     bins: tuple | None = None
+    weights: tuple | None = None
 
     name = CLASS_TABLES
     theorem = "user_guide/synthetic_tables:pair-tables"
@@ -149,11 +154,12 @@ class Counts(Query):
         return sum(map(prod, self.shapes))
 
     def sensitivity(self, neighboring: str) -> float:
-        """A record counts once in each table (Lemma A)."""
-        return counts_l2(neighboring, len(self.tables))
+        """A record counts once in each table (Lemma A), or w times: as in w**2."""
+        weights = self.weights or (1,) * len(self.tables)
+        return counts_l2(neighboring, sum(w * w for w in weights))
 
     def of_block(self, block, state):
-        """Exact counts, table after table."""
+        """Exact counts, each times its weight, table after table."""
         codes = np.zeros(block.n_rows, dtype=np.int64)
         if self.n_classes > 1:
             codes += block.codes
@@ -162,16 +168,20 @@ class Counts(Query):
         if self.bins is not None:
             levels = {a: self.bins[a][column] for a, column in levels.items()}
         counts = []
-        for table, shape in zip(self.tables, self.shapes, strict=True):
+        weights = self.weights or (1,) * len(self.tables)
+        for table, shape, w in zip(self.tables, self.shapes, weights, strict=True):
             cells = codes
             for a in table:
                 cells = cells * self.sizes[a] + levels[a]
-            counts.append(np.bincount(cells, minlength=prod(shape)))
+            counts.append(w * np.bincount(cells, minlength=prod(shape)))
         return np.concatenate(counts)
 
     def split(self, values) -> list[np.ndarray]:
-        """Return the tables, each in its shape."""
-        return pieces(values, *self.shapes)
+        """Return the tables, each in its shape and over its weight."""
+        tables = pieces(values, *self.shapes)
+        if self.weights is None:
+            return tables
+        return [table / w for table, w in zip(tables, self.weights, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,20 +413,22 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     C, A = plan.n_classes, plan.n_columns
     ones = tuple((a,) for a in range(A))
     twos = tuple(itertools.combinations(range(A), 2))
-    query = Counts(ones, tuple(column.n_levels for column in columns), 1)
+    sizes = tuple(column.n_levels for column in columns)
+    query = Counts(ones, sizes, 1, weights=_weights(sizes))
     noisy = [table[0] for table in query.split(wall.release(query, rows, name=LEVELS))]
-    scale = wall.scale(query, name=LEVELS)
-    n = _total(noisy, scale, plan)
+    scales = wall.scale(query, name=LEVELS) / np.array(query.weights)
+    n = _total(noisy, scales.max(), plan)
     noisy, factors = zip(
         *(
-            column.with_places(counts, scale)
-            for counts, column in zip(noisy, columns, strict=True)
+            column.with_counted(counts, scale)
+            for counts, scale, column in zip(noisy, scales, columns, strict=True)
         ),
         strict=True,
     )
+    lefts = map(_left, scales, factors)
     levels = [
-        _clean(counts, n, _left(scale, factor), column)
-        for counts, factor, column in zip(noisy, factors, columns, strict=True)
+        _clean(counts, n, left, column)
+        for counts, left, column in zip(noisy, lefts, columns, strict=True)
     ]
     query = Counts(twos, (1,) * A, 1)
     noise = wall.scale(query, name=PAIR_TABLES) if twos else 0.0
@@ -429,15 +441,15 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     # all that is released about the bins of a column, with its variance
     seen = [
         [(np.bincount(b, table), scale**2 * np.bincount(b) - _of_bins(factor, b))]
-        for b, table, factor in zip(bins, noisy, factors, strict=True)
+        for b, table, scale, factor in zip(bins, noisy, scales, factors, strict=True)
     ]
-    by_class, deviation = [np.zeros((1, size)) for size in sizes], 0.0
+    by_class, scales = [np.zeros((1, size)) for size in sizes], np.zeros(A)
     if C > 1:
-        query = Counts(ones, sizes, C, bins)
+        query = Counts(ones, sizes, C, bins, _weights(sizes))
         by_class = query.split(wall.release(query, rows, name=CLASS_TABLES))
-        deviation = wall.scale(query, name=CLASS_TABLES)
-        for table, of_column in zip(by_class, seen, strict=True):
-            of_column.append((table.sum(axis=0), C * deviation**2))
+        scales = wall.scale(query, name=CLASS_TABLES) / np.array(query.weights)
+        for table, scale, of_column in zip(by_class, scales, seen, strict=True):
+            of_column.append((table.sum(axis=0), C * scale**2))
     smooth = [
         _neighbours(b, np.bincount(b, counts), column)
         for b, counts, column in zip(bins, levels, columns, strict=True)
@@ -462,12 +474,15 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         counts * (margin / np.maximum(np.bincount(b, counts), 1e-300))[b]
         for counts, margin, b in zip(levels, margins, bins, strict=True)
     ]
-    counts = _class_counts(by_class, n, deviation) if C > 1 else np.array([n])
+    counts = _class_counts(by_class, n, scales.max()) if C > 1 else np.array([n])
     tables = [
         _with_margin(table, counts, margin)
         for table, margin in zip(by_class, margins, strict=True)
     ]
-    deviations = [_deviation(variance, C, deviation) for variance in variances]
+    deviations = [
+        _deviation(variance, C, scale)
+        for variance, scale in zip(variances, scales, strict=True)
+    ]
     features = [f / UNIT for f in features]
     targets = targets_of(tables, deviations, pairs, noise, smooth, features)
     weights, points = fit_points(targets, wall.public_draws())
@@ -497,6 +512,15 @@ def _correlation_root(weights, points, ordered) -> np.ndarray:
     np.fill_diagonal(correlations, 1.0)
     values, vectors = np.linalg.eigh(correlations)
     return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _weights(sizes) -> tuple:
+    """Weights of tables of so many cells, in proportion to the sixth root.
+
+    Noise adds to a distance, of what is summed from m cells, in proportion to sqrt(m)
+    over the weight; the sum over the tables is least so, for given squares of weights.
+    """
+    return tuple(round(WEIGHT * size ** (1 / 6)) for size in sizes)
 
 
 def _left(scale, factor) -> float:

@@ -305,13 +305,16 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         asked = [found[c.position] for c in (*keyed, *unknown)]
         asked = [column for column in asked if column.is_keyed and column.is_shown]
         query = ColumnCounts(tuple(column.keyed() for column in asked))
-        _, shown = wall.release_keyed(query, rows, name=CATEGORIES)
-        for column in asked:
+        counts, shown = wall.release_keyed(query, rows, name=CATEGORIES)
+        scale = wall.scale(query, name=CATEGORIES)
+        for column, missing in zip(asked, query.split(counts), strict=True):
             listed = {k: n for (at, k), n in shown.items() if at == column.position}
             largest = sorted(listed, key=lambda k: (-listed[k], k))[:MOST_LEARNT]
             names = sorted(largest)
+            seen = np.array([*(listed[name] for name in names), *missing])
             if column.declared.kind == "flag" and {*names} <= {key_of(0), key_of(1)}:
                 names = [name == key_of(1) for name in names]
+            column = replace(column, shown=(seen, scale))
             found[column.position] = column.with_categories(names)
     learnt = [found[column.position] for column in columns]
     return [
