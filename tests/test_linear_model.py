@@ -383,6 +383,23 @@ def test_default_C_balances():
     )
 
 
+@pytest.mark.parametrize("k", [3, 10])
+def test_default_C_knows_what_noise_costs_several_classes(k):
+    """How much the mean loss at zero grows with the noise, softmax over logistic."""
+    normals = np.random.default_rng(0).normal(size=(200_000, k)) * 0.05
+    one = np.logaddexp(normals[:, 0] / 2, -normals[:, 0] / 2).mean() - math.log(2)
+    scores = math.sqrt(2) * normals
+    many = (np.log(np.exp(scores).mean(axis=1)) - scores.mean(axis=1)).mean()
+    ratio = (default_C(1000, 2.0, 0.3) / default_C(1000, 2.0, 0.3, k)) ** 3
+    assert ratio == pytest.approx(many / one, rel=0.02)
+    X, y, _ = table(n=600)
+    labels = np.arange(600) % k
+    model = parameter_noise(classes=list(range(k))).fit(X, labels)
+    mu = calibrate_gaussian(1.0, 1e-5, n_draws=k * (X.shape[1] + 1))
+    norm = math.hypot(model.data_norm_, 1)
+    assert model.C_ == pytest.approx(default_C(600, norm, mu, k))
+
+
 # ------------------------------------------------------------------ the arguments
 
 

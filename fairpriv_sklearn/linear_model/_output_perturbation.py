@@ -224,7 +224,7 @@ class DPOutputPerturbationLogisticRegression(
         if counted:
             least = max(1.0, wall.scale(Count()))
             n_records = max(least, wall.release(Count(), rows).item())
-        self.C_ = self.C or default_C(n_records, scaling.row_norm, mu)
+        self.C_ = self.C or default_C(n_records, scaling.row_norm, mu, n_classes)
         query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
         weights = wall.release(query, rows)
         if n_outputs > 1:
@@ -278,15 +278,21 @@ class DPOutputPerturbationLogisticRegression(
         return most_probable(self.decision_function(X), self.classes_)
 
 
-def default_C(n_records: float, row_norm: float, mu: float) -> float:
+def default_C(
+    n_records: float, row_norm: float, mu: float, n_classes: int = 2
+) -> float:
     r"""C that balances noise against shrinkage, from public numbers.
 
     With noise of scale 2 R C / mu in every weight the mean loss grows by about
     :math:`R^4 C^2 / (2 \mu^2)`, and shrinking weights of squared norm B by about
     B / (2 n C); the sum is least at :math:`C^3 = B \mu^2 / (2 n R^4)`. B = 8 suits
-    features of a few informative directions. At most 1, scikit-learn's default.
+    features of a few informative directions. Softmax of k classes has twice the noise
+    variance, and curvatures of 1 - 1/k in all in the place of 1/4: the loss grows
+    8 (1 - 1/k) times as much. At most 1, scikit-learn's default.
     """
     balance = 8.0 * mu**2 / (2 * n_records * row_norm**4)
+    if n_classes > 2:
+        balance /= 8.0 * (1 - 1 / n_classes)
     return min(1.0, balance ** (1 / 3))
 
 
