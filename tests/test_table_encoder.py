@@ -992,6 +992,15 @@ def test_where_no_category_shows_the_result_is_zero_and_not_what_memory_held():
     assert np.isfinite(line.predict(X)).all()
 
 
+def test_others_are_parted_where_nobody_knows_how_many_records_there_are():
+    X = pd.DataFrame({"a": ["x"] * 300})
+    given = {"a": {"kind": "category"}}
+    for relation, n_others in (("replace_one", 1), ("add_remove", 32)):
+        encoder = DPTableEncoder(given, neighboring=relation, random_state=0).fit(X)
+        assert encoder._columns[0].keys == ("x",)
+        assert encoder._columns[0].n_others == n_others
+
+
 def test_columns_are_written_as_if_each_stood_alone():
     rng = np.random.default_rng(0)
     n = 2500
