@@ -374,6 +374,11 @@ def test_values_at_the_edges_of_cells_are_in_the_cell_above():
         counts = np.bincount(cells, minlength=len(edges) - 1)
         assert_array_equal(counts_within(values, edges), counts)
         assert not counts_within(values[:0], edges).any()
+        # Many values are looked up, few are searched for.
+        many = np.tile(values, 100)
+        assert_array_equal(cell_of(many, edges), np.tile(cells, 100))
+        assert_array_equal(counts_within(many, edges), 100 * counts)
+        assert (cell_of(np.full(5000, np.nan), edges) == len(edges) - 2).all()
         assert cell_of(np.nan, edges) == len(edges) - 2
         assert cell_of(values[None, :1], edges).shape == (1, 1)
 
@@ -385,6 +390,7 @@ def test_ranks_have_the_bits_of_their_definition():
         counts = np.maximum(rng.normal(size=len(edges) - 1), 0)
         ranks = RankMap.from_counts(edges, counts)
         found = ranks(values.reshape(1, -1))[0]
+        assert_array_equal(ranks(np.tile(values, 100)), np.tile(found, 100))
         clipped = np.clip(values, edges[0], edges[-1])
         # On some machines it fuses a product and a sum.
         expected = np.clip(np.interp(clipped, *ranks._knots), 0.0, 1.0)

@@ -28,6 +28,7 @@ _MAX_COORDINATES, _MIN_COORDINATES, _ALL_COORDINATES = 24, 2, 250
 _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
+_FEW = 1 << 12  # values, found sooner than a table for them is made
 _PARTS = 64  # of a cell that is looked into
 _POWERS = _LARGEST_EXPONENT - _SMALLEST_EXPONENT  # or so many powers of two
 
@@ -124,15 +125,17 @@ def ends_at_records(ends, inner, place, edges) -> tuple[float, float]:
     return (float(low), float(high)) if low < high else ends
 
 
-def cell_of(values, edges) -> NDArray[np.int32]:
+def cell_of(values, edges) -> NDArray[np.intp]:
     """Cell of every value; those beyond the ends count for the outer cells."""
     inner = np.asarray(edges[1:-1], dtype=np.float64)
     values = np.asarray(values, dtype=np.float64)
-    cells = _first_cells(inner.tobytes()).take(_leading_bits(values), mode="clip")
-    cells = np.asarray(cells)  # of one value, too
-    unsure = cells < 0
-    cells[unsure] = inner.searchsorted(values[unsure], side="right")
-    return cells
+    if values.size < _FEW:
+        return inner.searchsorted(values, side="right")
+    flat = values.ravel()
+    cells = _first_cells(inner.tobytes()).take(_leading_bits(flat), mode="clip")
+    cells, unsure = cells.astype(np.intp), np.flatnonzero(cells < 0)
+    cells[unsure] = inner.searchsorted(flat[unsure], side="right")
+    return cells.reshape(values.shape)
 
 
 def counts_within(values, edges) -> NDArray[np.intp]:
@@ -146,8 +149,8 @@ def _leading_bits(values) -> NDArray[np.uint32]:
         return values.astype(np.float32).view(np.uint32) >> 16
 
 
-@lru_cache(maxsize=128)
-def _first_cells(inner: bytes) -> NDArray[np.int32]:
+@lru_cache(maxsize=512)
+def _first_cells(inner: bytes) -> NDArray[np.signedinteger]:
     """Cell of the numbers of each leading bits, -1 where an edge is among them.
 
     A binary search for every value would take most of the time of the encoder.
@@ -156,7 +159,7 @@ def _first_cells(inner: bytes) -> NDArray[np.int32]:
     bits = np.arange(1 << 16, dtype=np.uint32) << 16
     with np.errstate(all="ignore"):
         ones = bits.view(np.float32).astype(np.float64)
-    cells = edges.searchsorted(ones).astype(np.int32)
+    cells = edges.searchsorted(ones).astype(np.min_scalar_type(-len(edges) - 1))
     cells[_leading_bits(edges)] = -1
     # Zero and the numbers next to it, of either sign, have the same bits.
     cells[np.abs(ones) < np.finfo(np.float32).tiny] = -1
@@ -267,7 +270,7 @@ class RankMap:
         return edges, np.concatenate([self.cdf[:i], middle, self.cdf[i + 1 :]])
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def _lines(ranks: RankMap) -> tuple[NDArray, NDArray, NDArray]:
     """Knots of a map, shares there, and the slopes after them."""
     knots, shares = ranks._knots
