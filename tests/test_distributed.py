@@ -718,6 +718,18 @@ def test_an_encoder_behind_an_encoder_refuses_before_the_reserve():
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("sizes", [(0, 300), (300, 0, 300)])
+def test_a_partition_that_a_filter_left_empty_is_told_of(sizes):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X = pd.DataFrame(table(300)[0])
+    frame = dd.from_map(lambda size: X[:size], sizes, meta=X[:0])
+    for given in (frame, Batches([(X[:size], None, None) for size in sizes])):
+        ledger = PrivacyLedger(10.0, 1e-4)
+        with pytest.raises(ValueError, match="repartition the collection"):
+            DPTableEncoder(ledger=ledger, random_state=0).fit(given)
+        assert ledger.spends() == []
+
+
 class _Moment:
     """Sums of the columns, whole units of 2**-10 of each cell."""
 

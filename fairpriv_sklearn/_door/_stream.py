@@ -21,6 +21,7 @@ from fairpriv_sklearn._wall import (
     Rows,
     column_length,
     leaks_refused,
+    n_rows_of,
     rows_of,
 )
 
@@ -407,6 +408,11 @@ def on_a_copy(read):
 def read_batch(read, batch: tuple) -> dict:
     """Read the private columns of one batch; nothing public is read from the data."""
     check_columns(*batch)
+    if n_rows_of(batch[0]) == 0:
+        raise ValueError(
+            "A batch, or a partition of dask, has no rows, as a filter may leave it: "
+            "leave it out, or repartition the collection."
+        )
     estimator = getattr(read, "__self__", None)
     before = {name: getattr(estimator, name, None) for name in _SHAPE}
     try:
