@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door import _dask, _journal, _stream
@@ -43,6 +43,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.preprocessing._codebook import category_key
@@ -522,6 +523,77 @@ def test_rows_that_are_encoded_as_many_numbers_travel_before(kind, monkeypatch, 
             refusing.take(mask).whole()
     assert_no_trace(repr(error.getrepr(chain=True)).encode())
     assert_no_trace(caplog.text.encode())
+
+
+def of_block(block, *beside):
+    """What tells every row of a block, and what came beside it."""
+    assert all(len(own) == block.n_rows for own in beside)
+    return [block.n_rows, *block.x.sum(axis=1), *np.concatenate([[], *beside])]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 120, 130, 599, 600, 1000])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_blocks_are_answered_to_where_they_are(size, mapped, monkeypatch):
+    """In one partition: on its worker; the driver gets the rows of all others."""
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(_dask, "_MAPPED", 25)
+    monkeypatch.setattr(_dask, "WITHOUT_ROWS", 2)
+    X, y = table(600)
+    collection = DaskBatches(as_kind("array", X))
+    if mapped:
+        X, collection = widened(X), collection.map(widened)
+    rng, door, answered = np.random.default_rng(0), Reads(), []
+    some = rng.uniform(size=600) < 0.3
+    some[120:240] = False  # nothing of the second partition
+    one = np.arange(600) == 300
+    compute = _dask._computed
+    monkeypatch.setattr(
+        _dask, "_computed", lambda tasks: answered.extend(a := compute(tasks)) or a
+    )
+    with dask.config.set(scheduler="synchronous"):
+        rows = collection.read(door.read)
+        for mask in (np.ones(600, dtype=bool), some, one, np.zeros(600, dtype=bool)):
+            n_rows = int(mask.sum())
+            beside = [rng.uniform(size=n_rows) for _ in range(2)]
+            alone = Rows(n_rows, x=X[mask])
+            answered.clear()
+            chosen = rows if mask.all() else rows.take(mask)
+            found = list(chosen.only("x").of_blocks(of_block, size, beside))
+            assert found == list(alone.of_blocks(of_block, size, beside))
+            told = [piece for *_, pieces in answered for piece in pieces]
+            pieces = [piece for piece in told if isinstance(piece, _dask._Piece)]
+            assert {name for piece in pieces for name in piece.columns} <= {"x"}
+            ends = np.cumsum([part.sum() for part in np.split(mask, 5)])
+            inside = [
+                np.searchsorted(ends, start, "right")
+                == np.searchsorted(ends, start + size)
+                for start in range(0, n_rows - size + 1, size)
+            ]
+            assert len(told) - len(pieces) == sum(inside)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_gradients_of_networks_are_added_up_as_in_one_process(epsilon):
+    """Chunks of rows on the workers, and those between partitions at the driver."""
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    X, group = rng.uniform(-1, 1, size=(9000, 3)), rng.integers(2, size=9000)
+    y = (X[:, 0] + 0.5 * group > 0).astype(np.int64)
+    model = DPWassersteinMLPClassifier(
+        max_iter=3,
+        epsilon=epsilon,
+        bounds=(-1, 1),
+        classes=[0, 1],
+        groups=[0, 1],
+        random_state=0,
+    )
+    expected = clone(model).fit(X, y, sensitive_features=group)
+    for chunks in (4096, (3000, 100, 5000, 900)):
+        columns = [da.from_array(c, chunks=(chunks, *c.shape[1:])) for c in (X, y)]
+        asked = {"sensitive_features": da.from_array(group, chunks=(chunks,))}
+        found = clone(model).fit(*columns, **asked)
+        for coef, same in zip(expected.coefs_, found.coefs_, strict=True):
+            assert_array_equal(coef, same)
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])

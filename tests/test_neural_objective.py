@@ -25,11 +25,11 @@ from fairpriv_sklearn.neural_network import (
 from fairpriv_sklearn.neural_network._objective import (
     CHUNK_ROWS,
     MAX_RECORDS,
+    Chunks,
     FairLoss,
     GradientSensitivity,
     RealOutputs,
     SimplexOutputs,
-    padded_chunk,
     summation_error,
 )
 from fairpriv_sklearn.neural_network._queries import TargetSums
@@ -40,10 +40,8 @@ SIZES = st.one_of(st.just(0.0), st.floats(1e-9, 10))
 
 
 def padded_chunks(X, targets):
-    """A table in chunks, each with its place and its targets."""
-    starts = range(0, len(X), CHUNK_ROWS)
-    places = [slice(start, min(start + CHUNK_ROWS, len(X))) for start in starts]
-    return [(rows, padded_chunk(X[rows]), targets[rows]) for rows in places]
+    """A table in chunks with their targets."""
+    return Chunks(Rows(len(X), x=X, y=targets), lambda block: block.y)
 
 
 def make_loss(
@@ -276,13 +274,14 @@ def test_a_records_share_is_bitwise_independent_of_the_others(kind):
         table[position], table_targets[position] = X[3], targets[3]
         loss = make_loss(kind, table, table_targets, groups[:n], clip_norm=0.5)
         directions = some_directions(loss)
-        rows, block, block_targets = loss.blocks[position // 2048]
+        chunks = list(loss.chunks.told(lambda *chunk: chunk))
+        block, block_targets = chunks[position // 2048]
         outputs = loss.network.forward(block)
         scores = row_scores(loss.head.penalised(outputs), directions)
         i = position % 2048
         share = [scores[i]]
         gradient_targets = np.zeros((len(block), block_targets.shape[1]))
-        gradient_targets[: rows.stop - rows.start] = block_targets
+        gradient_targets[: len(block_targets)] = block_targets
         for parts in (
             loss.network.backward(
                 outputs, loss.head.loss_gradient(outputs, gradient_targets)

@@ -20,13 +20,13 @@ import numpy as np
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._training._network import SGD, Network
 from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.datasets import make_spurious_regression
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
 from fairpriv_sklearn.neural_network._objective import (
-    CHUNK_ROWS,
+    Chunks,
     FairLoss,
     RealOutputs,
-    padded_chunk,
 )
 
 N = 30_000
@@ -38,10 +38,8 @@ NETWORKS = {
 
 
 def padded_chunks(X, targets):
-    """A table in chunks, each with its place and its targets."""
-    starts = range(0, len(X), CHUNK_ROWS)
-    places = [slice(start, min(start + CHUNK_ROWS, len(X))) for start in starts]
-    return [(rows, padded_chunk(X[rows]), targets[rows]) for rows in places]
+    """A table in chunks with their targets."""
+    return Chunks(Rows(len(X), x=X, y=targets), lambda block: block.y)
 
 
 def best_time(function, repeats=3):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn import config_context, get_config
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from fairpriv_sklearn._door import _stream
 from fairpriv_sklearn._door._stream import (
@@ -25,6 +26,8 @@ from fairpriv_sklearn._door._stream import (
     StreamRows,
     answer_to,
     batch_of,
+    block_of,
+    blocks_of,
     both,
     fingerprint,
     joined_answers,
@@ -38,6 +41,7 @@ from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
+WITHOUT_ROWS = 16  # partitions of which the driver gets sums of blocks
 MANY = 128  # partitions, from which on a task opens more than one
 # Memory that a task has room for its arrays in: pieces below the 128 KiB from which on
 # each would be memory of its own.
@@ -166,9 +170,39 @@ class DaskRows(StreamRows):
         rows._reader = self._reader
         return rows
 
-    def _told(self, work, at_once: int = AT_ONCE):
+    def of_blocks(self, function, size, beside=()):
+        """The same: a worker says it of blocks that are in one partition."""
+        work = partial(
+            _of_blocks, self._its_reader(), self._names, function, size, _blas_threads()
+        )
+        pieces, start, stop = [], 0, 0
+        asked = self._shares(size, beside)
+        for found in self._told(work, WITHOUT_ROWS, asked):
+            for piece in found:
+                if not isinstance(piece, _Piece):
+                    yield piece
+                    start = stop = stop + size
+                    continue
+                pieces.append(piece.columns)
+                stop += column_length(piece.columns)
+                if stop - start == size or stop == self.n_rows:
+                    parts = (one[start:stop] for one in beside)
+                    yield function(block_of(pieces, stop - start), *parts)
+                    pieces, start = [], stop
+
+    def _shares(self, size, beside) -> list[tuple]:
+        """Partitions; their masks, rows before a whole block, and what is beside."""
+        shares, start = [], 0
+        for (part, mask), (n_rows, _) in zip(self._pairs(), self._prints, strict=True):
+            stop = start + (n_rows if mask is None else int(mask.sum()))
+            own = [one[start:stop] for one in beside]
+            shares.append((part, (mask, -start % size, own)))
+            start = stop
+        return shares
+
+    def _told(self, work, at_once: int = AT_ONCE, pairs: list | None = None):
         """What `work` says of the partitions and their masks, some at a time."""
-        tasks = _tasks(work, self._pairs())
+        tasks = _tasks(work, pairs or self._pairs())
         for part in row_slices(len(tasks), at_once):
             answers = _computed(tasks[part])
             if _agreed(answers) != self._prints[part]:
@@ -453,6 +487,44 @@ def _answers(reader: _Reader, function, needs, reads, batch: tuple, mask) -> tup
     return joined_answers(answers)
 
 
+def _of_blocks(
+    reader: _Reader, names, function, size, n_threads, batch: tuple, asked
+) -> list:
+    """What a function says of whole blocks, and the rows of those that are not whole.
+
+    With as many threads as the driver: sums of large products may depend on these.
+    """
+    mask, first, beside = asked
+    picked = reader.few(_picked(batch, mask))
+    parts = (reader.read_picked(few, mask) for few in picked)
+    found: list = []
+    start = 0
+    with threadpool_limits(n_threads, "blas"), np.errstate(all="ignore"):
+        for block in blocks_of(parts, size, first):
+            stop = start + block.n_rows
+            if block.n_rows == size:
+                found.append(function(block, *(one[start:stop] for one in beside)))
+            else:
+                columns = vars(block)
+                found.append(_Piece({k: columns[k] for k in names or columns}))
+            start = stop
+    return found
+
+
+class _Piece:
+    """Rows of a block that goes on in another partition."""
+
+    def __init__(self, columns: dict):
+        self.columns = {k: c for k, c in columns.items() if k != "n_rows"}
+
+
+def _blas_threads() -> int:
+    """Threads of a product of matrices here."""
+    pools = threadpool_info()
+    counts = [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
+    return max(counts, default=1)
+
+
 def _read_here(reader: _Reader, batch: tuple, mask) -> dict:
     """What :func:`_picked` gave, read at the driver; what is wrong is not told."""
     columns = _silent(reader.read_picked)(batch, mask)
@@ -533,6 +605,7 @@ def kernels() -> str:
     """Digest of what this machine makes of a canonical block of numbers."""
     block = np.sin(np.arange(1.0, 1 + 256 * 20)).reshape(256, 20)
     seen = [row_scores(block, block[:20, :7]), np.exp(block), np.tanh(block)]
+    seen.append(block.T @ block)
     digest = hashlib.blake2b(np.__version__.encode(), digest_size=16)
     for values in (*seen, np.log1p(block**2)):
         digest.update(np.ascontiguousarray(values).tobytes())

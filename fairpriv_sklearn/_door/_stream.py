@@ -169,24 +169,12 @@ class StreamRows(Rows):
 
     def blocks(self, size: int) -> Iterator[SimpleNamespace]:
         """Blocks of `size` consecutive rows (the last is shorter), whatever batches."""
-        pieces, held = [], 0
-        for columns in self._parts():
-            n_rows, begin = column_length(columns), 0
-            while n_rows - begin >= size - held:
-                stop = begin + size - held
-                pieces.append(_slice(columns, slice(begin, stop)))
-                yield _block(pieces, size)
-                pieces, held, begin = [], 0, stop
-            if begin < n_rows:
-                pieces.append(_slice(columns, slice(begin, n_rows)))
-                held += n_rows - begin
-        if held:
-            yield _block(pieces, held)
+        return blocks_of(self._parts(), size)
 
     def block(self, rows: slice) -> SimpleNamespace:
         """Some consecutive rows; the whole stream is read for it."""
         if rows.stop <= rows.start:
-            return _block([self._named(self._empty)], 0)
+            return block_of([self._named(self._empty)], 0)
         pieces, first = [], 0
         for columns in self._parts():
             n_rows = column_length(columns)
@@ -194,7 +182,7 @@ class StreamRows(Rows):
             if part.start < part.stop:
                 pieces.append(_slice(columns, part))
             first += n_rows
-        return _block(pieces, rows.stop - rows.start)
+        return block_of(pieces, rows.stop - rows.start)
 
     def prints(self, fingerprint) -> list:
         """What was said about the batches in the first pass; private."""
@@ -665,8 +653,30 @@ def _columns(pieces) -> dict:
     return {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _block(pieces: list[dict], n_rows: int) -> SimpleNamespace:
+def block_of(pieces: list[dict], n_rows: int) -> SimpleNamespace:
+    """Pieces with so many rows together, as one block."""
     return SimpleNamespace(n_rows=n_rows, **_columns(pieces))
+
+
+def blocks_of(parts, size: int, first: int = 0) -> Iterator[SimpleNamespace]:
+    """Blocks of `size` consecutive rows out of parts; the last may be shorter.
+
+    So many rows as `first` says come before, in a block of their own.
+    """
+    pieces: list[dict] = []
+    wanted, held = first or size, 0
+    for columns in parts:
+        n_rows, begin = column_length(columns), 0
+        while n_rows - begin >= wanted - held:
+            stop = begin + wanted - held
+            pieces.append(_slice(columns, slice(begin, stop)))
+            yield block_of(pieces, wanted)
+            pieces, held, begin, wanted = [], 0, stop, size
+        if begin < n_rows:
+            pieces.append(_slice(columns, slice(begin, n_rows)))
+            held += n_rows - begin
+    if held:
+        yield block_of(pieces, held)
 
 
 def _joined(parts: list):

@@ -56,6 +56,23 @@ class Rows:
         for rows in row_slices(self.n_rows, size):
             yield self.block(rows)
 
+    def of_blocks(self, function, size: int, beside=()) -> Iterator[Any]:
+        """What a function says of the same blocks, one after the other.
+
+        Parameters
+        ----------
+        function : callable
+            Of a block, and of its part of all that is `beside`; it may travel.
+        size : int
+        beside : sequence of array-like, default=()
+            With an entry per row.
+        """
+        start = 0
+        for block in self.blocks(size):
+            stop = start + block.n_rows
+            yield function(block, *(one[start:stop] for one in beside))
+            start = stop
+
     def block(self, rows: slice) -> SimpleNamespace:
         """Some consecutive rows; `n_rows` says how many."""
         columns = {k: rows_of(column, rows) for k, column in self._columns.items()}

@@ -18,9 +18,10 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from fairpriv_sklearn._training._penalty import (
     record_changes,
     unit_range_directions,
 )
+from fairpriv_sklearn._wall import Rows
 
 MAX_RECORDS = 1 << 24
 """Largest table; public, as the rounding of a sum grows with its length."""
@@ -138,6 +140,33 @@ def padded_chunk(X: Floats) -> Floats:
     return np.concatenate([X, np.zeros((missing, X.shape[1]))]) if missing else X
 
 
+class Chunks:
+    """Padded chunks of private rows with their targets, wherever they are.
+
+    Parameters
+    ----------
+    rows : Rows
+        With a column `x`, and what `targets` needs.
+    targets : callable
+        From a block of rows to what the outputs should be.
+    """
+
+    def __init__(self, rows: Rows, targets: Callable):
+        self._rows, self._targets = rows, targets
+
+    def told(self, function: Callable, beside=()) -> Iterator[Any]:
+        """What a function says of a chunk, its targets, and its part of what is beside.
+
+        One chunk after the other; the function may travel to where the rows are.
+        """
+        function = partial(_of_chunk, function, self._targets)
+        return self._rows.of_blocks(function, CHUNK_ROWS, beside)
+
+
+def _of_chunk(function, targets, block, *beside):
+    return function(padded_chunk(block.x), targets(block), *beside)
+
+
 @dataclass(frozen=True)
 class FairLoss:
     """Loss and penalty of a network on a table; see the module for the gradient.
@@ -147,8 +176,8 @@ class FairLoss:
     network : Network
         Its product must be ``row_scores``.
     head : RealOutputs or SimplexOutputs
-    blocks : iterable of (slice, ndarray of shape (256 k, n_features), ndarray)
-        The records, filled up by :func:`padded_chunk`, and their targets; read twice.
+    chunks : Chunks
+        The records and their targets; read twice.
     loss_weight : float
         (1 - alpha) / n, or zero.
     fairness_weight : float
@@ -162,10 +191,10 @@ class FairLoss:
 
     network: Network
     head: RealOutputs | SimplexOutputs
-    blocks: Iterable[tuple[slice, Floats, Floats]]
+    chunks: Chunks | None
     loss_weight: float
     fairness_weight: float
-    penalty: WassersteinPenalty
+    penalty: WassersteinPenalty | None
     clip_norm: float
     projection_clip_norm: float
     exact: bool = True
@@ -174,35 +203,50 @@ class FairLoss:
         """Gradient at the network's parameters, shape (n_parameters,)."""
         pulls = self._pulls(directions)
         total = np.zeros_like(self.network.theta)
-        for rows, block, targets in self.blocks:
-            outputs = self.network.forward(block)
-            weights = None if pulls is None else [pull[rows] for pull in pulls]
-            total += self._block_gradient(outputs, targets, directions, weights)
+        share = partial(self._alone()._share, directions)
+        for gradient in self.chunks.told(share, pulls):
+            total += gradient
         return total
 
-    def _pulls(self, directions: Floats) -> list[Floats] | None:
+    def _alone(self) -> FairLoss:
+        """The same without the records."""
+        return replace(self, chunks=None, penalty=None)
+
+    def _pulls(self, directions: Floats) -> list[Floats]:
         """Weights of the records' projected gradients, for every projection."""
         if not self.fairness_weight:
-            return None
+            return []
         n_records, n_projections = len(self.penalty.stratum), directions.shape[1]
         kind = np.uint32 if self.exact else np.float64
         compared = [np.empty(n_records, dtype=kind) for _ in range(n_projections)]
-        ranges = list(zip(*self.head.ranges(directions), strict=True))
-        for rows, block, _ in self.blocks:
-            outputs = self.network.forward(block, self.head.layer)
-            scores = row_scores(self.head.penalised(outputs), directions)
-            scores = np.nan_to_num(scores[: rows.stop - rows.start], nan=0.0)
-            for column, score, ends in zip(compared, scores.T, ranges, strict=True):
-                column[rows] = (grid_codes if self.exact else np.clip)(score, *ends)
+        ranges, start = self._ranges(directions), 0
+        for found in self.chunks.told(partial(self._alone()._compared, directions)):
+            stop = start + len(found[0])
+            for column, own in zip(compared, found, strict=True):
+                column[start:stop] = own
+            start = stop
         # The pulls of a projection take the place of what they follow from.
         for k, ends in enumerate(ranges):
             _, compared[k] = self.penalty.slopes(compared[k], *ends)
             compared[k] *= self.fairness_weight / n_projections
         return compared
 
-    def _block_gradient(self, outputs, targets, directions, pulls) -> Floats:
-        """Share of one block; rows that only fill it up have weight zero."""
-        n_rows = len(targets)
+    def _ranges(self, directions: Floats) -> list[tuple[float, float]]:
+        return list(zip(*self.head.ranges(directions), strict=True))
+
+    def _compared(self, directions: Floats, block, targets) -> list:
+        """What a chunk's records are compared by, for every projection."""
+        outputs = self.network.forward(block, self.head.layer)
+        scores = row_scores(self.head.penalised(outputs), directions)
+        scores = np.nan_to_num(scores[: len(targets)], nan=0.0)
+        pairs = zip(scores.T, self._ranges(directions), strict=True)
+        if not self.exact:
+            return [np.clip(score, *ends) for score, ends in pairs]
+        return [grid_codes(score, *ends).astype(np.uint32) for score, ends in pairs]
+
+    def _share(self, directions: Floats, block, targets, *pulls) -> Floats:
+        """Gradient of one chunk; rows that only fill it up have weight zero."""
+        outputs, n_rows = self.network.forward(block), len(targets)
         network, layer = self.network, self.head.layer
         deltas = [np.zeros_like(h) for h in outputs[1:]]
         usable = np.ones(len(outputs[0]), dtype=bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -19,11 +19,11 @@ from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.neural_network._objective import (
     CHUNK_ROWS,
     MAX_RECORDS,
+    Chunks,
     FairLoss,
     GradientSensitivity,
     RealOutputs,
     SimplexOutputs,
-    padded_chunk,
 )
 
 
@@ -123,7 +123,7 @@ class NetworkGradient(Query):
         loss = FairLoss(
             state.network,
             self.head,
-            _Chunks(rows, self.targets),
+            Chunks(rows, self.targets),
             (1 - self.fairness_weight) / self.sizes.n_records,
             self.fairness_weight,
             state.penalty,
@@ -136,20 +136,6 @@ class NetworkGradient(Query):
     def _penalty(self, rows: Rows) -> WassersteinPenalty:
         strata = np.zeros(0, dtype=np.uint8)
         if self.fairness_weight:
-            blocks = [block.stratum for block in rows.blocks(CHUNK_ROWS)]
-            strata = np.concatenate([strata, *blocks])
+            blocks = rows.only("stratum").blocks(CHUNK_ROWS)
+            strata = np.concatenate([strata, *(block.stratum for block in blocks)])
         return WassersteinPenalty(strata, self.sizes.min_sizes)
-
-
-class _Chunks:
-    """Padded chunks of private rows with their targets, as often as asked for."""
-
-    def __init__(self, rows: Rows, targets: Callable):
-        self._rows, self._targets = rows, targets
-
-    def __iter__(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        start = 0
-        for block in self._rows.blocks(CHUNK_ROWS):
-            rows = slice(start, start + block.n_rows)
-            yield rows, padded_chunk(block.x), self._targets(block)
-            start = rows.stop
