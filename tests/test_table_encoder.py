@@ -92,7 +92,7 @@ def any_frame(rng, n, d):
     "same",
     [
         (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
-        (1, True, "true", "True", np.True_, "1.0"),
+        (1, True, "true", "True", np.True_, "1.0", 1 + 0j, np.complex64(1)),
         (
             None,
             "",
@@ -103,8 +103,9 @@ def any_frame(rng, n, d):
             pd.NaT,
             np.datetime64("NaT", "D"),
             1j,
-            np.complex64(1),  # NumPy warns where it is read as a number
+            np.complex64(1j),  # NumPy warns where it is read as a number
             np.complex128(1j),
+            complex("nan"),
         ),
         ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
         (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
@@ -155,7 +156,7 @@ def test_the_container_and_its_types_do_not_matter():
         assert encoder.privacy_ == expected.privacy_, name
 
 
-@pytest.mark.parametrize("cell", ["a word", None, 4.5, 10**9])
+@pytest.mark.parametrize("cell", ["a word", None, 4.5, 10**9, 2 + 1j])
 def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
     """The type that pandas infers is data: one cell changes it."""
     plain = frame()
@@ -214,7 +215,7 @@ def test_distinct_texts_are_made_keys_of_once_not_in_every_block(monkeypatch):
     assert len(made) <= 301  # with a missing one
 
 
-@pytest.mark.parametrize("cell", ["a word", None, 4.5])
+@pytest.mark.parametrize("cell", ["a word", None, 4.5, 2 + 1j])
 @pytest.mark.parametrize("codebook", [None, {"a": {"kind": "category"}}])
 def test_infinite_numbers_have_one_key_however_they_are_held(cell, codebook):
     """A column of floats said 1.8e308 and one of objects inf: all rows moved."""
@@ -853,13 +854,14 @@ def test_black_box_audit_of_shown_categories():
 
 # -- the whole fit ---------------------------------------------------------------------
 def _pairs():
-    """29 neighbouring pairs; the first five are what breaks data-frame libraries."""
+    """30 neighbouring pairs; the first six are what breaks data-frame libraries."""
     plain = frame(400)
     special = {
         "text in a number": ("count", "many"),
         "missing in integers": ("count", None),
         "a new category": ("word", "z"),
         "an extreme": ("score", 1e12),
+        "a complex number": ("score", 2 + 1j),
         "no date": ("day", "unknown"),
     }
     for name, (column, cell) in special.items():

@@ -160,6 +160,8 @@ def _read(value) -> tuple[int, float, str | None]:
         value = value.astype("m8[us]").astype(object)
     if isinstance(value, timedelta):
         return _number(_days(value))
+    if isinstance(value, complex | np.complexfloating) and value.imag == 0:
+        value = value.real  # pandas holds all numbers beside a complex one so
     if isinstance(value, Real | Decimal | Fraction | np.bool_):
         try:
             return _number(float(value))
