@@ -992,10 +992,12 @@ def cells(kind):
         return frame(b=[None, *X[1:, 1]]).astype("Float64")
     if kind == "dates":
         return frame(b=np.array(["2020-01-01"] * 60, dtype="datetime64[ns]"))
+    if kind == "long":  # finite, and not as a number in double precision
+        return X + np.longdouble("1e4000") * (np.arange(60) == 0)[:, None]
     return frame(b=words)
 
 
-@pytest.mark.parametrize("kind", ["array", "frame", "missing", "dates"])
+@pytest.mark.parametrize("kind", ["array", "frame", "missing", "dates", "long"])
 @pytest.mark.parametrize(
     "model",
     [

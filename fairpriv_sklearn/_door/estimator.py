@@ -474,8 +474,9 @@ def refuse_cells(estimator, X) -> None:
     tags = get_tags(reader).input_tags
     reads_numbers = is_last and not named and not tags.string
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
-    # Numbers need no copy in double precision to be looked at.
-    has_numbers = is_plain and X.dtype.kind in "biuf"
+    # Numbers need no copy in double precision to be looked at; longer ones may be
+    # finite before it and not after.
+    has_numbers = is_plain and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8
     if reads_numbers:
         refuse_dates(X)
     if reads_numbers or is_plain or sparse.issparse(X):
