@@ -790,16 +790,88 @@ def test_an_encoder_behind_an_encoder_refuses_before_the_reserve():
     assert ledger.spends() == []
 
 
-@pytest.mark.parametrize("sizes", [(0, 300), (300, 0, 300)])
-def test_a_partition_that_a_filter_left_empty_is_told_of(sizes):
+ONE_EMPTY = [[(0, 0), (0, 300)], [(0, 200), (200, 200), (200, 300), (300, 300)]]
+
+
+@pytest.mark.parametrize("parts", ONE_EMPTY)
+def test_a_partition_that_a_filter_left_empty_is_as_none(parts, tmp_path):
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
-    X = pd.DataFrame(table(300)[0])
-    frame = dd.from_map(lambda size: X[:size], sizes, meta=X[:0])
-    for given in (frame, Batches([(X[:size], None, None) for size in sizes])):
-        ledger = PrivacyLedger(10.0, 1e-4)
-        with pytest.raises(ValueError, match="repartition the collection"):
-            DPTableEncoder(ledger=ledger, random_state=0).fit(given)
-        assert ledger.spends() == []
+    X = pd.DataFrame(table(300)[0], columns=list("abc"))
+    X["d"] = pd.Series(np.arange(300) % 7).map(str)
+    one = X.iloc[:1].assign(a=-1.0, d="planted")  # a record that a filter takes out
+    known = DPTableEncoder(random_state=0).fit(X)
+    empty = X[:0].astype(object)  # decides nothing
+
+    def of_part(part):
+        rows = X[slice(*part)]
+        return rows if len(rows) else one[one["a"] > 0].astype(empty.dtypes)
+
+    frame = dd.from_map(of_part, parts, meta=X[:0])
+    for given in (frame, Batches(lambda: ((of_part(p), None, None) for p in parts))):
+        path = tmp_path / type(given).__name__
+        with resume(path):
+            model = DPTableEncoder(random_state=0).fit(given)
+        for name in ("bounds_", "guarantee_", "feature_names_in_"):
+            if hasattr(known, name):
+                assert_array_equal(getattr(model, name), getattr(known, name))
+        assert_array_equal(model.transform(X), known.transform(X))
+        assert b"planted" not in path.read_bytes()
+    answers = known.transform(frame)
+    assert_array_equal(answers.compute(), known.transform(X))
+    assert answers.dtype == known.transform(X).dtype
+    batches = Batches(lambda: ((of_part(p), None, None) for p in parts))
+    found = [answer for answer, *_ in known.transform(batches)]
+    assert_array_equal(np.concatenate(found), known.transform(X))
+
+
+class Dies(Descent):
+    at = 2
+
+    def _step(self, step):
+        if step == self.at:
+            raise KeyboardInterrupt
+
+
+def test_a_fit_goes_on_after_its_death_whatever_batches_are_empty(
+    tmp_path, monkeypatch
+):
+    X, y = table(300)
+    parts = [(X[:200], y[:200], None), (X[200:], y[200:], None)]
+    model = Dies(bounds=(-1, 1), random_state=0)
+    with pytest.raises(KeyboardInterrupt), resume(tmp_path / "journal"):
+        model.fit(Batches(parts))
+    monkeypatch.setattr(Dies, "at", None)
+    nothing = (X[:0], y[:0], None)
+    with resume(tmp_path / "journal"):
+        model.fit(Batches([nothing, parts[0], nothing, parts[1]]))
+    assert_array_equal(model.coef_, descent().fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_nothing_but_empty_batches_is_refused_before_the_spend(n_parts):
+    da = pytest.importorskip("dask.array")
+    X, y = table(3)
+    ledger = PrivacyLedger(10.0, 1e-4)
+    model = descent(ledger=ledger)
+    with pytest.raises(ValueError, match="no batch with a row"):
+        model.fit(Batches(n_parts * [(X[:0], y[:0], None)]))
+    chunks = (n_parts * (0,), (3,))
+    given = da.from_array(X[:0], chunks), da.from_array(y[:0], chunks[:1])
+    with pytest.raises(ValueError, match="collection has no rows"):
+        model.fit(*given)
+    assert ledger.spends() == []
+
+
+def test_an_empty_batch_with_labels_is_refused():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = table(300)
+    with pytest.raises(ValueError, match="need a row for each record"):
+        descent().fit(Batches([(X, y, None), (X[:0], y, None)]))
+    X, y = pd.DataFrame(X), pd.Series(y)
+    own = dd.from_map(lambda n: X[:n], [300, 0], meta=X[:0])
+    labels = dd.from_map(lambda n: y[:n], [300, 300], meta=y[:0])
+    with pytest.raises(ValueError, match="need a row for each record"):
+        descent().fit(own, labels)
 
 
 class _Moment:
@@ -983,7 +1055,7 @@ def test_batches_have_to_be_iterable_again():
     descent().fit(Batches([(X, y, None), (X, y, None)]))
     with pytest.raises(ValueError, match="must be a tuple"):
         descent().fit(Batches([(X, y)]))
-    with pytest.raises(ValueError, match="gave no batch"):
+    with pytest.raises(ValueError, match="gave no batch with a row"):
         descent().fit(Batches([]))
     with pytest.raises(ValueError, match="pass nothing else"):
         descent().fit(batches(X, y, 5), y)

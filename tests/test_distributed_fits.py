@@ -240,10 +240,11 @@ def assert_same(fit, model, expected):
             assert_array_equal(fit.wants(model), fit.wants(expected))
 
 
-def cut(columns, size):
+def cut(columns, size, empty=False):
+    """Batches; with `empty` there is one without rows before each of them."""
     for i in range(0, N, size):
-        part = slice(i, i + size)
-        yield tuple(None if c is None else c[part] for c in columns)
+        for part in [slice(i, i)] * empty + [slice(i, i + size)]:
+            yield tuple(None if c is None else c[part] for c in columns)
 
 
 def read_on_dask(columns, size):
@@ -297,15 +298,18 @@ def with_a_death(graph, keys, **kwargs):
 
 @every_fit
 def test_array_batches_and_dask_give_the_same_bits(fit):
-    """In memory, three sizes of batches, two chunkings, one with deaths of workers."""
+    """In memory, three sizes of batches, two chunkings, one with deaths of workers.
+
+    Batches and chunks without rows are among them.
+    """
     import dask
 
     columns = fit.columns()
     expected = fit(*columns)
     for size in (64, 333, N):
-        batches = Batches(lambda size=size: cut(columns, size))
+        batches = Batches(lambda size=size: cut(columns, size, empty=size > 64))
         assert_same(fit, fit(batches), expected)
-    assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
+    assert_same(fit, fit(*on_dask(columns, (0, 100, 513, 0, 87))), expected)
     with dask.config.set(scheduler=with_a_death):
         assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
 
@@ -336,7 +340,7 @@ def test_rows_of_a_repair_stay_on_the_workers(name, monkeypatch):
 
     monkeypatch.setattr(_dask, "_computed", computed)
     monkeypatch.setattr(_dask.DaskRows, "read_by", counted)
-    assert_same(fit, fit(*on_dask(columns, (100, 513, 87))), expected)
+    assert_same(fit, fit(*on_dask(columns, (0, 100, 0, 513, 87))), expected)
     assert not read_again
     monkeypatch.setattr(_stream, "MOST_HELD", 0)
     answered.clear()

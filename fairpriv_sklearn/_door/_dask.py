@@ -30,6 +30,7 @@ from fairpriv_sklearn._door._stream import (
     blocks_of,
     both,
     fingerprint,
+    has_no_rows,
     joined_answers,
     map_batch,
     read_batch,
@@ -70,10 +71,12 @@ class DaskBatches(Batches):
         """The first row: it tells names and number of columns."""
         import dask
 
-        parts, first = self.partitions(), dask.delayed(_first, pure=False)
-        if not parts:
-            raise ValueError("The dask collection has no partition.")
-        return _computed([first(_Held(self.map_X), parts[0])])[0]
+        task, held = dask.delayed(_first, pure=False), _Held(self.map_X)
+        for part in self.partitions():
+            (first,) = _computed([task(held, part)])
+            if first:
+                return first
+        raise ValueError("The dask collection has no rows.")
 
     def partitions(self) -> list:
         """(X, y, sensitive_features) of every partition, delayed or a `_Part`.
@@ -139,7 +142,8 @@ class DaskRows(StreamRows):
         if _agreed(answers) != self._prints:
             raise ChangedDataError
         nothing = query.of_block(self.block(slice(0, 0)), state)
-        return reduce(add, (total for _, _, total in answers), nothing)
+        totals = (total for _, _, total in answers if total is not None)
+        return reduce(add, totals, nothing)
 
     def _parts(self):
         reader = self._its_reader()
@@ -148,7 +152,9 @@ class DaskRows(StreamRows):
         if _width(read) <= 2 * _width(given):
             yield from self._told(partial(_chosen, reader, self._names))
             return
-        for (_, mask), given in zip(self._pairs(), self._told(_picked), strict=True):
+        lengths = [n_rows for n_rows, _ in self._prints]
+        pairs = [pair for pair, n in zip(self._pairs(), lengths, strict=True) if n]
+        for (_, mask), given in zip(pairs, self._told(_picked), strict=True):
             for few in reader.few(given):
                 yield self._named(_read_here(reader, few, mask))
 
@@ -201,14 +207,15 @@ class DaskRows(StreamRows):
         return shares
 
     def _told(self, work, at_once: int = AT_ONCE, pairs: list | None = None):
-        """What `work` says of the partitions and their masks, some at a time."""
+        """What `work` says of partitions with rows and their masks, some at a time."""
         tasks = _tasks(work, pairs or self._pairs())
         for part in row_slices(len(tasks), at_once):
             answers = _computed(tasks[part])
             if _agreed(answers) != self._prints[part]:
                 raise ChangedDataError
             for _, _, found in answers:
-                yield found
+                if found is not None:
+                    yield found
 
     def _answered(self, function, needs, reads):
         """Answers are given on the workers: only these travel, and what is read."""
@@ -414,8 +421,10 @@ def _opened(part) -> tuple:
 @_silent
 def _first(function, part):
     """The first row of a partition for the driver."""
-    first = tuple(rows_of(column, slice(0, 1)) for column in _opened(part))
-    return map_batch(function.value, first)
+    batch = _opened(part)
+    if not n_rows_of(batch[0]):
+        return ()  # another one tells
+    return map_batch(function.value, tuple(rows_of(c, slice(0, 1)) for c in batch))
 
 
 def _print_of(batch: tuple) -> tuple[int, int]:
@@ -434,7 +443,11 @@ def _measure(reader: _Reader, parts: list):
     for part in parts:
         batch = _opened(part)
         prints.append(_print_of(batch))
-        for mapped in reader.looked_at(batch):
+        try:
+            is_empty = has_no_rows(batch)
+        except ValueError as error:
+            return error
+        for mapped in () if is_empty else reader.looked_at(batch):
             try:
                 reader.columns(mapped)
             except (ValueError, TypeError) as error:
@@ -448,19 +461,20 @@ def _partition_total(reader: _Reader, query, state, pairs: list):
     for part, mask in pairs:
         batch = _opened(part)
         prints.append(_print_of(batch))
-        for few in reader.few(_picked(batch, mask)):
+        for few in () if has_no_rows(batch) else reader.few(_picked(batch, mask)):
             columns = reader.read_picked(few, mask)
             rows = Rows(column_length(columns), **columns)
             with np.errstate(all="ignore"):
                 totals.append(rows.total(query, state.value))
-    return prints, kernels(), reduce(add, totals)
+    return prints, kernels(), reduce(add, totals) if totals else None
 
 
 @_silent
 def _told(work, part, mask):
-    """What `work` says of the chosen rows of a partition, for the driver."""
+    """What `work` says of the chosen rows of a partition, if it has rows."""
     batch = _opened(part)
-    return [_print_of(batch)], kernels(), work.value(batch, mask)
+    found = None if has_no_rows(batch) else work.value(batch, mask)
+    return [_print_of(batch)], kernels(), found
 
 
 def _tasks(work, pairs: list) -> list:
@@ -728,12 +742,14 @@ def blockwise(answer, X, sensitive_features=None):
     if groups[0] is None and getattr(X, "dtype", np.dtype("O")).kind in "biuf":
         shape, dtype = _example(answer, np.zeros((1, *X.shape[1:]), X.dtype), None)
     else:
-        task = dask.delayed(_example, pure=False)(answer, parts[0], groups[0])
-        shape, dtype = _computed([task])[0]
+        task = dask.delayed(_example, pure=False)
+        tasks = (task(answer, *both) for both in zip(parts, groups, strict=True))
+        examples = (_computed([task])[0] for task in tasks)
+        shape, dtype = next(filter(None, examples), ((), np.float64))
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
-    there = dask.delayed(answer, pure=False)
+    there, empty = dask.delayed(_answer, pure=False), np.empty((0, *shape), dtype)
     blocks = [
-        da.from_delayed(there(part, group), (size, *shape), dtype=dtype)
+        da.from_delayed(there(answer, empty, part, group), (size, *shape), dtype=dtype)
         for part, group, size in zip(parts, groups, sizes, strict=True)
     ]
     answers = da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
@@ -742,8 +758,15 @@ def blockwise(answer, X, sensitive_features=None):
     return answers
 
 
+def _answer(answer, empty, part, groups):
+    """The answer to a partition, which may have no rows."""
+    return answer(part, groups) if n_rows_of(part) else empty
+
+
 def _example(answer, X, groups) -> tuple:
-    """Shape and type of the answers, by that to the first rows of a partition."""
+    """Shape and type of the answer to the first row of a partition, if there is one."""
+    if not n_rows_of(X):
+        return ()
     X, groups = (None if c is None else rows_of(c, slice(0, 1)) for c in (X, groups))
     answered = answer(X, groups)
     return answered.shape[1:], answered.dtype

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
 from fairpriv_sklearn._shared.arrays import is_text_column
-from fairpriv_sklearn._shared.domain import check_columns
+from fairpriv_sklearn._shared.domain import check_columns, same_length
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._wall import (
     PrivacyLeakWarning,
@@ -34,6 +34,7 @@ class Batches:
     Every pass over the table asks for a new iterator, checks each batch as a table in
     memory would be checked, and forgets it. The sums that a private fit needs are
     sums of exact integers: the model is bitwise the same for any size of the batches.
+    A batch without rows, as a filter may leave it, is as none.
 
     .. rubric:: Privacy
 
@@ -94,7 +95,8 @@ class Batches:
                     "A batch must be a tuple (X, y, sensitive_features), with None for "
                     "what there is not."
                 )
-            yield batch
+            if not has_no_rows(batch):
+                yield batch
 
     def _first(self) -> tuple:
         """The first batch, or some of its rows, for who looks at its kind."""
@@ -165,7 +167,7 @@ class StreamRows(Rows):
             self._prints.append(self._print_of(given, columns))
         super().__init__(sum(n_rows for n_rows, _ in self._prints))
         if self._empty is None:
-            raise ValueError("make_batches gave no batch.")
+            raise ValueError("make_batches gave no batch with a row.")
 
     def blocks(self, size: int) -> Iterator[SimpleNamespace]:
         """Blocks of `size` consecutive rows (the last is shorter), whatever batches."""
@@ -393,14 +395,20 @@ def on_a_copy(read):
     return getattr(_altered(estimator), read.__name__)
 
 
+def has_no_rows(batch: tuple) -> bool:
+    """Whether a batch, or a partition, adds nothing: nobody reads it then."""
+    try:
+        n_rows = n_rows_of(batch[0])
+    except (TypeError, IndexError):
+        return False  # refused where it is read
+    if not n_rows:
+        same_length(*(column for column in batch if column is not None))
+    return not n_rows
+
+
 def read_batch(read, batch: tuple) -> dict:
     """Read the private columns of one batch; nothing public is read from the data."""
     check_columns(*batch)
-    if n_rows_of(batch[0]) == 0:
-        raise ValueError(
-            "A batch, or a partition of dask, has no rows, as a filter may leave it: "
-            "leave it out, or repartition the collection."
-        )
     estimator = getattr(read, "__self__", None)
     before = {name: getattr(estimator, name, None) for name in _SHAPE}
     try:
