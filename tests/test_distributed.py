@@ -10,6 +10,8 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -594,6 +596,25 @@ def test_gradients_of_networks_are_added_up_as_in_one_process(epsilon):
         found = clone(model).fit(*columns, **asked)
         for coef, same in zip(expected.coefs_, found.coefs_, strict=True):
             assert_array_equal(coef, same)
+
+
+def test_threads_of_products_stay_as_they_are_until_a_task_has_ended():
+    """With `threadpool_limits` alone, the one that ends first changes the other's."""
+    before, seen = _dask._blas_threads(), []
+    wanted = 2 if before == 1 else 1
+
+    def work(seconds):
+        with _dask._of_threads(wanted):
+            time.sleep(seconds)
+            seen.append(_dask._blas_threads())
+
+    tasks = [threading.Thread(target=work, args=(s,)) for s in (0.05, 0.25)]
+    for task in tasks:
+        task.start()
+    for task in tasks:
+        task.join()
+    assert seen == [wanted, wanted]
+    assert _dask._blas_threads() == before
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import threading
+from contextlib import contextmanager
 from functools import lru_cache, partial, reduce, wraps
 from operator import add
 from typing import Any, NamedTuple
@@ -513,7 +515,7 @@ def _of_blocks(
     parts = (reader.read_picked(few, mask) for few in picked)
     found: list = []
     start = 0
-    with threadpool_limits(n_threads, "blas"), np.errstate(all="ignore"):
+    with _of_threads(n_threads), np.errstate(all="ignore"):
         for block in blocks_of(parts, size, first):
             stop = start + block.n_rows
             if block.n_rows == size:
@@ -530,6 +532,19 @@ class _Piece:
 
     def __init__(self, columns: dict):
         self.columns = {k: c for k, c in columns.items() if k != "n_rows"}
+
+
+_TURNS = threading.Lock()
+
+
+@contextmanager
+def _of_threads(n_threads):
+    """As many threads for products of matrices; tasks of a worker take turns.
+
+    The number belongs to the process: a task that ends would change it amid another.
+    """
+    with _TURNS, threadpool_limits(n_threads, "blas"):
+        yield
 
 
 def _blas_threads() -> int:
