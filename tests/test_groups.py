@@ -8,11 +8,14 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from fairpriv_sklearn._door.estimator import (
+    _compares_as_python,
+    encode_labels,
+    positions_in,
+)
 from fairpriv_sklearn._door.groups import (
-    as_fast_labels,
     as_label_array,
     blind_X,
-    encode_against,
     fit_groups,
     label_list,
     predict_groups,
@@ -145,7 +148,7 @@ def test_public_groups_of_every_kind():
 
 @given(st.lists(st.integers(-2, 3)), st.permutations([0, 1, 2]))
 def test_encoding_points_into_the_list(labels, groups):
-    codes = encode_against(labels, groups)
+    codes = positions_in(labels, groups)
     assert codes.dtype == np.int64
     for label, code in zip(labels, codes, strict=True):
         if label in groups:
@@ -339,10 +342,14 @@ def test_one_label_per_row():
         (np.array([0.0, -0.0, 1.0, 0.5]), [0, 1, 0.5]),
         (np.array([np.nan, np.inf, 1.0]), [1.0, 2.0]),
         (np.array([2.0**53, 1.0]), [2**53 + 1, 1]),
+        (np.array([2.0**53, 1.0]), [2**53, 2**53 + 1]),
+        (np.array([0.5, 7.0], dtype=np.float16), [0.5, 7, 70000]),
+        (np.array([0.5, 7.0], dtype=np.longdouble), [0.5, 7]),
         (np.array([2.0**53, 1.0]), [10**400, 1]),
         (np.array([0.1, 0.5], dtype=np.float32), [0.1, 0.5]),
         (np.array(["a", "b", "", "a "]), ["b", "a"]),
         (np.array(["a", "b"]), ["a\0", "b"]),
+        (np.array(["a", "b"]), ["a\0", "a"]),
         (np.array(["1", "b"]), [1, "b"]),
         (np.array(["a", 1, None, np.nan, 1.0, True], dtype=object), ["a", True]),
         (np.arange(40) % 25, list(range(5, 25))),
@@ -350,8 +357,25 @@ def test_one_label_per_row():
     ],
 )
 def test_arrays_are_encoded_as_their_lists(labels, listed):
-    codes = encode_against(as_fast_labels(labels, listed), listed)
-    assert codes.tolist() == encode_against(labels.tolist(), listed).tolist()
+    codes = positions_in(labels, listed)
+    assert codes.tolist() == positions_in(labels.tolist(), listed).tolist()
+    assert codes.max() < len(listed)
+
+
+@pytest.mark.parametrize(
+    ("labels", "listed"),
+    [
+        (np.array([2.0**53, 1.0] * 50), [1, 2**53, 2**53 + 1]),
+        (["a", "b"] * 50, ["a", "b", "b\0"]),
+    ],
+)
+def test_labels_of_a_fit_have_places_in_their_list(labels, listed):
+    """Two listed labels that NumPy takes for one were added to a place behind all."""
+    X = np.zeros((100, 1))
+    for column in (labels, np.array(labels)):
+        codes = fit_groups(Model(groups=listed), X, column)[0]
+        assert codes.tolist() == encode_labels(column, listed)[0].tolist()
+        assert sorted(set(codes.tolist())) == [0, 1]
 
 
 def test_common_labels_are_encoded_without_a_loop():
@@ -361,4 +385,4 @@ def test_common_labels_are_encoded_without_a_loop():
         (np.array(["f", "m"]), ["m", "f"]),
         (np.array([True, False]), [False, True]),
     ):
-        assert as_fast_labels(labels, listed) is labels
+        assert _compares_as_python(labels, listed)

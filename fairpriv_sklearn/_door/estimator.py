@@ -393,20 +393,26 @@ def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return codes
 
 
-def positions_in(labels: np.ndarray, listed: list) -> np.ndarray:
-    """Positions of the entries of `labels` in `listed`; -1 where one is not in it.
+def positions_in(labels: list | np.ndarray, listed: list) -> np.ndarray:
+    """Positions of `labels` in `listed`, as Python compares them; -1 where not in it.
 
     Labels of another type than the listed ones are unknown rather than silently cast.
     """
-    if labels.dtype.kind in "biufU" and all(np.ndim(label) == 0 for label in listed):
-        number = np.int8 if len(listed) < 16 else np.int64  # holds their sum
-        positions = np.full(len(labels), -1, dtype=number)
-        for position, label in enumerate(listed):
-            # Ten times as fast as assigning under a mask.
-            positions += (labels == label) * number(position + 1)
-        return positions.astype(np.int64)
+    if isinstance(labels, np.ndarray):
+        if labels.dtype.kind == "f" and labels.dtype.itemsize < 8:
+            labels = labels.astype(np.float64)  # else 0.1 would be cast to theirs
+        if _compares_as_python(labels, listed):
+            positions = np.full(len(labels), -1, dtype=np.int8)
+            for position, label in enumerate(listed):
+                # Ten times as fast as assigning under a mask.
+                positions += (labels == label) * np.int8(position + 1)
+            return positions.astype(np.int64)
+        labels = labels.tolist()
     index = {label: position for position, label in enumerate(listed)}
-    places = [_place_of(label, index) for label in labels.tolist()]
+    try:
+        places = [index.get(label, -1) for label in labels]
+    except (TypeError, ValueError):  # one has no hash
+        places = [_place_of(label, index) for label in labels]
     return np.array(places, dtype=np.int64)
 
 
@@ -416,6 +422,21 @@ def _place_of(label, index: dict) -> int:
         return index.get(label, -1)
     except (TypeError, ValueError):  # it has no hash
         return -1
+
+
+def _compares_as_python(labels: np.ndarray, listed: list) -> bool:
+    """Whether ``==`` of an array says of few labels what that of Python does."""
+    kind, few = labels.dtype.kind, len(listed) <= _FEW_LABELS
+    if kind == "U":  # NumPy leaves out zeros at the end of a text
+        return few and all(isinstance(k, str) and k[-1:] != "\0" for k in listed)
+    if kind in "biu":
+        return few and all(isinstance(label, int) for label in listed)
+    is_double = labels.dtype == np.float64
+    exact = (isinstance(k, int | float) and abs(k) < 2**53 for k in listed)
+    return few and is_double and all(exact)
+
+
+_FEW_LABELS = 16  # with more a dictionary is faster
 
 
 def check_arguments(estimator, n_columns: int) -> None:

@@ -295,38 +295,12 @@ def public_groups(groups) -> list:
 
 
 def encode_groups(labels: list | np.ndarray, groups: list) -> np.ndarray:
-    """As `encode_against`; with a last entry ``"..."`` no label is unlisted."""
+    """As `positions_in`; with a last entry ``"..."`` no label is unlisted."""
     if groups[-1] != OTHERS:
-        return encode_against(labels, groups)
-    codes = encode_against(labels, groups[:-1])
+        return positions_in(labels, groups)
+    codes = positions_in(labels, groups[:-1])
     codes[codes == POOLED] = len(groups) - 1
     return codes
-
-
-def encode_against(labels: list | np.ndarray, groups: list) -> np.ndarray:
-    """Positions of `labels` in `groups`; -1 where a label is not listed."""
-    if isinstance(labels, np.ndarray):
-        return positions_in(labels, groups)
-    index = {group: code for code, group in enumerate(groups)}
-    return np.array([index.get(label, POOLED) for label in labels], dtype=np.int64)
-
-
-def as_fast_labels(labels: list | np.ndarray, listed: list) -> list | np.ndarray:
-    """Labels for `encode_against`: an array only where its `==` is that of Python."""
-    if isinstance(labels, list):
-        return labels
-    kind, is_alike = labels.dtype.kind, len(listed) <= _FEW_LABELS
-    if kind == "U":  # NumPy leaves out zeros at the end of a text
-        is_alike &= all(isinstance(k, str) and k[-1:] != "\0" for k in listed)
-    elif kind in "biu":
-        is_alike &= all(isinstance(label, int) for label in listed)
-    else:
-        is_alike &= labels.dtype == np.float64
-        is_alike &= all(isinstance(k, int | float) and abs(k) < 2**53 for k in listed)
-    return labels if is_alike else labels.tolist()
-
-
-_FEW_LABELS = 16  # with more a dictionary is faster
 
 
 def as_label_array(groups: list) -> np.ndarray:

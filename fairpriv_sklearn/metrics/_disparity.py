@@ -6,7 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from fairpriv_sklearn._door.groups import encode_against, label_list
+from fairpriv_sklearn._door.estimator import positions_in
+from fairpriv_sklearn._door.groups import label_list
 from fairpriv_sklearn._shared.arguments import column
 from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.domain import check_columns
@@ -284,7 +285,7 @@ def group_codes(sensitive_features, order=list) -> tuple[list, np.ndarray]:
     """Groups that occur, in this order, and the number of every row's group."""
     labels = label_list(sensitive_features)
     groups = order(dict.fromkeys(labels))
-    return groups, encode_against(labels, groups)
+    return groups, positions_in(labels, groups)
 
 
 def _target(name: str, y) -> np.ndarray:

@@ -9,11 +9,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door.estimator import batched
+from fairpriv_sklearn._door.estimator import batched, positions_in
 from fairpriv_sklearn._door.groups import (
     POOLED,
-    as_fast_labels,
-    encode_against,
     encode_groups,
     label_values,
     public_groups,
@@ -397,8 +395,7 @@ class _Reader:
 
     def read(self, y_pred, y_true, sensitive_features) -> dict:
         """Position of every record in the flattened table of counts."""
-        labels = as_fast_labels(label_values(sensitive_features), self.groups)
-        codes = encode_groups(labels, self.groups)
+        codes = encode_groups(label_values(sensitive_features), self.groups)
         n_classes = len(self.classes)
         if self.bounds is None:
             predicted = _class_codes("y_pred", y_pred, self.classes)
@@ -429,7 +426,7 @@ def _class_codes(name: str, y, classes: list) -> np.ndarray:
         raise ValueError(f"{name} must be one column, got {y.ndim} dimensions.")
     with domain(name):
         y = column_or_1d(y)
-    return encode_against(as_fast_labels(y, classes), classes)
+    return positions_in(y, classes)
 
 
 def _rate_intervals(counts: np.ndarray, variance: float, alpha: float):

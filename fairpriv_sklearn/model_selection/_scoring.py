@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from fairpriv_sklearn._door.groups import encode_against
+from fairpriv_sklearn._door.estimator import positions_in
 from fairpriv_sklearn._shared.arguments import calls, number, one_of, real, word
 from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
 from fairpriv_sklearn.metrics import _disparity
@@ -268,10 +268,10 @@ class Statistic:
                 bins = np.clip(place * _KS_BINS, 0, _KS_BINS - 1).astype(np.int64)
             return codes * _KS_BINS + bins
         n_classes = len(self.classes)
-        predicted = encode_against(np.asarray(y_pred).tolist(), list(self.classes))
+        predicted = positions_in(np.asarray(y_pred).tolist(), list(self.classes))
         predicted = np.where(predicted < 0, n_classes, predicted)
         if self.table == "cells":
-            truth = encode_against(np.asarray(y).tolist(), list(self.classes))
+            truth = positions_in(np.asarray(y).tolist(), list(self.classes))
             codes = codes * n_classes + truth
         return codes * (n_classes + 1) + predicted
 
