@@ -418,81 +418,106 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
     noisy = [table[0] for table in query.split(wall.release(query, rows, name=LEVELS))]
     scales = wall.scale(query, name=LEVELS) / np.array(query.weights)
     n = _total(noisy, scales.max(), plan)
-    noisy, factors = zip(
-        *(
-            column.with_counted(counts, scale)
-            for counts, scale, column in zip(noisy, scales, columns, strict=True)
-        ),
-        strict=True,
-    )
-    lefts = map(_left, scales, factors)
-    levels = [
-        _clean(counts, n, left, column)
-        for counts, left, column in zip(noisy, lefts, columns, strict=True)
-    ]
     query = Counts(twos, (1,) * A, 1)
     noise = wall.scale(query, name=PAIR_TABLES) if twos else 0.0
     most, few = plan.bins_of(n, noise)
-    bins = tuple(
-        _bins(counts, column, plan, most)
-        for counts, column in zip(levels, columns, strict=True)
-    )
-    sizes = tuple(int(b.max()) + 1 for b in bins)
-    # all that is released about the bins of a column, with its variance
-    seen = [
-        [(np.bincount(b, table), scale**2 * np.bincount(b) - _of_bins(factor, b))]
-        for b, table, scale, factor in zip(bins, noisy, scales, factors, strict=True)
+    all_binned = [
+        _Binned.of(column, counts, scale, n, plan, most)
+        for column, counts, scale in zip(columns, noisy, scales, strict=True)
     ]
-    by_class, scales = [np.zeros((1, size)) for size in sizes], np.zeros(A)
+    bins = tuple(one.bins for one in all_binned)
     if C > 1:
+        sizes = tuple(len(one.margin) for one in all_binned)
         query = Counts(ones, sizes, C, bins, _weights(sizes))
-        by_class = query.split(wall.release(query, rows, name=CLASS_TABLES))
+        tables = query.split(wall.release(query, rows, name=CLASS_TABLES))
         scales = wall.scale(query, name=CLASS_TABLES) / np.array(query.weights)
-        for table, scale, of_column in zip(by_class, scales, seen, strict=True):
-            of_column.append((table.sum(axis=0), C * scale**2))
-    smooth = [
-        _neighbours(b, np.bincount(b, counts), column)
-        for b, counts, column in zip(bins, levels, columns, strict=True)
-    ]
-    features = tuple(
-        features_of(near, np.bincount(b, counts), few)
-        for near, b, counts in zip(smooth, bins, levels, strict=True)
-    )
+        for one, table, scale in zip(all_binned, tables, scales, strict=True):
+            one.see_classes(table, scale)
+    features = tuple(features_of(one.near, one.margin, few) for one in all_binned)
     pairs = {}
     if twos:
         query = Products(features, bins)
         pairs = query.split(wall.release(query, rows, name=PAIR_TABLES))
         noise = wall.scale(query, name=PAIR_TABLES)
-    margins, variances = zip(
-        *(
-            _margin(of_column, np.bincount(b, counts) > 0, n)
-            for of_column, b, counts in zip(seen, bins, levels, strict=True)
-        ),
-        strict=True,
+    for one in all_binned:
+        one.settle(n)
+    counts = np.array([n])
+    if C > 1:
+        counts = _class_counts([one.by_class for one in all_binned], n, scales.max())
+    targets = targets_of(
+        [_with_margin(one.by_class, counts, one.margin) for one in all_binned],
+        [_deviation(one.variance, C, one.noise) for one in all_binned],
+        pairs,
+        noise,
+        [one.near for one in all_binned],
+        [f / UNIT for f in features],
     )
-    levels = [
-        counts * (margin / np.maximum(np.bincount(b, counts), 1e-300))[b]
-        for counts, margin, b in zip(levels, margins, bins, strict=True)
-    ]
-    counts = _class_counts(by_class, n, scales.max()) if C > 1 else np.array([n])
-    tables = [
-        _with_margin(table, counts, margin)
-        for table, margin in zip(by_class, margins, strict=True)
-    ]
-    deviations = [
-        _deviation(variance, C, scale)
-        for variance, scale in zip(variances, scales, strict=True)
-    ]
-    features = [f / UNIT for f in features]
-    targets = targets_of(tables, deviations, pairs, noise, smooth, features)
     weights, points = fit_points(targets, wall.public_draws())
     weights, points = rake(weights, points, targets)
     weights = weights * (counts / weights.sum(axis=1))[:, None]
     points = np.split(points, targets.starts[1:-1], axis=2)
-    points = tuple(map(_only_held, points, margins))
+    points = tuple(map(_only_held, points, (one.margin for one in all_binned)))
     ordered = [column.is_number for column in columns]
     root = _correlation_root(weights / weights.sum(), points, ordered)
-    return Pairs(counts, [x / n for x in levels], bins, weights, points, root)
+    levels = [one.levels / n for one in all_binned]
+    return Pairs(counts, levels, bins, weights, points, root)
+
+
+@dataclass(eq=False)
+class _Binned:
+    """A column in bins, and what is known of it so far.
+
+    Attributes
+    ----------
+    levels, margin : ndarray of shape (n_levels,), (m,)
+        Counts of levels, and of bins.
+    bins : ndarray of shape (n_levels,)
+        Bin of every level.
+    near : ndarray of shape (m,)
+        Whether a bin and the next are neighbours.
+    seen : list of (ndarray of shape (m,), ndarray or float)
+        All that is released about the bins, with its variance.
+    by_class : ndarray of shape (C, m)
+        Released counts of class and bin.
+    noise : float
+        Their deviation.
+    variance : ndarray of shape (m,)
+        Of `margin`, in the end.
+    """
+
+    levels: np.ndarray
+    margin: np.ndarray
+    bins: np.ndarray
+    near: np.ndarray
+    seen: list
+    by_class: np.ndarray
+    noise: float = 0.0
+    variance: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, column, noisy, scale, n, plan, most_bins) -> _Binned:
+        """By the noisy counts of its levels."""
+        noisy, factor = column.with_counted(noisy, scale)
+        levels = _clean(noisy, n, _left(scale, factor), column)
+        bins = _bins(levels, column, plan, most_bins)
+        margin = np.bincount(bins, levels)
+        variance = scale**2 * np.bincount(bins) - _of_bins(factor, bins)
+        seen = [(np.bincount(bins, noisy), variance)]
+        near = _neighbours(bins, margin, column)
+        return cls(levels, margin, bins, near, seen, np.zeros((1, len(margin))))
+
+    def see_classes(self, table, noise) -> None:
+        """Take in released counts of class and bin."""
+        self.by_class, self.noise = table, noise
+        self.seen.append((table.sum(axis=0), len(table) * noise**2))
+
+    def settle(self, n) -> None:
+        """Counts by all that was released."""
+        before = self.margin
+        self.margin, self.variance = _margin(self.seen, before > 0, n)
+        self.levels = (
+            self.levels * (self.margin / np.maximum(before, 1e-300))[self.bins]
+        )
 
 
 def _correlation_root(weights, points, ordered) -> np.ndarray:
