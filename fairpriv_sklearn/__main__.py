@@ -30,8 +30,7 @@ and how differently it treats the groups, and write a report with a picture and 
 privacy statement. Without a file it runs on simulated people.
 
 Reads CSV and other text (any usual separator, encoding and decimal mark, packed or
-not), Excel, Parquet and Arrow. Money and percentages are numbers, and so are dates that
-a typed file or a code book declares; others are left out."""
+not), Excel, Parquet and Arrow. Money and percentages are numbers, and so are dates."""
 
 EPILOG = """\
 examples:
@@ -177,7 +176,8 @@ def add_reading(parser) -> None:
     add(
         "--dates",
         choices=["day-first", "month-first"],
-        help="what 3/4/2020 means (default: found out)",
+        help="what 3/4/2020 means (default: found out, and day-first in columns that "
+        "nobody declares)",
     )
     add("--encoding", help="of a text file (default: found out)")
     add("--sheet", help="of an Excel file (default: the first one with rows)")

@@ -880,7 +880,7 @@ MUTANTS = [
     (
         "h79",
         "preprocessing/_places.py",
-        "is_open = self.declared.range is None",
+        "is_open = declared.range is None",
         "is_open = True",
         "outer cells of a public range hold what lies beyond",
     ),
@@ -940,6 +940,34 @@ MUTANTS = [
         "seen = np.array([*(listed[name] for name in names), *missing])",
         "seen = np.array([*(listed[name] for name in names[::-1]), *missing])",
         "counts of categories are those of others",
+    ),
+    (
+        "h88",
+        "preprocessing/_places.py",
+        'if kind == "date" and self.declared.kind is None:',
+        'if kind == "date":',
+        "declared dates are located by looks alone",
+    ),
+    (
+        "h89",
+        "preprocessing/_places.py",
+        "        return np.arange(len(self.noisy))\n",
+        "        return Places.crowded(self, total)\n",
+        "no look finds the years of dates that nobody declared",
+    ),
+    (
+        "h90",
+        "preprocessing/_places.py",
+        "return replace(Places.of(self.edges, counts, scale, is_open=True), sure=_LIKELY)",
+        "return Places.of(self.edges, counts, scale, is_open=True)",
+        "years of dates have to be as sure as cells of numbers",
+    ),
+    (
+        "h91",
+        "generative/_raw.py",
+        "and not (column.is_told(seen, scale) and found.is_placed)",
+        "and not column.is_told(seen, scale)",
+        "no warning where noise hides dates",
     ),
 ]
 

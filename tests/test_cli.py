@@ -863,6 +863,41 @@ def test_a_saved_model_reads_new_dates_in_the_order_it_learnt(tmp_path, capsys, 
     assert predicted("--force")[:2] == [january, december]
 
 
+@pytest.mark.parametrize("order", ["ISO", "month-first", None])
+def test_dates_that_nobody_declared_are_learnt(tmp_path, order):
+    """By a rule for each cell, which a saved model goes on with; not left out."""
+    pytest.importorskip("skops")
+    from fairpriv_sklearn._cli.saved import load_model
+
+    path, new, out = (tmp_path / name for name in ("a.csv", "new.csv", "p.csv"))
+    rng = np.random.default_rng(0)
+    form = "{2}-{1:02}-{0:02}" if order == "ISO" else "{1}/{0}/{2}"
+    lines = ["joined,sex,pay"]
+    for i in range(6000):
+        day, month, year = rng.integers(1, 29), rng.integers(1, 13), 2010 + i % 8
+        pay = 100 * (month + 12 * (year - 2010)) + rng.integers(0, 9)
+        lines.append(f"{form.format(day, month, year)},{'fm'[i % 3 == 0]},{pay}")
+    path.write_text("\n".join(lines) + "\n")
+    rows = [f"{form.format(12, month, 2012)},f" for month in (1, 12)]
+    new.write_text("\n".join(["joined,sex", *rows]) + "\n")
+    model = str(tmp_path / "m.skops")
+    arguments = [str(path), "--target", "pay", "--sensitive", "sex", "--save", model]
+    arguments += ["--bounds", "0", "9700", "--epsilon", "20"]
+    arguments += ["--dates", order] if order == "month-first" else []
+    assert run(tmp_path, *arguments, "--groups", "f", "m", "--task", "regression") == 0
+    written = report(tmp_path)
+    assert written["conditional_on"] == []
+    assert {"the kind of joined", "the range of joined"} <= {*written["learnt"]}
+    content = load_model(model)
+    assert content["encoder"].codebook_["joined"].kind == "date"
+    told = {"joined": False} if order == "month-first" else {}
+    assert content["day_first"] == told
+    assert main(["predict", model, str(new), "--out", str(out)]) == 0
+    pay = [float(row.split(",")[-1]) for row in out.read_text().splitlines()[1:]]
+    # 1/12 is the twelfth of January or the first of December.
+    assert (pay[1] - pay[0] > 600) == (order is not None)
+
+
 @pytest.mark.parametrize("day, month", [("3/4/2015", "3/5/2015"), ("4/25/2015",) * 2])
 def test_a_saved_model_tells_no_more_of_dates_than_their_order(tmp_path, day, month):
     """Not whether a cell told it: that is no condition."""

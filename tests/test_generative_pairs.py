@@ -488,9 +488,85 @@ def test_parts_that_noise_hides_lose_nobody():
 def test_no_parts_lie_beyond_a_public_range():
     column = LevelColumn.of("x", 0, Column("number", range=(0, int(LARGEST))))
     n = len(column.located().edges) - 1
-    places = column.places_by(np.zeros(n + 1), 1.0)
+    places = column.placed(np.zeros(n + 1), 1.0, "number").places
     parts = places.parts(np.array([n - 2, n - 1]))
     assert parts[-1] == LARGEST and (np.diff(parts[-10:]) == np.diff(parts[-2:])).all()
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_dates_that_nobody_declared_come_back_as_dates(relation):
+    frame, y = people(5000)
+    frame["since"] = frame["since"].astype(str)
+    generator = DPSinkhornGenerator(
+        method="pairs", classes=[0, 1], neighboring=relation, random_state=0
+    )
+    S, _ = generator.fit(frame, y).sample(5000)
+    assert list(S.columns) == list(frame)
+    assert S["since"].dtype == "datetime64[s]"
+    levels = [0.1, 0.5, 0.9]
+    found, real = (
+        pd.to_datetime(table["since"]).quantile(levels) for table in (S, frame)
+    )
+    assert (abs(found - real) < pd.Timedelta(60, "D")).all()
+    assert S["since"].isna().mean() < 0.02
+
+
+@pytest.mark.parametrize("holder", ["polars", "pyarrow", "array"])
+def test_dates_come_back_in_what_held_them(holder, quick_fits):
+    days = [datetime.date(2020, 1, 1 + i % 28) for i in range(600)]
+    if holder == "array":
+        X = np.array(days, dtype=object)[:, None]
+    else:
+        table = pytest.importorskip("pyarrow").table({"day": days})
+        is_polars = holder == "polars"
+        X = pytest.importorskip("polars").from_arrow(table) if is_polars else table
+    generator = DPSinkhornGenerator(method="pairs", epsilon=5.0, random_state=0)
+    S = generator.fit(X).sample(50)
+    drawn = S[:, 0].tolist() if holder == "array" else S["day"].to_numpy().tolist()
+    assert {type(one) for one in drawn} == {datetime.date}
+    assert min(drawn).year >= 2019 and max(drawn).year <= 2021
+
+
+@pytest.mark.parametrize("n, warns", [(60, True), (20_000, False)])
+def test_a_warning_tells_of_dates_that_noise_hides(n, warns, quick_fits):
+    days = pd.Series(np.datetime64("1930-01-01", "s") + np.arange(n) * 100_000)
+    X = pd.DataFrame({"day": days})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPSinkhornGenerator(method="pairs", epsilon=1.0, random_state=0).fit(X)
+    assert any("cannot be told" in str(w.message) for w in caught) == warns
+
+
+def test_few_years_of_dates_are_less_likely_empty():
+    """Births of eighty years, of which noise hides half: they were put into forty."""
+    column = LevelColumn.of("x", 0, Column())
+    found = column.placed(np.zeros(200), 7.0, "date")
+    cells = found.places.crowded(1000.0)
+    seen = np.array([-90, -70, 180, 250, 320, 180, -60, -80, -100, -90, 0.0])
+    places = found.places.with_parts(cells, seen, 100.0)
+    edges = dataclasses.replace(found, places=places).with_cells(1000.0).edges
+    years = np.array(["1920", "2000"], dtype="datetime64[D]").astype(float)
+    assert_array_equal(edges[[0, -1]], years)
+
+
+def test_whether_dates_are_told_is_told_by_the_looks():
+    column = LevelColumn.of("x", 0, Column())
+    found = column.placed(np.zeros(200), 7.0, "date")
+    cells = found.places.crowded(100.0)
+    for count, is_placed in ((4.1, True), (3.9, False)):
+        seen = np.zeros(len(cells) + 1)
+        seen[3] = count * 7.0
+        places = found.places.with_parts(cells, seen, 7.0)
+        looked = dataclasses.replace(found, places=places)
+        assert looked.is_placed == is_placed
+        sure = np.zeros(column.located().n_cells)
+        sure[-2] = 50.0  # dates
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _raw._tell_of_noise([column], [sure], 7.0, [looked])
+        assert len(caught) == (not is_placed)
+    assert column.placed(np.zeros(200), 7.0, "number").is_placed
+    assert column.placed(np.zeros(200), 7.0, "category").is_placed
 
 
 def test_what_of_a_column_stands_out_of_noise():
@@ -597,14 +673,6 @@ def test_degenerate_tables_are_legal(relation, epsilon, quick_fits):
             ).fit(X, y)
             S = generator.sample(7)
             assert len(S if y is None else S[0]) == 7
-
-
-@pytest.mark.parametrize("as_frame", [True, False])
-def test_a_sample_of_no_column_has_its_rows(as_frame, quick_fits):
-    dates = pd.DataFrame({"day": [datetime.date(2020, 1, 1)] * 500}, dtype=object)
-    X = dates if as_frame else dates.to_numpy()
-    generator = DPSinkhornGenerator(method="pairs", epsilon=5.0, random_state=0)
-    assert generator.fit(X).sample(7).shape == (7, 0)
 
 
 def test_errors():
@@ -1674,6 +1742,8 @@ CHANGES = [
     ("hours", np.nan),
     ("age", 10**9),
     ("since", "not a date"),
+    ("since", "1812-06-24"),
+    ("since", 20200202),
     ("member", "maybe"),
 ]
 
@@ -1733,6 +1803,32 @@ def test_replay_beside_a_crowd(cell, relation, quick_fits):
     looks = seen.crossings[1:4]
     assert all(len(look.exact) > KEY_BUCKETS + 2 * 64 for look in looks)
     assert len(seen.crossings) == len(again.crossings)
+    for a, b in zip(seen.crossings, again.crossings, strict=True):
+        assert a.name == b.name and a.sensitivity == b.sensitivity
+        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name
+    assert one.privacy_ == two.privacy_ and one.quality_ == two.quality_
+    pd.testing.assert_frame_equal(one.sample(20), two.sample(20))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cell", ["in May", "1812-06-24", 20200202, None])
+def test_replay_beside_dates_that_nobody_declared(cell, relation, quick_fits):
+    days = np.datetime64("2020-02-01") + np.random.default_rng(0).integers(0, 9, 901)
+    frame = pd.DataFrame({"a": days.astype(object), "b": days[::-1].astype(object)})
+    first, second = frame[:-1], frame.copy()
+    second.iloc[-1] = cell
+    if relation == "replace_one":
+        second = second[1:]
+    make = lambda: DPSinkhornGenerator(  # noqa: E731
+        epsilon=10.0, neighboring=relation, random_state=3
+    )
+    with recording() as seen:
+        one = make().fit(first)
+    with recording(replay=seen) as again:
+        two = make().fit(second)
+    years, parts, _ = seen.crossings[1:4]
+    assert len(years.exact) == KEY_BUCKETS + 2 * 11
+    assert len(parts.exact) > KEY_BUCKETS + 2 * 64
     for a, b in zip(seen.crossings, again.crossings, strict=True):
         assert a.name == b.name and a.sensitivity == b.sensitivity
         assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name

@@ -27,6 +27,7 @@ from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _cells
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
+from fairpriv_sklearn.preprocessing._codebook import whole_days
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._draft import Draft
 from fairpriv_sklearn.preprocessing._encoded import (
@@ -37,12 +38,15 @@ from fairpriv_sklearn.preprocessing._encoded import (
 )
 from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
+    LARGEST,
     RankMap,
     cell_of,
     counts_within,
+    date_edges,
     edges_within,
     ends_at_records,
     is_zero,
+    moments,
     n_coordinates,
     nearest_knots,
     parts_of_cell,
@@ -50,7 +54,7 @@ from fairpriv_sklearn.preprocessing._ranks import (
     rank_basis,
     universal_edges,
 )
-from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger
+from fairpriv_sklearn.privacy import BudgetExceededError, PrivacyLedger, with_budget
 
 
 def frame(n=3000, seed=0):
@@ -147,9 +151,8 @@ def containers():
 def test_the_container_and_its_types_do_not_matter():
     expected = DPTableEncoder(epsilon=5.0, random_state=0).fit(frame())
     Z = expected.transform(frame())
-    assert [c.kind for c in expected.codebook_.columns.values()] == [
-        "number", "number", "category", "number", "left out"
-    ][: len(expected.codebook_)] or "day" not in expected.codebook_  # fmt: skip
+    kinds = [c.kind for c in expected.codebook_.columns.values()]
+    assert kinds == ["number", "number", "category", "number", "date"]
     for name, X in containers():
         encoder = DPTableEncoder(epsilon=5.0, random_state=0).fit(X)
         assert_array_equal(encoder.transform(X), Z, err_msg=name)
@@ -648,6 +651,10 @@ def _queries():
     looks = [places.asked(np.array([cell - 1, cell])) for cell in at]
     kinds = ["number", "date", "number"]
     yield ColumnCounts(tuple(Counted(i, kinds[i], looks[i], ("x",)) for i in range(3)))
+    # The first look at dates that nobody declared, beside a crowd of numbers.
+    looks = Counted(0, "date", date_edges()), Counted(1, "number", looks[0])
+    yield ColumnCounts(looks[:1])
+    yield ColumnCounts(looks)
 
 
 def _exact(query, cells):
@@ -854,7 +861,7 @@ def test_black_box_audit_of_shown_categories():
 
 # -- the whole fit ---------------------------------------------------------------------
 def _pairs():
-    """30 neighbouring pairs; the first six are what breaks data-frame libraries."""
+    """35 neighbouring pairs; the first six are what breaks data-frame libraries."""
     plain = frame(400)
     special = {
         "text in a number": ("count", "many"),
@@ -875,6 +882,12 @@ def _pairs():
         other = narrow.copy()
         other.iloc[3] = cell
         yield f"beside a crowd: {cell}", narrow, other
+    days = np.datetime64("2020-02-01") + np.random.default_rng(0).integers(0, 9, 900)
+    days = pd.DataFrame({name: days.astype(object) for name in "abc"})
+    for cell in ("in May", "1812-06-24", "2020-02-03T04:05:06Z", 20200202, None):
+        other = days.copy()
+        other.iloc[3] = cell
+        yield f"a crowd of dates: {cell}", days, other
     rng = np.random.default_rng(0)
     for k in range(20):
         n = int(rng.integers(1, 300))
@@ -964,7 +977,7 @@ def test_columns_left_out_are_not_read():
     assert_array_equal(one.transform(X), two.transform(secret))
     roles = {"word": {"role": "group"}, "flag": {"role": "target"}}
     third = DPTableEncoder(roles, random_state=0).fit(X)
-    assert set(third.feature_slices_) == {"count", "score"}
+    assert set(third.feature_slices_) == {"count", "score", "day"}
 
 
 def test_dates_are_numbers_where_declared():
@@ -975,10 +988,118 @@ def test_dates_are_numbers_where_declared():
     assert_allclose(ranks([18262 + 450.0]), 0.5, atol=0.05)
 
 
-def test_a_table_of_nothing_but_dates_gives_a_constant_model():
+# Where dates lie, and for how many days.
+DAYS = {
+    "births": ("1931-05-02", 27_000),
+    "a working life": ("1985-01-01", 11_000),
+    "five years": ("2015-06-01", 1826),
+    "a year across 2020": ("2019-07-01", 366),
+    "a month": ("2021-02-10", 30),
+    "long ago": ("1790-01-01", 20_000),
+}
+
+
+@pytest.mark.parametrize("name", DAYS)
+def test_dates_that_nobody_declared_have_their_ranks(name):
+    first, width = np.datetime64(DAYS[name][0]), DAYS[name][1]
+    low = first.astype(int)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"x{j}": rng.normal(50, 10, 12_000) for j in range(4)})
+    X.insert(1, "day", (first + rng.integers(0, width, 12_000)).astype("datetime64[s]"))
+    encoder = DPTableEncoder(random_state=0).fit(X)
+    ranks = encoder.rank_maps_["day"](np.linspace(low, low + width, 9))
+    assert_allclose(np.diff(ranks), 1 / 8, atol=0.08)
+    column = encoder.codebook_["day"]
+    assert column.kind == "date" and np.diff(column.bounds)[0] < 3 * width + 2
+    assert low - width - 1 <= column.bounds[0] < column.bounds[1] <= low + 2 * width + 1
+    # Another fit takes it as declared, and a picture shows dates.
+    again = DPTableEncoder(encoder.codebook_, ranks="uniform").fit(X)
+    assert again.privacy_.epsilon == 0.0
+    shown, _ = encoder.shape_points("day", 11)
+    assert shown.dtype == "datetime64[s]" and (np.diff(shown) > np.timedelta64(0)).all()
+
+
+def test_what_a_date_tells_is_learnt_undeclared_too():
+    rng = np.random.default_rng(0)
+    since = rng.integers(0, 2000, 8000)
+    X = pd.DataFrame({"since": np.datetime64("2015-03-01") + since, "x": since[::-1]})
+    X["since"] = X["since"].astype(str)
+    y = np.cos(since / 300) + rng.normal(0, 0.3, 8000)
+    scores = []
+    for declared in ({}, {"kind": "date", "range": ["2015-03-01", "2020-09-01"]}):
+        model = make_pipeline(
+            DPTableEncoder({"since": declared}, random_state=0),
+            DPLinearRegression(target_bounds=(-2, 2), random_state=0),
+        )
+        scores.append(with_budget(model, epsilon=1.0).fit(X, y).score(X, y))
+    assert min(scores) > 0.75 and abs(np.diff(scores)[0]) < 0.05
+
+
+def test_what_reads_as_a_date():
+    rows = 3000
+    said = {
+        "20210304": "number", "2021-03-04": "date", "2021-03-04T10:30:00Z": "date",
+        "03/04/2021": "category", "4 March": "category",
+    }  # fmt: skip
+    for text, kind in said.items():
+        X = pd.DataFrame({"a": [text] * rows, "b": range(rows)})
+        encoder = DPTableEncoder(epsilon=5.0, random_state=0).fit(X)
+        assert encoder.codebook_["a"].kind == kind, text
+
+
+def test_the_kind_alone_is_declared_as_before():
+    """The first release has told where dates lie that somebody declared."""
+    for declared in (
+        Column("date"),
+        Column("date", range=("2001-01-01", "2020-12-31")),
+    ):
+        draft = Draft("day", 0, declared, "learn")
+        counts = np.arange(len(draft.located().edges), dtype=float)
+        places = draft.placed(counts, 7.0, "date").places
+        assert_array_equal(places.edges, draft.located().edges)
+        assert_array_equal(places.noisy, counts[:-1])
+
+
+def test_the_first_look_counts_dates_that_nobody_declared():
+    draft = Draft("day", 0, Column(), "learn")
+    assert draft.placed(np.ones(200), 7.0, "number").places.noisy.sum() > 0
+    places = draft.placed(np.ones(200), 7.0, "date").places
+    cells = places.crowded(100.0)
+    years = np.array(["1899-12-31", "1900-01-01", "1919-12-31", "2059-12-31", "2060"])
+    days = years.astype("datetime64[D]").astype(float)
+    assert_array_equal(cell_of(days, places.asked(cells)), [0, 1, 1, 8, 9])
+    assert_array_equal(cells, np.arange(10))
+    # Two cells that hold most of them are looked into next, by three deviations.
+    for noise, is_crowd in ((19.0, True), (21.0, False)):
+        counts = np.array([0, 0, 0, 0, 60.0, 30, 0, 0, 0, 0, 5])
+        found = places.with_parts(cells, counts, noise / math.sqrt(2.0) * 1.5)
+        assert_array_equal(found.noisy, counts[:-1])
+        assert_array_equal(found.others, counts[-1:])
+        assert list(found.crowded(100.0)) == ([4, 5] if is_crowd else [])
+
+
+@pytest.mark.parametrize(
+    "low, high, days",
+    [
+        (0.2, 1.7, ("1970-01-01", "1970-01-03")),
+        (3.0, 3.0, ("1970-01-04", "1970-01-05")),
+        (-LARGEST, LARGEST, ("0001-01-01", "9999-12-31")),
+        (LARGEST, LARGEST, ("9999-12-30", "9999-12-31")),
+    ],
+)
+def test_a_range_of_whole_days(low, high, days):
+    assert whole_days(low, high) == days
+    assert Column("date", range=whole_days(low, high)).range == days
+    ends = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[s]")
+    assert (ends[0] <= moments([low, high])).all()
+    assert (moments([low, high]) <= ends[1]).all()
+
+
+def test_a_table_without_columns_gives_a_constant_model():
     X = np.array([[f"2020-01-{1 + i % 28:02d}"] for i in range(400)], dtype=object)
     model = DPLinearRegression(epsilon=9.0, data_norm=1.0, target_bounds=(0, 1))
-    line = make_pipeline(DPTableEncoder(epsilon=9.0), model).fit(X, np.full(400, 0.5))
+    encoder = DPTableEncoder({"x0": "left out"}, epsilon=9.0)
+    line = make_pipeline(encoder, model).fit(X, np.full(400, 0.5))
     assert list(line[0].get_feature_names_out()) == ["constant"]
     assert_array_equal(line[0].transform(X), np.zeros((400, 1)))
     assert_allclose(line.predict(X), 0.5, atol=0.1)
@@ -1236,7 +1357,7 @@ def test_shapes_of_the_columns_add_up_to_the_score():
         DPLinearRegression(epsilon=math.inf, target_bounds=(0, 60)),
     ).fit(X, y)
     display = AdditiveShapesDisplay.from_estimator(model)
-    assert display.names == ["count", "score", "word", "flag"]
+    assert display.names == ["count", "score", "word", "flag", "day"]
     score = display.names.index("score")
     where, curve = display.values[score], display.contributions[score]
     # The curve of |score - 100| is high at the ends and low in the middle.
@@ -1253,7 +1374,7 @@ def test_shapes_of_the_columns_add_up_to_the_score():
     gap = np.diff([model.predict(one)[0] for one in two])
     # Long rows are shortened.
     assert_allclose(gap, curve[150] - curve[10], rtol=0.2)
-    assert len(display.axes_) == 4
+    assert len(display.axes_) == 5
     assert display.errors is None  # nothing private was fitted
     private = make_pipeline(
         DPTableEncoder(epsilon=20.0, random_state=0),
@@ -1266,7 +1387,7 @@ def test_shapes_of_the_columns_add_up_to_the_score():
     by_hand = np.sqrt(np.diag((rows - rows.mean(0)) @ own @ (rows - rows.mean(0)).T))
     assert_allclose(display.errors[0], by_hand)
     with pytest.raises(ValueError, match="left out"):
-        AdditiveShapesDisplay.from_estimator(model, columns=["day"])
+        AdditiveShapesDisplay.from_estimator(model, columns=["night"])
     with pytest.raises(ValueError, match="pipeline of a table encoder"):
         AdditiveShapesDisplay.from_estimator(model[-1])
 

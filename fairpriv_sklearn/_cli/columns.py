@@ -69,7 +69,7 @@ class Parsed:
     declared: bool
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
     cells: np.ndarray | None = None  # not declared: what each cell is, by itself
-    day_first: bool | None = None  # the order that declared dates were read in
+    day_first: bool | None = None  # the order that dates were read in, None: by cell
     decimal: str | None = None  # mark of its numbers, unless the file's form tells it
 
     def take(self, rows) -> Parsed:
@@ -99,8 +99,8 @@ class Writing:
     separator : str or None
         Of the file. In a file parted by commas the decimal mark is the point.
     orders : dict of str to bool
-        Whether days come first in a declared column where the cells do not tell: as in
-        those that a model learnt from.
+        Whether days come first in a column where the cells do not tell: as in those
+        that a model learnt from.
     learnt_decimal : str or None
         Decimal mark where the cells do not tell: as of those that a model learnt from.
     """
@@ -259,7 +259,9 @@ def _flag(values, column: Column) -> tuple[np.ndarray, Column]:
 def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
     """Find out the kind from the cells: a fact read from the data."""
     filled = [c for c in cells if c is not None]
-    each = _each(cells, writing.public_decimal or mark)
+    order = writing.day_first
+    order = writing.orders.get(name) if order is None else order
+    each = _each(cells, writing.public_decimal or mark, order)
     if not filled:
         left_out = replace(column, kind="left out", role="feature")
         return Parsed(name, left_out, np.full(len(cells), None, dtype=object), False)
@@ -271,9 +273,9 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
             if n_odd <= (1 - ENOUGH) * len(filled):
                 whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
                 column = replace(column, kind=kind, integer=whole and kind == "number")
-                return Parsed(name, column, values, False, n_odd, each)
+                return Parsed(name, column, values, False, n_odd, each, order)
     kept = replace(column, kind="category")
-    return Parsed(name, kept, _keys(cells), False, 0, each)
+    return Parsed(name, kept, _keys(cells), False, 0, each, order)
 
 
 def _readings(name, distinct, writing: Writing, mark):
@@ -283,8 +285,12 @@ def _readings(name, distinct, writing: Writing, mark):
     yield "date", _to_day, _order(name, distinct, writing)
 
 
-def _each(cells, mark) -> np.ndarray:
-    """A number, a date, a text or None: by a rule for each cell."""
+def _each(cells, mark, order) -> np.ndarray:
+    """A number, a date, a text or None: by a rule for each cell.
+
+    Where nobody says whether days come first, they do wherever that is a date.
+    """
+    orders = (True, False) if order is None else (order,)
 
     @lru_cache(maxsize=None, typed=True)
     def read(cell):
@@ -292,7 +298,7 @@ def _each(cells, mark) -> np.ndarray:
             return cell
         value = _to_any_number(cell, mark)
         if value is None:
-            value = cell_day(cell, True) or cell_day(cell, False)
+            value = next(filter(None, (cell_day(cell, o) for o in orders)), None)
         return category_key(cell) if value is None else value
 
     return np.fromiter(map(read, cells), dtype=object)

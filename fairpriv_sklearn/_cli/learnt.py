@@ -128,7 +128,7 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     names = list(table.features)
     encoder.fit(_frame({name: _cells(p)[train] for name, p in table.features.items()}))
     found = encoder.codebook_
-    facts, dates, crowds = [], [], []
+    facts, crowds = [], []
     if _was_asked(encoder):
         declared = table.codebook
         facts = [
@@ -136,22 +136,16 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
             for name in names
             for what in _learnt_of(declared[name], name, found)
         ]
-        dates = [n for n in names if n not in encoder.feature_slices_]
         crowds = [
             name
             for name in names
-            if name not in dates
-            and found[name].kind == "category"
-            and not found[name].categories
+            if found[name].kind == "category" and not found[name].categories
         ]
     else:
         table.remarks.append(
             "too few rows for this epsilon: nothing was learnt of the columns that no "
             "codebook declares, and the private model answers a constant"
         )
-    if dates:
-        why = "a date, or too few values to tell its kind; --codebook declares it"
-        table.left_out.append(columns_note(dates, why))
     if crowds:
         table.left_out.append(columns_note(crowds, "no value that many rows share"))
     found = Codebook(())
@@ -207,7 +201,7 @@ def _learnt_of(declared: Column, name, found):
     if declared.kind is None:
         yield "the kind"
     kind = found[name].kind if name in found else None
-    if kind == "number" and declared.range is None:
+    if kind in ("number", "date") and declared.range is None:
         yield "the range"
     if kind == "category" and declared.categories is None:
         yield "the categories"

@@ -17,7 +17,6 @@ from fairpriv_sklearn.preprocessing import (
     MISSING,
     SURE,
     Cells,
-    Column,
     Counted,
     LearntColumn,
     Places,
@@ -50,6 +49,9 @@ DOUBT = 0.5
 # Chance that a block of levels is empty: of a known range, and of all numbers,
 # of which a column has few. On simulated columns .05 to .2 are alike, and .8 to .95.
 EMPTY, EMPTY_ANYWHERE = 0.1, 0.9
+# The same of the years of dates, which are few cells: with .9 births of 75 years were
+# put into 20, and with .1 those of one year into 20, in tables of 1,000 records.
+FEW_CELLS, EMPTY_OF_FEW = 16, 0.5
 # How far from cells that surely have records others are near, in units of their ends.
 REACH = 4.0
 # What the largest of hundreds of blocks of noise alone seldom reaches; on simulated
@@ -73,8 +75,6 @@ class LevelColumn(LearntColumn):
         Of the cells of a number.
     keys, values : tuple, default=()
         Of a category: the keys by which cells are compared, and what they stand for.
-    is_shown : bool, default=True
-        Whether samples have the column.
     places : Places, default=None
         Noisy counts by which a number was located.
     falls : ndarray of shape (m,), default=None
@@ -89,7 +89,6 @@ class LevelColumn(LearntColumn):
     edges: np.ndarray | None = None
     keys: tuple = ()
     values: tuple = ()
-    is_shown: bool = True
     places: Places | None = None
     falls: np.ndarray | None = None
     rounds: Places | None = None
@@ -140,12 +139,13 @@ class LevelColumn(LearntColumn):
         *blocks, _ = _dyadic_sums(noisy[:n_places], scale)
         return max((sums / np.sqrt(n)).max() for sums, n in blocks) > TOLD
 
-    def placed(self, noisy, scale, kind) -> LevelColumn:
-        """The column of this kind, with noisy counts of where its numbers lie."""
-        column = replace(self, declared=replace(self.declared, kind=kind))
-        if not column.is_number:
-            return column
-        return replace(column, places=self.places_by(noisy, scale))
+    @property
+    def is_placed(self) -> bool:
+        """Whether dates that nobody declared stand out of the noise of a look."""
+        if self.places is None or self.places.sure == SURE:
+            return True
+        noisy, noise = self.places.noisy, self.places.noise
+        return bool((noisy > TOLD * noise).any())
 
     def with_cells(self, total) -> LevelColumn:
         """The column with cells at its quantiles, by its places."""
@@ -174,7 +174,8 @@ class LevelColumn(LearntColumn):
             return counts
         total, inside = max(counts.sum(), 1.0), slice(None)
         if self.declared.range is None:
-            held = expected_counts(seen, noise, total, EMPTY_ANYWHERE)[1]
+            empty = EMPTY_ANYWHERE if len(seen) > FEW_CELLS else EMPTY_OF_FEW
+            held = expected_counts(seen, noise, total, empty)[1]
             # of so many places some stand out by chance
             is_there = self.near(self.places.edges) | (seen > SURE * noise)
             held = np.where(is_there, held, 0.0)
@@ -337,10 +338,6 @@ class LevelColumn(LearntColumn):
         is_tail = w > TAIL * np.minimum(np.r_[inf, w[:-1]], np.r_[w[1:], inf])
         falls[wide] = np.where(is_tail, ends[0] - ends[1], 0.0)
         return replace(self, falls=falls)
-
-    def hidden(self) -> LevelColumn:
-        """The column as one that has a level and no values."""
-        return replace(self, declared=Column("category"), keys=(), is_shown=False)
 
     def with_whole_cells(self) -> LevelColumn:
         """The column if its numbers are whole: each cell holds whole numbers."""

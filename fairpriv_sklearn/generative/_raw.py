@@ -281,16 +281,13 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
         declared = [column.declared.kind for column in located]
         kinds = voted_kinds(declared, counts, total, scale)
-        placed = []
-        for column, seen, kind in zip(located, counts, kinds, strict=True):
-            if column.declared.kind is None and kind == "date":
-                # nobody said where they lie: no value of it is shown
-                placed.append(column.hidden())
-            else:
-                placed.append(column.placed(seen, scale, kind))
+        placed = [
+            column.placed(seen, scale, kind)
+            for column, seen, kind in zip(located, counts, kinds, strict=True)
+        ]
         placed = look_closer(wall, rows, placed, total)
         found |= {c.position: c.with_cells(total) for c in placed}
-        _tell_of_noise(located, counts, scale)
+        _tell_of_noise(located, counts, scale, placed)
         learn_atoms(wall, rows, found)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
@@ -303,7 +300,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
                 found[column.position] = replace(learnt, declared=declared)
     if keyed or unknown:
         asked = [found[c.position] for c in (*keyed, *unknown)]
-        asked = [column for column in asked if column.is_keyed and column.is_shown]
+        asked = [column for column in asked if column.is_keyed]
         query = ColumnCounts(tuple(column.keyed() for column in asked))
         counts, shown = wall.release_keyed(query, rows, name=CATEGORIES)
         scale = wall.scale(query, name=CATEGORIES)
@@ -324,12 +321,13 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
     ]
 
 
-def _tell_of_noise(located, counts, scale) -> None:
+def _tell_of_noise(located, counts, scale, placed) -> None:
     """Warn of columns whose noisy counts do not say where their numbers lie."""
     hidden = [
         column.name
-        for column, seen in zip(located, counts, strict=True)
-        if column.declared.range is None and not column.is_told(seen, scale)
+        for column, seen, found in zip(located, counts, placed, strict=True)
+        if column.declared.range is None
+        and not (column.is_told(seen, scale) and found.is_placed)
     ]
     if hidden:
         names = ", ".join(map(repr, hidden[:MOST_NAMED]))
@@ -424,7 +422,7 @@ def given_levels(given, columns, n) -> dict:
     levels = {}
     for name, values in given.items():
         column = columns[position[name]] if name in position else None
-        if column is None or column.is_number or not column.is_shown:
+        if column is None or column.is_number:
             raise ValueError(
                 f"given names {name!r}, which is not a column of categories."
             )

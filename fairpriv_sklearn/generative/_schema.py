@@ -94,17 +94,15 @@ class Container:
             return cls(library, tuple(X.column_names))
         return cls("polars" if library == "polars" else "pandas", tuple(X.columns))
 
-    def build(self, columns, public_lists=None, whole=None, names=None, n_rows=None):
+    def build(self, columns, public_lists=None, whole=None, names=None):
         """Put columns together: numbers, dates, or values out of a public list.
 
         ``public_lists`` holds a tuple per categorical column, None otherwise, and
         ``whole`` says how a number is stored. The type of a column follows from these
         and not from the values that were drawn. ``names``: of the columns that are
-        there, if not all are. ``n_rows`` is kept without any column where a table can.
+        there, if not all are.
         """
         columns = list(columns)
-        if not columns and n_rows is not None and self.kind in ("array", "pandas"):
-            return self._without_columns(n_rows)
         lists = public_lists or [None] * len(columns)
         whole = whole or [None] * len(columns)
         if self.kind == "array":
@@ -113,13 +111,6 @@ class Container:
         drawn = zip(columns, lists, whole, strict=True)
         names = self.names if names is None else names
         return make(dict(zip(names, drawn, strict=True)))
-
-    def _without_columns(self, n_rows):
-        if self.kind == "array":
-            return np.empty((n_rows, 0), dtype=object)
-        import pandas
-
-        return pandas.DataFrame(index=range(n_rows))
 
 
 def _pandas(columns):

@@ -544,7 +544,6 @@ class DPSinkhornGenerator(BaseGenerator):
         shown = [
             (column, drawn[:, a], within[:, a], pairs.levels[a] > 0)
             for a, column in enumerate(self._columns)
-            if column.is_shown
         ]
         if label is not None:
             shown.append((label, codes, None, np.ones(label.n_levels, dtype=bool)))
@@ -554,7 +553,6 @@ class DPSinkhornGenerator(BaseGenerator):
             [column.listed(present) for column, *_, present in shown],
             [column.whole_type(present) for column, *_, present in shown],
             names=[self._names[column.position] for column, *_ in shown],
-            n_rows=len(codes),
         )
         return X if self.classes_ is None else (X, self.classes_[codes])
 
@@ -579,7 +577,7 @@ class DPSinkhornGenerator(BaseGenerator):
             raise ValueError(
                 'quality_report needs a fit with method="pairs" and quality=True.'
             )
-        unlisted = [c.name for c in self._columns if c.is_shown and c.has_only_other]
+        unlisted = [c.name for c in self._columns if c.has_only_other]
         return quality_text(self.quality_, self.privacy_, unlisted)
 
     def _records_per_class(self, n_records):

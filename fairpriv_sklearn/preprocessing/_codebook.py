@@ -531,6 +531,20 @@ def _days(day: date) -> int:
     return (day - date(1970, 1, 1)).days
 
 
+def whole_days(low: float, high: float) -> tuple[str, str]:
+    """Ends of a range in days since 1970, as the range of a date, none of it left out.
+
+    >>> from fairpriv_sklearn.preprocessing._codebook import whole_days
+    >>> whole_days(365.0, 365.5)
+    ('1971-01-01', '1971-01-02')
+    """
+    first, last = _days(date.min), _days(date.max)
+    low = min(max(math.floor(low), first), last - 1)
+    high = max(min(math.ceil(high), last), low + 1)
+    days = (date.fromordinal(date(1970, 1, 1).toordinal() + day) for day in (low, high))
+    return tuple(day.isoformat() for day in days)
+
+
 # -------------------------------------------------------------------------------- JSON
 def _read_text(path, what) -> str:
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn.preprocessing._cells import key_of
-from fairpriv_sklearn.preprocessing._codebook import Column
+from fairpriv_sklearn.preprocessing._codebook import Column, whole_days
 from fairpriv_sklearn.preprocessing._counting import Counted
 from fairpriv_sklearn.preprocessing._encoded import CategoryColumn, NumberColumn
 from fairpriv_sklearn.preprocessing._places import SURE, LearntColumn, Places
@@ -47,14 +47,6 @@ class Draft(LearntColumn):
         if self.declared.kind is None:
             return True
         return self.is_number and not (self.ranks == "uniform" and self.declared.range)
-
-    def with_kind(self, voted) -> Draft:
-        """The column with the kind that was found, if none was declared."""
-        if self.declared.kind is not None:
-            return self
-        # A date that nobody declared is left out.
-        kind = "left out" if voted == "date" else voted
-        return replace(self, declared=replace(self.declared, kind=kind))
 
     @property
     def is_universal(self) -> bool:
@@ -138,9 +130,11 @@ class Draft(LearntColumn):
         if self.categories is not None:
             kind = replace(self.declared, kind="category")
             return replace(kind, categories=self.categories or None)
-        if self.declared.kind == "number" and self.declared.range is None:
+        if self.is_number and self.declared.range is None:
             low, high = self.range
-            if self.declared.integer:
+            if self.declared.kind == "date":
+                low, high = whole_days(low, high)
+            elif self.declared.integer:
                 low, high = math.floor(low), math.ceil(high)
             return replace(self.declared, range=(low, high))
         return self.declared

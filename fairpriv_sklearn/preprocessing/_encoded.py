@@ -18,6 +18,7 @@ from fairpriv_sklearn.preprocessing._counting import without_missing_values
 from fairpriv_sklearn.preprocessing._ranks import (
     N_KNOTS,
     RankMap,
+    moments,
     nearest_knots,
     rank_basis,
 )
@@ -62,7 +63,8 @@ class NumberColumn:
         values = np.clip(self.rank_map.inverse([0.01, 0.99]), *self.ends)
         values = np.linspace(*values, n_points)
         kind = DATE if self.kind == "date" else NUMBER
-        return values, Cells(np.full(n_points, kind, dtype=np.int8), values)
+        cells = Cells(np.full(n_points, kind, dtype=np.int8), values)
+        return moments(values) if kind == DATE else values, cells
 
     @property
     def layout(self) -> tuple:

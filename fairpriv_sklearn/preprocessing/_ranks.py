@@ -41,6 +41,18 @@ def universal_edges() -> NDArray[np.float64]:
     return np.concatenate([-powers[::-1], [0.0, _above(0.0)], powers])
 
 
+def date_edges() -> NDArray[np.float64]:
+    """Edges of cells for dates, in days since 1970: twenty years, and all beyond."""
+    years = ["0001", *map(str, range(1900, 2061, 20)), "9999-12-31"]
+    return np.array(years, dtype="datetime64[D]").astype(np.float64)
+
+
+def moments(days) -> NDArray[np.datetime64]:
+    """Dates and times of so many days since 1970, none beyond the ends of all dates."""
+    days = np.clip(days, *date_edges()[[0, -1]])
+    return np.datetime64(0, "s") + np.rint(days * 86_400).astype(int)
+
+
 def edges_within(low: float, high: float) -> NDArray[np.float64]:
     """Edges of cells for a column of known range: universal and equal cells in one."""
     universal = universal_edges()

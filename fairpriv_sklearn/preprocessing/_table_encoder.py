@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -80,11 +79,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     costs nothing. The rest is learnt from at most five Gaussian releases of counts, to
     which a record adds one per column: where numbers lie and whether a column holds
     numbers, dates or text; up to three times the parts of two cells that hold most of a
-    column; then counts at its quantiles, and those of categories above a threshold. A
-    hundredth of delta pays for the chance that a category shows which a single record
-    has. Public: names and number of the columns, `codebook`, and the number of rows
-    under "replace_one". The type of a column is not taken from the frame: one cell can
-    change it.
+    column, or first the years of dates; then counts at its quantiles, and those of
+    categories above a threshold. A hundredth of delta pays for the chance that a
+    category shows which a single record has. Public: names and number of the columns,
+    `codebook`, and the number of rows under "replace_one". The type of a column is not
+    taken from the frame: one cell can change it.
 
     Parameters
     ----------
@@ -141,8 +140,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     Text that says a number is a number, and text that says a day is a date. A cell
     that does not fit the kind of its column counts as missing, which has an indicator
-    where it is frequent, and is in the middle otherwise. Columns found to hold dates
-    are left out; declare the kind "date" to use them as numbers.
+    where it is frequent, and is in the middle otherwise. Dates are days since 1970.
     Where no column is left, or none is told from noise, the result is one of zeros, on
     which a model is a constant.
 
@@ -254,8 +252,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         found = self._locate(wall, rows, located)
         columns = [found.get(c.position, c) for c in columns]
         counted = [found.get(c.position, c) for c in counted]
-        learnt = self._count(wall, rows, [c for c in counted if c.is_used])
-        columns = [learnt.get(c.position, c) for c in columns if c.is_used]
+        learnt = self._count(wall, rows, counted)
+        columns = [learnt.get(c.position, c) for c in columns]
 
         self._publish(columns, self._signal(rows))
         self.privacy_ = wall.guarantee()
@@ -312,7 +310,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         Returns
         -------
         values : ndarray of shape (n_values,)
-            Numbers between the learnt ends, or names of categories.
+            Numbers or dates between the learnt ends, or names of categories.
         rows : ndarray of shape (n_values, n_features_out_of_the_column)
         """
         check_is_fitted(self)
@@ -448,12 +446,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         self._total = total = self._n_records(rows, counts)
         declared = [column.declared.kind for column in located]
         kinds = voted_kinds(declared, counts, total, scale)
-        columns = [c.with_kind(kind) for c, kind in zip(located, kinds, strict=True)]
-        common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         columns = [
-            replace(column, places=column.places_by(seen, scale))
-            for column, seen in zip(columns, counts, strict=True)
+            column.placed(seen, scale, kind)
+            for column, seen, kind in zip(located, counts, kinds, strict=True)
         ]
+        common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         if LOOKS in wall._lines:
             columns = look_closer(wall, rows, columns, total)
         return {
