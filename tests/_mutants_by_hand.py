@@ -969,6 +969,55 @@ MUTANTS = [
         "and not column.is_told(seen, scale)",
         "no warning where noise hides dates",
     ),
+    (
+        "h92",
+        _OBJECTIVE,
+        "reach: ClassVar[float] = 2.0",
+        "reach: ClassVar[float] = 4.0",
+        "noise may carry classifiers twice as far",
+    ),
+    (
+        "h93",
+        _OBJECTIVE,
+        "reach: ClassVar[float] = 0.4",
+        "reach: ClassVar[float] = 0.8",
+        "noise may carry regressors twice as far",
+    ),
+    (
+        "h94",
+        "preprocessing/_ranks.py",
+        "cells[_leading_bits(edges)] = -1",
+        "cells[_leading_bits(edges[1:])] = -1",
+        "numbers on both sides of the first edge are in one cell",
+    ),
+    (
+        "h95",
+        "preprocessing/_ranks.py",
+        "cells[np.abs(ones) < np.finfo(np.float32).tiny] = -1",
+        "cells[np.abs(ones) < 0] = -1",
+        "numbers on both sides of an edge next to zero are in one cell",
+    ),
+    (
+        "h96",
+        "preprocessing/_ranks.py",
+        'inner.searchsorted(flat[unsure], side="right")',
+        'inner.searchsorted(flat[unsure], side="left")',
+        "among many values one at an edge is in the cell below, among few above",
+    ),
+    (
+        "h97",
+        "preprocessing/_ranks.py",
+        "view(np.uint32) >> 16",
+        "view(np.uint32) >> 17",
+        "half of the table of cells is read, by bits of others",
+    ),
+    (
+        "h98",
+        "preprocessing/_encoded.py",
+        "out[:, self._end :] = 0.0",
+        "out[:, self._end :] += 0.0",
+        "a column without a category that shows is what memory held",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.
@@ -1175,7 +1224,6 @@ _PROOFS = {
     "another unit, of the sums and of their sensitivity alike; the largest total stays a whole number": [
         "_training/_constant.py | _GRID = 1 << 20 | 20 -> 21",
         "_training/_constant.py | _GRID = 1 << 20 | 1 -> 2",
-        "neural_network/_queries.py | _GRID = 2.0**20 | 20 -> 21",
     ],
     "the tolerance stays within the 1e-8 that are taken off the root": [
         "model_selection/_plan.py | fit_epsilon = math.exp(brentq(excess, low, high, xtol=1e-9) - 1e-8) | 1e-09 -> 2e-09",

@@ -105,7 +105,7 @@ QUERIES = {
     "model_selection/_scoring.py": "scoring",
     "model_selection/_task.py": "scoring search validation",
     "neural_network/_base.py": "budgets neural_network neural_objective",
-    "neural_network/_objective.py": "neural_objective",
+    "neural_network/_objective.py": "neural_objective neural_network",
     "neural_network/_queries.py": "few_records neural_objective neural_network",
     "postprocessing/_decisions.py": "budgets dp2dp blind",
     "postprocessing/_number_repair.py": "budgets postprocessing barycenter",
@@ -127,7 +127,9 @@ OTHERS = {
     "model_selection/_search.py": "search",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_histogram.py": "histogram",
+    "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_pairs table_encoder",
+    "preprocessing/_ranks.py": "table_encoder",
     "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}
@@ -909,7 +911,7 @@ def print_table(found, verdicts):
         counts["all"][how] += 1
         if how not in ("killed", "instead", "not run"):
             said = f"{verdict['test']} {verdict['said']}".replace("tests/test_", "")
-            others.append(f"{how:10} | {mutant} | {proof or said}"[:240])
+            others.append(f"{how:10} | {mutant.key} | {(proof or said)[:140]}")
     print(" ".join(f"{kind:>10}" for kind in kinds))
     for name, count in sorted(counts.items()):
         print(" ".join(f"{count[kind] or '':>10}" for kind in kinds), "", name)

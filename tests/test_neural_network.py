@@ -23,6 +23,8 @@ from fairpriv_sklearn.neural_network import (
 from fairpriv_sklearn.neural_network._base import start_from
 from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
+    RealOutputs,
+    SimplexOutputs,
 )
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
@@ -563,6 +565,10 @@ def test_noise_is_what_the_outputs_see_of_it():
     head = types.SimpleNamespace(reach=1.0)
     found = model._caution(network, units, 0.1, head)
     assert found == pytest.approx(1 / (walk * (1 + drowned**2)), rel=0.02)
+    for real_head, reach in ((SimplexOutputs(1), 2.0), (RealOutputs(1), 0.4)):
+        assert model._caution(network, units, 0.1, real_head) == pytest.approx(
+            reach * found
+        )
     # rows longer than the square root of their columns there are not
     model._scaling.data_norm = 1e6
     least = model._caution(network, units, 0.1, head)
