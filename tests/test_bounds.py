@@ -21,6 +21,7 @@ from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import CellCounts, KeyedQuery, Query, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
@@ -42,11 +43,11 @@ from fairpriv_sklearn.linear_model._queries import (
     MeanResidual,
     ResidualGradient,
     SecondMoments,
-    TargetCounts,
 )
 from fairpriv_sklearn.linear_model._wasserstein_logistic import Optimum
 from fairpriv_sklearn.model_selection._scoring import Statistic, bounded_score
 from fairpriv_sklearn.model_selection._task import Scores, Task
+from fairpriv_sklearn.neural_network._base import LearntRange
 from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     RealOutputs,
@@ -54,6 +55,7 @@ from fairpriv_sklearn.neural_network._objective import (
 )
 from fairpriv_sklearn.neural_network._queries import (
     NetworkGradient,
+    OutputResiduals,
     TargetSums,
     TrainingState,
 )
@@ -108,7 +110,8 @@ def stratum_counts(relation):
 
 
 def target_counts(relation):
-    return pair(relation, TargetCounts(8), {"y": np.array([-1.0, 1, 1])}, {"y": 1.0})
+    query, y = TargetCounts(8, n_targets=2), np.array([[-1.0, 1], [1, -1], [1, 1]])
+    return pair(relation, query, {"y": y}, {"y": [1.0, -1.0]})
 
 
 def cell_counts(relation):
@@ -309,6 +312,16 @@ def target_sums(relation):
     return pair(relation, query, {"target": target}, {"target": -np.ones(3)})
 
 
+def output_residuals(relation):
+    """Targets far beyond an output of zero, on either side."""
+    network = Network((1, 3), product=row_scores)
+    learnt = LearntRange(np.full(3, 0.2), np.full(3, 0.1))
+    above = learnt.residuals(lambda block: block.y, network, np.full(3, 2.0))
+    columns = {"x": np.zeros((3, 1)), "y": np.vstack([np.ones(3), np.zeros((2, 3))])}
+    query = OutputResiduals(3, above, False)
+    return pair(relation, query, columns, {"y": -np.ones(3)})
+
+
 def target_totals(relation):
     query = TargetTotals(3, lambda block: block.target, are_counts=False)
     target = np.vstack([np.ones(3), np.zeros((2, 3))])
@@ -497,6 +510,7 @@ WORST = {
     Parameters: parameters,
     FairGradient: fair_gradient,
     TargetSums: target_sums,
+    OutputResiduals: output_residuals,
     TargetTotals: target_totals,
     NetworkGradient: network_gradient,
     _semidual.MeanRows: mean_rows,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fairpriv_sklearn._training._target import scaled_target
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._linear import _scaled_target
 from fairpriv_sklearn.privacy import PrivacyLedger
 
 N = 40
@@ -102,7 +102,7 @@ def test_scaled_targets_are_bounded(low, high):
     inside = [low, high, low / 2 + high / 2, np.nextafter(low, high)]
     extreme = [EXTREME, -EXTREME, np.inf, -np.inf, np.nan, 0.0]
     with np.errstate(all="ignore"):
-        scaled = _scaled_target(np.array(inside + extreme), low, high)
+        scaled = scaled_target(np.array(inside + extreme), low, high)
     assert np.all(np.abs(scaled) <= 1)
 
 

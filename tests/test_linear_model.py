@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.fixes import parse_version
 
 from fairpriv_sklearn._training._penalty import GroupPenalty
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn.accounting import (
     WithoutReplacementGaussianEvent,
     calibrate_gaussian,
@@ -33,7 +34,7 @@ from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.linear_model._preconditioned import _without_noise
-from fairpriv_sklearn.linear_model._queries import MeanResidual, TargetCounts
+from fairpriv_sklearn.linear_model._queries import MeanResidual
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 from fairpriv_sklearn.transport import wasserstein_1d
 

@@ -21,6 +21,7 @@ from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     projection_directions,
 )
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -43,7 +44,6 @@ from fairpriv_sklearn.linear_model._queries import (
     MeanResidual,
     ResidualGradient,
     SecondMoments,
-    TargetCounts,
 )
 
 RELATIONS = ["replace_one", "add_remove"]

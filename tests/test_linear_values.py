@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._penalty import ROUNDING, GroupPenalty
+from fairpriv_sklearn._training._target import TargetCounts, _shortest_run
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._bounded_slope import (
     SLOPE,
@@ -29,8 +30,6 @@ from fairpriv_sklearn.linear_model._queries import (
     MeanResidual,
     ResidualGradient,
     SecondMoments,
-    TargetCounts,
-    _shortest_run,
 )
 
 N, D = 23, 3
@@ -378,6 +377,21 @@ def test_counts_of_the_target_and_what_is_read_from_them():
     one = np.zeros(8)  # one record, half in either of two bins half a unit apart
     one[[4, 6]] = 0.5
     assert query.variance(one, 1, 0.25, 0.625) == approx((0.25 / 0.625) ** 2)
+
+
+def test_several_targets_are_counted_side_by_side():
+    y = np.array([[-1.0, 0.3], [-0.9, 1.0], [0.1, -0.3], [1.0, 0.6]])
+    query = TargetCounts(4, n_targets=2)
+    counts = query.of_rows(Rows(4, y=y), None)
+    assert_array_equal(counts, [2, 0, 1, 1, 0, 1, 1, 2])
+    assert query.n_coordinates == 8 and query.sensitivity("replace_one") == 2.0
+    released = counts + np.array([50.0, 0, 0, 0, 0, 0, 9, 90])
+    found = query.ranges(released, 100, 1.0)
+    alone = [TargetCounts(4).range(one, 100, 1.0) for one in np.split(released, 2)]
+    assert_array_equal(np.transpose(found), alone)
+    # Each of several has more noise: more records are asked for.
+    assert query.tell(50 * 1.4143) and not query.tell(50 * 1.4142)
+    assert TargetCounts().tell(50.0) and not TargetCounts().tell(49.9)
 
 
 def shortest(counts, least):

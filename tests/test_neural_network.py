@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 from sklearn.base import clone
 
 from fairpriv_sklearn._shared.exact_transport import grid_codes
@@ -20,12 +21,13 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
-from fairpriv_sklearn.neural_network._base import start_from
+from fairpriv_sklearn.neural_network._base import LearntRange, start_from
 from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     RealOutputs,
     SimplexOutputs,
 )
+from fairpriv_sklearn.neural_network._queries import OutputResiduals
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
 PUBLIC = {"bounds": (-10, 10), "groups": [0, 1], "random_state": 0}
@@ -625,8 +627,8 @@ def test_networks_start_in_pairs_and_codes_do_not():
     for sizes, n_pairs in [((16,), 8), ((4, 5), 2), ((1,), 0), ((), 0)]:
         model = make("regressor", hidden_layer_sizes=sizes, **steps)
         model.fit(X, Y, sensitive_features=groups)
-        above = model.coefs_[-1]
-        assert np.abs(above[: 2 * n_pairs]).min(initial=1.0) > 1e-3
+        above = model.coefs_[-1]  # in units of a learnt range, here of half
+        assert np.abs(above[: 2 * n_pairs]).min(initial=1.0) > 1e-3 / 2
         assert_allclose(above[:n_pairs], -above[n_pairs : 2 * n_pairs], atol=1e-6)
         assert_allclose(above[2 * n_pairs :], 0.0, atol=1e-6)
         if n_pairs:
@@ -657,3 +659,62 @@ def test_networks_learn_on_small_tables():
         scores[1].append(model.score(X[test], y[test] > 2 / 3))
     assert np.mean(scores[0]) > 0.15
     assert np.mean(scores[1]) > 0.75
+
+
+def wide_regressor(**params):
+    settings = {"fairness_weight": 0, "bounds": (-1, 1), "random_state": 0}
+    return DPWassersteinMLPRegressor(**{**settings, **params})
+
+
+def test_bounds_much_wider_than_the_targets_cost_little():
+    """Two targets in different units; before, R2 was below -10."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(6000, 2))
+    Y = X + 0.3 * rng.normal(size=X.shape)
+    Y = np.column_stack([5e4 + 1e4 * Y[:, 0], Y[:, 1]])
+    model = wide_regressor(target_bounds=([0, -40], [2e6, 40]), epsilon=2.0)
+    model.fit(X[:5000], Y[:5000])
+    unexplained = np.mean((model.predict(X[5000:]) - Y[5000:]) ** 2, axis=0)
+    assert (1 - unexplained / Y[5000:].var(axis=0)).min() > 0.5
+    assert_array_equal(model.target_bounds_, [[0, -40], [2e6, 40]])
+
+
+def test_the_mean_of_a_skewed_target_is_kept(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, size=(5000, 2)), np.exp(1.2 * rng.normal(size=5000))
+    model = wide_regressor(target_bounds=(0, 50), epsilon=np.inf)
+    assert model.fit(X, y).predict(X).mean() == approx(y.clip(0, 50).mean(), abs=1e-3)
+    monkeypatch.setattr(OutputResiduals, "value", lambda _, total, __: 0.0 * total)
+    assert model.fit(X, y).predict(X).mean() < y.mean() - 0.2
+
+
+@pytest.mark.parametrize(
+    ("noise", "off", "reach", "shift"),
+    # In half the range: all of it above any output, 12, or as far as .04 of noise.
+    [
+        (0.0, 0.4, 12, 4.8),
+        (0.002, 0.008, 12, 0.75 * 0.096),
+        (0.01, 0.04, 4, 0.12),
+        (0.01, -0.04, 4, -0.12),
+        (0.1, 0.4, 1, 0.3),
+        (0.01, 0.019, 4, 0.0),
+    ],
+)
+def test_outputs_are_shifted_by_what_stands_out(noise, off, reach, shift):
+    class Wall:
+        def scale(self, query):
+            return 100 * noise
+
+        def release(self, query, rows):
+            block = types.SimpleNamespace(y=np.full((1, 1), 0.6), n_rows=1)
+            block.x = np.ones((1, 1))
+            # Of the range from 0 to .2, 5 above the centre; the output is 2.
+            assert query.targets(block) * reach == approx(3.0)
+            return np.array([100 * off])
+
+    network, learnt = Network((1, 1)), LearntRange(np.array([0.1]), np.array([0.1]))
+    network.theta[:] = [1.0, 1.0]
+    wide_regressor()._correct(Wall(), None, network, learnt, lambda b: b.y, 100)
+    assert network.biases[0] == approx(1.0 + shift)
+    learnt.undo(network)
+    assert network.theta == approx([0.1, 0.1 * (1.0 + shift) + 0.1])

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 from fairpriv_sklearn._training._penalty import record_changes
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Query
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -615,6 +616,7 @@ def test_plans_of_repaired_numbers():
         ("add_remove", 7, False, 20.0, 1, None),
         ("replace_one", 10**7, False, 1.0, 0, 0.1),
         ("replace_one", 0, True, 1.0, 6, 0.7),
+        ("replace_one", 100, False, 4.0, 0, 0.7),  # too few for a range
     ],
 )
 def test_plan_of_the_networks(
@@ -632,24 +634,29 @@ def test_plan_of_the_networks(
     )
     constant.line = partial(Query.line, constant)
     network = SimpleNamespace(theta=np.zeros(50))
-    wall = model._open_wall(network, n_counts, constant, n_rows, noise_source(0))
-    mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * 50 + 3 + n_counts)
+    counts = None if are_counts else TargetCounts(n_targets=3)
+    arguments = network, n_counts, constant, counts, n_rows, noise_source(0)
+    wall = model._open_wall(*arguments)
+    n_draws = 9 * 50 + 3 + n_counts + (3 * 64 + 3 if counts else 0)
+    mu = calibrate_gaussian(2.0, 1e-6, n_draws=n_draws)
     wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
     usual = n_rows if relation == "replace_one" else 5000
     share = share or sensitivity / usual / wanted / mu
     assert 0.1 <= share <= 0.7
     left = 1 - share**2 - (0.01 if n_counts else 0.0)
-    expected = {
+    expected = {}
+    if counts and n_rows != 100:
+        expected = {"target counts": (0.05, 192, 1), "mean residual": (0.03, 3, 1)}
+        left -= 0.08
+    expected |= {
         "constant": (round(share**2, 9), 3, 1),
         "gradients": (round(left, 9), 50, 9),
     }
     if n_counts:
         expected[wall.plan[0].name] = (0.01, n_counts, 1)
-        assert wall.plan[0].name not in ("constant", "gradients")
+        assert wall.plan[0].name in ("count", "stratum counts", "counts")
     assert numbers(wall.plan, mu) == expected
-    silent = model.set_params(epsilon=math.inf)._open_wall(
-        network, n_counts, constant, n_rows, noise_source(0)
-    )
+    silent = model.set_params(epsilon=math.inf)._open_wall(*arguments)
     assert {one.parameter for one in silent.plan} == {math.inf}
 
 

@@ -202,7 +202,11 @@ VARIANTS = {
         {"constraint": "equalized_odds", "classes": [0, 1, 2], **FEW},
         {"min_records": 10**6, **REPLACED},
     ],
-    "DPWassersteinMLPRegressor": [*NETWORKS, {"min_records": 10**6, **REPLACED}],
+    "DPWassersteinMLPRegressor": [
+        *NETWORKS,
+        {"epsilon": 20.0, **FEW},
+        {"min_records": 10**6, **REPLACED},
+    ],
     "DPWassersteinAutoencoder": NETWORKS,
     "DPTableEncoder": [
         {},

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
+from fairpriv_sklearn._training._target import TARGET_SHARE, TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, calibrate_gaussian
 from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, search_share
 from fairpriv_sklearn.linear_model._preconditioned import (
@@ -23,11 +24,7 @@ from fairpriv_sklearn.linear_model._queries import (
     LossGradient,
     MeanResidual,
     SecondMoments,
-    TargetCounts,
 )
-
-TARGET_SHARE = 0.05
-"""Share of the squared Gaussian-DP parameter that counts of the target take."""
 
 # Number of records that public rules assume where the number is private.
 NOMINAL_RECORDS = 10_000

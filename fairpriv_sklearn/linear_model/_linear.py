@@ -31,7 +31,11 @@ from fairpriv_sklearn._training._constant import (
     released_constant,
 )
 from fairpriv_sklearn._training._counts import Count, asked_again
-from fairpriv_sklearn._training._design import BITS, UNIT
+from fairpriv_sklearn._training._target import (
+    TARGET_BINS,
+    TargetCounts,
+    scaled_target,
+)
 from fairpriv_sklearn._wall import (
     Rows,
     calibrate_gaussian,
@@ -61,13 +65,8 @@ from fairpriv_sklearn.linear_model._queries import (
     Geometry,
     MeanResidual,
     ResidualGradient,
-    TargetCounts,
 )
 
-# The range of the target is learnt on so many bins of `target_bounds`, where the
-# number of records times the Gaussian-DP parameter is at least this.
-TARGET_BINS = 64
-LEAST_SIGNAL = 50.0
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
 SIGNAL_OF_FEATURES = 125.0
@@ -321,7 +320,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         geometry = Geometry(
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
-        learnt = self.fit_intercept and n_assumed * mu >= LEAST_SIGNAL
+        learnt = self.fit_intercept and TargetCounts().tell(n_assumed * mu)
         n_bins = TARGET_BINS if learnt else 0
         plan = gradient_plan(
             geometry,
@@ -340,7 +339,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_records = max(least, float(wall.release(Count(), rows)[0]))
         center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
         if learnt:
-            counts = TargetCounts(n_bins)
+            counts = TargetCounts()
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
             square = counts.variance(released, n_records, center, width)
@@ -435,7 +434,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self._public = scaling, (low, high), [*facts, fact]
         with np.errstate(all="ignore"):
             design = replace(scaling, fit_intercept=False).design(X)
-            return {"x": design.rows, "y": _scaled_target(y, low, high)}
+            return {"x": design.rows, "y": scaled_target(y, low, high)}
 
     def predict(self, X) -> np.ndarray:
         """Predicted targets.
@@ -476,10 +475,3 @@ def _of_residuals(squares, largest: float) -> tuple[Floats, Floats]:
     at_limit = largest * np.exp(-((largest / spread) ** 2) / 2) * math.sqrt(2 / math.pi)
     inside = spread**2 * within - spread * at_limit
     return inside + largest**2 * (1 - within), within
-
-
-def _scaled_target(y, low: float, high: float):
-    """Targets as numbers in [-1, 1] on the grid, whatever they are; NaN becomes 0."""
-    half = high / 2 - low / 2
-    scaled = np.clip(y / half - (low / 2 + high / 2) / half, -1.0, 1.0)
-    return np.trunc(np.nan_to_num(scaled) * 2.0**BITS) * UNIT

@@ -16,12 +16,11 @@ from fairpriv_sklearn._shared.arrays import (
     Floats,
     Integers,
     pieces,
-    project_simplex,
     row_slices,
     stretch_triangle,
     unstretch_triangle,
 )
-from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
+from fairpriv_sklearn._shared.sensitivity import rows_changed
 from fairpriv_sklearn._training._design import (
     BITS,
     MAX_BLOCK_ROWS,
@@ -47,11 +46,6 @@ CLOSING = 1e-5
 _OF_CHANGES = 0.4  # of the squared sensitivity of a line search
 _SEEN = 2.0  # bounds of scores up to which changes of slopes are told apart
 _NARROW = 5, 6  # columns of coefficients: of two groups, or three
-# The range of a target is where most records are: all but twelve times the noise of a
-# count, and at least nine tenths. Where that is not enough, some of its length is added
-# on both sides. Chosen on simulated targets, Communities and seeds of the intervals'
-# benchmark below 40,000.
-_LEAST_MOST, _HIDDEN, _ADDED, _MOST_ADDED = 0.9, 1.5, 6.0, 0.6
 _AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls
 
 
@@ -574,90 +568,3 @@ class AlongSlopes(Query):
         falls, bends = np.split(released, 2)
         first, second = self.bounds / first, self.bounds / (second * self.steps)
         return -falls * first, bends * second, noise * first, noise * second
-
-
-@dataclass(frozen=True)
-class TargetCounts(Query):
-    """Counts of the target in [-1, 1] on bins of equal width."""
-
-    name = "target counts"
-    theorem = "privacy/accounting:lemma-a"
-
-    n_bins: int
-
-    @property
-    def n_coordinates(self) -> int:
-        return self.n_bins
-
-    def sensitivity(self, neighboring: str) -> float:
-        return counts_l2(neighboring)
-
-    def of_block(self, block, state) -> Integers:
-        bins = np.floor((block.y + 1) * (self.n_bins / 2)).astype(np.int64)
-        bins = np.clip(bins, 0, self.n_bins - 1)
-        return np.bincount(bins, minlength=self.n_bins)
-
-    def variance(self, released, n_records, center: float, width: float) -> float:
-        """Variance, in units of `width`, of the target within a range."""
-        shares = project_simplex(released, n_records)
-        inside, middles = self._within(center, width)
-        shares = shares[inside] / max(shares[inside].sum(), 1.0)
-        middles = middles[inside] / width
-        return float(shares @ (middles - shares @ middles) ** 2)
-
-    def outside(self, released, n_records, center: float, width: float) -> float:
-        """Share of the records beyond a range: those that are not counted within."""
-        inside, _ = self._within(center, width)
-        return float(1 - released[inside].sum() / n_records)
-
-    def _within(self, center: float, width: float):
-        """Which bins lie in a range, and the middles of all, less its centre."""
-        middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1 - center
-        return np.abs(middles) <= width, middles
-
-    def range(
-        self, released: Floats, n_records: float, noise: float
-    ) -> tuple[float, float]:
-        """Centre and half width of the bins that hold nearly all records.
-
-        They are the shortest run of bins with so many, and more on either side. How
-        far tails go that noise hides is not known: without them, a mean loses less than
-        their share of the variance, and the noise of a wide range may cost any multiple
-        of it.
-        """
-        hidden = _HIDDEN * math.sqrt(self.n_bins) * noise / n_records
-        left_out = min(hidden, 1 - _LEAST_MOST)
-        counts = released + (n_records - released.sum()) / self.n_bins
-        first, last = _shortest_run(counts, (1 - left_out) * n_records)
-        added = min(_MOST_ADDED, _ADDED * (hidden - left_out))
-        more = 1 + math.floor(added * (last - first + 1))
-        first, last = first - more, last + more
-        width = 2 / self.n_bins
-        low = -1 + width * max(first, 0)
-        high = -1 + width * (min(last, self.n_bins - 1) + 1)
-        return (low + high) / 2, (high - low) / 2
-
-    def offset(
-        self, released: Floats, n_records: float, noise: float, center: float
-    ) -> float:
-        """Mean of the target less a centre, by the projected counts; less its noise."""
-        middles = (2 * np.arange(self.n_bins) + 1) / self.n_bins - 1
-        shares = project_simplex(released, n_records) / n_records
-        off = float(shares @ middles) - center
-        # About half of the noise is gone with the counts that the projection clears.
-        doubt = noise * np.linalg.norm(middles) / n_records / 2
-        return math.copysign(max(0.0, abs(off) - doubt), off)
-
-
-def _shortest_run(counts: Floats, least: float) -> tuple[int, int]:
-    """First and last of the fewest neighbours that together count so much.
-
-    Of runs of one length that with the largest sum; all, if none counts so much.
-    """
-    sums = np.append(0.0, np.cumsum(counts))
-    for length in range(1, len(counts)):
-        held = sums[length:] - sums[:-length]
-        first = int(held.argmax())
-        if held[first] >= least:
-            return first, first + length - 1
-    return 0, len(counts) - 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from fairpriv_sklearn._door.groups import blind_X
+from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.rowwise import row_scores
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
@@ -28,6 +30,7 @@ from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
+from fairpriv_sklearn._training._target import TARGET_SHARE, TargetCounts
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
     Release,
@@ -39,9 +42,11 @@ from fairpriv_sklearn.neural_network._objective import (
     MAX_RECORDS,
     GradientSensitivity,
     SimplexOutputs,
+    padded_chunk,
 )
 from fairpriv_sklearn.neural_network._queries import (
     NetworkGradient,
+    OutputResiduals,
     TargetSums,
     TrainingState,
 )
@@ -57,6 +62,13 @@ LEAST_SIGNAL = 12.0
 # Below this number of records times the parameter networks hardly ever beat a constant.
 SIGNAL_OF_FEATURES = 150.0
 LARGEST_WEIGHT = 1e6
+# The learnt range is made so much wider: clipped gradients pull less, the further the
+# targets are from the start.
+WIDER = 2.0
+# Share of the squared parameter for the mean residual. It is cut off where its noise is
+# this, in half that range.
+RESIDUAL_SHARE = 0.03
+NOISE_OF_LEVEL = 0.04
 
 
 def start_from(network: Network, constant, n_pairs: int = 0) -> None:
@@ -71,6 +83,42 @@ def start_from(network: Network, constant, n_pairs: int = 0) -> None:
         below, second = network.weights[-2], slice(n_pairs, 2 * n_pairs)
         below[:, second], above[second] = below[:, :n_pairs], -above[:n_pairs]
     network.biases[-1][...] = constant
+
+
+@dataclass(frozen=True)
+class LearntRange:
+    """Range of the targets that a fit scales to [-1, 1] once more; released numbers."""
+
+    center: Floats
+    width: Floats
+
+    @classmethod
+    def of(cls, counts, released, n_records: float, noise: float) -> LearntRange:
+        """Read it from noisy counts of the targets."""
+        center, width = counts.ranges(released, n_records, noise)
+        return cls(center, np.minimum(WIDER * width, 1.0))
+
+    def within(self, targets):
+        """Targets of a block, clipped to the range."""
+        return lambda block: np.clip(self._scaled(targets(block)), -1.0, 1.0)
+
+    def residuals(self, targets, network: Network, reach: Floats):
+        """What a block's targets are above the outputs, in units of `reach`."""
+
+        def residuals(block):
+            outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]
+            return (self._scaled(targets(block)) - outputs) / reach
+
+        return residuals
+
+    def undo(self, network: Network) -> None:
+        """Let the network answer in the units of before."""
+        network.weights[-1] *= self.width
+        network.biases[-1] *= self.width
+        network.biases[-1] += self.center
+
+    def _scaled(self, targets: Floats) -> Floats:
+        return (targets - self.center) / self.width
 
 
 class ScaledRows:
@@ -183,7 +231,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _new_network(self, sizes) -> Network:
         return Network(sizes, hidden_activation=self.activation, product=row_scores)
 
-    def _train(self, rows: Rows, network, head, targets):
+    def _train(self, rows: Rows, network, head, targets, scales_targets=False):
         """Reserve the budget, release noisy gradients, publish the parameters.
 
         Parameters
@@ -194,6 +242,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         head : RealOutputs or SimplexOutputs
         targets : callable
             From a block of rows to what the outputs should be.
+        scales_targets : bool
+            Whether they are targets in [-1, 1], whose range is then learnt.
         """
         if rows.n_rows > MAX_RECORDS:
             raise ValueError(
@@ -208,7 +258,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         constant = TargetSums(
             network.sizes[-1], targets, isinstance(head, SimplexOutputs)
         )
-        wall = self._open_wall(network, n_counts, constant, rows.n_rows, noise)
+        counts = TargetCounts(n_targets=network.sizes[-1]) if scales_targets else None
+        wall = self._open_wall(network, n_counts, constant, counts, rows.n_rows, noise)
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
         sizes = public_sizes(
@@ -219,6 +270,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
             min_group_size=self.min_group_size,
         )
         n_records = max(sizes.n_records, 1)
+        whole, learnt = targets, None
+        if any(line.name == TargetCounts.name for line in wall.plan):
+            released = wall.release(counts, rows)
+            learnt = LearntRange.of(counts, released, n_records, wall.scale(counts))
+            targets = learnt.within(whole)
+            constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
         least = max(LEAST_SIGNAL / line.parameter / self.max_iter**0.5, 3 * scale)
@@ -232,6 +289,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
         start_from(network, head.constant(sums, n_records, scale), n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, sizes)
+        if learnt is not None:
+            self._correct(wall, rows, network, learnt, whole, n_records)
+            learnt.undo(network)
         self._publish_fit(network, self.max_iter, wall)
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
@@ -245,6 +305,23 @@ class FairNetworkMixin(NoisyGradientsMixin):
         means = released_constant(wall, rows, query)
         start_from(network, np.log(means) if is_simplex else means)
         self._publish_fit(network, 0, wall)
+
+    def _correct(self, wall, rows, network, learnt, targets, n_records):
+        """Shift the outputs by the mean residual, where it is twice its noise or more.
+
+        Clipped gradients draw the mean of a skewed target towards its median.
+        """
+        n_outputs = network.sizes[-1]
+        noise = wall.scale(OutputResiduals(n_outputs, targets, False)) / n_records
+        # As much of the target's range as its noise allows.
+        largest = 1 + (1 + abs(learnt.center)) / learnt.width
+        reach = np.clip(NOISE_OF_LEVEL / max(noise, 1e-300), 1.0, largest)
+        above = learnt.residuals(targets, network, reach)
+        query = OutputResiduals(n_outputs, above, are_counts=False)
+        off = wall.release(query, rows) / n_records
+        # Not by a quotient: what is released may be zero.
+        trust = np.maximum(0.0, off**2 - (2 * noise) ** 2) / np.maximum(off**2, 1e-300)
+        network.biases[-1] += trust * off * reach
 
     def _publish_fit(self, network: Network, n_iter: int, wall) -> None:
         self._publish_network(network, self._scaling)
@@ -266,17 +343,28 @@ class FairNetworkMixin(NoisyGradientsMixin):
             return math.prod(self._shape)
         return int(self.neighboring == "add_remove")
 
-    def _open_wall(self, network, n_counts, constant, n_rows, noise) -> PrivacyFilter:
-        """Share the budget out over the counts, the constant and the gradients."""
+    def _open_wall(
+        self, network, n_counts, constant, counts, n_rows, noise
+    ) -> PrivacyFilter:
+        """Share the budget out over the counts, the constant and the gradients.
+
+        `counts` of the targets tell their range, where they are expected to tell it.
+        """
         n_parameters = network.theta.size
         n_draws = self.max_iter * n_parameters + n_counts + constant.n_coordinates
+        if counts is not None:
+            n_draws += counts.n_coordinates + constant.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         # Under add/remove the number of rows is private, and a usual one taken.
         n_usual = n_rows if self.neighboring == "replace_one" else 5000
         noise_of_mean = constant.sensitivity(self.neighboring) / max(n_usual, 1)
         wanted = CONSTANT_NOISE["shares" if constant.are_counts else "targets"]
         mu_constant = np.clip(noise_of_mean / wanted / mu, *CONSTANT_SHARE) * mu
-        spent = math.hypot(mu_constant, COUNT_SHARE * mu if n_counts else 0.0)
+        is_told = counts is not None and counts.tell(n_usual * mu)
+        mu_target = math.sqrt(TARGET_SHARE) * mu if is_told else 0.0
+        mu_counts = COUNT_SHARE * mu if n_counts else 0.0
+        mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if is_told else 0.0
+        spent = math.hypot(mu_constant, mu_target, mu_residual, mu_counts)
         if mu == math.inf:
             mu_constant, mu_step = mu, mu
         else:
@@ -287,9 +375,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 "gradients", "gaussian", mu_step, n_parameters, times=self.max_iter
             ),
         ]
+        if is_told:
+            plan.insert(0, counts.line(mu_target))
+            plan.append(replace(constant.line(mu_residual), name=OutputResiduals.name))
         if n_counts:
             name = count_query(n_counts).name
-            plan.insert(0, Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
+            plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))
         return self._open(plan, noise)
 
     def _descend(self, wall, rows, network, head, targets, sizes) -> None:

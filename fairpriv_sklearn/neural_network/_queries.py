@@ -50,6 +50,17 @@ class TargetSums(TargetTotals):
         return total / self.unit
 
 
+@dataclass(frozen=True, eq=False)
+class OutputResiduals(TargetSums):
+    """Sums of how far targets are above the outputs of a released network.
+
+    Each is cut off to [-1, 1]: a vector like the targets, a function of the record.
+    """
+
+    name = "mean residual"
+    theorem = "user_guide/networks:network-residuals"
+
+
 @dataclass
 class TrainingState:
     """Where a fit stands: released parameters, and codes that never leave the query.
