@@ -266,7 +266,7 @@ def test_default_tolerance_without_noise():
 def test_pooled_profile_is_the_posterior_mode():
     """The Newton iteration against a general optimiser on the dense problem."""
     rng = np.random.default_rng(0)
-    k, n, variance, rough = 15, 300.0, 60.0, 0.3
+    k, n, variance, rough = 15, 300.0, 60.0, histogram.PROFILE_ROUGHNESS[1]
     pooled = rng.multinomial(n, rng.dirichlet(np.ones(k))) + rng.normal(0, 8, k)
     pooled[3] = -20.0
     factor = histogram._kernel_factor(histogram._bin_centres(k), 0.15)
@@ -279,7 +279,8 @@ def test_pooled_profile_is_the_posterior_mode():
         return -likelihood.sum() + 0.5 * offset @ precision @ offset
 
     best = optimize.minimize(objective, np.full(k, np.log(n / k)), tol=1e-12)
-    profile, evidence = histogram._profile_mode(pooled, variance, n, factor, rough)
+    modes = histogram._profile_modes(pooled, variance, n, factor)
+    profile, evidence = (found[1] for found in modes)
     np.testing.assert_allclose(np.log(profile), best.x, atol=1e-3)
     assert objective(np.log(profile)) <= best.fun + 1e-7
 
@@ -318,7 +319,7 @@ def test_group_shares_are_gaussian_process_regression():
     x = histogram._bin_centres(k)
     signal = rng.uniform(0.1, 5.0, (2, k))
     residual = rng.normal(size=(2, k)) + signal * np.sin(4 * x)
-    factor = histogram._share_factor(x, length)
+    factor = histogram._share_factor(x, histogram._kernel_factor(x, length))
     fitted, evidence = histogram._fit_shares(factor, residual, signal)
     for y, s, fit, value in zip(residual, signal, fitted, evidence, strict=True):
         candidates = []

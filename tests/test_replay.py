@@ -30,6 +30,7 @@ from fairpriv_sklearn.audit._outcome import leaf_differences, run
 from fairpriv_sklearn.audit._replay import observed
 from fairpriv_sklearn.audit._tables import Table
 from fairpriv_sklearn.audit._tape import Tape
+from fairpriv_sklearn.generative import _points
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPOutputPerturbationLogisticRegression,
@@ -63,6 +64,13 @@ def what_memory_held_differs(monkeypatch):
 
     for name in ("empty", "empty_like"):
         monkeypatch.setattr(np, name, filled(getattr(np, name)))
+
+
+@pytest.fixture(autouse=True)
+def few_steps_after_the_releases(monkeypatch):
+    """Points of `method="pairs"` are made of what was released: a few steps tell."""
+    monkeypatch.setattr(_points, "N_FITS", 2)
+    monkeypatch.setattr(_points, "FEWEST_STEPS", 5)
 
 
 def private_line(relation):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from functools import wraps
+from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Self
 
@@ -230,6 +230,11 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         """
         self._refuse_old_names(params)
         return super().set_params(**params)
+
+    @classmethod
+    @cache  # reading a signature each time is a tenth of a small fit
+    def _get_param_names(cls) -> list[str]:
+        return super()._get_param_names()
 
     @classmethod
     def _refuse_old_names(cls, given) -> None:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from unittest.mock import patch
 
 import numpy as np
@@ -155,14 +156,23 @@ def taped(tape: Tape, estimator=None):
             spy = _coin_spy(tape, getattr(NoiseSource, name))
             stack.enter_context(patch.object(NoiseSource, name, spy))
         guarded = _wrapped_spy(tape, _guarded.guarded)
-        for name, module in list(sys.modules.items()):
-            if name.startswith("fairpriv_sklearn.") and hasattr(module, "guarded"):
-                stack.enter_context(patch.object(module, "guarded", guarded))
+        for module in _modules_that_guard(len(sys.modules)):
+            stack.enter_context(patch.object(module, "guarded", guarded))
         for cls in _diffprivlib_mechanisms():
             spy = _foreign_spy(tape, cls.randomise)
             stack.enter_context(patch.object(cls, "randomise", spy))
         _tap_numpy(stack, tape, estimator)
         yield tape
+
+
+@lru_cache(maxsize=1)
+def _modules_that_guard(n_modules: int) -> list:
+    """Where models are wrapped; looked for again when modules have come or gone."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("fairpriv_sklearn.") and hasattr(module, "guarded")
+    ]
 
 
 def _spy(tape: Tape, release: Callable):

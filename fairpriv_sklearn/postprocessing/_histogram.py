@@ -17,6 +17,7 @@ with little information falls back to the pooled shape, and no bin or group is e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -461,6 +462,8 @@ SMALLEST_SHARE = 1e-3
 MAX_NEWTON_STEPS = 50
 LARGEST_NEWTON_STEP = 2.0
 
+_FEW_BINS = 1024  # so many are no memory to speak of
+
 
 def smooth_estimate(
     counts: np.ndarray,
@@ -548,37 +551,42 @@ def _kernel_factor(x: np.ndarray, length: float) -> np.ndarray:
     return columns
 
 
+@lru_cache(maxsize=32)
+def _short_factor(n_bins: int, length: float) -> np.ndarray:
+    """The same for the centres of so many bins; kept, as they are public and few."""
+    factor = _kernel_factor(_bin_centres(n_bins), length)
+    factor.flags.writeable = False
+    return factor
+
+
+def _centred_factor(n_bins: int, length: float) -> np.ndarray:
+    make = _short_factor if n_bins <= _FEW_BINS else _short_factor.__wrapped__
+    return make(n_bins, length)
+
+
 def _pooled_profile(counts: np.ndarray, n: float, noise_variance: float) -> np.ndarray:
     """Return the expected counts ``M_j`` of all groups together, summing to `n`."""
     pooled = counts.sum(axis=0)
     if noise_variance == 0:
         return np.maximum(pooled, 0.0) if pooled.max() > 0 else np.ones_like(pooled)
     variance = counts.shape[0] * noise_variance
-    x = _bin_centres(pooled.size)
-    profiles, evidences = [], []
+    k, modes = pooled.size, []
     for length in PROFILE_LENGTHS:
-        smooth = np.sqrt(PROFILE_SMOOTH) * _kernel_factor(x, length)
-        level = np.full((x.size, 1), np.sqrt(PROFILE_LEVEL))
-        for roughness in PROFILE_ROUGHNESS:
-            profile, evidence = _profile_mode(
-                pooled, variance, n, np.hstack([level, smooth]), roughness
-            )
-            profiles.append(profile)
-            evidences.append(evidence)
-    odds = np.exp(np.array(evidences) - max(evidences))
-    average = odds @ np.array(profiles)
+        smooth = np.sqrt(PROFILE_SMOOTH) * _centred_factor(k, length)
+        level = np.full((k, 1), np.sqrt(PROFILE_LEVEL))
+        modes.append(_profile_modes(pooled, variance, n, np.hstack([level, smooth])))
+    profiles, evidences = map(np.concatenate, zip(*modes, strict=True))
+    odds = np.exp(evidences - evidences.max())
+    average = odds @ profiles
     return average * (n / average.sum())
 
 
-def _profile_mode(
-    pooled: np.ndarray,
-    variance: float,
-    n: float,
-    factor: np.ndarray,
-    roughness: float,
-) -> tuple[np.ndarray, float]:
-    r"""Return the posterior mode of ``M = exp(theta)`` and its Laplace log evidence.
+def _profile_modes(
+    pooled: np.ndarray, variance: float, n: float, factor: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return posterior modes of ``M = exp(theta)`` and their Laplace log evidences.
 
+    One for each r of `PROFILE_ROUGHNESS`, all at once as the matrices are small:
     ``theta ~ N(log(n/k), K)``, ``K = F F^T + r^2 I``. A count with mean ``M`` and
     variance ``B + M`` (`variance` is ``B``) has the quasi-likelihood
 
@@ -588,26 +596,31 @@ def _profile_mode(
     """
     k = pooled.size
     mean = np.log(n / k)
-    rough = roughness**2
-    dual = np.zeros(k)  # theta = mean + K dual
-    offset = np.zeros(k)  # K dual
+    all_rough = np.array([[roughness**2] for roughness in PROFILE_ROUGHNESS])
+    dual = np.zeros((len(all_rough), k))  # theta = mean + K dual
+    offset = np.zeros(dual.shape)  # K dual
+    moving = np.arange(len(dual))
     for _ in range(MAX_NEWTON_STEPS):
-        profile = np.exp(mean + offset)
+        old, rough = offset[moving], all_rough[moving]
+        profile = np.exp(mean + old)
         gradient = profile * (pooled - profile) / (variance + profile)
         weight = _curvature(pooled, variance, profile)
-        new_dual = _newton_dual(weight, weight * offset + gradient, factor, rough)
-        new_offset = rough * new_dual + factor @ (factor.T @ new_dual)
-        largest = np.abs(new_offset - offset).max()
-        step = min(1.0, LARGEST_NEWTON_STEP / max(largest, 1e-300))
-        dual += step * (new_dual - dual)
-        offset += step * (new_offset - offset)
-        if largest < 1e-9:
+        new_dual = _newton_dual(weight, weight * old + gradient, factor, rough)
+        smooth = factor @ (factor.T @ new_dual[..., None])
+        new_offset = rough * new_dual + smooth[..., 0]
+        largest = np.abs(new_offset - old).max(axis=1, keepdims=True)
+        step = np.fmin(1.0, LARGEST_NEWTON_STEP / np.maximum(largest, 1e-300))
+        dual[moving] += step * (new_dual - dual[moving])
+        offset[moving] += step * (new_offset - old)
+        moving = moving[~(largest[:, 0] < 1e-9)]
+        if not moving.size:
             break
     profile = np.exp(mean + offset)
     weight = _curvature(pooled, variance, profile)
     likelihood = (pooled + variance) * np.log(profile + variance) - profile
-    evidence = likelihood.sum() - 0.5 * dual @ offset
-    return profile, evidence - 0.5 * _log_determinant(weight, factor, rough)
+    products = np.array([one @ other for one, other in zip(dual, offset, strict=True)])
+    evidence = likelihood.sum(axis=1) - 0.5 * products
+    return profile, evidence - 0.5 * _log_determinants(weight, factor, all_rough)
 
 
 def _curvature(pooled: np.ndarray, variance: float, profile: np.ndarray) -> np.ndarray:
@@ -618,21 +631,33 @@ def _curvature(pooled: np.ndarray, variance: float, profile: np.ndarray) -> np.n
 
 
 def _newton_dual(
-    weight: np.ndarray, target: np.ndarray, factor: np.ndarray, rough: float
+    weight: np.ndarray, target: np.ndarray, factor: np.ndarray, rough: np.ndarray
 ) -> np.ndarray:
-    """Solve ``(I + W K) v = target`` for ``K = F F^T + rough I`` (Woodbury)."""
+    """Solve ``(I + W K) v = target`` for ``K = F F^T + rough I`` (Woodbury).
+
+    For several weights, targets and numbers `rough`, row by row.
+    """
     shrink = 1 / (1 + rough * weight)
-    scaled = (shrink * weight)[:, None] * factor
-    inner = np.eye(factor.shape[1]) + factor.T @ scaled
+    scaled = (shrink * weight)[..., None] * factor
+    inner = _one_plus(factor.T @ scaled)
     target = shrink * target
-    return target - scaled @ np.linalg.solve(inner, factor.T @ target)
+    inside = np.linalg.solve(inner, factor.T @ target[..., None])
+    return target - (scaled @ inside)[..., 0]
 
 
-def _log_determinant(weight: np.ndarray, factor: np.ndarray, rough: float) -> float:
-    """Return ``log det(I + W K)`` for ``K = F F^T + rough I``."""
-    scaled = (weight / (1 + rough * weight))[:, None] * factor
-    inner = np.eye(factor.shape[1]) + factor.T @ scaled
-    return np.log1p(rough * weight).sum() + np.linalg.slogdet(inner)[1]
+def _log_determinants(
+    weight: np.ndarray, factor: np.ndarray, rough: np.ndarray
+) -> np.ndarray:
+    """Return ``log det(I + W K)`` for ``K = F F^T + rough I``, row by row."""
+    scaled = (weight / (1 + rough * weight))[..., None] * factor
+    inner = _one_plus(factor.T @ scaled)
+    return np.log1p(rough * weight).sum(axis=1) + np.linalg.slogdet(inner)[1]
+
+
+def _one_plus(matrices: np.ndarray) -> np.ndarray:
+    """Add the identity to new matrices, in place."""
+    matrices.reshape(len(matrices), -1)[:, :: matrices.shape[1] + 1] += 1.0
+    return matrices
 
 
 def _group_shares(
@@ -647,10 +672,12 @@ def _group_shares(
     residual = (counts - weights * profile) / deviation  # (n_groups, n_bins)
     signal = weights * profile / deviation
 
-    centres = _bin_centres(profile.size)
+    k = profile.size
+    centres = _bin_centres(k)
     ranks = (np.cumsum(profile) - 0.5 * profile) / profile.sum()
-    factors = [_share_factor(centres, length) for length in SHARE_LENGTHS_CENTRE]
-    factors += [_share_factor(ranks, length) for length in SHARE_LENGTHS_RANK]
+    kernels = [(centres, _centred_factor(k, one)) for one in SHARE_LENGTHS_CENTRE]
+    kernels += [(ranks, _kernel_factor(ranks, one)) for one in SHARE_LENGTHS_RANK]
+    factors = [_share_factor(*pair) for pair in kernels]
     fits = [_fit_shares(factor, residual, signal) for factor in factors]
     fitted, evidence = map(np.array, zip(*fits, strict=True))
     relative = fitted[evidence.argmax(axis=0), np.arange(len(counts))]
@@ -686,16 +713,16 @@ def _group_weights(
     return np.clip(weights, lowest, 1.0)
 
 
-def _share_factor(x: np.ndarray, length: float) -> np.ndarray:
+def _share_factor(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     r"""Return F with ``F F^T`` the prior covariance of a group's relative share.
 
     .. math::
         1 + 1.08 (x - \tfrac12)(x' - \tfrac12) + e^{-(x - x')^2 / (2 l^2)}
 
-    The columns of the last part begin at the third.
+    The columns of the last part, of factor `kernel`, begin at the third.
     """
     slope = np.sqrt(SHARE_SLOPE) * (x - 0.5)
-    return np.column_stack([np.ones_like(x), slope, _kernel_factor(x, length)])
+    return np.column_stack([np.ones_like(x), slope, kernel])
 
 
 def _fit_shares(
