@@ -489,11 +489,14 @@ def measure_fits(client, folder, name, task):
     # What workers and driver import is imported before the clock starts.
     plain(few)
     fit(models[2], *few)
-    fitted, measured = None, []
+    fitted, measured, at_work = None, [], client.run(os.getpid)
     for run in (plain, plain, lambda: fit(models[0], *columns), plain):
         before, start = cpu_seconds(client), time.perf_counter()
         fitted = run() or fitted
         clock = time.perf_counter() - start
+        if client.run(os.getpid) != at_work:
+            print(f"  {name}: a worker died, and its CPU time is not known", flush=True)
+            return
         measured.append((cpu_seconds(client) - before, clock))
     (spent, took), (least, between, most) = measured.pop(2), sorted(measured)
     fitted, count = learnt(fitted), []

@@ -441,34 +441,43 @@ def _bundle(X, y, groups) -> tuple:
 @_silent
 def _measure(reader: _Reader, parts: list):
     """Length and checksum of partitions, or the sentence of what is wrong."""
-    prints = []
+    found = []
     for part in parts:
-        batch = _opened(part)
-        prints.append(_print_of(batch))
+        found.append(_measured(reader, _opened(part)))
+        if isinstance(found[-1], Exception):
+            return found[-1]
+    return found, kernels()
+
+
+def _measured(reader: _Reader, batch: tuple):
+    """The same of one, which is gone before the next is opened."""
+    try:
+        is_empty = has_no_rows(batch)
+    except ValueError as error:
+        return error
+    for mapped in () if is_empty else reader.looked_at(batch):
         try:
-            is_empty = has_no_rows(batch)
-        except ValueError as error:
+            reader.columns(mapped)
+        except (ValueError, TypeError) as error:
             return error
-        for mapped in () if is_empty else reader.looked_at(batch):
-            try:
-                reader.columns(mapped)
-            except (ValueError, TypeError) as error:
-                return error
-    return prints, kernels()
+    return _print_of(batch)
 
 
 @_silent
 def _partition_total(reader: _Reader, query, state, pairs: list):
-    prints, totals = [], []
-    for part, mask in pairs:
-        batch = _opened(part)
-        prints.append(_print_of(batch))
-        for few in () if has_no_rows(batch) else reader.few(_picked(batch, mask)):
-            columns = reader.read_picked(few, mask)
-            rows = Rows(column_length(columns), **columns)
-            with np.errstate(all="ignore"):
-                totals.append(rows.total(query, state.value))
+    totals: list = []
+    prints = [_summed(reader, query, state, _opened(p), m, totals) for p, m in pairs]
     return prints, kernels(), reduce(add, totals) if totals else None
+
+
+def _summed(reader: _Reader, query, state, batch: tuple, mask, totals: list) -> tuple:
+    """Length and checksum of a partition, which is gone before the next is opened."""
+    for few in () if has_no_rows(batch) else reader.few(_picked(batch, mask)):
+        columns = reader.read_picked(few, mask)
+        rows = Rows(column_length(columns), **columns)
+        with np.errstate(all="ignore"):
+            totals.append(rows.total(query, state.value))
+    return _print_of(batch)
 
 
 @_silent
