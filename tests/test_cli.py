@@ -1266,6 +1266,38 @@ def test_a_repair_that_stands_back_says_so_wherever_it_is_read(
         assert said in (tmp_path / "out" / name).read_text(), name
 
 
+@pytest.mark.parametrize(
+    ("options", "few"),
+    [
+        (["--blind", "--epsilon", "0.3"], 50),
+        (["--epsilon", "0.3"], None),  # three quarters of the training rows are enough
+        (["--epsilon", "0.1"], 75),
+        (["--blind"], None),
+    ],
+)
+def test_a_model_that_cannot_learn_is_told_before_the_spend(
+    tmp_path, capsys, options, few
+):
+    rng = np.random.default_rng(0)
+    sex, age = rng.choice(["f", "m"], 3000), rng.integers(18, 80, 3000)
+    pay = 1000 + 50 * age + rng.normal(0, 300, 3000)
+    rows = [f"{a},{s},{p:.0f}" for a, s, p in zip(age, sex, pay, strict=True)]
+    table = tmp_path / "people.csv"
+    table.write_text("\n".join(["age,sex,pay", *rows]) + "\n")
+    arguments = [str(table), "--target", "pay", "--sensitive", "sex", *options]
+    assert run(tmp_path, *arguments) == 0
+    before = " ".join(capsys.readouterr().err.partition("[1/5]")[0].split())
+    told = re.search(r"learns from about ([\d,]+) of the ([\d,]+) training", before)
+    assert bool(told) == (few is not None)
+    if told:
+        n_inner, n_rows = (int(n.replace(",", "")) for n in told.groups())
+        assert round(100 * n_inner / n_rows) == few
+        assert ("without --blind it is more" in before) == ("--blind" in options)
+        fair = report(tmp_path)["models"][2]
+        # It is so: what it predicts is no better than a constant.
+        assert fair["error"] > 0.97 * report(tmp_path)["constant"]["error"]
+
+
 def test_rows_of_one_person_are_told_wherever_epsilon_is(people, tmp_path, capsys):
     base = ["--target", "hired", "--sensitive", "sex"]
     pages = [tmp_path / "out" / name for name in ("report.md", "card.md")]

@@ -517,7 +517,7 @@ def test_stands_back_where_the_crowd_is_not_told_apart(params):
     fresh, groups = table(4000, 2)
     given = {} if params else {"sensitive_features": groups}
     bounds, asked = (-150, 150), {"epsilon": 0.2, **params}
-    with pytest.warns(RepairWarning, match=r"stood back.*Narrower bounds"):
+    with pytest.warns(RepairWarning, match=r"stood back.*narrower bounds"):
         fitted = regressor(bounds, **asked).fit(X, X[:, 0], sensitive_features=group)
     assert_allclose(fitted.predict(fresh, **given), fresh[:, 0], atol=1e-6)
     # Bins that are asked for are used; other outputs split their scores.

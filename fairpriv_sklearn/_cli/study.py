@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.encode import plain_numbers
@@ -32,7 +33,12 @@ from fairpriv_sklearn._cli.models import (
 )
 from fairpriv_sklearn._cli.table import Table
 from fairpriv_sklearn._cli.words import number
-from fairpriv_sklearn._wall import Fact, PrivacyGuarantee, noise_source
+from fairpriv_sklearn._wall import (
+    Fact,
+    PrivacyGuarantee,
+    calibrate_gaussian,
+    noise_source,
+)
 from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import InputError, needed_pandas
 
@@ -373,6 +379,15 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         "private and fair"
     ]
     model.set_params(**shares["private and fair"])
+    few = _too_few_to_learn(model, len(train))
+    if few:
+        without = " (without --blind it is more)" if args.blind else ""
+        said.append(
+            f"The private and fair model learns from about {few:,} of the "
+            f"{len(train):,} training rows{without}: so few for this epsilon that it "
+            "will answer the same, or nearly, for everybody; more rows or a larger "
+            "--epsilon help."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -396,6 +411,21 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             f"{',' * by_noise} {help_} help."
         )
     return said
+
+
+def _too_few_to_learn(fair, n_rows: int) -> int:
+    """How many rows the model inside a repair has, if features tell it nothing, or 0.
+
+    Public numbers: the rule by which it answers a constant.
+    """
+    inner = fair.estimator
+    share = 1 - fair.calibration_size - (fair.group_size if fair.blind else 0.0)
+    n_inner = round(share * n_rows)
+    few = inner._has_few_records(n_inner)
+    if isinstance(inner, RegressorMixin):
+        mu = calibrate_gaussian(inner.epsilon, inner.delta)
+        few = few or n_inner * mu < inner._signal_of_features
+    return n_inner if few else 0
 
 
 def _error(result: Result) -> str:

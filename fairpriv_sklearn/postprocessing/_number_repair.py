@@ -53,7 +53,8 @@ UNTOLD = (
 )
 CROWDED = (
     "the scores lie in so small a part of the bounds that noise does not let them be "
-    "told apart there. Narrower bounds, more rows or a larger epsilon may help."
+    "told apart there, as those of a model do that answers nearly the same for "
+    "everybody. More rows, a larger epsilon or narrower bounds may help."
 )
 WORTHLESS = (
     "by its noisy counts equal answers for all groups would be nearly constant. Here X "
