@@ -107,6 +107,22 @@ def test_defaults_of_events():
     assert PoissonGaussianEvent(0.5, 1.0, 3) == PoissonGaussianEvent(0.5, 1.0, 3, 0)
 
 
+def test_as_many_columns_as_a_float_holds_are_counted():
+    most, delta0 = 10**300, 1e-301
+    failure = ThresholdEvent(delta0, most).failure
+    assert failure == pytest.approx(-math.expm1(-0.1), rel=1e-12)
+    for more in (most + 1, 10**301, 10**309):
+        assert ThresholdEvent(1e-310, more).failure == 1.0
+
+
+def test_a_float_is_a_whole_number_if_it_is_one():
+    columns = ThresholdEvent(0.1, 3.0).n_columns
+    assert columns == 3 and type(columns) is int
+    for other in (2.5, math.inf, math.nan):
+        with pytest.raises(ValueError, match="n_columns must be a whole number"):
+            ThresholdEvent(0.1, other)
+
+
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 1000])
 @pytest.mark.parametrize("delta0", [0.0, 1e-12, 0.003, 0.5, 1.0])
 def test_a_name_of_one_record_is_shown_as_often_as_is_said(delta0, n_columns):
