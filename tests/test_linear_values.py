@@ -390,8 +390,8 @@ def test_several_targets_are_counted_side_by_side():
     alone = [TargetCounts(4).range(one, 100, 1.0) for one in np.split(released, 2)]
     assert_array_equal(np.transpose(found), alone)
     # Each of several has more noise: more records are asked for.
-    assert query.tell(50 * 1.4143) and not query.tell(50 * 1.4142)
-    assert TargetCounts().tell(50.0) and not TargetCounts().tell(49.9)
+    assert query.tell(75 * 1.4143) and not query.tell(75 * 1.4142)
+    assert TargetCounts().tell(75.0) and not TargetCounts().tell(74.9)
 
 
 def shortest(counts, least):

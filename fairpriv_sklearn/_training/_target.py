@@ -16,9 +16,10 @@ TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""
 
 # The range of the target is learnt on so many bins of `target_bounds`, where the
-# number of records times the Gaussian-DP parameter is at least this.
+# number of records times the Gaussian-DP parameter is at least this: of fewer, noise
+# may be taken for the crowd. Chosen on simulated targets.
 TARGET_BINS = 64
-LEAST_SIGNAL = 50.0
+LEAST_SIGNAL = 75.0
 # The range of a target is where most records are: all but twelve times the noise of a
 # count, and at least nine tenths. Where that is not enough, some of its length is added
 # on both sides. Chosen on simulated targets, Communities and seeds of the intervals'
