@@ -369,8 +369,9 @@ TOLD = 2.0
 MOST_BEYOND = 0.02
 MARGIN = 0.25
 # Where fewer bins hold the scores, their shape within bins decides, which nobody sees:
-# a continuous repair is then worse than none. Chosen on simulated scores.
-FEWEST_BINS = 2.0
+# a continuous repair is then worse than none, and moves people by as much as a bin is
+# wide. More than two, as noise makes them look more. Chosen on simulated scores.
+FEWEST_BINS = 2.15
 
 
 def told_ends(
