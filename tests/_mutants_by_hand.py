@@ -1212,6 +1212,9 @@ _PROOFS = {
         "accounting/_composition.py | _ROUGH_DELTA = 1e-9 | 1e-09 -> 2e-09",
         "accounting/_composition.py | if not total.sampled and len(total.pures) > 1 and delta > _ROUGH_DELTA: | delta > _ROUGH_DELTA -> delta >= _ROUGH_DELTA",
     ],
+    "of the other modes upwards fails at the second comparison, the others at the third": [
+        "_wall/_filter.py | if not -(-one - little) == one == one + little < one + 3 * little: | -one - little -> -one + little",
+    ],
     "no step asks for points": [
         "generative/_sliced.py | n_points=1, | 1 -> 2",
     ],

@@ -435,3 +435,16 @@ def test_a_table_too_large_for_exact_sums_is_refused():
     opened.reserve()
     with pytest.raises(ValueError, match="at most 5 rows"):
         opened.release(Short(), rows(CODES[:6]))
+
+
+def test_what_lies_beside_the_rows_is_cut_as_they_are():
+    x, beside = np.arange(10), (np.arange(10) * 2, np.arange(20).reshape(10, 2))
+    told = list(
+        Rows(10, x=x).of_blocks(
+            lambda block, two, both: (block.x.tolist(), two.tolist(), both.tolist()),
+            4,
+            beside,
+        )
+    )
+    blocks = [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert told == [tuple(a[part].tolist() for a in (x, *beside)) for part in blocks]
