@@ -1652,7 +1652,7 @@ def test_a_missing_argument_is_said_with_its_function():
 
 
 # Cells without a hash, or that no comparison takes: the sentence does not say which.
-NO_LABELS = [[1], {"a": 1}, Decimal("sNaN"), np.timedelta64(3), np.array([1, 2])]
+NO_LABELS = [[1], {"a": 1}, Decimal("sNaN"), np.timedelta64(3, "D"), np.array([1, 2])]
 
 
 @pytest.mark.parametrize("cell", NO_LABELS, ids=lambda cell: type(cell).__name__)

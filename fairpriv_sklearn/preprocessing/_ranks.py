@@ -50,7 +50,8 @@ def date_edges() -> NDArray[np.float64]:
 def moments(days) -> NDArray[np.datetime64]:
     """Dates and times of so many days since 1970, none beyond the ends of all dates."""
     days = np.clip(days, *date_edges()[[0, -1]])
-    return np.datetime64(0, "s") + np.rint(days * 86_400).astype(int)
+    seconds = np.rint(days * 86_400).astype("timedelta64[s]")
+    return np.datetime64(0, "s") + seconds
 
 
 def edges_within(low: float, high: float) -> NDArray[np.float64]:
