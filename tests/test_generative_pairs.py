@@ -1748,6 +1748,21 @@ CHANGES = [
 ]
 
 
+def replayed(make, table, other):
+    """Fits to two neighbours by the same released values; what crossed in the first."""
+    with recording() as seen:
+        first = make().fit(*table)
+    with recording(replay=seen) as again:
+        second = make().fit(*other)
+    for a, b in zip(seen.crossings, again.crossings, strict=True):
+        assert a.name == b.name and a.sensitivity == b.sensitivity
+        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name
+    assert first.privacy_ == second.privacy_ and first.quality_ == second.quality_
+    spent = math.fsum(c.parameter**2 for c in seen.crossings)
+    assert math.sqrt(spent) == pytest.approx(first.privacy_.events[0].mu, rel=1e-9)
+    return first, second, seen.crossings
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("declared", [True, False])
 def test_replay(declared, relation, quick_fits):
@@ -1767,20 +1782,10 @@ def test_replay(declared, relation, quick_fits):
         if relation == "add_remove":
             other = pd.concat([frame, other.iloc[:1]], ignore_index=True)
             other_y = np.append(y, other_y[0])
-        with recording() as seen:
-            first = make().fit(frame, y)
-        with recording(replay=seen) as again:
-            second = make().fit(other, other_y)
-        for a, b in zip(seen.crossings, again.crossings, strict=True):
-            assert a.name == b.name and a.sensitivity == b.sensitivity
-            change = np.linalg.norm(a.exact - b.exact)
-            assert change <= a.sensitivity * (1 + 1e-12), a.name
-        assert first.privacy_ == second.privacy_ and first.quality_ == second.quality_
+        first, second, _ = replayed(make, (frame, y), (other, other_y))
         for a, b in zip(first._pairs.levels, second._pairs.levels, strict=True):
             np.testing.assert_array_equal(a, b)
         pd.testing.assert_frame_equal(first.sample(20)[0], second.sample(20)[0])
-        spent = math.fsum(c.parameter**2 for c in seen.crossings)
-        assert math.sqrt(spent) == pytest.approx(first.privacy_.events[0].mu, rel=1e-9)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -1796,17 +1801,8 @@ def test_replay_beside_a_crowd(cell, relation, quick_fits):
     make = lambda: DPSinkhornGenerator(  # noqa: E731
         epsilon=10.0, neighboring=relation, random_state=3
     )
-    with recording() as seen:
-        one = make().fit(first)
-    with recording(replay=seen) as again:
-        two = make().fit(second)
-    looks = seen.crossings[1:4]
-    assert all(len(look.exact) > KEY_BUCKETS + 2 * 64 for look in looks)
-    assert len(seen.crossings) == len(again.crossings)
-    for a, b in zip(seen.crossings, again.crossings, strict=True):
-        assert a.name == b.name and a.sensitivity == b.sensitivity
-        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name
-    assert one.privacy_ == two.privacy_ and one.quality_ == two.quality_
+    one, two, seen = replayed(make, (first,), (second,))
+    assert all(len(look.exact) > KEY_BUCKETS + 2 * 64 for look in seen[1:4])
     pd.testing.assert_frame_equal(one.sample(20), two.sample(20))
 
 
@@ -1822,20 +1818,11 @@ def test_replay_beside_dates_that_nobody_declared(cell, relation, quick_fits):
     make = lambda: DPSinkhornGenerator(  # noqa: E731
         epsilon=10.0, neighboring=relation, random_state=3
     )
-    with recording() as seen:
-        one = make().fit(first)
-    with recording(replay=seen) as again:
-        two = make().fit(second)
-    years, parts, _ = seen.crossings[1:4]
+    one, two, seen = replayed(make, (first,), (second,))
+    years, parts, _ = seen[1:4]
     assert len(years.exact) == KEY_BUCKETS + 2 * 11
     assert len(parts.exact) > KEY_BUCKETS + 2 * 64
-    for a, b in zip(seen.crossings, again.crossings, strict=True):
-        assert a.name == b.name and a.sensitivity == b.sensitivity
-        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-12), a.name
-    assert one.privacy_ == two.privacy_ and one.quality_ == two.quality_
     pd.testing.assert_frame_equal(one.sample(20), two.sample(20))
-    spent = math.fsum(c.parameter**2 for c in seen.crossings)
-    assert math.sqrt(spent) == pytest.approx(one.privacy_.events[0].mu, rel=1e-9)
 
 
 def test_audit_of_a_whole_fit(quick_fits):

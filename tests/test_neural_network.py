@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source
@@ -677,6 +678,17 @@ def test_bounds_much_wider_than_the_targets_cost_little():
     unexplained = np.mean((model.predict(X[5000:]) - Y[5000:]) ** 2, axis=0)
     assert (1 - unexplained / Y[5000:].var(axis=0)).min() > 0.5
     assert_array_equal(model.target_bounds_, [[0, -40], [2e6, 40]])
+
+
+def test_the_learnt_range_is_twice_what_holds_the_targets():
+    """Where it is not wider than the bounds; the middle is that of what holds them."""
+    counts = TargetCounts(n_targets=2)
+    seen = np.zeros((2, 64))
+    seen[0, 40:48] = 1000  # from .25 to .5, and a cell more on either side
+    seen[1] = 125
+    learnt = LearntRange.of(counts, seen.ravel(), 8000, 0.0)
+    assert learnt.center == approx([0.375, 0.0])
+    assert learnt.width == approx([2 * (0.125 + 1 / 32), 1.0])
 
 
 def test_the_mean_of_a_skewed_target_is_kept(monkeypatch):
