@@ -9,6 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from common import ENTRIES
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
@@ -1675,3 +1676,63 @@ def test_a_target_that_cannot_be_compared_is_refused_in_one_sentence():
     model = DPLinearRegression(target_bounds=(0, 1), data_norm=1.0)
     with pytest.raises(ValueError, match="cell that cannot be read as a number"):
         model.fit(np.zeros((2, 1)), y)
+
+
+def private_columns():
+    """Columns that a library reads only by an error that quotes a cell."""
+    pa, pl, pd = map(pytest.importorskip, ("pyarrow", "polars", "pandas"))
+    data = b"1" * 20 + b"\xffsecret"
+    ends = pa.py_buffer(np.r_[np.arange(21), len(data)].astype(np.int32))
+    buffers = [None, ends, pa.py_buffer(data)]
+    text = pa.Array.from_buffers(pa.string(), 21, buffers)
+    far = np.array(["2020-02-01"] * 20 + ["20000-01-01"], dtype="M8[ms]")
+    return {
+        "Arrow": text,
+        "pandas": pd.Series(text, dtype=pd.ArrowDtype(text.type)),
+        "pandas text": pd.Series(text, dtype=pd.StringDtype("pyarrow")),
+        "polars": pl.Series(far),
+    }
+
+
+def frame_of(column, numbers):
+    """A table of the column's own library."""
+    library = import_module(type(column).__module__.split(".")[0])
+    make = getattr(library, "DataFrame", getattr(library, "table", None))
+    return make({"a": column, "b": numbers})
+
+
+def everything_in(error):
+    """All that an exception carries along, as one text."""
+    told = [repr(error.args), repr(vars(error))]
+    if isinstance(error, UnicodeError):
+        told.append(repr(error.object))
+    for other in (error.__cause__, error.__context__):
+        told += [everything_in(other)] if other is not None else []
+    return " ".join(told)
+
+
+@pytest.mark.parametrize("place", ["X", "y", "sensitive_features"])
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_no_error_quotes_a_cell_that_its_library_cannot_read(entry, place):
+    numbers = np.linspace(-1, 1, 21)
+    for name, column in private_columns().items():
+        table = {
+            "X": np.column_stack([numbers, numbers]),
+            "y": numbers if entry.task == "regression" else np.arange(21) % 2,
+            "sensitive_features": np.arange(21) % 2,
+        }
+        table[place] = column
+        if place == "X":
+            table["X"] = frame_of(column, numbers)
+        estimator = entry.make(**entry.public)
+        if entry.needs_groups:
+            estimator.set_params(sensitive_features=None)
+        else:
+            table.pop("sensitive_features")
+        if entry.task == "transform":
+            table.pop("y")
+        try:
+            estimator.fit(**table)
+        except (TypeError, ValueError) as error:
+            told = everything_in(error)
+            assert "secret" not in told and "20000" not in told, (name, told)

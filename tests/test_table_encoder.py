@@ -6,6 +6,7 @@ import decimal
 import json
 import math
 import pickle
+import uuid
 from dataclasses import replace
 
 import numpy as np
@@ -73,12 +74,13 @@ def frame(n=3000, seed=0):
 
 
 # Cells that a person might put into a table, and what they should mean.
+TORN = "\ud800"
 CELLS = [
     3, 3.5, -7, 0, 10**400, float("inf"), -float("inf"), float("nan"), None, "", " ",
     "3", " 3.50", "1e5", "x", "x ", "nan", "true", True, False, pd.NA, pd.NaT,
     np.float32(2), np.datetime64("NaT", "D"), datetime.date(2020, 5, 1), "2020-05-01",
     datetime.datetime(2020, 5, 1, 12), decimal.Decimal("2.5"), b"x", {"a": 1}, [1],
-    complex(1, 2), 5e-324, 2.0**34, -(2.0**60), "\ud800", "é", "e\u0301",
+    complex(1, 2), 5e-324, 2.0**34, -(2.0**60), TORN, "é", "e\u0301",
     np.complex64(1), np.complex128(1 + 2j),
 ]  # fmt: skip
 
@@ -110,14 +112,98 @@ def any_frame(rng, n, d):
             np.complex64(1j),  # NumPy warns where it is read as a number
             np.complex128(1j),
             complex("nan"),
+            # years that Python does not know
+            pd.Timestamp(np.datetime64("20000-01-01", "s")),
+            np.datetime64("20000-01-01"),
+            np.datetime64("400000-01-01", "s"),
+            np.datetime64("-5000-01-01"),
         ),
         ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
         (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
         ("caf\u00e9", "cafe\u0301", " café "),
+        (datetime.time(9, 30), "09:30:00"),
+        (uuid.UUID(int=7), str(uuid.UUID(int=7))),
+        # a gap in a column of pandas makes floats of the ends
+        (pd.Interval(0, 1), pd.Interval(0.0, 1.0), "(0, 1]"),
+        (pd.Interval(0.5, 2, closed="left"), "[0.5, 2)"),
+        (pd.Period("2020-05"), pd.Period("2020-05-01"), "2020-05-01"),
+        # spans without a unit are read as pandas reads them
+        (np.timedelta64(10**15), pd.Timedelta(10**15, "ns"), 10**15 / 864e11),
+        (np.timedelta64(-1, "ns"), pd.Timedelta(-1, "ns")),
+        (np.timedelta64(2**62, "s"), pd.Timedelta(np.timedelta64(2**62, "s"))),
+        (pd.Timestamp.min, pd.Timestamp.min.to_datetime64()),
+        (
+            np.datetime64("2020-05", "M"),
+            np.datetime64("2020-05-01", "ns"),
+            "2020-05-01",
+        ),
     ],
 )
 def test_equal_cells_have_equal_keys(same):
     assert len({key_of(value) for value in same}) == 1
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda column: column,
+        lambda column: column.convert_dtypes(),
+        lambda column: column.astype("category"),
+    ],
+)
+def test_a_cell_is_read_alike_whatever_is_beside_it(hold):
+    """pandas chooses the type of a column by all its cells: dates become objects."""
+    cells = [cell for cell in CELLS if cell is not TORN]  # pandas has no column of it
+    cells += [pd.Timestamp.min, pd.Interval(0, 1), pd.Period("2020-05"), 1.5, "word"]
+    cells += [np.datetime64("20000-01-01"), np.timedelta64(1, "s")]
+    cells += [np.datetime64("1677-09-21T00:12:43.145225", "ns")]
+    n_read = 0
+    for cell in cells:
+        for other in ("word", None, pd.NA, 2.5, 1j, True, datetime.date(2020, 5, 1)):
+            try:
+                column = hold(pd.Series([cell, cell, other]))
+            except (TypeError, ValueError):  # what is no category for pandas
+                continue
+            keys, codes = TableReader.of(column.to_frame()).cells(0).keys()
+            assert keys[codes[0]] == key_of(cell), (cell, other)
+            n_read += 1
+    assert n_read > 5 * len(cells)
+
+
+def columns_that_raise():
+    """Cells that a library holds and Python has no value for; each raises as read."""
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    seconds = np.array(["2020-02-01"] * 20 + ["20000-01-01"], dtype="M8[s]")
+    days = pyarrow.array(np.r_[np.arange(20), 10**7].astype(np.int32))
+    days = days.cast(pyarrow.date32())
+    ends = np.r_[np.arange(21), 20 + len(NOT_UTF_8)].astype(np.int32)
+    data = b"1" * 20 + NOT_UTF_8
+    buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(data)]
+    text = pyarrow.Array.from_buffers(pyarrow.string(), 21, buffers)
+    zoned = pd.Series(seconds).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+    yield from (pyarrow.array(seconds), days, text)
+    yield days.dictionary_encode()
+    yield polars.Series(seconds.astype("M8[ms]"))
+    yield polars.Series(np.r_[np.arange(20), 2**62]).cast(polars.Duration("ms"))
+    yield zoned
+    yield zoned.astype("category")
+    yield from (pd.Series(c, dtype=pd.ArrowDtype(c.type)) for c in (days, text))
+    yield pd.Series(text, dtype=pd.StringDtype("pyarrow"))
+
+
+NOT_UTF_8 = b"\xffsecret"
+
+
+@pytest.mark.parametrize("position", range(11))
+def test_a_cell_that_python_has_no_value_for_is_missing(position):
+    """It raised after the spend, in words that quote the cell."""
+    column = list(columns_that_raise())[position]
+    cells = _cells_of(column)
+    assert cells.kinds[-1] == _cells.MISSING and len(cells) == 21
+    assert (cells.kinds[:-1] != _cells.MISSING).all()
+    batch = {"cells": TableReader([[column]])}
+    assert fingerprint(batch) == fingerprint(batch)
 
 
 def containers():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from inspect import signature
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._shared.arguments import refuse_batches
-from fairpriv_sklearn._shared.arrays import is_text_column
+from fairpriv_sklearn._shared.arrays import is_text_column, objects_of
 from fairpriv_sklearn._shared.domain import check_columns, same_length
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._wall import (
@@ -600,21 +601,26 @@ def _arrays_of(column) -> list:
     if sparse.issparse(column):
         return [column.data, column.indices, column.indptr]
     if hasattr(column, "get_columns"):
-        return [np.asarray(part) for part in column.get_columns()]
+        return [_array_of(part) for part in column.get_columns()]
     if hasattr(column, "iloc") and column.ndim == 2:
         return [_array_of(column.iloc[:, i]) for i in range(column.shape[1])]
     return [_array_of(column)]
 
 
 def _array_of(column):
-    return column if is_text_column(column) else np.asarray(column)
+    if is_text_column(column):
+        return column
+    try:
+        return np.asarray(column)
+    except Exception:  # it quotes a cell
+        return list(objects_of(column))
 
 
 def _bytes_of(array):
     """What a column says, alike in every process: the text of each object."""
     if is_text_column(array):
         codes, texts = array.factorize(use_na_sentinel=False)
-        return _coded_texts(codes, map(repr, texts))
+        return _coded_texts(codes, map(repr, objects_of(texts)))
     if isinstance(array, np.ndarray) and array.dtype.kind != "O":
         return np.ascontiguousarray(array).view(np.uint8)
     cells = array if isinstance(array, list) else array.ravel().tolist()
@@ -631,8 +637,10 @@ def _coded_texts(codes, texts) -> bytes:
 
 
 def _text_of(cell) -> str:
-    told = type(cell).__repr__ is not object.__repr__
-    return repr(cell) if told else str(type(cell))
+    if type(cell).__repr__ is not object.__repr__:
+        with suppress(Exception):  # pandas has years that it cannot write
+            return repr(cell)
+    return str(type(cell))
 
 
 def _slice(columns: dict, rows) -> dict:

@@ -223,6 +223,7 @@ def blind_X(estimator, X):
     return without_sensitive_columns(estimator, X)
 
 
+@domain("sensitive_features", own_words=True)
 def label_list(sensitive_features) -> list:
     """Turn one or several columns of labels into a list of hashable group labels.
 
@@ -418,13 +419,13 @@ def _labels(estimator, X, sensitive_features) -> list | np.ndarray:
 
 def labels_by(function, X):
     """What the constructor's function says of the rows; not what it says of a cell."""
-    try:
-        with domain("sensitive_features"):
+    with domain("sensitive_features"):
+        try:
             return function(X)
-    except (TypeError, ValueError):
-        raise
-    except Exception as error:
-        kind = type(error).__name__
+        except (TypeError, ValueError, ArithmeticError):
+            raise
+        except Exception as error:
+            kind = type(error).__name__
     raise ValueError(f"sensitive_features: the function raised {kind} on X.")
 
 

@@ -61,6 +61,31 @@ def is_text_column(column) -> bool:
     return kind is str and hasattr(column, "factorize")
 
 
+def objects_of(column):
+    """Cells of a column as objects of Python; None for one that it has no value for.
+
+    A library raises there, and quotes it: a date of the year 10000, text that is no
+    UTF-8.
+    """
+    try:
+        if hasattr(column, "iloc"):
+            return column.to_numpy(dtype=object)
+        for name in ("to_pylist", "to_list"):
+            if hasattr(column, name):
+                return getattr(column, name)()
+        return column.astype(object) if column.dtype.kind in "OSU" else list(column)
+    except Exception:
+        return [_object_at(column, i) for i in range(len(column))]
+
+
+def _object_at(column, i):
+    try:
+        cell = getattr(column, "iloc", column)[i]
+        return cell.as_py() if hasattr(cell, "as_py") else cell
+    except Exception:
+        return None
+
+
 def project_simplex(values, total: float = 1.0) -> np.ndarray:
     """Return the nearest numbers, not negative and of this sum along the last axis.
 

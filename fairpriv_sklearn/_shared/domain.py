@@ -57,8 +57,9 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
     with hushed(RuntimeWarning), np.errstate(all="ignore"):
         try:
             yield
-        except (TypeError, ValueError, ArithmeticError) as error:
-            if own_words and is_ours(error):
+        except Exception as error:  # Arrow's are none of the usual kinds, and quote
+            public = isinstance(error, ImportError | MemoryError)
+            if public or (own_words and is_ours(error)):
                 raise
             raise scrubbed(error, _sentence(error, name)) from None
 
@@ -138,6 +139,8 @@ def scrubbed(error: Exception, sentence: str) -> Exception:
     """
     if type(error) not in (TypeError, ValueError):
         kind = TypeError if isinstance(error, TypeError) else ValueError
+        if isinstance(error, UnicodeError):
+            error.object = error.object[:0]
         error.args, error = (), kind(sentence)
     error.args = (sentence,)
     error.__cause__ = error.__context__ = None
@@ -188,6 +191,8 @@ def _sentence(error: Exception, name: str) -> str:
     if _PUBLIC.search(said):
         head, gaps, _ = text.partition(_GAPS)  # then: models that are not private
         return head + gaps + (_FOR_GAPS if gaps else "")
+    if name == "sensitive_features":
+        return f"{name} has a label that cannot be read; leave out its row."
     way_out = _FOR_TEXT if name.startswith("X") else "encode text first"
     return (
         f"{name} has a cell that cannot be read as a number (each argument must be a "

@@ -67,8 +67,9 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
         return guarded(call, *args, **params)
     try:
         return call(*args, **params)
-    except (TypeError, ValueError) as error:
-        if _shown.is_on or quotes_no_cell(error):
+    except Exception as error:
+        is_public = isinstance(error, ImportError | MemoryError)
+        if _shown.is_on or is_public or quotes_no_cell(error):
             raise
     raise WrappedEstimatorError(_REFUSED)
 

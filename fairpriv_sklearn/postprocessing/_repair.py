@@ -256,6 +256,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     def _refuse_cells(self, X) -> None:
         if self.sensitive_features is None:  # else it reads fewer columns
+            check_cells(self, X)
             self._refuse_cells_of_groups(X)
 
     def _refuse_cells_of_groups(self, X) -> None:
@@ -381,13 +382,13 @@ def check_cells(meta, X) -> None:
     """Refuse a number that is not finite, before the reserve, if the model would."""
     if get_tags(meta).input_tags.allow_nan:
         return
-    cells = X if hasattr(X, "dtype") else None
-    if hasattr(X, "columns") and not sparse.issparse(X):
-        cells = np.asarray(X)
-    if isinstance(cells, np.ndarray) and not cells.strides[0]:
-        cells = cells[:1]  # one row stands for all
-    if cells is not None and np.dtype(cells.dtype).kind == "f":
-        with domain("X"):
+    with domain("X"):
+        cells = X if hasattr(X, "dtype") else None
+        if hasattr(X, "columns") and not sparse.issparse(X):
+            cells = np.asarray(X)
+        if isinstance(cells, np.ndarray) and not cells.strides[0]:
+            cells = cells[:1]  # one row stands for all
+        if cells is not None and np.dtype(cells.dtype).kind == "f":
             assert_all_finite(cells, input_name="X")
 
 

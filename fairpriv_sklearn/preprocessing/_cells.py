@@ -16,11 +16,12 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 from numbers import Real
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import is_text_column, row_slices
+from fairpriv_sklearn._shared.arrays import is_text_column, objects_of, row_slices
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
 NUMBER, DATE, TEXT, MISSING = range(4)
@@ -39,6 +40,9 @@ _DATE = re.compile(
 _TORN = re.compile("[\ud800-\udfff]")
 _DAY = 86_400 * 10**6  # in microseconds, as an integer: a quotient is rounded once
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Units of NumPy that are no whole parts of a day, or tiny; pandas takes none for ns.
+_READ_AS = {"Y": "s", "M": "s", "W": "D", "ps": "ns", "fs": "ns", "as": "ns"}
+_READ_AS |= {"generic": "ns"}
 
 
 class Cells:
@@ -148,16 +152,13 @@ def _read(value) -> tuple[int, float, str | None]:
         return _read_text(value)
     if isinstance(value, bytes):
         return _read_text(value.decode("utf-8", "replace"))
-    if isinstance(value, datetime):  # also a pandas Timestamp; NaT is not a number
+    value = getattr(value, "asm8", value)  # of pandas: what NumPy holds
+    if isinstance(value, datetime):
         return _moment(value)
     if isinstance(value, date):
         return _moment(datetime.combine(value, time()))
     if isinstance(value, np.datetime64 | np.timedelta64):
-        if np.isnat(value):
-            return MISSING, np.nan, None
-        if isinstance(value, np.datetime64):
-            return DATE, int(value.astype("M8[us]").astype(np.int64)) / _DAY, None
-        value = value.astype("m8[us]").astype(object)
+        return _numpy_time(value)
     if isinstance(value, timedelta):
         return _number(_days(value))
     if isinstance(value, complex | np.complexfloating) and value.imag == 0:
@@ -169,6 +170,15 @@ def _read(value) -> tuple[int, float, str | None]:
             return _number(np.inf if value > 0 else -np.inf)
         except (TypeError, ValueError):
             pass
+    if isinstance(value, time | UUID):
+        return _read_text(str(value))
+    of_pandas = type(value).__module__.startswith("pandas") and type(value).__name__
+    if of_pandas == "Period":
+        return _read(value.start_time)
+    if of_pandas == "Interval":  # a gap beside it makes floats of whole ends
+        ends = f"{key_of(value.left)}, {key_of(value.right)}"
+        left, right = "(["[value.closed_left], ")]"[value.closed_right]
+        return TEXT, np.nan, left + ends + right
     return MISSING, np.nan, None  # pandas.NA, and what is no cell of a table
 
 
@@ -199,8 +209,6 @@ def _number(value: float) -> tuple[int, float, None]:
 
 def _moment(moment: datetime) -> tuple[int, float, None]:
     try:
-        if moment != moment:  # NaT
-            return MISSING, np.nan, None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return DATE, _days(moment - _EPOCH), None
@@ -208,10 +216,24 @@ def _moment(moment: datetime) -> tuple[int, float, None]:
         return MISSING, np.nan, None
 
 
+def _numpy_time(value) -> tuple[int, float, None]:
+    """A date or a span of NumPy, in whole microseconds; one of pandas may be longer."""
+    if np.isnat(value):
+        return MISSING, np.nan, None
+    kind, unit = value.dtype.kind, np.datetime_data(value.dtype)[0]
+    unit = _READ_AS.get(unit, unit)
+    count = int(value.astype(f"{kind}8[{unit}]").astype(np.int64))
+    span = count * _DAY // int(np.timedelta64(1, "D") / np.timedelta64(1, unit))
+    if kind == "m":
+        return _number(span / _DAY)
+    try:
+        return _moment(_EPOCH + timedelta(microseconds=span))
+    except OverflowError:  # no year of Python's, nor a date where pandas holds it
+        return MISSING, np.nan, None
+
+
 def _days(span: timedelta) -> float:
-    """Whole microseconds of a span, in days: `total_seconds` of pandas rounds twice."""
-    seconds = span.days * 86_400 + span.seconds
-    return (seconds * 10**6 + span.microseconds) / _DAY
+    return span // timedelta(microseconds=1) / _DAY
 
 
 class _Text:
@@ -227,7 +249,7 @@ class _Text:
     def coded(self) -> tuple[Cells, NDArray]:
         """What its distinct texts say, a missing one first, and which a cell has."""
         codes, texts = self.column.factorize()
-        return _cells_of_objects([None, *texts]), codes + 1
+        return _cells_of_objects([None, *objects_of(texts)]), codes + 1
 
     def rows_at(self, rows) -> _Text:
         """Some of its rows."""
@@ -332,7 +354,7 @@ def _cells_of(column) -> Cells:
     """Read the cells of a column."""
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if hasattr(column, "cat") and hasattr(column, "iloc") and categories is not None:
-        listed = _cells_of(np.array([None, *categories], dtype=object))
+        listed = _cells_of_objects([None, *objects_of(categories)])
         return _Coded(listed, np.asarray(column.cat.codes) + 1)
     if isinstance(column, _Text):
         return _Coded(*column.coded)
@@ -344,7 +366,7 @@ def _cells_of(column) -> Cells:
         missing = np.isnan(numbers)
         kinds = np.where(missing, np.int8(MISSING), np.int8(NUMBER))
         return Cells(kinds, numbers)
-    return _cells_of_objects(_as_objects(column))
+    return _cells_of_objects(objects_of(column))
 
 
 def _as_numbers(column) -> NDArray[np.float64] | None:
@@ -367,15 +389,6 @@ def _as_numbers(column) -> NDArray[np.float64] | None:
     if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
         return column.to_numpy(zero_copy_only=False).astype(np.float64)
     return None
-
-
-def _as_objects(column):
-    if hasattr(column, "iloc"):
-        return column.to_numpy(dtype=object)
-    for name in ("to_pylist", "to_list"):
-        if hasattr(column, name):
-            return getattr(column, name)()
-    return column.astype(object) if column.dtype.kind in "OSU" else list(column)
 
 
 def _cells_of_objects(objects) -> Cells:
