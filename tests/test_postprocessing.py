@@ -34,6 +34,7 @@ from fairpriv_sklearn.postprocessing import (
     _phases,
 )
 from fairpriv_sklearn.postprocessing._queries import count_scores
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
     PrivacyGuarantee,
@@ -909,3 +910,24 @@ def test_empty_bin_of_the_estimate_keeps_its_scores():
     assert estimator.counts_[0, 0, 9] == 0
     stray = estimator.transform([[0.95]], sensitive_features=[0])
     assert stray[0, 0] == pytest.approx(0.9)  # the centre of its own bin
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, pytest.importorskip("pandas").DataFrame])
+def test_gaps_of_numbers_are_left_to_the_model_that_reads_them(make, is_fitted):
+    """A pipeline does not say that its first step takes them."""
+    X, y = np.linspace(-1, 1, 100).reshape(50, 2), np.linspace(-1, 1, 50)
+    X[7, 0], X[8, 1] = np.nan, np.inf
+    model = make_pipeline(
+        DPTableEncoder(), DPLinearRegression(data_norm=1.0, target_bounds=(-1, 1))
+    )
+    model = FrozenEstimator(model.fit(make(X), y)) if is_fitted else model
+    groups = np.arange(50) % 2
+    repair = DPBarycenterRegressor(model, target_bounds=(-1, 1), groups=[0, 1])
+    repair.fit(make(X), y, sensitive_features=groups)
+    assert np.isfinite(repair.predict(make(X), sensitive_features=groups)).all()
+    plain = DPLinearRegression(data_norm=1.0, target_bounds=(-1, 1))
+    with pytest.raises(ValueError, match="X contains"):
+        clone(repair).set_params(estimator=plain).fit(
+            make(X), y, sensitive_features=groups
+        )

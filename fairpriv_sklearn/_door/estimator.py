@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, is_regressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -488,10 +489,9 @@ def refuse_cells(estimator, X) -> None:
     Arrays of numbers are checked for all, other tables for those of this library that
     read every column as a number; elsewhere frames may hold text.
     """
-    readers = list(_handed_the_table(estimator))
-    for reader in readers:
+    for reader in _handed_the_table(estimator):
         reader._refuse_cells(X)
-    *_, reader = first_step(estimator), *readers
+    reader = reader_of(estimator)
     if reader is None:  # nothing but "passthrough"
         return
     # What a model of another package, or behind named columns, reads is not known.
@@ -515,6 +515,14 @@ def refuse_cells(estimator, X) -> None:
                 estimator=reader,
                 input_name="X",
             )
+
+
+def reader_of(estimator):
+    """What reads the cells that an estimator is handed; None if nothing does."""
+    if isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    *_, reader = first_step(estimator), *_handed_the_table(estimator)
+    return reader
 
 
 def first_step(estimator):

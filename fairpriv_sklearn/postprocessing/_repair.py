@@ -24,7 +24,7 @@ from sklearn.utils.metadata_routing import (
 from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door._stream import to_travel
-from fairpriv_sklearn._door.estimator import DPEstimator, refuse_cells
+from fairpriv_sklearn._door.estimator import DPEstimator, reader_of, refuse_cells
 from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     as_table,
@@ -380,7 +380,8 @@ class _Scores:
 
 def check_cells(meta, X) -> None:
     """Refuse a number that is not finite, before the reserve, if the model would."""
-    if get_tags(meta).input_tags.allow_nan:
+    reader = reader_of(getattr(meta, "estimator", meta))
+    if get_tags(meta if reader is None else reader).input_tags.allow_nan:
         return
     with domain("X"):
         cells = X if hasattr(X, "dtype") else None
