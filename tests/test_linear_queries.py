@@ -133,15 +133,20 @@ def test_gradients_are_what_the_formula_says(n_outputs, container):
 
 def test_sums_do_not_know_order_or_blocks():
     rng = np.random.default_rng(1)
-    X, y = grid(rng.normal(size=(9001, 5))), rng.integers(0, 2, 9001)
-    weights, order = rng.normal(size=(6, 1)), rng.permutation(9001)
-    for query in (loss_gradient(9001, 5), SecondMoments(geometry(5), 9001.0)):
+    n = 40_001  # slopes are worked out of 16,384 rows together, sums of 4,096 are exact
+    X, y = grid(rng.normal(size=(n, 5))), rng.integers(0, 2, n)
+    weights, order = rng.normal(size=(6, 1)), rng.permutation(n)
+    for query in (
+        loss_gradient(n, 5),
+        ResidualGradient(geometry(5), float(n), 1.0),
+        SecondMoments(geometry(5), float(n)),
+    ):
         whole = query.of_rows(rows_of(X, y), weights)
         assert_array_equal(query.of_rows(rows_of(X[order], y[order]), weights), whole)
         state = weights
         total = sum(
-            query.of_block(rows_of(X, y).block(slice(a, min(a + 700, 9001))), state)
-            for a in range(0, 9001, 700)
+            query.of_block(rows_of(X, y).block(slice(a, min(a + 700, n))), state)
+            for a in range(0, n, 700)
         )
         assert_array_equal(query.value(total, state), whole)
 
@@ -555,6 +560,8 @@ def test_loss_and_sums_are_functions_of_their_record_alone():
         again = slopes_and_links(scores[part], is_class[part])
         for one, found in zip(again, together, strict=True):
             assert_array_equal(one, found[part])
+        slopes = bounded_slopes(scores[part], is_class[part])
+        assert_array_equal(slopes, alone[0][part])
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

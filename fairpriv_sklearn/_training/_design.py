@@ -27,7 +27,7 @@ UNIT = 2.0**-BITS
 MAX_BLOCK_ROWS = 1 << 12
 _LARGE = 1 << 21  # entries of a table whose memory counts
 # Smaller blocks keep a block's second use in the cache.
-BLOCK_ENTRIES = 1 << 17
+BLOCK_ENTRIES = 1 << 18
 _SCALED_ENTRIES = 1 << 15  # of rows that are scaled together
 
 
@@ -330,9 +330,9 @@ def from_units(total: NDArray[np.int64]) -> Floats:
     return numbers
 
 
-def block_rows(n_columns: int) -> int:
-    """Rows of a block whose sums are exact and that stays in the cache."""
-    return min(MAX_BLOCK_ROWS, max(256, BLOCK_ENTRIES // max(n_columns, 1)))
+def block_rows(n_columns: int, most: int = MAX_BLOCK_ROWS) -> int:
+    """Rows of a block that stays in the cache; of `MAX_BLOCK_ROWS` sums are exact."""
+    return min(most, max(256, BLOCK_ENTRIES // max(n_columns, 1)))
 
 
 def dense_block(rows):

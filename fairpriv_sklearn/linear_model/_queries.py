@@ -46,7 +46,7 @@ CLOSING = 1e-5
 _OF_CHANGES = 0.4  # of the squared sensitivity of a line search
 _SEEN = 2.0  # bounds of scores up to which changes of slopes are told apart
 _NARROW = 5, 6  # columns of coefficients: of two groups, or three
-_AT_ONCE = 4  # blocks whose slopes are worked out together: fewer calls
+_MOST_ROWS = 4 * MAX_BLOCK_ROWS  # whose slopes are worked out together: fewer calls
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Geometry:
         else:
             own[:] = rows.T @ coefficients
         if self.constant:
-            products[-1] = coefficients.sum(axis=0)
+            products[-1] = _sums_of_columns(coefficients)
         return products
 
     def in_units(self, sums: Floats) -> Floats:
@@ -133,10 +133,17 @@ class _MeanQuery(Query):
 
     @property
     def block_rows(self) -> int:
-        return block_rows(self.geometry.n_features)
+        return block_rows(self.geometry.n_features, _MOST_ROWS)
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
+
+    def _exact_sums(self, rows, integers: Floats) -> Integers:
+        """Sums of whole coefficients, by so many rows that products are exact."""
+        size = block_rows(self.geometry.n_features)
+        parts = row_slices(max(1, len(integers)), size)
+        sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
+        return to_units(np.array(sums) * UNIT).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -171,8 +178,7 @@ class SecondMoments(_MeanQuery):
         square = rows.T @ rows
         if hasattr(square, "toarray"):
             square = square.toarray()
-        means = np.asarray(rows.sum(axis=0)).ravel()
-        return to_units(np.concatenate([square.ravel(), means]))
+        return to_units(np.concatenate([square.ravel(), _sums_of_columns(rows)]))
 
     def value(self, total, state) -> Floats:
         d, geometry = self.geometry.n_features, self.geometry
@@ -200,6 +206,11 @@ def _whole(coefficients: Floats) -> Floats:
     """Coefficients in whole units of 2**-20, towards zero."""
     units = coefficients * 2.0**BITS
     return np.trunc(units, out=units)
+
+
+def _sums_of_columns(integers: Floats) -> Floats:
+    """Exact sums over a block: a product, as `sum` takes long where rows are short."""
+    return np.ones(integers.shape[0]) @ integers
 
 
 @dataclass(frozen=True)
@@ -258,13 +269,6 @@ class LossGradient(_MeanQuery):
         rows = dense_block(block.x)
         slopes = self.slopes_at(self.geometry.scores(rows, state), block)
         return self._exact_sums(rows, _whole(slopes))
-
-    def _exact_sums(self, rows, integers: Floats) -> Integers:
-        """Sums of whole coefficients, by so many rows that products are exact."""
-        size = block_rows(self.geometry.n_features)
-        parts = row_slices(max(1, len(integers)), size)
-        sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
-        return to_units(np.array(sums) * UNIT).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -349,7 +353,7 @@ class FairGradient(LossGradient):
 
     def _blocks(self, rows: Rows):
         rest = range(rows.n_rows)
-        for block in rows.blocks(_AT_ONCE * self.block_rows):
+        for block in rows.blocks(self.block_rows):
             part, rest = rest[: block.n_rows], rest[block.n_rows :]
             yield slice(part.start, part.stop), block
 
@@ -455,8 +459,9 @@ class ResidualGradient(_MeanQuery):
         return np.clip(residuals, -self.largest, self.largest, out=residuals)
 
     def of_block(self, block, state) -> Integers:
-        residuals = self.slopes_at(self.geometry.scores(block.x, state), block)
-        return to_units(self.geometry.sums(block.x, _whole(residuals)) * UNIT)
+        rows = dense_block(block.x)
+        residuals = self.slopes_at(self.geometry.scores(rows, state), block)
+        return self._exact_sums(rows, _whole(residuals))
 
 
 @dataclass(frozen=True)
@@ -493,7 +498,7 @@ class MeanResidual(_MeanQuery):
         target = np.clip((block.y - self.center) / self.width, self.low, self.high)
         residuals = self.geometry.scores(block.x, state) - target[:, None]
         residuals = _whole(np.clip(residuals, -self.high, -self.low))
-        return residuals.astype(np.int64).sum(axis=0)
+        return _sums_of_columns(residuals).astype(np.int64)
 
     def value(self, total, state) -> Floats:
         return total * UNIT / self.n_records
@@ -557,7 +562,7 @@ class AlongSlopes(Query):
         # Slopes do not decrease: what rounding says against that is left out.
         changes = np.clip((there - slopes) * own, 0.0, largest)
         found = np.hstack([slopes * own * first, changes * second])
-        return _whole(found).astype(np.int64).sum(axis=0)
+        return _sums_of_columns(_whole(found)).astype(np.int64)
 
     def value(self, total, state) -> Floats:
         return total * UNIT / self.loss.n_records

@@ -688,7 +688,7 @@ class DPWassersteinLogisticRegression(
         It does where even the class that is told apart best has too few records for
         the noise: what was released says so.
         """
-        query = StratumCounts(len(self.classes_), "y")
+        query, rows = StratumCounts(len(self.classes_), "y"), rows.only("y")
         lines = [line for line in plan.lines if line.name == _LABELS]
         noisy, noise = asked_again(wall, rows, query, lines)
         signal = telling_records(noisy, n_records, noise)
