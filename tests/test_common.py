@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pickle
+import sys
 import warnings
 from pathlib import Path
 
@@ -572,3 +573,29 @@ def test_privacy_rubric(entry):
 def test_groups_and_first_sign_are_what_the_checks_use():
     assert GROUPS["groups"] == [0, 1]
     assert_array_equal(first_sign(np.array([[-1.0], [0.0], [2.0]])), [0, 0, 1])
+
+
+@every_entry
+def test_an_answer_is_that_of_one_fit(entry):
+    """A second fit, in another thread, forgets the first one amid an answer."""
+    X, y = table(entry)
+    names = ("predict", "predict_proba", "decision_function", "transform", "sample")
+    methods = [name for name in names if hasattr(entry.make(**entry.public), name)]
+    for name in methods:
+        model = fit(entry, entry.make(**entry.public), X, y)
+        given = () if name == "sample" else (X,)
+        before = getattr(model, name)(*given)
+
+        def forget(frame, event, _, model=model):
+            if event == "return" and frame.f_code.co_name == "check_is_fitted":
+                sys.setprofile(None)
+                model._forget()
+
+        sys.setprofile(forget)
+        try:
+            answer = getattr(model, name)(*given)
+        finally:
+            sys.setprofile(None)
+        assert not hasattr(model, "privacy_"), name
+        assert name == "sample" or np.array_equal(answer, before), name
+    assert methods

@@ -1678,6 +1678,9 @@ def test_a_target_that_cannot_be_compared_is_refused_in_one_sentence():
         model.fit(np.zeros((2, 1)), y)
 
 
+every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+
+
 def private_columns():
     """Columns that a library reads only by an error that quotes a cell."""
     pa, pl, pd = map(pytest.importorskip, ("pyarrow", "polars", "pandas"))
@@ -1712,7 +1715,7 @@ def everything_in(error):
 
 
 @pytest.mark.parametrize("place", ["X", "y", "sensitive_features"])
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@every_entry
 def test_no_error_quotes_a_cell_that_its_library_cannot_read(entry, place):
     numbers = np.linspace(-1, 1, 21)
     for name, column in private_columns().items():
@@ -1732,7 +1735,28 @@ def test_no_error_quotes_a_cell_that_its_library_cannot_read(entry, place):
         if entry.task == "transform":
             table.pop("y")
         try:
-            estimator.fit(**table)
+            estimator.fit(table.pop("X"), **table)
         except (TypeError, ValueError) as error:
             told = everything_in(error)
             assert "secret" not in told and "20000" not in told, (name, told)
+
+
+@every_entry
+@pytest.mark.parametrize("place", ["y", "sensitive_features"])
+def test_columns_of_unlike_lengths_do_not_tell_them(entry, place):
+    """Whether a record is there may be private, and so are numbers of rows."""
+    table = {"X": np.zeros((12345, 2)), "y": np.zeros(12345)}
+    table["sensitive_features"] = np.zeros(12345)
+    table[place] = np.zeros(6789)
+    estimator = entry.make(**entry.public)
+    if entry.needs_groups:
+        estimator.set_params(sensitive_features=None)
+    else:
+        table.pop("sensitive_features")
+    if entry.task == "transform":
+        table.pop("y")
+    if place in table:
+        with pytest.raises(ValueError, match="a row for each record") as refused:
+            estimator.fit(table.pop("X"), **table)
+        told = everything_in(refused.value) + str(refused.value)
+        assert "12345" not in told and "6789" not in told

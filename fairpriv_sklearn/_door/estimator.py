@@ -34,7 +34,12 @@ from fairpriv_sklearn._shared.domain import (
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
 from fairpriv_sklearn._shared.nested import owners
-from fairpriv_sklearn._shared.origin import mark_of, origin, refuse_other_origin
+from fairpriv_sklearn._shared.origin import (
+    as_it_is,
+    mark_of,
+    origin,
+    refuse_other_origin,
+)
 from fairpriv_sklearn._shared.sklearn import (
     DocumentationLink,
     HasMethods,
@@ -118,10 +123,14 @@ def batched(X, y, sensitive_features) -> tuple:
 
 
 def _part_by_part(method):
-    """Answer for `Batches` and dask collections lazily, part by part."""
+    """Answer for `Batches` and dask collections lazily, part by part.
+
+    A fit in another thread changes nothing of it.
+    """
 
     @wraps(method)
     def answer(self, *args, **kwargs):
+        self = as_it_is(self)
         check_columns(*args, *kwargs.values())
         refuse_other_origin(self, args[0] if args else kwargs.get("X"))
         if not (args and _comes_in_parts(args[0])):

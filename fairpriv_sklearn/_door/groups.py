@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
-from fairpriv_sklearn._shared.domain import check_columns, domain, same_length
+from fairpriv_sklearn._shared.domain import LABELS, check_columns, domain, same_length
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.sklearn import safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
@@ -223,7 +223,7 @@ def blind_X(estimator, X):
     return without_sensitive_columns(estimator, X)
 
 
-@domain("sensitive_features", own_words=True)
+@domain(LABELS, own_words=True)
 def label_list(sensitive_features) -> list:
     """Turn one or several columns of labels into a list of hashable group labels.
 

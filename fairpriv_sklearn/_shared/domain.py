@@ -25,6 +25,10 @@ _PUBLIC = re.compile(
     r"|^Found array with dim|[Ss]parse (data|input)|[Uu]nknown label type"
     r"|requires y to be passed|target y is|cannot be None"
 )
+LABELS = "The sensitive features"
+_ROWS = "X, y and sensitive features need a row for each record: "
+# How many rows each has may be private.
+_UNLIKE = _ROWS + "they have inconsistent numbers of samples."
 _NAMELESS = re.compile(
     r"minimum of \d+ is required|should be a 1d array|^Input con|^Found array with dim"
 )
@@ -69,11 +73,11 @@ def same_length(*columns) -> None:
     try:
         check_consistent_length(*columns)
         return
-    except ValueError as error:
-        told = str(error)
+    except ValueError:
+        told = _UNLIKE
     except TypeError:
-        told = "each must be an array, a list or a data frame."
-    raise ValueError(f"X, y and sensitive features need a row for each record: {told}")
+        told = _ROWS + "each must be an array, a list or a data frame."
+    raise ValueError(told)
 
 
 def check_columns(*columns) -> None:
@@ -185,14 +189,14 @@ def _sentence(error: Exception, name: str) -> str:
         if text.startswith(start):
             return f"{name}: {shortened}"
     if "inconsistent numbers of samples" in said:
-        return f"X, y and sensitive features need a row for each record: {text}"
+        return _UNLIKE
     if _NAMELESS.search(said) and not re.search(rf"\b{name}\b", text):
         return f"{name}: {text}"
     if _PUBLIC.search(said):
         head, gaps, _ = text.partition(_GAPS)  # then: models that are not private
         return head + gaps + (_FOR_GAPS if gaps else "")
-    if name == "sensitive_features":
-        return f"{name} has a label that cannot be read; leave out its row."
+    if name == LABELS:
+        return f"{name} have a label that cannot be read; leave out its row."
     way_out = _FOR_TEXT if name.startswith("X") else "encode text first"
     return (
         f"{name} has a cell that cannot be read as a number (each argument must be a "

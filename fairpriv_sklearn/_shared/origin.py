@@ -52,6 +52,13 @@ def _parts(value):
         yield repr(value).encode()
 
 
+def as_it_is(estimator):
+    """What an estimator is now, whatever a fit in another thread publishes."""
+    seen = object.__new__(type(estimator))
+    seen.__dict__ = estimator.__dict__
+    return seen
+
+
 def remembering(transformer: type) -> type:
     """Let a class remember which tables it gave, whatever `set_output` makes of them.
 
@@ -65,6 +72,8 @@ def remembering(transformer: type) -> type:
 def _remembered(method):
     @wraps(method)
     def answer(self, *args, **kwargs):
+        if method.__name__ == "transform":
+            self = as_it_is(self)
         said = method(self, *args, **kwargs)
         _remember(said, self._mark)
         return said

@@ -20,6 +20,7 @@ from fairpriv_sklearn._door.estimator import (
     read_bounds,
 )
 from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
+from fairpriv_sklearn._shared.origin import as_it_is
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
 from fairpriv_sklearn._wall import (
     Fact,
@@ -245,6 +246,7 @@ class BaseGenerator(DPEstimator):
         y : ndarray of shape (n_samples,)
             Their labels. Only if the generator was fitted with `y`.
         """
+        self = as_it_is(self)
         check_is_fitted(self, "class_weights_")
         public = noise_source(self._sampling_seed).public()
         if getattr(self, "_pairs", None) is not None:

@@ -26,6 +26,7 @@ from fairpriv_sklearn._door.groups import (
 )
 from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.guarded import ask_wrapped
+from fairpriv_sklearn._shared.origin import as_it_is
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
@@ -355,6 +356,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         return self.best_estimator_.classes_
 
     def _call(self, method: str, X, *args, sensitive_features=None, **keywords):
+        self = as_it_is(self)
         check_is_fitted(self)
         X = as_table(self, X)
         validate_data(self, X, skip_check_array=True, reset=False)
