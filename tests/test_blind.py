@@ -621,7 +621,7 @@ def test_groups_of_a_region_are_taken_to_differ():
     for region in range(3):
         of_region = counts[:, region]
         pmfs, _ = histogram.smooth_estimate(
-            of_region, n=None, noise_variance=64.0, different=np.inf
+            of_region, n=None, noise_variance=64.0, doubted=False
         )
         found = masses[:, region] / masses[:, region].sum(axis=1, keepdims=True)
         assert_allclose(found, pmfs, rtol=1e-9)

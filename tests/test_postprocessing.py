@@ -438,6 +438,36 @@ def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
         assert gap <= tolerance + 0.03  # 1000 rows a group
 
 
+@pytest.mark.parametrize("grain", [0.0, 0.05])
+def test_large_groups_that_do_not_differ_are_left_alone(grain):
+    """No group drowns, so no warning; what chance makes is not believed."""
+    moved = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        scores, group = rng.normal(size=(6000, 1)) / 4, np.arange(6000) % 3
+        if grain:
+            scores = grain * np.rint(scores / grain)
+        estimator = transformer(epsilon=1.0, random_state=seed)
+        estimator.fit(scores, sensitive_features=group)
+        assert not estimator.repair_notes_
+        assert estimator.output_ == ["randomized" if grain else "continuous"]
+        repaired = estimator.transform(scores, sensitive_features=group)
+        moved.append(np.abs(repaired - scores).max())
+    # Averaged by their odds instead, people were moved in each of these fits.
+    assert np.mean(np.array(moved) < 1e-9) >= 0.5
+
+
+def test_a_constant_is_left_alone_in_wide_bounds():
+    """Noise beside its bin is no difference between groups, and bins are wide."""
+    group = np.arange(10_000) % 3
+    for seed in range(8):
+        scores = np.full((10_000, 1), np.random.default_rng(seed).normal())
+        estimator = transformer(bounds=(-60, 60), random_state=seed)
+        repaired = estimator.fit_transform(scores, sensitive_features=group)
+        assert estimator.output_ == ["randomized"]
+        np.testing.assert_array_equal(repaired, scores)
+
+
 @pytest.mark.parametrize("output", ["continuous", "randomized"])
 def test_groups_that_noise_drowns_are_not_moved_apart(output):
     """Equal groups of few people: the repair stands back and says so."""

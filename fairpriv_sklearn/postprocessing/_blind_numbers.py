@@ -168,7 +168,7 @@ def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
             of_region,
             n=None,
             noise_variance=max(noise_variance, 1.0),
-            different=np.inf,
+            doubted=False,
         )
         masses[:, region] = max(of_region.sum(), 1.0) * weights[:, None] * pmfs
     return masses / masses.sum()

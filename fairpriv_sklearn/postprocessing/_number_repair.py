@@ -424,9 +424,7 @@ class NumberRepair(Repair):
             )
             if transport.tolerance < 1
             and output != "continuous"
-            # Where no group is told from the others all have one plan, which would
-            # do nothing but round to bins.
-            and len(self.pooled_groups_[column]) < len(self.groups_)
+            and self._differ(column)
         }
         for rows, scores, keyed in blocks:
             for column, transport in enumerate(self.transports_):
@@ -445,6 +443,21 @@ class NumberRepair(Repair):
                 values = repaired[rows, column]
                 repaired[rows, column], u = plan.targets(values, codes[rows], u)
         return repaired.clip(*self.bounds_.T, out=repaired)
+
+    def _differ(self, column) -> bool:
+        """Whether groups are told apart; a plan would else but round scores to bins.
+
+        Who asks for a randomised output gets that, as groups may differ within bins;
+        "auto" asks that they differ by more than the error of their distributions.
+        """
+        if len(self.pooled_groups_[column]) == len(self.groups_):
+            return False
+        if self.output != "auto" or self._noise_variance == 0:
+            return True
+        error = histogram.default_tolerance(
+            self.counts_[column], noise_variance=self._noise_variance
+        )
+        return np.ptp(self.transports_[column].source_cdf, axis=0).max() > error
 
     # --- blind ---------------------------------------------------------------------
 
