@@ -38,9 +38,9 @@ All that was chosen on a quarter of the rows, and with all of them numbers faile
 settings of 100 of seed 2, odds in 10 and blind numbers in 8: tables of more than 1,000
 rows were not doubted. Now tables of up to 3,000 rows are, `HARM` is .01 for all, and
 the shares of groups are averaged with equal shares by their evidence, chosen on seed 2
-(but for the odds before, three to one: even odds lost a line of Communities). Since then
-they are drawn towards equal shares by one less the squared odds against a difference,
-chosen on other simulated tables; no line of Communities is lost by that.
+(but for the odds before, three to one: even odds lost a line of Communities). Since
+then they are drawn towards equal shares by one less the squared odds against a
+difference, chosen on other simulated tables; no line of Communities is lost by that.
 
 Run::
 
