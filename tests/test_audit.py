@@ -198,6 +198,13 @@ def test_leaves_see_to_the_bottom():
     assert leaf_differences(leaves_of(one), leaves_of(other)) == ["attribute .b.c"]
 
 
+def test_long_numbers_are_compared_and_not_where_they_lie():
+    """A seed of 16 bytes was a leak of every generator with a `random_state`."""
+    first, second = (leaves_of([int("1" + "0" * 30)]) for _ in range(2))
+    assert not leaf_differences(first, second)
+    assert leaf_differences(first, leaves_of([10**30 + 1]))
+
+
 @pytest.mark.parametrize(
     "pair",
     [(0.0, -0.0), (1, 1.0), (np.float32(1), np.float64(1)), ([1], [1, 1]), ("a", b"a")],

@@ -168,7 +168,9 @@ def _walk(value, path, found, seen, depth):
     if isinstance(value, bool | np.bool_ | type(None) | str | bytes):
         found[path] = f"{type(value).__name__} {value!r}"
     elif isinstance(value, int | float | complex | np.number):
-        found[path] = np.asarray(value)
+        number = np.asarray(value)
+        # a whole number of any length: NumPy would compare where it lies
+        found[path] = f"int {value}" if number.dtype == object else number
     elif _is_numeric(value):
         found[path] = value
     elif isinstance(value, _SKIPPED) or isinstance(value, types.ModuleType | type):
