@@ -986,15 +986,15 @@ MUTANTS = [
     (
         "h94",
         "preprocessing/_ranks.py",
-        "cells[_leading_bits(edges)] = -1",
-        "cells[_leading_bits(edges[1:])] = -1",
+        "cells[bits] = -1",
+        "cells[bits[1:]] = -1",
         "numbers on both sides of the first edge are in one cell",
     ),
     (
         "h95",
         "preprocessing/_ranks.py",
-        "cells[np.abs(ones) < np.finfo(np.float32).tiny] = -1",
-        "cells[np.abs(ones) < 0] = -1",
+        "cells[:, :_NORMAL] = -1",
+        "cells[:, :0] = -1",
         "numbers on both sides of an edge next to zero are in one cell",
     ),
     (

@@ -31,6 +31,8 @@ _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 _FEW = 1 << 12  # values, found sooner than a table for them is made
 _PARTS = 64  # of a cell that is looked into
 _POWERS = _LARGEST_EXPONENT - _SMALLEST_EXPONENT  # or so many powers of two
+# Leading bits of the smallest normal number of single precision, and of infinity.
+_NORMAL, _INFINITE = 0x0080, 0x7F80
 
 
 def universal_edges() -> NDArray[np.float64]:
@@ -166,16 +168,24 @@ def _leading_bits(values) -> NDArray[np.uint32]:
 def _first_cells(inner: bytes) -> NDArray[np.signedinteger]:
     """Cell of the numbers of each leading bits, -1 where an edge is among them.
 
-    A binary search for every value would take most of the time of the encoder.
+    A binary search for every value would take most of the time of the encoder. Numbers
+    above zero grow with their bits, those below fall: cells are runs.
     """
-    edges = np.frombuffer(inner)
-    bits = np.arange(1 << 16, dtype=np.uint32) << 16
-    with np.errstate(all="ignore"):
-        ones = bits.view(np.float32).astype(np.float64)
-    cells = edges.searchsorted(ones).astype(np.min_scalar_type(-len(edges) - 1))
-    cells[_leading_bits(edges)] = -1
+    edges = np.frombuffer(inner) + 0.0  # no edge is a negative zero
+    n_edges, half = len(edges), 1 << 15
+    bits = _leading_bits(edges).astype(np.intp)
+    below, above = bits[edges < 0][::-1] - half, bits[edges >= 0]
+    kind = np.min_scalar_type(-n_edges - 1)
+    up = np.arange(len(below), n_edges + 1, dtype=kind)
+    down = np.arange(len(below), -1, -1, dtype=kind)
+    up = up.repeat(np.diff(above, prepend=0, append=half))
+    down = down.repeat(np.diff(below, prepend=0, append=half))
+    cells = np.stack([up, down])
+    cells[:, _INFINITE + 1 :] = n_edges  # no number
     # Zero and the numbers next to it, of either sign, have the same bits.
-    cells[np.abs(ones) < np.finfo(np.float32).tiny] = -1
+    cells[:, :_NORMAL] = -1
+    cells = cells.ravel()
+    cells[bits] = -1
     cells.setflags(write=False)
     return cells
 
