@@ -27,6 +27,7 @@ _STEPS = "linear_model/_gradient_plan.py"
 _OBJECTIVE = "neural_network/_objective.py"
 _NETWORK = "neural_network/_base.py"
 _SEMIDUAL = "generative/_semidual.py"
+_TARGET = "_training/_target.py"
 _TABLES = "generative/_tables.py"
 _LOSS = "accounting/_privacy_loss.py"
 _COMPOSE = "accounting/_composition.py"
@@ -593,8 +594,8 @@ MUTANTS = [
     (
         "h38",
         _SEMIDUAL,
-        "return encode_rows(block.z - means[block.codes], self.plan.clip)",
-        "return encode_rows(block.z - means[block.codes], self.plan.clip / 2)",
+        "return encode_rows(z - means[block.codes], self.plan.clip)",
+        "return encode_rows(z - means[block.codes], self.plan.clip / 2)",
         "generators: records are clipped to half, and count double",
     ),
     (
@@ -1017,6 +1018,62 @@ MUTANTS = [
         "out[:, self._end :] = 0.0",
         "out[:, self._end :] += 0.0",
         "a column without a category that shows is what memory held",
+    ),
+    (
+        "h99",
+        _TARGET,
+        "return counts_l2(neighboring, self.n_targets)",
+        "return counts_l2(neighboring)",
+        "counts of several columns: sensitivity of one",
+    ),
+    (
+        "h100",
+        _TARGET,
+        "width[same] = np.maximum(width[same], np.median(width[same]))",
+        "width[same] = np.median(width[same])",
+        "ranges of columns with bounds of one width: all are the median",
+    ),
+    (
+        "h101",
+        _TARGET,
+        "width = np.where(_ROOM * width < _NEARLY_ALL, _ROOM * width, 1.0)",
+        "width = np.where(width < _NEARLY_ALL, width, 1.0)",
+        "ranges of columns: no room",
+    ),
+    (
+        "h102",
+        _TARGET,
+        "return np.clip(center, width - 1, 1 - width), width",
+        "return center, width",
+        "ranges of columns reach beyond the bounds",
+    ),
+    (
+        "h103",
+        "generative/_base.py",
+        "rest = plan.lines(mu * sqrt(1 - TARGET_SHARE))",
+        "rest = plan.lines(mu)",
+        "generators: counts of the columns are not paid for",
+    ),
+    (
+        "h104",
+        "generative/_base.py",
+        "return counts if counts.tell(n_records * mu) else None",
+        "return counts",
+        "generators: ranges are learnt of any few records",
+    ),
+    (
+        "h105",
+        "generative/_space.py",
+        "return np.clip((Z - self.center) / self.width, -0.5, 0.5)",
+        "return (Z - self.center) / self.width",
+        "records beyond their learnt range are not clipped",
+    ),
+    (
+        "h106",
+        "generative/_slices.py",
+        "z = self.plan.moments.coordinates(block)",
+        "z = block.z",
+        "histograms of projections: coordinates of the bounds, not of the ranges",
     ),
 ]
 

@@ -21,7 +21,7 @@ from fairpriv_sklearn._training._counts import Count, Sizes, StratumCounts
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._penalty import GroupPenalty
-from fairpriv_sklearn._training._target import TargetCounts
+from fairpriv_sklearn._training._target import RangeCounts, TargetCounts
 from fairpriv_sklearn._wall import CellCounts, KeyedQuery, Query, Rows
 from fairpriv_sklearn.generative import (
     _network_training,
@@ -112,6 +112,11 @@ def stratum_counts(relation):
 def target_counts(relation):
     query, y = TargetCounts(8, n_targets=2), np.array([[-1.0, 1], [1, -1], [1, 1]])
     return pair(relation, query, {"y": y}, {"y": [1.0, -1.0]})
+
+
+def range_counts(relation):
+    query = RangeCounts(8, n_targets=3, targets=lambda block: 2 * block.z)
+    return pair(relation, query, {"z": np.eye(3) - 0.5}, {"z": [-0.5, 0.5, 0.5]})
 
 
 def cell_counts(relation):
@@ -493,6 +498,7 @@ WORST = {
     Count: count,
     StratumCounts: stratum_counts,
     TargetCounts: target_counts,
+    RangeCounts: range_counts,
     CellCounts: cell_counts,
     ScoreCounts: score_counts,
     DistinctScores: distinct_scores,

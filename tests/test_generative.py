@@ -7,18 +7,20 @@ from functools import partial
 import numpy as np
 import pytest
 from _generative import sliced_plan, table_plan
+from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
     _slices,
     _tables,
 )
-from fairpriv_sklearn.generative._space import UnitCube, dct_basis
+from fairpriv_sklearn.generative._space import Box, UnitCube, dct_basis
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger
 from fairpriv_sklearn.transport import sliced_wasserstein
@@ -487,3 +489,90 @@ def test_refitting_forgets_the_kind_of_the_last_fit():
     generator.set_params(categories=None, method="semidual", bounds=(0, 60), bins=16)
     S, _ = generator.fit(frame[["age"]], y).sample(3)
     assert list(S.columns) == ["age"]
+
+
+# --- ranges of the columns ------------------------------------------------------------
+
+
+def test_boxes_are_cubes_again():
+    space = UnitCube(np.array([0.0, -8]), np.array([4.0, 16]), None, 0.5)
+    box = Box(np.array([0.25, -0.25]), np.array([0.5, 0.25]))
+    inner = space.within(box)
+    assert inner.lower.tolist() == [2, -6] and inner.width.tolist() == [2, 4]
+    X = np.array([[2.0, -6], [3.5, -2], [4, -3], [0, 8], [9, -9]])
+    found = box.coordinates(space.coordinates(X))
+    np.testing.assert_array_equal(found, inner.coordinates(X))
+    assert found[[0, 1]].tolist() == [[-0.5, -0.5], [0.25, 0.5]]
+    assert np.abs(found).max() == 0.5
+
+
+@pytest.mark.parametrize("Generator", GENERATORS[:2])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_bounds_much_wider_than_the_columns_cost_little(Generator, relation):
+    """In units of their own; before, means or spreads were several deviations off."""
+    X, y = gaussian_classes(3000)
+    X = X * [1, 1e-3, 50] + [1000, 7, 0]
+    low, high = np.array([[990, 6.99, -300], [1014, 7.02, 600]])
+    generator = Generator(
+        epsilon=2.0,
+        bounds=(low, high),
+        classes=np.unique(y),
+        neighboring=relation,
+        random_state=0,
+    ).fit(X, y)
+    S, labels = generator.sample(3000)
+    assert "range counts" in generator.privacy_.mechanism
+    assert (S >= low).all() and (S <= high).all()
+    for c in np.unique(y):
+        own, drawn = X[y == c], S[labels == c]
+        off = np.abs(drawn.mean(axis=0) - own.mean(axis=0)) / own.std(axis=0)
+        assert off.max() < 0.5
+        wider = drawn.std(axis=0) / own.std(axis=0)
+        assert wider.min() > 1 / 3 and wider.max() < 3
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "params", "is_told"),
+    [
+        # 75 sqrt(3) over the parameter of epsilon 1, .26
+        (510, {}, True),
+        (480, {}, False),
+        (20, {"neighboring": "add_remove"}, True),
+        (20, {"neighboring": "add_remove", "epsilon": 0.1}, False),
+        (510, {"bounds": None}, False),
+        (510, {"basis": np.eye(3)}, False),
+        (510, {"basis": "dct", "X": np.zeros((510, 4))}, False),
+    ],
+)
+@pytest.mark.parametrize("Generator", GENERATORS[:2])
+@pytest.mark.filterwarnings("ignore::fairpriv_sklearn.privacy.PrivacyLeakWarning")
+def test_when_ranges_are_learnt_is_public(Generator, n_rows, params, is_told):
+    X = params.get("X", np.zeros((n_rows, 3)))
+    params = {"bounds": (-1, 1), **params}
+    params.pop("X", None)
+    generator = Generator(random_state=0, **params).fit(X)
+    assert ("range counts" in generator.privacy_.mechanism) == is_told
+
+
+@pytest.mark.parametrize("Generator", GENERATORS[:2])
+def test_counts_of_columns_take_a_twentieth(Generator):
+    with recording() as seen:
+        Generator(epsilon=3.0, bounds=(-1, 1), random_state=0).fit(np.zeros((900, 2)))
+    first, *others = seen.crossings
+    assert first.name == "range counts" and first.exact.shape == (128,)
+    assert first.exact.max() == 900 and first.exact.sum() == 1800
+    squares = [one.parameter**2 for one in seen.crossings]
+    assert squares[0] / sum(squares) == pytest.approx(0.05)
+    assert "range counts" not in [one.name for one in others]
+
+
+@pytest.mark.parametrize("Generator", GENERATORS[:2])
+def test_ranges_are_the_same_bits_however_rows_come(Generator):
+    X, y = gaussian_classes(1500)
+    params = {"bounds": (-90, 90), "classes": np.unique(y), "random_state": 0}
+    whole = Generator(**params).fit(X, y)
+    cuts = [0, 1, 700, 1500]
+    batches = [(X[i:j], y[i:j], None) for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = Generator(**params).fit(Batches(batches))
+    for one, other in zip(whole.sample(50), parts.sample(50), strict=True):
+        np.testing.assert_array_equal(one, other)

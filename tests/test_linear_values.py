@@ -11,7 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._penalty import ROUNDING, GroupPenalty
-from fairpriv_sklearn._training._target import TargetCounts, _shortest_run
+from fairpriv_sklearn._training._target import (
+    RangeCounts,
+    TargetCounts,
+    _shortest_run,
+)
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._bounded_slope import (
     SLOPE,
@@ -433,6 +437,35 @@ def test_the_range_of_the_target_at_its_ends():
         assert found == approx((center, 0.375 if 0 < at < 7 else 0.25))
     ends = np.array([50.0, 0, 0, 0, 0, 0, 0, 50.0])
     assert query.range(ends, 100, 1.0) == query.range(ends, 100, 50.0) == (0.0, 1.0)
+
+
+def test_ranges_of_columns_have_room_and_keep_their_units():
+    query = RangeCounts(64, n_targets=6)
+    first, last = [10, 0, 30, 28, 20, 5], [12, 6, 33, 35, 54, 50]
+    released = np.zeros((6, 64))
+    for counts, i, j in zip(released, first, last, strict=True):
+        counts[[i, j]] = 50.0
+    units = np.array([1.0, 2.0, 2.0, 2.0, 3.0, 4.0])
+    center, width = query.learnt(released.ravel(), 100, 0.0, units)
+    # A cell on either side, if there is one, and a quarter of all that; columns two and
+    # three are as wide as the median of theirs, the last two as their bounds.
+    cells = [5, 8, 8, 10, 64, 64]
+    assert_allclose(width, np.array(cells) * [1.25, 1.25, 1.25, 1.25, 1, 1] / 64)
+    middles = np.array([11.5, 5, 32, 32, 32, 32]) / 32 - 1
+    assert_allclose(center, middles)
+    nobody_knows = query.learnt(released.ravel(), None, 0.0, units)
+    assert_array_equal(nobody_knows, (center, width))
+    assert_array_equal(np.shape(query.learnt(np.zeros(384), None, 9.0, units)), (2, 6))
+    one = RangeCounts(64).learnt(100 * np.eye(64)[0], 100, 0.0, units[:1])
+    assert one == (approx(-1 + 2.5 / 64), approx(2.5 / 64))  # not beyond the bounds
+
+
+@pytest.mark.parametrize(("cells", "part"), [(33, 35 * 1.25 / 64), (34, 1.0)])
+def test_ranges_that_save_little_are_the_bounds(cells, part):
+    released = np.zeros(64)
+    released[[8, 7 + cells]] = 50.0
+    _, width = RangeCounts(64).learnt(released, 100, 0.0, np.ones(1))
+    assert width == approx(part)
 
 
 # --- moments --------------------------------------------------------------------------

@@ -117,6 +117,7 @@ NETWORK = {"method": "network", "max_iter": 3, "hidden_layer_sizes": (4,)}
 FEW = {"max_iter": 4}
 BINS = {"n_bins": 4}
 CHEAP = {"estimator__n_bins": 4, "estimator__estimation": "isotonic"}
+FAR = {"bounds": (-9, 9)}  # ranges are learnt in these
 REPLACED = {"neighboring": "replace_one", **FEW}  # add_remove would contradict it
 SIZES_PUBLIC = {"group_sizes_public": True, "sensitive_features": None, **REPLACED}
 REPAIRS = [
@@ -161,6 +162,7 @@ VARIANTS = {
     "DPSinkhornGenerator": [
         {},
         {"basis": "identity", "n_points": 3, "max_iter": 2, "variance_cap": False},
+        {"epsilon": 60.0, "n_points": 2, **FAR},
         WORDS,
         {"n_points": 3, "max_iter": 2, **WORDS},
         {**NETWORK, "sampling_rate": 0.5},
@@ -173,7 +175,11 @@ VARIANTS = {
         {"tables": "words", "bounds": None},
         WORDS,
     ],
-    "DPSlicedWassersteinGenerator": [{}, {"n_bins": 4, "n_projections": 3}],
+    "DPSlicedWassersteinGenerator": [
+        {},
+        {"n_bins": 4, "n_projections": 3},
+        {"epsilon": 60.0, **FAR},
+    ],
     "DPSlicedWassersteinGenerator-gradient": [
         {"max_iter": 3},
         {"max_iter": 3, "batch_size": 5, "n_projections": 2, "classes": [0, 1, 2]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import sqrt
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,16 +24,18 @@ from fairpriv_sklearn._door.estimator import (
 from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.origin import as_it_is
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
+from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts
 from fairpriv_sklearn._wall import (
     Fact,
     PrivacyFilter,
     calibrate_gaussian,
+    gaussian_mu,
     noise_source,
     open_wall,
     warn_leak,
 )
 from fairpriv_sklearn.generative._schema import Container
-from fairpriv_sklearn.generative._space import UnitCube, dct_basis, image_side
+from fairpriv_sklearn.generative._space import Box, UnitCube, dct_basis, image_side
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.
@@ -43,6 +47,9 @@ IMAGE_DEFAULTS = ((10.0, 6 / 28, 150), (3.0, 5.5 / 28, 120), (0.0, 5 / 28, 100))
 
 # Rows synthesised together: memory beyond the result stays at this many rows.
 CHUNK_ROWS = 4096
+
+# Where the number of records is private, defaults are those for this many per class.
+NOMINAL_RECORDS = 1000
 
 # From this many columns on, basis="auto" takes a square number of columns for images.
 SMALLEST_IMAGE = 65
@@ -173,11 +180,45 @@ class BaseGenerator(DPEstimator):
         # images: the lower bound is the background, so most pixels are near the origin
         return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
 
-    def _open(self, plan, facts) -> PrivacyFilter:
-        """Open the wall for a plan whose noise the whole budget pays for."""
-        n_draws = sum(line.n_draws for line in plan.lines(1.0))
+    def _open(self, plan, facts, counts=None) -> PrivacyFilter:
+        """Open the wall for a plan whose noise the whole budget pays for.
+
+        Counts of the columns, if any, take a small share of it.
+        """
+
+        def lines(mu):
+            if counts is None:
+                return plan.lines(mu)
+            rest = plan.lines(mu * sqrt(1 - TARGET_SHARE))
+            return [counts.line(mu * sqrt(TARGET_SHARE)), *rest]
+
+        n_draws = sum(line.n_draws for line in lines(1.0))
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        return self._filter(plan.lines(mu), facts)
+        return self._filter(lines(mu), facts)
+
+    def _range_counts(self, space, n_records) -> RangeCounts | None:
+        """Counts that tell where in the bounds the columns are; None: too few records.
+
+        Bounds of images are known, and those read from the data have no room.
+        """
+        if space.basis is not None or space.centre == 0 or self.bounds is None:
+            return None
+        if self.neighboring == "add_remove":
+            n_records = NOMINAL_RECORDS * self._n_classes
+        counts = RangeCounts(
+            n_targets=space.n_components, targets=lambda block: 2 * block.z
+        )
+        mu = gaussian_mu(self.epsilon, self.delta)
+        return counts if counts.tell(n_records * mu) else None
+
+    def _learn_box(self, wall, rows, space, plan, counts):
+        """The space and the plan inside the ranges that counts of the columns tell."""
+        if counts is None:
+            return space, plan
+        released, noise = wall.release(counts, rows), wall.scale(counts)
+        center, width = counts.learnt(released, plan.n_records, noise, space.width)
+        box = Box(center / 2, width)
+        return space.within(box), replace(plan, box=box)
 
     def _filter(self, lines, facts) -> PrivacyFilter:
         """Open the wall for the planned releases and reserve their cost."""

@@ -18,6 +18,8 @@ Everything here works in the coordinates of a public orthonormal basis. Sums are
 in units of the clip radius.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import sqrt
 from types import SimpleNamespace
@@ -36,6 +38,7 @@ from fairpriv_sklearn.generative._exact import (
     encode_probabilities,
     encode_rows,
 )
+from fairpriv_sklearn.generative._space import Box
 
 MEANS, MOMENTS, STEPS = "class means", "second moments", "transport sums"
 
@@ -72,6 +75,11 @@ class SemidualPlan:
     shares: tuple[float, float, float]
     regularization: float
     n_records: int | None
+    box: Box | None = None
+
+    def coordinates(self, block: SimpleNamespace) -> np.ndarray:
+        """Coordinates of a block of records, (n, k)."""
+        return block.z if self.box is None else self.box.coordinates(block.z)
 
     def regularization_at(self, step: int) -> float:
         """Annealed over the first half, where few coordinates make cells greedy."""
@@ -133,7 +141,8 @@ class SemidualQuery(Query):
 
     def coded(self, block: SimpleNamespace, means: np.ndarray) -> np.ndarray:
         """Records about their class means, clipped, in code units."""
-        return encode_rows(block.z - means[block.codes], self.plan.clip)
+        z = self.plan.coordinates(block)
+        return encode_rows(z - means[block.codes], self.plan.clip)
 
 
 @dataclass(frozen=True)
@@ -152,8 +161,8 @@ class MeanRows(SemidualQuery):
 
     def of_block(self, block, state):
         """Integers in units of UNIT."""
-        ones = np.full(len(block.z), UNIT)
-        coded = np.column_stack([ones, encode_rows(block.z, self.plan.mean_clip)])
+        z = encode_rows(self.plan.coordinates(block), self.plan.mean_clip)
+        coded = np.column_stack([np.full(len(z), UNIT), z])
         return class_sums(block.codes, coded, self.plan.n_classes)
 
     def value(self, total, state):

@@ -30,6 +30,7 @@ from fairpriv_sklearn._wall import (
     refuse_many_rows,
 )
 from fairpriv_sklearn.generative._base import (
+    NOMINAL_RECORDS,
     SCALE,
     BaseGenerator,
     check_n_samples,
@@ -83,8 +84,6 @@ ONE_POINT_SHARES = (0.5, 0.5, 0.0)
 SEMIDUAL_STEPS = 8
 MOST_POINTS = 64
 MOST_TABLE_POINTS = 20
-# Where the number of records is private, defaults are those for this many per class.
-NOMINAL_RECORDS = 1000
 
 # Published settings are for 28 x 28 images in [0, 1]; these are fractions of the
 # diameter (clip) and of its square (costs).
@@ -116,12 +115,13 @@ class DPSinkhornGenerator(BaseGenerator):
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for whole records (x, y). ``method="semidual"``: class means,
-    class second moments and `max_iter` transport sums, clipped, with Gaussian noise;
-    l2 sensitivities :math:`2R_1`, :math:`\sqrt2 R^2` and :math:`2R` when one record
-    is replaced, :math:`\sqrt2 R_1`, :math:`R^2` and :math:`\sqrt2 R` when one is
+    (epsilon, delta)-DP for whole records (x, y). ``method="semidual"``: counts of the
+    columns, class means, class second moments and `max_iter` transport sums, clipped,
+    with Gaussian noise; l2 sensitivities :math:`\sqrt{2A}` for A columns,
+    :math:`2R_1`, :math:`\sqrt2 R^2` and :math:`2R` when one record is replaced,
+    :math:`\sqrt A`, :math:`\sqrt2 R_1`, :math:`R^2` and :math:`\sqrt2 R` when one is
     added or removed, for clip norms :math:`R_1, R`; tables :math:`\sqrt{2A}` and
-    :math:`\sqrt A` for A columns. Composition is exact Gaussian DP.
+    :math:`\sqrt A`. Composition is exact Gaussian DP.
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
     ``method="pairs"``: one count per record and column for what the code book does not
@@ -144,7 +144,8 @@ class DPSinkhornGenerator(BaseGenerator):
         accurate.
     bounds : tuple (low, high), or dict, default=None
         Public range of the columns: two numbers, or two arrays with an entry per
-        column; values outside are clipped. In a table of the numeric columns without
+        column; values outside are clipped. Narrower ranges are learnt inside, but for
+        images and "network". In a table of the numeric columns without
         `bins`, or a dict from their names to pairs.
         None: read from the data, with a `PrivacyLeakWarning`.
     {classes}
@@ -589,8 +590,10 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _fit_semidual(self, rows, space, facts):
         plan = self._semidual_plan(space, rows.n_rows)
-        wall = self._open(plan, facts)
+        ranges = self._range_counts(space, rows.n_rows)
+        wall = self._open(plan, facts, ranges)
         with np.errstate(all="ignore"):
+            space, plan = self._learn_box(wall, rows, space, plan, ranges)
             mixture = fit_mixture(rows, plan, wall)
         self._space_, self._mixture = space, mixture
         self._publish(wall, mixture.counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -56,16 +57,16 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for whole records (x, y): class means and second moments, then
-    the histograms of K public directions, with Gaussian noise. A record adds one
-    count per direction: l2 sensitivity :math:`\sqrt{2K}` when one record is
-    replaced, :math:`\sqrt K` when one is added or removed; means and moments as in
-    `DPSinkhornGenerator`. ``method="gradient"``: class means, then `max_iter`
-    gradients at the generated points. For records in a ball of radius R about the
-    released mean, the public matrix :math:`\Theta` of directions, and m records and
-    dummies at least, l2 sensitivity :math:`4 R \|\Theta\|^2 / (K m)` when a record
-    is added or removed, and :math:`\sqrt2` times that, with several classes, when one
-    is replaced. Composition is exact Gaussian DP. Public: bounds, classes,
+    (epsilon, delta)-DP for whole records (x, y): counts of the columns, class means
+    and second moments, then the histograms of K public directions, with Gaussian
+    noise. A record adds one count per direction: l2 sensitivity :math:`\sqrt{2K}`
+    when one record is replaced, :math:`\sqrt K` when one is added or removed; the
+    others as in `DPSinkhornGenerator`. ``method="gradient"``: class means, then
+    `max_iter` gradients at the generated points. For records in a ball of radius R
+    about the released mean, the public matrix :math:`\Theta` of directions, and m
+    records and dummies at least, l2 sensitivity :math:`4 R \|\Theta\|^2 / (K m)` when
+    a record is added or removed, and :math:`\sqrt2` times that, with several classes,
+    when one is replaced. Composition is exact Gaussian DP. Public: bounds, classes,
     directions, bins, every hyper-parameter, and the number of records if one record
     is replaced. Flow, network and `sample` are free.
 
@@ -78,7 +79,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         trained on noisy gradients, which pays at every step.
     bounds : tuple (low, high), default=None
         Public range of the columns: two numbers, or two arrays with an entry per
-        column; values outside are clipped.
+        column; values outside are clipped. Narrower ranges are learnt inside, but for
+        images and "gradient".
         None: read from the data, with a `PrivacyLeakWarning`.
     {classes}
     n_projections : int, default="auto"
@@ -259,11 +261,16 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         rows = read_rows(self._read, X, y)
         space, facts = self._public
         plan = self._plan(space, rows.n_rows)
-        wall = self._open(plan, facts)
+        ranges = None
+        if self.method == "histogram":
+            ranges = self._range_counts(space, rows.n_rows)
+        wall = self._open(plan, facts, ranges)
         self.directions_ = draw_directions(
             space.n_components, plan.n_projections, wall.public_draws()
         )
         with np.errstate(all="ignore"):
+            space, moments = self._learn_box(wall, rows, space, plan.moments, ranges)
+            plan = replace(plan, moments=moments)
             if self.method == "gradient":
                 counts, self._means, self._network = train_on_projections(
                     rows, self.directions_, plan, wall

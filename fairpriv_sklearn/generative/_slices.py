@@ -104,10 +104,11 @@ class SliceCounts(Query):
             self.plan.n_bins,
         )
         directions = np.ascontiguousarray(directions)
+        z = self.plan.moments.coordinates(block)
         cells = np.empty((block.n_rows, K), dtype=np.intp)
         # Arrays that are used again: new ones would take longer than what is done.
         projected, divisors = np.empty((2, BLOCK_ROWS, K))
-        for rows, V in padded_blocks(block.z - means[block.codes]):
+        for rows, V in padded_blocks(z - means[block.codes]):
             codes = block.codes[rows]
             bins, own = projected[: len(codes)], divisors[: len(codes)]
             np.matmul(V, directions, out=projected)

@@ -1,6 +1,8 @@
 """Public geometry: from the columns of a table to coordinates in a public basis."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.fft import idctn
@@ -71,6 +73,12 @@ class UnitCube:
             Z[rows] = part[: rows.stop - rows.start]
         return Z
 
+    def within(self, box: Box) -> UnitCube:
+        """The cube of the part of the bounds that a box is; without a basis."""
+        corner = box.center - box.width / 2 + self.centre
+        lower, width = self.lower + self.width * corner, self.width * box.width
+        return replace(self, lower=lower, width=width)
+
     def pixels(self, Z: np.ndarray) -> np.ndarray:
         """Back from coordinates to scaled columns, not clipped, (n, d)."""
         return (Z if self.basis is None else Z @ self.basis.T) + self.centre
@@ -92,3 +100,20 @@ class UnitCube:
     def restore(self, unit: np.ndarray) -> np.ndarray:
         """Scaled columns, clipped to [0, 1], in the original units."""
         return self.lower + self.width * np.clip(unit, 0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Part of the unit cube about zero that coordinates are scaled to; released.
+
+    Parameters
+    ----------
+    center, width : ndarray of shape (d,)
+    """
+
+    center: np.ndarray
+    width: np.ndarray
+
+    def coordinates(self, Z: np.ndarray) -> np.ndarray:
+        """Coordinates in the box, which is a unit cube again; clipped to it."""
+        return np.clip((Z - self.center) / self.width, -0.5, 0.5)
