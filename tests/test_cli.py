@@ -6,6 +6,8 @@ import subprocess
 import sys
 import unicodedata
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -1699,3 +1701,26 @@ def test_without_pandas_one_sentence_says_what_to_install(
     for arguments in ([path, *base], []):
         assert run(tmp_path, *arguments) == 2
         assert "pip install pandas" in capsys.readouterr().err
+
+
+def test_columns_of_databases(tmp_path):
+    """DECIMAL, lists, a year that Python does not know: "damaged", or an error."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, amounts = tmp_path / "a.parquet", np.arange(300) % 7
+    days = np.r_[np.full(299, 18_000), 10**7].astype(np.int32)
+    table = {
+        "amount": pa.array([Decimal(f"{amount}.10") for amount in amounts]),
+        "since": pa.array(days).cast(pa.date32()),
+        "tags": pa.array([["a", "b"]] * 300),
+        "sex": ["f", "f", "m"] * 100,
+        "hired": np.where(amounts > 3, "y", "n"),
+    }
+    parquet.write_table(pa.table(table), path)
+    columns = read_table(path).columns
+    assert columns["since"][-2:] == [date(2019, 4, 14), None]
+    arguments = [str(path), "--target", "hired", "--sensitive", "sex"]
+    assert run(tmp_path, *arguments, "--epsilon", "100") == 0
+    told = report(tmp_path)
+    assert told["left_out"] == ["'tags', whose cells are lists or records"]
+    assert min(row["error"] for row in told["models"][1:]) < 0.1

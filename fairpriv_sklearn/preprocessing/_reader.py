@@ -17,6 +17,7 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairpriv_sklearn._shared.arrays import objects_of
 from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
@@ -388,7 +389,9 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
         keep = [n for n in table.column_names if not n.startswith("__index_level_")]
         names = [str(n) for n in keep]
         _check_names(names, name)
-        columns = {n: table.column(n).to_pylist() for n in keep}
+        nested = [n for n in keep if pyarrow.types.is_nested(table.field(n).type)]
+        keep = [n for n in keep if n not in nested]
+        columns = {n: list(objects_of(table.column(n))) for n in keep}
         declared = dict(declared_columns(table.select(keep)))
     except InputError:
         raise
@@ -396,7 +399,8 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
         raise InputError(f"{name!r} is a damaged file: it is not {what}.") from None
     if not keep or table.num_rows == 0:
         raise InputError(f"{name!r} holds no row.")
-    return Raw(columns, declared=declared)
+    left_out = [f"{n!r}, whose cells are lists or records" for n in nested]
+    return Raw(columns, declared=declared, left_out=left_out)
 
 
 def _excel(data: bytes, name: str, sheet) -> Raw:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 MISSING = {
     *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil"),
@@ -100,7 +101,7 @@ def _without_marks(text: str) -> tuple[str, float]:
 
 def cell_number(value, decimal: str = ".") -> float | None:
     """The number in a cell of any type, or None."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | Decimal):
         try:
             return float(value)
         except OverflowError:
