@@ -47,7 +47,11 @@ N_ROWS, N_PARTS = 3_000, 6  # where workers and drivers are killed
 N_WORKER_KILLS, N_DRIVER_KILLS = 100, 20
 MOST_KILLS_PER_FIT = 8  # a fit whose workers die faster than they start has no end
 MEMORY_LIMIT = "1GiB"
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_TRIM_THRESHOLD_": 2**27}
+ENVIRON = {
+    "MALLOC_MMAP_THRESHOLD_": 2**25,
+    "MALLOC_TRIM_THRESHOLD_": 2**27,
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 WORDS = ["red", "green", "blue"]
 MODULES = ("fairpriv_sklearn", "distributed", "dask.dataframe", "pandas")
 
@@ -331,7 +335,7 @@ def cluster(keep_memory=False):
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(MODULES))
     if keep_memory:
         environ = "distributed.nanny.pre-spawn-environ"
-        dask.config.set({f"{environ}.{name}": size for name, size in MALLOC.items()})
+        dask.config.set({f"{environ}.{name}": own for name, own in ENVIRON.items()})
     secured = {}
     if importlib.util.find_spec("cryptography"):
         secured = {"protocol": "tls", "security": Security.temporary()}
