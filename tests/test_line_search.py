@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.special import erf, expit
 from scipy.stats import beta
 
+from fairpriv_sklearn._training._target import TARGET_BINS
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
@@ -564,7 +565,7 @@ def test_what_a_search_risks_on_a_constant_target(monkeypatch):
     model.fit(X, np.full(3000, 0.3))
     assert seen[0] == approx(5e-4, rel=1e-12)
     # A hundredth of it, of a loss that is half a square, in units of the learnt range.
-    width = 3 / _linear.TARGET_BINS
+    width = 3 / TARGET_BINS
     assert model.predict(X).var() < 0.01 * 1e-3 * width**2
     seen.clear()
     model.fit(X, np.sign(X[:, 0]))

@@ -15,6 +15,7 @@ from fairpriv_sklearn._training._target import (
     RangeCounts,
     TargetCounts,
     _shortest_run,
+    bins_that_tell,
 )
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._bounded_slope import (
@@ -393,9 +394,14 @@ def test_several_targets_are_counted_side_by_side():
     found = query.ranges(released, 100, 1.0)
     alone = [TargetCounts(4).range(one, 100, 1.0) for one in np.split(released, 2)]
     assert_array_equal(np.transpose(found), alone)
-    # Each of several has more noise: more records are asked for.
+    # Each of several has more noise, as more bins have: more records are asked for.
+    query = TargetCounts(n_targets=2)
     assert query.tell(75 * 1.4143) and not query.tell(75 * 1.4142)
     assert TargetCounts().tell(75.0) and not TargetCounts().tell(74.9)
+    assert TargetCounts(16).tell(37.5) and not TargetCounts(16).tell(37.4)
+    asked = (1e9, 75, 74.9, 37.5, 37.4, 26.6, 26.5, 0)
+    found = [bins_that_tell(signal) for signal in asked]
+    assert found == [64, 64, 16, 16, 8, 8, 0, 0]
 
 
 def shortest(counts, least):

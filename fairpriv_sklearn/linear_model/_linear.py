@@ -32,8 +32,8 @@ from fairpriv_sklearn._training._constant import (
 )
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._target import (
-    TARGET_BINS,
     TargetCounts,
+    bins_that_tell,
     scaled_target,
 )
 from fairpriv_sklearn._wall import (
@@ -98,8 +98,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
     *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
     column, replacing a record changes the mean gradient by at most 2 c R / n,
-    counts of the target in 64 bins, a twentieth of the squared Gaussian-DP parameter
-    from which the range of the target is learnt, by :math:`\sqrt2`, and
+    counts of the target in 64 bins or fewer, a twentieth of the squared Gaussian-DP
+    parameter from which the range of the target is learnt, by :math:`\sqrt2`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`, and the mean residual, which takes 3 to 30 %, by the range
     within which it is cut off / n, and what tells how far to go along the slopes,
@@ -320,8 +320,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         geometry = Geometry(
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
-        learnt = self.fit_intercept and TargetCounts().tell(n_assumed * mu)
-        n_bins = TARGET_BINS if learnt else 0
+        n_bins = bins_that_tell(n_assumed * mu) if self.fit_intercept else 0
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -338,8 +337,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
         center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
-        if learnt:
-            counts = TargetCounts()
+        if n_bins:
+            counts = TargetCounts(n_bins)
             released = wall.release(counts, rows)
             center, width = counts.range(released, n_records, wall.scale(counts))
             square = counts.variance(released, n_records, center, width)
@@ -348,7 +347,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             off = counts.offset(released, n_records, wall.scale(counts), center)
             start = min(1.0, max(-1.0, off / width))
         level = MeanResidual(geometry, n_records, center=center, width=width)
-        if learnt:
+        if n_bins:
             # As much of the target's range as its noise in the learnt one allows.
             ends = (-1.0 - center) / width, (1.0 - center) / width
             for reach in np.geomspace(max(-ends[0], ends[1]), 1.0, 32):
@@ -364,7 +363,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             # As if the mean had been 0 with this standard deviation.
             trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
             self.n_iter_ = plan.n_steps
-            mean = np.clip(-off[0] * (1.0 if learnt else trust), -1.0, 1.0)
+            mean = np.clip(-off[0] * (1.0 if n_bins else trust), -1.0, 1.0)
             return weights[:-1, 0], mean * width + center, wall, None
         curvature = noisy_curvature(
             wall,
@@ -404,7 +403,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 curvature=SQUARE_CURVATURE,
                 spread=0.3,
                 # Where all residuals are cut off the loss has scores grow on.
-                most=math.sqrt(max(square, clipped)) if learnt else math.inf,
+                most=math.sqrt(max(square, clipped)) if n_bins else math.inf,
             ),
         )
         if covariance is not None:
