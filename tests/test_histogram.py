@@ -459,6 +459,21 @@ def test_the_known_number_of_records_is_a_constraint():
     np.testing.assert_allclose(own_total[0], expected[0], rtol=1e-12)
 
 
+def test_a_constant_is_told_by_what_lies_beyond_its_bin():
+    """Of each group, and of all together; three standard deviations tell."""
+    counts = np.zeros((4, 10))
+    counts[:, 3] = 900, 50, 40, 10
+    assert histogram.is_constant(counts, 0.0)
+    counts[2, 8] = 9  # noise of nine bins with variance 1: 3
+    assert histogram.is_constant(counts, 1.0)
+    counts[2, 8] = 9.1
+    assert not histogram.is_constant(counts, 1.0)
+    counts[:, 8] = 4.4  # of all: 17.6, with a noise of 6
+    assert histogram.is_constant(counts, 1.0)
+    counts[:, 8] = 4.6
+    assert not histogram.is_constant(counts, 1.0)
+
+
 GOLDEN_COUNTS = np.array(
     [
         [1, 14, 48, 61, 77, 50, 20, 5],

@@ -434,6 +434,17 @@ def bins_in_use(
     return float(n**2 / squares) if squares > 0 else np.inf
 
 
+def is_constant(counts: np.ndarray, noise_variance: float) -> bool:
+    """Whether nobody, in no group, is told from noise beyond the fullest bin.
+
+    Three standard deviations tell; `counts` by group and bin, with noise.
+    """
+    beyond = np.delete(counts, counts.sum(axis=0).argmax(), axis=1)
+    noise = np.sqrt(noise_variance * beyond.shape[1])
+    of_all = beyond.sum() / np.sqrt(len(counts))
+    return bool(max(beyond.sum(axis=1).max(), of_all) <= 3 * noise)
+
+
 # --- the smooth estimate ------------------------------------------------------------
 
 # Prior of the logarithm of the pooled profile: variance of its level, variance of its

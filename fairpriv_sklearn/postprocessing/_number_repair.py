@@ -454,9 +454,10 @@ class NumberRepair(Repair):
             return False
         if self.output != "auto" or self._noise_variance == 0:
             return True
-        error = histogram.default_tolerance(
-            self.counts_[column], noise_variance=self._noise_variance
-        )
+        counts, variance = self.counts_[column], self._noise_variance
+        if histogram.is_constant(counts, variance):
+            return False
+        error = histogram.default_tolerance(counts, noise_variance=variance)
         return np.ptp(self.transports_[column].source_cdf, axis=0).max() > error
 
     # --- blind ---------------------------------------------------------------------
