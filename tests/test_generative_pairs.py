@@ -1730,6 +1730,7 @@ def test_places_get_more_where_few_records_would_drown():
     assert share(columns(), 3500, 0.1) == pytest.approx((70 * 20 / 3500) ** 2)
     assert share(columns(), 10, 0.1) == share(columns(), 0, 0.1) == most
     assert share(columns(), 100_000, 0.1) == share(columns(), 10, math.inf) == least
+    assert share(columns(), 1, 400.0) == pytest.approx((70 * 2 / 400) ** 2)
     assert share(columns(), None, 0.1) == share([], 10, 0.1) == least
     assert share(columns(range=(0.0, 1.0)), 10, 0.1) == least
     assert share([columns()[0], columns(range=(0.0, 1.0))[1]], 10, 0.1) == most
