@@ -1075,6 +1075,34 @@ MUTANTS = [
         "z = block.z",
         "histograms of projections: coordinates of the bounds, not of the ranges",
     ),
+    (
+        "h107",
+        _NETWORK,
+        "network.biases[0] -= (self.center / self.width) @ network.weights[0]",
+        "network.biases[0] -= self.center @ network.weights[0]",
+        "autoencoder: the first layer does not take in where the range is",
+    ),
+    (
+        "h108",
+        _NETWORK,
+        "targets = inputs = learnt.within(whole)",
+        "targets = learnt.within(whole)",
+        "autoencoder: inputs are not scaled to the range",
+    ),
+    (
+        "h109",
+        _NETWORK,
+        "if of_inputs and self.bounds is not None and self.data_norm is None:",
+        "if of_inputs:",
+        "autoencoder: ranges are learnt of shortened rows, too",
+    ),
+    (
+        "h110",
+        _NETWORK,
+        "width = np.max(width) * ones",
+        "width = width * ones",
+        "autoencoder: errors of narrow columns count more",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

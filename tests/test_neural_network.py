@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._target import TargetCounts
+from fairpriv_sklearn._training._target import RangeCounts, TargetCounts
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source
@@ -730,3 +730,78 @@ def test_outputs_are_shifted_by_what_stands_out(noise, off, reach, shift):
     assert network.biases[0] == approx(1.0 + shift)
     learnt.undo(network)
     assert network.theta == approx([0.1, 0.1 * (1.0 + shift) + 0.1])
+
+
+def correlated(n=4000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 1)) * [1.0, 2e-3, 30] + [5, 0, -200]
+    return X + 0.3 * rng.normal(size=X.shape) * [1.0, 2e-3, 30]
+
+
+WIDE = {"bounds": ([-20, -0.2, -900], [40, 0.05, 400]), "fairness_weight": 0}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_bounds_much_wider_than_the_features_cost_codes_little(relation):
+    """A line in three units."""
+    X = correlated(8000)
+    model = DPWassersteinAutoencoder(
+        1, epsilon=2.0, neighboring=relation, random_state=0, **WIDE
+    ).fit(X)
+    assert "range counts" in model.privacy_.mechanism
+    assert_array_equal(model.bounds_, WIDE["bounds"])
+    rows = model.inverse_transform(model.transform(X))
+    assert (np.mean((rows - X) ** 2, axis=0) / X.var(axis=0)).max() < 0.5
+
+
+def test_ranges_of_inputs_are_folded_into_the_network():
+    network, rng = (
+        Network((2, 3, 2), hidden_activation="tanh"),
+        np.random.default_rng(0),
+    )
+    network.theta[:] = rng.normal(size=network.theta.size)
+    learnt = LearntRange(np.array([0.25, -0.5]), np.array([0.125, 0.25]))
+    X = rng.uniform(-1, 1, size=(9, 2)) * learnt.width + learnt.center
+    inside = learnt.within(lambda block: block.x)(types.SimpleNamespace(x=X))
+    answers = network.predict(inside) * learnt.width + learnt.center
+    learnt.undo(network, of_inputs=True)
+    assert_allclose(network.predict(X), answers, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("params", "is_told"),
+    [
+        ({}, True),
+        ({"epsilon": 0.1}, False),
+        ({"data_norm": 2.0}, False),
+        ({"bounds": None}, False),
+    ],
+)
+def test_ranges_of_inputs_are_learnt_where_bounds_alone_scale_them(params, is_told):
+    model = DPWassersteinAutoencoder(1, max_iter=2, **{**WIDE, **params})
+    model.fit(np.zeros((900, 3)))
+    assert ("range counts" in model.privacy_.mechanism) == is_told
+
+
+def test_codes_are_the_same_bits_however_rows_come():
+    X = correlated(3000)
+    params = {"max_iter": 3, "random_state": 0, "groups": [0, 1], **WIDE}
+    params["fairness_weight"] = 0.5
+    groups = np.arange(3000) % 2
+    whole = DPWassersteinAutoencoder(2, **params).fit(X, sensitive_features=groups)
+    cuts = [0, 1, 700, 3000]
+    batches = [
+        (X[i:j], None, groups[i:j]) for i, j in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+    parts = DPWassersteinAutoencoder(2, **params).fit(Batches(batches))
+    for one, other in zip(whole.coefs_, parts.coefs_, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_inputs_have_one_range_of_the_largest_width():
+    counts = RangeCounts(64, n_targets=2)
+    released = np.zeros((2, 64))
+    released[0, [4, 8]] = released[1, [1, 14]] = 50.0
+    learnt = LearntRange.of_inputs(counts, released.ravel(), 100, 0.0)
+    assert_allclose(learnt.width, np.full(2, 16 * 1.25 / 64))
+    assert_allclose(learnt.center, [-1 + 20 / 64, -1 + 20 / 64])

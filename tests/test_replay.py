@@ -221,7 +221,7 @@ VARIANTS = {
         {"epsilon": 20.0, **FEW},
         {"min_records": 10**6, **REPLACED},
     ],
-    "DPWassersteinAutoencoder": NETWORKS,
+    "DPWassersteinAutoencoder": [*NETWORKS, {"epsilon": 60.0, **FAR, **FEW}],
     "DPTableEncoder": [
         {},
         {"ranks": "uniform", "handle_unknown": "ignore"},

@@ -30,7 +30,7 @@ from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
-from fairpriv_sklearn._training._target import TARGET_SHARE, TargetCounts
+from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts, TargetCounts
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
     Release,
@@ -39,6 +39,7 @@ from fairpriv_sklearn._wall import (
     noise_source,
 )
 from fairpriv_sklearn.neural_network._objective import (
+    INPUTS,
     MAX_RECORDS,
     GradientSensitivity,
     SimplexOutputs,
@@ -98,6 +99,14 @@ class LearntRange:
         center, width = counts.ranges(released, n_records, noise)
         return cls(center, np.minimum(WIDER * width, 1.0))
 
+    @classmethod
+    def of_inputs(cls, counts, released, n_records: float, noise: float) -> LearntRange:
+        """The same of inputs: of one width, as their errors count by their bounds."""
+        ones = np.ones(counts.n_targets)
+        center, width = counts.learnt(released, n_records, noise, ones)
+        width = np.max(width) * ones
+        return cls(np.clip(center, width - 1, 1 - width), width)
+
     def within(self, targets):
         """Targets of a block, clipped to the range."""
         return lambda block: np.clip(self._scaled(targets(block)), -1.0, 1.0)
@@ -111,8 +120,11 @@ class LearntRange:
 
         return residuals
 
-    def undo(self, network: Network) -> None:
-        """Let the network answer in the units of before."""
+    def undo(self, network: Network, of_inputs: bool = False) -> None:
+        """Let the network answer in the units of before, which inputs may have too."""
+        if of_inputs:
+            network.biases[0] -= (self.center / self.width) @ network.weights[0]
+            network.weights[0] /= self.width[:, None]
         network.weights[-1] *= self.width
         network.biases[-1] *= self.width
         network.biases[-1] += self.center
@@ -231,7 +243,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _new_network(self, sizes) -> Network:
         return Network(sizes, hidden_activation=self.activation, product=row_scores)
 
-    def _train(self, rows: Rows, network, head, targets, scales_targets=False):
+    def _train(self, rows: Rows, network, head, targets=None, scales_targets=False):
         """Reserve the budget, release noisy gradients, publish the parameters.
 
         Parameters
@@ -240,8 +252,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
             With columns `x`, `stratum` and what `targets` needs.
         network : Network
         head : RealOutputs or SimplexOutputs
-        targets : callable
-            From a block of rows to what the outputs should be.
+        targets : callable, default=None
+            From a block of rows to what the outputs should be. None: the inputs, whose
+            ranges are then learnt.
         scales_targets : bool
             Whether they are targets in [-1, 1], whose range is then learnt.
         """
@@ -251,6 +264,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 "error; fit on a part of the table."
             )
         noise = noise_source(self.random_state)
+        of_inputs, inputs = targets is None, INPUTS
+        targets = inputs if of_inputs else targets
         if self._has_few_records(rows.n_rows):
             self._fit_constant(rows, network, head, targets, noise)
             return
@@ -258,7 +273,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         constant = TargetSums(
             network.sizes[-1], targets, isinstance(head, SimplexOutputs)
         )
-        counts = TargetCounts(n_targets=network.sizes[-1]) if scales_targets else None
+        counts = self._range_counts(network.sizes[-1], scales_targets, of_inputs)
         wall = self._open_wall(network, n_counts, constant, counts, rows.n_rows, noise)
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
@@ -271,10 +286,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         )
         n_records = max(sizes.n_records, 1)
         whole, learnt = targets, None
-        if any(line.name == TargetCounts.name for line in wall.plan):
-            released = wall.release(counts, rows)
-            learnt = LearntRange.of(counts, released, n_records, wall.scale(counts))
-            targets = learnt.within(whole)
+        if counts is not None and any(line.name == counts.name for line in wall.plan):
+            told = wall.release(counts, rows), n_records, wall.scale(counts)
+            if of_inputs:
+                learnt = LearntRange.of_inputs(counts, *told)
+                targets = inputs = learnt.within(whole)
+            else:
+                learnt = LearntRange.of(counts, *told)
+                targets = learnt.within(whole)
             constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
@@ -288,11 +307,18 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_pairs = 0 if is_known else self._n_pairs(network)
         start_from(network, head.constant(sums, n_records, scale), n_pairs)
         if not is_known:
-            self._descend(wall, rows, network, head, targets, sizes)
+            self._descend(wall, rows, network, head, targets, inputs, sizes)
         if learnt is not None:
-            self._correct(wall, rows, network, learnt, whole, n_records)
-            learnt.undo(network)
+            if not of_inputs:
+                self._correct(wall, rows, network, learnt, whole, n_records)
+            learnt.undo(network, of_inputs)
         self._publish_fit(network, self.max_iter, wall)
+
+    def _range_counts(self, n_columns, scales_targets, of_inputs):
+        """Counts that tell ranges: of targets, or of inputs scaled by bounds alone."""
+        if of_inputs and self.bounds is not None and self.data_norm is None:
+            return RangeCounts(n_targets=n_columns, targets=INPUTS)
+        return TargetCounts(n_targets=n_columns) if scales_targets else None
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
         """Only the mean of the targets, or the shares of the classes."""
@@ -363,7 +389,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         is_told = counts is not None and counts.tell(n_usual * mu)
         mu_target = math.sqrt(TARGET_SHARE) * mu if is_told else 0.0
         mu_counts = COUNT_SHARE * mu if n_counts else 0.0
-        mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if is_told else 0.0
+        corrects = is_told and counts.name == TargetCounts.name
+        mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if corrects else 0.0
         spent = math.hypot(mu_constant, mu_target, mu_residual, mu_counts)
         if mu == math.inf:
             mu_constant, mu_step = mu, mu
@@ -377,13 +404,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         ]
         if is_told:
             plan.insert(0, counts.line(mu_target))
+        if corrects:
             plan.append(replace(constant.line(mu_residual), name=OutputResiduals.name))
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))
         return self._open(plan, noise)
 
-    def _descend(self, wall, rows, network, head, targets, sizes) -> None:
+    def _descend(self, wall, rows, network, head, targets, inputs, sizes) -> None:
         """Noisy steps; the network ends at the mean of the second half of its path."""
         width = network.sizes[head.layer]
         # On a line all directions are one.
@@ -424,6 +452,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 self.clip_norm,
                 self.projection_clip_norm,
                 exact=self.epsilon != np.inf,
+                inputs=inputs,
             )
             released = query.units * wall.release(query, rows, state)
             progress.step()

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,8 @@ MAX_RECORDS = 1 << 24
 SHARE_ROUNDINGS = 1024
 # Fewer calls than block by block, and still in the cache.
 CHUNK_ROWS = 8 * BLOCK_ROWS
+# Of a block of rows: what the network is given.
+INPUTS = attrgetter("x")
 # Given away in every clipping factor: a computed norm is a little wrong.
 CLIP_SLACK = 1e-9
 
@@ -146,25 +149,25 @@ class Chunks:
     Parameters
     ----------
     rows : Rows
-        With a column `x`, and what `targets` needs.
-    targets : callable
-        From a block of rows to what the outputs should be.
+        With the columns that `targets` and `inputs` need.
+    targets, inputs : callable
+        From a block of rows to what the outputs should be, and to what they are of.
     """
 
-    def __init__(self, rows: Rows, targets: Callable):
-        self._rows, self._targets = rows, targets
+    def __init__(self, rows: Rows, targets: Callable, inputs: Callable = INPUTS):
+        self._rows, self._of_block = rows, (targets, inputs)
 
     def told(self, function: Callable, beside=()) -> Iterator[Any]:
         """What a function says of a chunk, its targets, and its part of what is beside.
 
         One chunk after the other; the function may travel to where the rows are.
         """
-        function = partial(_of_chunk, function, self._targets)
+        function = partial(_of_chunk, function, *self._of_block)
         return self._rows.of_blocks(function, CHUNK_ROWS, beside)
 
 
-def _of_chunk(function, targets, block, *beside):
-    return function(padded_chunk(block.x), targets(block), *beside)
+def _of_chunk(function, targets, inputs, block, *beside):
+    return function(padded_chunk(inputs(block)), targets(block), *beside)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from fairpriv_sklearn._training._penalty import WassersteinPenalty
 from fairpriv_sklearn._wall import Query, Rows
 from fairpriv_sklearn.neural_network._objective import (
     CHUNK_ROWS,
+    INPUTS,
     MAX_RECORDS,
     Chunks,
     FairLoss,
@@ -98,6 +99,8 @@ class NetworkGradient(Query):
     fairness_weight, clip_norm, projection_clip_norm : float
     exact : bool
         Whether projections are rounded to the grid that the proof asks for.
+    inputs : callable
+        Inputs of a block of rows.
     """
 
     name = "gradients"
@@ -115,6 +118,7 @@ class NetworkGradient(Query):
     clip_norm: float
     projection_clip_norm: float
     exact: bool
+    inputs: Callable[[SimpleNamespace], Floats] = INPUTS
 
     @property
     def n_coordinates(self) -> int:
@@ -134,7 +138,7 @@ class NetworkGradient(Query):
         loss = FairLoss(
             state.network,
             self.head,
-            Chunks(rows, self.targets),
+            Chunks(rows, self.targets, self.inputs),
             (1 - self.fairness_weight) / self.sizes.n_records,
             self.fairness_weight,
             state.penalty,
