@@ -585,11 +585,32 @@ def test_bad_input_gets_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_name_that_stands_twice_gets_a_number(people, tmp_path, capsys):
+    """As in pandas; `--drop` leaves out both."""
+    path = Path(people())
+    lines = path.read_text().splitlines()
+    header = lines[0].split(",")
+    cells = [line.split(",") for line in lines[1:]]
+    header += ["town", "town.1", "town"]  # the first free number is 2
+    rows = [[*row, row[0], row[0], row[0]] for row in cells]
+    path.write_text("\n".join(",".join(row) for row in [header, *rows]) + "\n")
+    base = [str(path), "--target", "salary", "--sensitive", "sex", "--force"]
+    assert run(tmp_path, *base) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for name in ("'town.2'", "'town.3'"):
+        assert f"name 'town' stands in the file again: that column is {name}" in said
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "town.1" in text and "town.3" in text
+    assert run(tmp_path, *base, "--drop", "town") == 0
+    text = (tmp_path / "out" / "report.json").read_text()
+    assert "town.1" in text and "town.2" not in text.split('"remarks"')[0]
+
+
 def test_files_that_are_no_tables(tmp_path, capsys):
     base = ["--target", "a", "--sensitive", "b"]
     empty, twice, torn = (tmp_path / name for name in ("e.csv", "t.csv", "z.csv.gz"))
     empty.write_text("a,b\n")
-    twice.write_text("a,a\n1,2\n")
+    twice.write_text("a,a,b\n1,2,x\n")
     torn.write_bytes(b"not gzip")
     one_group, few, one_class, bare, gaps = (
         tmp_path / f"{name}.csv" for name in ("one", "few", "class", "bare", "gaps")
@@ -603,7 +624,7 @@ def test_files_that_are_no_tables(tmp_path, capsys):
         (tmp_path / "nowhere.csv", "no file"),
         (tmp_path, "no file"),
         (empty, "at least one row"),
-        (twice, "a column twice"),
+        (twice, "names 'a' twice"),
         (torn, "cannot be read"),
         (one_group, "one group only"),
         (few, "too few rows"),

@@ -199,6 +199,13 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
             raise InputError(
                 f"The file has no column {name!r}; its columns are {shown}{more}."
             )
+    repeated = set(raw.repeated.values())
+    for name in (args.target, *args.sensitive):
+        if name in repeated:
+            raise InputError(
+                f"The file names {name!r} twice, and it cannot be told which is meant; "
+                "give each column its own name."
+            )
     for name in codebook:
         if name not in raw.columns:
             raise InputError(
@@ -213,7 +220,7 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
     for name in (args.target, *args.sensitive):
         if name in codebook and codebook[name].kind == "left out":
             raise InputError(f"The codebook leaves out the column {name!r}.")
-    return [n for n in raw.columns if n not in args.drop]
+    return [n for n in raw.columns if not {n, raw.repeated.get(n)} & set(args.drop)]
 
 
 def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:

@@ -11,6 +11,7 @@ import bz2
 import csv
 import gzip
 import io
+import itertools
 import lzma
 import re
 import zipfile
@@ -48,6 +49,8 @@ class Raw:
         What was left out.
     remarks : list of str
         What was guessed.
+    repeated : dict of str to str
+        Name in the file of every column whose name stood there before.
     """
 
     columns: dict[str, list]
@@ -55,6 +58,7 @@ class Raw:
     separator: str | None = None
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    repeated: dict[str, str] = field(default_factory=dict)
 
 
 def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
@@ -389,6 +393,12 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
         keep = [n for n in table.column_names if not n.startswith("__index_level_")]
         names = [str(n) for n in keep]
         _check_names(names, name)
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise InputError(
+                f"{name!r} names a column twice ({twice[:40]!r}); give each its own "
+                "name."
+            )
         nested = [n for n in keep if pyarrow.types.is_nested(table.field(n).type)]
         keep = [n for n in keep if n not in nested]
         columns = {n: list(objects_of(table.column(n))) for n in keep}
@@ -486,13 +496,33 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
         if not label and not all(map(is_missing, column)):
             where = "the first column" if i == 0 else f"column {i + 1}"
             left_out.append(f"{where}, which has no name")
-    _check_names([n for n in names if n], name)
+    _check_names(list(filter(None, names)), name)
+    in_file, names = names, _apart(names)
+    pairs = zip(names, in_file, strict=True)
+    repeated = {new: old for new, old in pairs if new != old}
+    remarks += [
+        f"the name {old!r} stands in the file again: that column is {new!r} here"
+        for new, old in repeated.items()
+    ]
     return Raw(
         {n: list(c) for n, c in zip(names, columns, strict=True) if n},
         separator=separator,
         left_out=left_out,
         remarks=remarks,
+        repeated=repeated,
     )
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names with a number behind those that stood there before, as in pandas."""
+    taken, apart = set(names), []
+    for i, name in enumerate(names):
+        if name and name in names[:i]:
+            numbers = (f"{name}.{k}" for k in itertools.count(1))
+            name = next(n for n in numbers if n not in taken)
+            taken.add(name)
+        apart.append(name)
+    return apart
 
 
 def _unquoted(cell):
@@ -511,11 +541,6 @@ def _header_name(cell) -> str:
 def _check_names(names: list[str], file: str):
     if not names:
         raise InputError(f"{file!r} has no header: its first line names the columns.")
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InputError(
-            f"{file!r} names a column twice ({twice[:40]!r}); give each its own name."
-        )
 
 
 def some(count: int, what: str) -> str:
