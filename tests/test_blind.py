@@ -37,6 +37,7 @@ from fairpriv_sklearn.postprocessing import (
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
 from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.privacy import PrivacyGuarantee
@@ -906,9 +907,10 @@ def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
 
 
 def test_what_the_steps_tell_errs_by_a_fifth_of_the_smoothing():
-    sums = np.tile([[60.0, 40.0], [30.0, 70.0]], (3, 1, 1, 1))
+    found = np.array([[[0.6, 0.4], [0.3, 0.7]]])
+    steps = parity.Steps(None, None, found, np.zeros_like(found))
     for smoothing, error in ((0.02, 0.004), (5.0, 0.2)):
-        rates, variances = blind.told_by_steps(sums, 0.0, None, smoothing)
+        rates, variances = blind.told_by_steps(steps, None, smoothing)
         assert_allclose(rates, [[0.4, 0.7]])
         assert_allclose(variances, np.full((1, 2), error**2))
 

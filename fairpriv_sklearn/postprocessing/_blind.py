@@ -383,16 +383,13 @@ def compared(rates: list | None, n_classes: int) -> list[tuple[int, int]]:
     return [(0, k) for k in range(n_classes)] if n_classes > 2 else [(0, 1)]
 
 
-def told_by_steps(
-    sums: np.ndarray, noise_scale: float, rates: list | None, smoothing: float
-) -> tuple:
+def told_by_steps(steps: parity.Steps, rates: list | None, smoothing: float) -> tuple:
     """What the steps told about the rule that they found: `told` of `measure`."""
-    found, variances = parity.average_rates(sums, noise_scale)
-    pairs = compared(rates, found.shape[-1])
+    pairs = compared(rates, steps.rates.shape[-1])
     soft = (SOFT_ERROR * min(smoothing, 1.0)) ** 2
     return (
-        np.array([found[y, :, k] for y, k in pairs]),
-        np.array([variances[y, :, k] + soft for y, k in pairs]),
+        np.array([steps.rates[y, :, k] for y, k in pairs]),
+        np.array([steps.variances[y, :, k] + soft for y, k in pairs]),
     )
 
 

@@ -129,11 +129,11 @@ class DecisionRepair(MetaRepair):
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
             rows = rows.only("scores", "groups", "cells")
-        offsets, clearness = self._find_offsets(
+        found = self._find_offsets(
             lambda offsets: wall.release(query, rows, offsets), wall.scale(query)
         )
-        untold = clearness < parity.CLEAR
-        offsets[untold] = 0.0
+        untold = found.clearness < parity.CLEAR
+        offsets = np.where(untold[:, :, None], 0.0, found.offsets)
         self._set_pooled(untold.any(axis=0), "without a shift")
         self._publish_offsets(offsets)
 
@@ -145,7 +145,7 @@ class DecisionRepair(MetaRepair):
         return block.labels * n_groups + block.codes
 
     def _find_offsets(self, release, noise_scale, rate=1.0, **limits):
-        """Steps by noisy sums: the offsets, and how clearly each differs from none."""
+        """Steps by noisy sums."""
         self.n_iter_ = self.max_iter
         return parity.fit_offsets(
             release,
@@ -213,14 +213,13 @@ class DecisionRepair(MetaRepair):
         # By true class an offset moves a row by the class's probability: all together
         # they move it as far as one without.
         faster *= shape[0] / self._steered().any(axis=1).sum()
-        steps, step_scale = [], wall.scale(query)
-
-        def step(offsets):
-            steps.append(wall.release(query, scored, offsets))
-            return steps[-1]
-
-        largest = 1 + self.learning_rate * faster / 2
-        offsets, _ = self._find_offsets(step, step_scale, faster, largest=largest)
+        steps = self._find_offsets(
+            lambda offsets: wall.release(query, scored, offsets),
+            wall.scale(query),
+            faster,
+            largest=1 + self.learning_rate * faster / 2,
+        )
+        offsets = steps.offsets
         rates = None if shape[0] == 1 else self._rates()
 
         def tables_of(name, rules):
@@ -238,7 +237,7 @@ class DecisionRepair(MetaRepair):
             return tables, partial(blind.measure, **about)
 
         tables, measure = tables_of("certificate", [offsets, np.zeros_like(offsets)])
-        told = blind.told_by_steps(np.array(steps), step_scale, rates, self.smoothing)
+        told = blind.told_by_steps(steps, rates, self.smoothing)
         repaired = measure(tables[0], told=told)
         self._stand_back(tables, measure, repaired)
         if self.repair_ != "repaired":

@@ -12,6 +12,8 @@ post-processing of noisy sums and of public numbers, and costs no privacy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +28,9 @@ MARGIN_RESOLUTION = 1 / 16
 MAX_MARGIN_BINS = 2**16
 # A group takes 1 / (1 + this * noise / size) of the full step.
 NOISE_CAUTION = 4.0
+# Steps are halved where one takes more of the last one back than this many squares of
+# their noise, and than rates that differ by so much.
+TURN, SMALL_TURN = 8.0, 0.1
 # A group is steered if it differs from the others by this many standard errors: those
 # of noise and, in groups of few rows, of who was drawn. Chosen on simulated tables.
 CLEAR = 3.5
@@ -34,8 +39,10 @@ FEW = 200
 HARMLESS = 0.01
 # A group of so few standard deviations of the noise in its size is drowned by it.
 DROWNED = 5.0
-# How much rates fall as offsets rise, where that tells of the rates without offsets.
-SLOPE = 1.0
+# How fast rates fall as offsets rise, at least, where that tells of the rates without
+# offsets; more where they fall faster by so many standard errors, less where next to
+# all decisions are the same. Chosen on simulated tables.
+SLOPE, DOUBT, RARE = 1.0, 4.0, 0.1
 # Counts by region are believed to differ by these parts from those of even regions, of
 # the region's people, and of a calibrated classifier. Chosen on simulated tables.
 DRAWN = (3.0, 1.0, 0.3)
@@ -149,6 +156,28 @@ def softmax_parts(shifted: np.ndarray, smoothing: float) -> np.ndarray:
 # --- offsets by noisy gradient steps ------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What noisy gradient steps have found; arrays begin with n_conditions, n_groups.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (..., n_classes)
+        Average of the iterates.
+    clearness : ndarray of shape (n_conditions, n_groups)
+        How far a group is from the others without offsets, in standard errors; 0 if
+        noise drowns it, infinite if the error is too small to do harm.
+    rates, variances : ndarray of shape (..., n_classes)
+        Rates with the offsets, as the steps themselves have told them, and the
+        variances of their noise: those at an average are nearly the average of rates.
+    """
+
+    offsets: np.ndarray
+    clearness: np.ndarray
+    rates: np.ndarray
+    variances: np.ndarray
+
+
 def fit_offsets(
     noisy_sums: Callable[[np.ndarray], np.ndarray],
     *,
@@ -159,7 +188,7 @@ def fit_offsets(
     learning_rate: float,
     tolerance: float,
     largest: float = 1.0,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Steps:
     r"""Find offsets under which each class is chosen equally often in every group.
 
     .. math::
@@ -194,49 +223,66 @@ def fit_offsets(
 
     Returns
     -------
-    offsets : ndarray of shape (n_conditions, n_groups, n_classes)
-        Average of the iterates, step t with weight t.
-    clearness : ndarray of shape (n_conditions, n_groups)
-        How far a group is from the others without offsets, in standard errors; 0 if
-        noise drowns it, infinite if the error is too small to do harm.
+    found : Steps
     """
     n_conditions, n_classes = steered.shape
     offsets = np.zeros((n_conditions, n_groups, n_classes))
-    average = np.zeros_like(offsets)
-    total, path = np.zeros_like(offsets), np.zeros_like(offsets)
+    last, parts = np.zeros_like(offsets), np.ones((n_conditions, n_groups))
+    asked, told, reached, weights = [], [], [], []
+    total = np.zeros((n_conditions, n_groups))
     for t in range(1, max_iter + 1):
-        sums = noisy_sums(offsets)
-        total += sums
-        path += offsets
+        asked.append(offsets)
+        told.append(noisy_sums(offsets))
+        total += told[-1].sum(axis=2)
         # The floor is twice the noise of the mean: an empty group stays harmless.
         floor = 1 + 2 * noise_scale * np.sqrt(n_classes / t)
-        sizes = np.maximum(total.sum(axis=2) / t, floor)
+        sizes = np.maximum(total / t, floor)
         # Centring first: the noise of a row's sum would only disturb the rates.
-        deviations = sums - sums.mean(axis=2, keepdims=True)
+        deviations = told[-1] - told[-1].mean(axis=2, keepdims=True)
         rates = np.clip(1 / n_classes + deviations / sizes[:, :, None], 0, 1)
         # A group whose rates are mostly noise takes smaller steps.
         steps = learning_rate / np.sqrt(t) / (1 + NOISE_CAUTION * noise_scale / sizes)
-        for c in range(n_conditions):
-            moved = offsets[c] + steps[c, :, None] * rates[c]
-            offsets[c] = centred_shrinkage(moved, sizes[c], steps[c], tolerance / 2)
-        offsets = np.clip(offsets, -largest, largest) * steered[:, None, :]
+        steps *= parts
+        moved = offsets + steps[:, :, None] * rates
+        shrunk = map(centred_shrinkage, moved, sizes, steps, repeat(tolerance / 2))
+        offsets = np.clip(list(shrunk), -largest, largest) * steered[:, None, :]
+        reached.append(offsets)
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
-        average += t * offsets
-    clearness = clear_differences(total / t, path / t, sizes, steered, noise_scale, t)
-    return average / (max_iter * (max_iter + 1) / 2), clearness
+        weights.append(t / parts**2)
+        # Where many scores are nearly alike a step goes past all of them: a group that
+        # turns round, by more than noise would, goes on with half of it. The next step
+        # comes from as far as the last one went, and is not judged.
+        move = (offsets - asked[-1]) / steps[:, :, None]
+        doubt = TURN * (noise_scale / sizes) ** 2 + SMALL_TURN**2
+        turned = (move * last).sum(axis=2) < -doubt
+        parts = np.where(turned, parts / 2, parts)
+        last = np.where(turned[:, :, None], 0.0, move)
+    told, weights = np.array(told), np.array(weights)[..., None]
+    clearness = clear_differences(told, np.array(asked), sizes, steered, noise_scale)
+    weights /= weights.sum(axis=0)
+    # A size of one row is nobody's.
+    sizes = np.maximum(told.sum(axis=3).mean(axis=0), 1.0)[:, :, None]
+    deviations = told - told.mean(axis=3, keepdims=True)
+    rates = 1 / n_classes + (weights * deviations).sum(axis=0) / sizes
+    variances = (weights**2).sum(axis=0) * (1 - 1 / n_classes) * noise_scale**2
+    return Steps(
+        (weights * reached).sum(axis=0),
+        clearness,
+        np.clip(rates, 0, 1),
+        np.broadcast_to(variances / sizes**2, rates.shape),
+    )
 
 
-def clear_differences(sums, offsets, sizes, steered, noise_scale, n_steps):
+def clear_differences(sums, offsets, sizes, steered, noise_scale):
     """How far groups are from the others without offsets, in standard errors.
 
     Parameters
     ----------
-    sums, offsets : ndarray of shape (n_conditions, n_groups, n_classes)
-        Means of what `n_steps` releases told, and of the offsets they were asked at.
+    sums, offsets : ndarray of shape (max_iter, n_conditions, n_groups, n_classes)
+        What the steps have released, and at which offsets.
     sizes : ndarray of shape (n_conditions, n_groups)
     steered : ndarray of shape (n_conditions, n_classes), bool
     noise_scale : float
-    n_steps : int
 
     Returns
     -------
@@ -245,50 +291,62 @@ def clear_differences(sums, offsets, sizes, steered, noise_scale, n_steps):
     """
     if noise_scale == 0:
         return np.full(sizes.shape, np.inf)
-    deviations = sums - sums.mean(axis=2, keepdims=True)
-    rates = deviations / sizes[:, :, None] + SLOPE * offsets
-    shares = sizes / sizes.sum(axis=1, keepdims=True)
+    max_iter, n_classes = len(sums), sums.shape[-1]
+    drowned = sizes < DROWNED * noise_scale * np.sqrt(n_classes / max_iter)
+    seen = np.where(drowned, 0.0, sizes)
+    shares = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1.0)
+    deviations = sums - sums.mean(axis=3, keepdims=True)
+    rates = deviations / sizes[:, :, None]
+    # As in a softmax, offsets move what is chosen by how often it is chosen: where a
+    # class is not, or all are shifted alike, nothing follows from how they wander.
+    chosen = np.einsum("cs,csk->ck", shares, rates.mean(axis=0)) + 1 / n_classes
+    chosen = np.clip(chosen, 0, 1)[:, None]
+    moves = chosen * (offsets - (chosen * offsets).sum(axis=3, keepdims=True))
+    # One part of an offset in rates that are all the same, whatever their number.
+    n_chosen = np.maximum((chosen > RARE / 2).sum(axis=2, keepdims=True), 2)
+    most = (chosen * (1 - chosen)).max(axis=2, keepdims=True)
+    moves /= np.maximum(most * n_chosen / (n_chosen - 1), RARE)
+    slope = steepness(rates, moves, seen / noise_scale)[:, None, None]
+    rates = (rates + slope * moves).mean(axis=0)
     apart = rates - np.einsum("cs,csk->ck", shares, rates)[:, None]
     apart = np.abs(apart * steered[:, None, :]).max(axis=2)
-    part = 1 - 1 / steered.shape[1]
-    variances = noise_scale**2 / n_steps * part / sizes**2
+    variances = noise_scale**2 / max_iter * (1 - 1 / n_classes) / sizes**2
     variances += np.minimum(1, FEW / sizes) * 0.25 / sizes
-    of_all = (shares**2 * variances).sum(axis=1, keepdims=True)
-    variances = of_all + (1 - 2 * shares) * variances
-    squares = apart**2 / variances
+    of_mean = (shares**2 * variances).sum(axis=1, keepdims=True)
+    variances = of_mean + (1 - 2 * shares) * variances
+    squares = apart**2 / np.maximum(variances, 1e-300)
     # The largest of many differences is larger by chance.
     squares -= 2 * np.log(max(steered.sum(axis=1).max() / 2, 1))
     clearness = np.sqrt(np.maximum(squares, 0.0))
-    # Seen from the others, of which the mean of all is a part.
-    clearness[np.sqrt(variances) <= HARMLESS * (1 - shares)] = np.inf
-    noise = noise_scale * np.sqrt(steered.shape[1] / n_steps)
-    return np.where(sizes < DROWNED * noise, 0.0, clearness)
+    # Seen from the others, of which the mean of all is a part; a group that is listed
+    # with others, of which none is seen, is not told from them.
+    harmless = np.sqrt(np.maximum(variances, 0)) <= HARMLESS * (1 - shares)
+    clearness[harmless & ((shares < 1) | (sizes.shape[1] == 1))] = np.inf
+    return np.where(drowned, 0.0, clearness)
 
 
-def average_rates(sums: np.ndarray, noise_scale: float):
-    """Rates of the rule that `fit_offsets` returns, as its own steps have told them.
-
-    Rates at the average of some offsets are nearly the average of the rates there.
+def steepness(rates, moves, precisions) -> np.ndarray:
+    """How fast rates fall as offsets rise: by regression, no less than `SLOPE`.
 
     Parameters
     ----------
-    sums : ndarray of shape (max_iter, n_conditions, n_groups, n_classes)
-        What the steps have released.
-    noise_scale : float
+    rates, moves : ndarray of shape (max_iter, n_conditions, n_groups, n_classes)
+    precisions : ndarray of shape (n_conditions, n_groups)
+        One over the deviation of a rate, 0 for groups to leave out.
 
     Returns
     -------
-    rates, variances : ndarray of shape (n_conditions, n_groups, n_classes)
-        With the variances of their noise.
+    slope : ndarray of shape (n_conditions,)
     """
-    max_iter, n_classes = len(sums), sums.shape[-1]
-    weights = np.arange(1, max_iter + 1) / (max_iter * (max_iter + 1) / 2)
-    sizes = np.maximum(sums.sum(axis=3).mean(axis=0), 1.0)[:, :, None]
-    deviations = sums - sums.mean(axis=3, keepdims=True)
-    rates = 1 / n_classes + np.tensordot(weights, deviations, axes=1) / sizes
-    rates = np.clip(rates, 0, 1)
-    noise = weights @ weights * noise_scale**2 * (1 - 1 / n_classes)
-    return rates, np.broadcast_to(noise / sizes**2, rates.shape)
+    y, x = (
+        (table - table.mean(axis=0)) * precisions[..., None] for table in (rates, moves)
+    )
+    axes = 0, 2, 3
+    squares = np.maximum((x * x).sum(axis=axes), 1e-300)
+    # Steps follow the noise of earlier rates, which makes the slope look steeper.
+    return np.maximum(
+        (-(x * y).sum(axis=axes) - DOUBT * np.sqrt(squares)) / squares, SLOPE
+    )
 
 
 def centred_shrinkage(
