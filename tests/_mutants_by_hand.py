@@ -643,7 +643,7 @@ MUTANTS = [
     (
         "h45",
         "preprocessing/_table_encoder.py",
-        "self.epsilon, self.delta - delta, n_draws=n_draws",
+        "self.epsilon, self.delta, n_draws=n_draws, failure=delta",
         "self.epsilon, self.delta, n_draws=n_draws",
         "encoder: the delta of unlisted categories is spent twice",
     ),

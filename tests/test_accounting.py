@@ -1005,3 +1005,20 @@ def test_extremes_that_cost_next_to_nothing():
 def test_rare_batches_and_little_noise_fit_into_memory(calibrate):
     """Losses reach far with tiny probability: a grid of 7 TiB was asked for."""
     assert calibrate(1.0, 1e-5, q=1e-12, steps=10**7) == 0.05
+
+
+@pytest.mark.parametrize("n_draws", [0, 1000, 100_000, 20_000_000])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
+def test_keys_that_are_shown_leave_mu_what_composing_takes(epsilon, n_draws):
+    """A ledger that holds a fit's epsilon lets it pass."""
+    delta, failure = 1e-5, 1e-7
+    mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws, failure=failure)
+    events = GaussianEvent(mu, n_draws), ThresholdEvent(failure)
+    assert 1 - 1e-7 < compose_epsilon(events, delta) / epsilon <= 1
+    assert mu < calibrate_gaussian(epsilon, delta, n_draws=n_draws)
+
+
+@pytest.mark.parametrize("failure", [-1e-9, 1e-5, 0.5, 1.0])
+def test_keys_cannot_take_all_of_delta(failure):
+    with pytest.raises(ValueError, match="failure"):
+        calibrate_gaussian(1.0, 1e-5, failure=failure)

@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import uuid
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -1618,3 +1619,18 @@ def test_wide_integers_of_polars_are_numbers():
     expected = DPTableEncoder(random_state=0).fit_transform(narrow)
     codes = DPTableEncoder(random_state=0).fit_transform(wide)
     np.testing.assert_array_equal(codes, expected)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_a_ledger_that_holds_the_epsilon_of_a_wide_table_lets_it_pass(epsilon):
+    """Of many columns the noise has many draws, whose error is paid for as well."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 120)).round(2)).add_prefix("c")
+    frame["town"] = rng.choice(["north", "south"], size=300)
+    for model in (DPTableEncoder(), DPSinkhornGenerator()):
+        ledger = PrivacyLedger(epsilon, 1e-5)
+        model.set_params(epsilon=epsilon, ledger=ledger, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model.fit(frame)
+        assert 0.999 * epsilon < model.privacy_.epsilon <= epsilon

@@ -145,9 +145,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return _largest_mu(epsilon, math.log(delta)) * (1.0 - _CALIBRATION_MARGIN)
 
 
-@checked(epsilon=real, delta=real, n_draws=real)
+@checked(epsilon=real, delta=real, n_draws=real, failure=real)
 @lru_cache(maxsize=4096)
-def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> float:
+def calibrate_gaussian(
+    epsilon: float, delta: float, *, n_draws: int = 0, failure: float = 0.0
+) -> float:
     """Return the total `mu` that a fit with Gaussian noise may spend.
 
     A fit with T releases at equal noise uses ``mu / sqrt(T)`` for each. The error of
@@ -161,6 +163,8 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
         Budget of the fit. Range: (0, 1).
     n_draws : int, default=0
         Number of noisy coordinates the whole fit draws. Range: [0, inf).
+    failure : float, default=0.0
+        What a `ThresholdEvent` of the same fit takes of `delta`. Range: [0, delta).
 
     Returns
     -------
@@ -170,7 +174,8 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
     Raises
     ------
     ValueError
-        If an argument is out of its range, or `epsilon` is too small for `n_draws`.
+        If an argument is out of its range, or `epsilon` is too small for `n_draws`, or
+        `delta` for them and `failure`.
 
     See Also
     --------
@@ -199,6 +204,14 @@ def calibrate_gaussian(epsilon: float, delta: float, *, n_draws: int = 0) -> flo
             f"epsilon={epsilon!r} does not cover the error of drawing "
             f"n_draws={n_draws!r} noisy numbers: raise epsilon."
         )
+    if failure != 0.0:
+        rest = math.exp(log_delta) - failure
+        if not (0.0 <= failure < 1.0 and rest > 0.0):
+            raise ValueError(
+                f"failure must be in [0, delta) and leave some of delta={delta!r}, "
+                f"got {failure!r}."
+            )
+        log_delta = math.log(rest / (1.0 - failure))
     return _largest_mu(ideal_epsilon, log_delta) * (1.0 - _CALIBRATION_MARGIN)
 
 

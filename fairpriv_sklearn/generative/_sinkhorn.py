@@ -523,9 +523,9 @@ class DPSinkhornGenerator(BaseGenerator):
 
         n_draws = sum(line.n_draws for line in lines(1.0))
         shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
-        # composing delta rounds up by less than this
-        epsilon = self.epsilon * (1 - 1e-8) if shown else self.epsilon
-        mu = calibrate_gaussian(epsilon, self.delta - shown, n_draws=n_draws)
+        mu = calibrate_gaussian(
+            self.epsilon, self.delta, n_draws=n_draws, failure=shown
+        )
         return self._filter(lines(mu), facts)
 
     def _sample_raw(self, n_samples, y, given, public):

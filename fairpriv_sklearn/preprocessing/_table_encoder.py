@@ -415,7 +415,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         n_draws = (1 + N_LOOKS) * n_first + n_second
         plan: list[Release] = []
         if n_counted:
-            mu = calibrate_gaussian(self.epsilon, self.delta - delta, n_draws=n_draws)
+            mu = calibrate_gaussian(
+                self.epsilon, self.delta, n_draws=n_draws, failure=delta
+            )
             rest = 1.0
             if n_located:
                 mu_first = mu * math.sqrt(_FIRST_SHARE)

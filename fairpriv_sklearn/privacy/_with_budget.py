@@ -576,18 +576,21 @@ class _Leaf:
         """The epsilon at which the step has this Gaussian parameter, or its like."""
         if self.kind == "pure":
             return mu / self.factor
-        return compose_epsilon((GaussianEvent(mu, self.n_draws),), self._own_delta)
+        return compose_epsilon(
+            (GaussianEvent(mu, self.n_draws), *self._shown), self.delta
+        )
 
     @property
-    def _own_delta(self) -> float:
-        return self.delta * (1.0 - KEY_SHARE if self.kind == "encoder" else 1.0)
+    def _shown(self) -> tuple[PrivacyEvent, ...]:
+        """Keys that the step may show."""
+        if self.kind != "encoder":
+            return ()
+        return (ThresholdEvent(self.delta * KEY_SHARE),)
 
     def _bought(self, mu: float) -> float:
         """What a fit makes of this parameter's epsilon: more, of next to nothing."""
-        epsilon = self.epsilon(mu)
         try:
-            draws = {"n_draws": self.n_draws}
-            return max(mu, calibrate_gaussian(epsilon, self._own_delta, **draws))
+            return max(mu, _mu(self.kind, self.epsilon(mu), self.delta, self.n_draws))
         except ValueError:
             return mu  # the fit refuses it
 
@@ -598,11 +601,9 @@ class _Leaf:
         if self.kind == "declared":
             return (DeclaredEvent(self.epsilon(mu), self.delta),)
         gaussian = GaussianEvent(self._bought(mu), self.n_draws)
-        if self.kind == "encoder":
-            return (gaussian, ThresholdEvent(self.delta * KEY_SHARE))
         if self.or_pure:
             return _or_constant((gaussian,), self.epsilon(mu))
-        return (gaussian,)
+        return (gaussian, *self._shown)
 
 
 @dataclass(frozen=True)
@@ -625,11 +626,16 @@ def step_events(step) -> tuple[PrivacyEvent, ...]:
         return (PureEvent(epsilon),)
     if kind == "declared" or math.isinf(epsilon):
         return (DeclaredEvent(epsilon, step.delta),)
-    share = 1.0 - KEY_SHARE if kind == "encoder" else 1.0
     n_draws = _n_draws(step)
-    mu = calibrate_gaussian(epsilon, step.delta * share, n_draws=n_draws)
+    mu = _mu(kind, epsilon, step.delta, n_draws)
     events = _Leaf("", kind, 1.0, step.delta, n_draws).events(mu)
     return _or_constant(events, epsilon) if or_pure(step) else events
+
+
+def _mu(kind: str, epsilon: float, delta: float, n_draws: int) -> float:
+    """Gaussian parameter of a step of this kind, keys that it may show beside."""
+    failure = delta * KEY_SHARE if kind == "encoder" else 0.0
+    return calibrate_gaussian(epsilon, delta, n_draws=n_draws, failure=failure)
 
 
 def _or_constant(events, epsilon: float) -> tuple[PrivacyEvent, ...]:
