@@ -34,6 +34,8 @@ from fairpriv_sklearn.preprocessing import DPTableEncoder
 da = pytest.importorskip("dask.array")
 N = 700
 
+# So wide, and with so much budget, that a narrower range is learnt.
+WIDE = {"bounds": (-20, 20), "epsilon": 8.0}
 VARIANTS = {
     "DPWassersteinLogisticRegression": [
         {},
@@ -49,7 +51,11 @@ VARIANTS = {
         {"epsilon": 9.0},
         {"method": "network", "max_iter": 3},
         {"neighboring": "add_remove"},
+        WIDE,
     ],
+    "DPSlicedWassersteinGenerator": [{}, WIDE],
+    "DPWassersteinAutoencoder": [{}, WIDE],
+    "DPWassersteinMLPRegressor": [{}, {"target_bounds": (-20, 20), "epsilon": 8.0}],
 }
 
 
@@ -312,6 +318,15 @@ def test_array_batches_and_dask_give_the_same_bits(fit):
     assert_same(fit, fit(*on_dask(columns, (0, 100, 513, 0, 87))), expected)
     with dask.config.set(scheduler=with_a_death):
         assert_same(fit, fit(*read_on_dask(columns, 260)), expected)
+
+
+def test_ranges_are_learnt_in_wide_bounds():
+    """So that the variants above say something about it."""
+    wide = [fit for fit in FITS if fit.name.endswith("(-20, 20)-8.0")]
+    assert len(wide) == 4
+    for fit in wide:
+        plan = str(fit(*fit.columns()).privacy_)
+        assert "range counts" in plan or "target counts" in plan, fit.name
 
 
 REPAIRS = ("pipeline-labels", "pipeline-numbers", "pipeline-fair", "frozen")
