@@ -691,9 +691,9 @@ def test_a_raw_table_pays_for_every_number_that_is_drawn(monkeypatch):
     """Looks are several releases of one line; each has its own numbers."""
     asked = []
 
-    def calibrated(*args, n_draws):
+    def calibrated(*args, n_draws, failure):
         asked.append(n_draws)
-        return calibrate_gaussian(*args, n_draws=n_draws)
+        return calibrate_gaussian(*args, n_draws=n_draws, failure=failure)
 
     monkeypatch.setattr(_sinkhorn, "calibrate_gaussian", calibrated)
     X = np.random.default_rng(0).normal(size=(200, 3))
