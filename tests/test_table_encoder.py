@@ -129,7 +129,7 @@ def any_frame(rng, n, d):
         (pd.Interval(0.5, 2, closed="left"), "[0.5, 2)"),
         (pd.Period("2020-05"), pd.Period("2020-05-01"), "2020-05-01"),
         # spans without a unit are read as pandas reads them
-        (np.timedelta64(10**15), pd.Timedelta(10**15, "ns"), 10**15 / 864e11),
+        (np.int64(10**15).view("m8"), pd.Timedelta(10**15, "ns"), 10**15 / 864e11),
         (np.timedelta64(-1, "ns"), pd.Timedelta(-1, "ns")),
         (np.timedelta64(2**62, "s"), pd.Timedelta(np.timedelta64(2**62, "s"))),
         (pd.Timestamp.min, pd.Timestamp.min.to_datetime64()),
