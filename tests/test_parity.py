@@ -148,16 +148,27 @@ def test_empty_tables_and_groups_count_zero():
 # --- offsets ------------------------------------------------------------------------
 
 
-def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.01):
-    found = parity.fit_offsets(
-        soft_sums(p, codes, n_groups, smoothing),
-        steered=np.ones((1, p.shape[1]), dtype=bool),
+def fitted(query, n_classes, n_groups=2, *, noise=0.0, rng=None, **params):
+    """Steps by the sums of a query and normal noise, all rates to be shared."""
+
+    def noisy_sums(offsets):
+        sums = query(offsets)
+        return sums + rng.normal(scale=noise, size=sums.shape) if noise else sums
+
+    defaults = {"max_iter": 30, "learning_rate": 1.0, "tolerance": 0.0}
+    return parity.fit_offsets(
+        noisy_sums,
+        steered=np.ones((1, n_classes), dtype=bool),
         n_groups=n_groups,
-        noise_scale=0.0,
-        max_iter=max_iter,
-        learning_rate=1.0,
-        tolerance=tolerance,
+        noise_scale=noise,
+        **{**defaults, **params},
     )
+
+
+def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.01):
+    query = soft_sums(p, codes, n_groups, smoothing)
+    params = {"max_iter": max_iter, "tolerance": tolerance}
+    found = fitted(query, p.shape[1], n_groups, **params)
     return found.offsets[0], found.clearness[0]
 
 
@@ -242,15 +253,7 @@ def test_steps_tell_the_rates_of_the_rule_that_they_find(n_classes):
     rng = np.random.default_rng(8)
     errors, variance = [], 0.0
     for _ in range(40):
-        found = parity.fit_offsets(
-            lambda nu: query(nu) + rng.normal(scale=noise, size=nu.shape),
-            steered=np.ones((1, n_classes), dtype=bool),
-            n_groups=2,
-            noise_scale=noise,
-            max_iter=30,
-            learning_rate=1.0,
-            tolerance=0.0,
-        )
+        found = fitted(query, n_classes, noise=noise, rng=rng)
         soft = query(found.offsets)
         errors.append(found.rates - soft / soft.sum(axis=2, keepdims=True))
         variance = found.variances.mean()
@@ -276,17 +279,7 @@ def test_clearness_is_the_difference_in_standard_errors(n_classes, share):
             p[codes == 1, 0] *= 1 + lean
             p /= p.sum(axis=1, keepdims=True)
             query = soft_sums(p, codes, 2, 0.02)
-            steps = parity.fit_offsets(
-                lambda nu, query=query: (
-                    query(nu) + rng.normal(scale=noise, size=nu.shape)
-                ),
-                steered=np.ones((1, n_classes), dtype=bool),
-                n_groups=2,
-                noise_scale=noise,
-                max_iter=30,
-                learning_rate=1.0,
-                tolerance=0.0,
-            )
+            steps = fitted(query, n_classes, noise=noise, rng=rng)
             found.append(steps.clearness[0])
     alike, apart = (np.array(found) for found in told.values())
     assert_allclose(alike[:, 0], alike[:, 1])  # two groups differ from each other
@@ -306,15 +299,7 @@ def test_groups_alike_stay_alike_where_all_scores_are_nearly_the_same(n_classes,
         p = np.zeros((len(codes), n_classes))
         p[:, 0], p[:, 1] = 1 - p1, p1
         query = soft_sums(p, codes, 2, 0.02)
-        found = parity.fit_offsets(
-            lambda nu, query=query: query(nu) + noise * rng.normal(size=nu.shape),
-            steered=np.ones((1, n_classes), dtype=bool),
-            n_groups=2,
-            noise_scale=noise,
-            max_iter=30,
-            learning_rate=1.0,
-            tolerance=0.0,
-        )
+        found = fitted(query, n_classes, noise=noise, rng=rng)
         gaps.append(rate_gap(p, codes, found.offsets[0])[0])
     assert np.mean(gaps) < 0.03  # .4 to .6 with steps that no turn makes smaller
 
@@ -330,18 +315,66 @@ def test_a_class_that_hardly_anybody_gets_does_not_part_groups(rare):
         p = np.column_stack([1 - p1, p1, np.zeros_like(p1)]) * (1 - rare)
         p[:, 2] = rare
         query = soft_sums(p, codes, n_groups, 0.02)
-        found = parity.fit_offsets(
-            lambda nu, query=query: query(nu) + noise * rng.normal(size=nu.shape),
-            steered=np.ones((1, 3), dtype=bool),
-            n_groups=n_groups,
-            noise_scale=noise,
-            max_iter=30,
-            learning_rate=1.0,
-            tolerance=0.0,
-        )
+        found = fitted(query, 3, n_groups, noise=noise, rng=rng)
         told += (found.clearness[0] > parity.CLEAR).any()
         assert_array_equal(found.clearness[0, 3:], 0)  # drowned
     assert told <= 2  # half of the runs, where offsets count as they are
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_step_turns_by_more_than_eight_squares_of_noise_and_a_tenth(noise):
+    least = 8 * noise**2 + 0.01
+    for size, turned in ((1.001, True), (0.999, False), (-5.0, False)):
+        last = np.array([[[0.3, -0.3], [0.0, 0.0]]])
+        move = -size * least / 0.18 * last
+        found = parity.turns(move, last, np.full((1, 2), noise))
+        assert_array_equal(found, [[turned, False]])
+
+
+def test_after_a_turn_the_next_step_is_not_judged():
+    """Of rates that change sides each time every second step is halved."""
+    asked = []
+
+    def sums(offsets):
+        asked.append(offsets[0, 0, 1])
+        chosen = len(asked) % 2
+        return 1000.0 * np.array([[[1 - chosen, chosen], [chosen, 1 - chosen]]])
+
+    fitted(sums, 2, max_iter=9)
+    moves = np.diff(asked)
+    assert_allclose(
+        np.abs(moves) * 2 * np.sqrt(np.arange(1, 9)),
+        [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125],
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        # one part of the offset where two classes are chosen, whatever their rates
+        ((0.5, 0.5), 1.0),
+        ((0.8, 0.2), 1.0),
+        # less where next to everybody gets one class: of 2 * .98 * .02, a tenth at most
+        ((0.98, 0.02), 0.392),
+        # a third class that hardly anybody gets does not count, at twice that it does
+        ((0.6, 0.36, 0.04), 0.6 * (1 - 0.24) / 0.48),
+        ((0.55, 0.35, 0.1), 0.55 * (1 - 0.2) / (1.5 * 0.55 * 0.45)),
+    ],
+)
+def test_offsets_count_as_in_a_softmax(rates, expected):
+    """Rates that do not move: what tells two groups apart are offsets alone."""
+    size, noise, shift, steps = 1000.0, 30.0, 0.1, 30
+    sums = np.tile(size * np.array(rates), (steps, 1, 2, 1))
+    offsets = np.zeros_like(sums)
+    offsets[:, 0, 0, :2], offsets[:, 0, 1, :2] = (shift, -shift), (-shift, shift)
+    found = parity.clear_differences(
+        sums, offsets, np.full((1, 2), size), np.ones((1, len(rates)), bool), noise
+    )
+    part = 1 - 1 / len(rates)
+    variance = noise**2 / steps * part / size**2 + 0.2 * 0.25 / size
+    squares = (expected * shift) ** 2 / (variance / 2)
+    squares -= 2 * np.log(max(len(rates) / 2, 1))
+    assert_allclose(found, np.sqrt(squares), rtol=1e-9)
 
 
 def test_of_one_group_that_is_seen_nothing_is_told():
@@ -369,12 +402,12 @@ def test_steepness_is_what_a_regression_finds_or_the_least():
     weights = np.broadcast_to(precisions[:, :3, None], (30, 2, 3, 3))[:, 0]
     x, y = ((weights * (a - a.mean(axis=0))[:, 0, :3]).ravel() for a in (moves, rates))
     expected = -np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]
-    doubt = parity.DOUBT / np.linalg.norm(x)
+    doubt = 4 / np.linalg.norm(x)
     assert found[0] == pytest.approx(expected - doubt, rel=1e-9)
     assert 5.0 < found[0] < 6.0
-    assert found[1] == parity.SLOPE
+    assert found[1] == 1.0
     nobody = parity.steepness(rates, moves, np.zeros((2, 4)))
-    assert_array_equal(nobody, parity.SLOPE)
+    assert_array_equal(nobody, 1.0)
 
 
 def test_noise_moves_offsets_of_an_empty_group_only_a_little():
@@ -382,15 +415,7 @@ def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     p, codes = shifted_population(np.random.default_rng(6), 3000, 3)
     rng = np.random.default_rng(7)
     query = soft_sums(p, codes, 3, 0.02)
-    found = parity.fit_offsets(
-        lambda nu: query(nu) + rng.normal(scale=20, size=nu.shape),
-        steered=np.ones((1, 3), dtype=bool),
-        n_groups=3,
-        noise_scale=20.0,
-        max_iter=30,
-        learning_rate=1.0,
-        tolerance=0.0,
-    )
+    found = fitted(query, 3, 3, noise=20.0, rng=rng)
     offsets, clearness = found.offsets, found.clearness
     assert np.isfinite(offsets).all()
     assert clearness[0, 2] == 0 and (clearness[0, :2] > parity.CLEAR).all()

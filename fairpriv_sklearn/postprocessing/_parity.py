@@ -249,13 +249,10 @@ def fit_offsets(
         reached.append(offsets)
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
         weights.append(t / parts**2)
-        # Where many scores are nearly alike a step goes past all of them: a group that
-        # turns round, by more than noise would, goes on with half of it. The next step
-        # comes from as far as the last one went, and is not judged.
         move = (offsets - asked[-1]) / steps[:, :, None]
-        doubt = TURN * (noise_scale / sizes) ** 2 + SMALL_TURN**2
-        turned = (move * last).sum(axis=2) < -doubt
+        turned = turns(move, last, noise_scale / sizes)
         parts = np.where(turned, parts / 2, parts)
+        # The next step comes from as far as the last one went, and is not judged.
         last = np.where(turned[:, :, None], 0.0, move)
     told, weights = np.array(told), np.array(weights)[..., None]
     clearness = clear_differences(told, np.array(asked), sizes, steered, noise_scale)
@@ -271,6 +268,26 @@ def fit_offsets(
         np.clip(rates, 0, 1),
         np.broadcast_to(variances / sizes**2, rates.shape),
     )
+
+
+def turns(move, last, noise) -> np.ndarray:
+    """Where a step takes the last one back, by more than noise would.
+
+    Where many scores are nearly alike a step goes past all of them: smaller ones are
+    needed.
+
+    Parameters
+    ----------
+    move, last : ndarray of shape (n_conditions, n_groups, n_classes)
+        Steps, in rates.
+    noise : ndarray of shape (n_conditions, n_groups)
+        Deviation of a rate.
+
+    Returns
+    -------
+    turned : ndarray of shape (n_conditions, n_groups), bool
+    """
+    return (move * last).sum(axis=2) < -(TURN * noise**2 + SMALL_TURN**2)
 
 
 def clear_differences(sums, offsets, sizes, steered, noise_scale):

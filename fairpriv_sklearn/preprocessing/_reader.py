@@ -515,12 +515,13 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
 
 def _apart(names: list[str]) -> list[str]:
     """Names with a number behind those that stood there before, as in pandas."""
-    taken, apart = set(names), []
-    for i, name in enumerate(names):
-        if name and name in names[:i]:
+    taken, seen, apart = set(names), set(), []
+    for name in names:
+        if name and name in seen:
             numbers = (f"{name}.{k}" for k in itertools.count(1))
             name = next(n for n in numbers if n not in taken)
             taken.add(name)
+        seen.add(name)
         apart.append(name)
     return apart
 
