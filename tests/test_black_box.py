@@ -15,9 +15,17 @@ from _audit import gaussian_audit, pure_audit
 from _recording import recording
 from test_blind import model, regressor
 
+from fairpriv_sklearn._training._target import RangeCounts
 from fairpriv_sklearn._wall import CellCounts
-from fairpriv_sklearn.generative import DPSinkhornGenerator, _points
+from fairpriv_sklearn.generative import (
+    DPSinkhornGenerator,
+    DPSlicedWassersteinGenerator,
+    _base,
+    _points,
+)
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
+from fairpriv_sklearn.neural_network import DPWassersteinAutoencoder
+from fairpriv_sklearn.neural_network import _base as neural
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
@@ -43,11 +51,12 @@ def log_ratio(crossing, other) -> float:
 
 def log_ratios(estimator, pair, n_fits):
     """Log likelihood ratios of transcripts, for fits to each table of the pair."""
-    sides, source = [], np.random.RandomState(0)
-    estimator.set_params(random_state=source)
-    for fit, fit_other in (pair, pair[::-1]):
+    sides = []
+    for side, (fit, fit_other) in enumerate((pair, pair[::-1])):
         ratios, second = [], None
-        for _ in range(n_fits):
+        for number in range(n_fits):
+            # Both have the same public draws, such as directions of slices.
+            estimator.set_params(random_state=2 * number + side)
             with recording() as first:
                 fit(estimator)
             if second is None or len(second.crossings) > 1:  # one: exact the same
@@ -170,6 +179,42 @@ def test_audit_of_sizes(honest, monkeypatch):
     estimator = regressor(epsilon=2.0, n_bins=3)
     bound = pure_audit(*log_ratios(estimator, blind_pair("number"), n_fits=300))
     assert bound > 0.6 and (bound <= 2.0) == honest
+
+
+@pytest.mark.parametrize("honest", [True, False])
+@pytest.mark.parametrize("kind", ["semidual", "histogram", "autoencoder"])
+def test_audit_of_ranges(kind, honest, monkeypatch):
+    """Most of the budget asks for them; a record moves in every column."""
+    monkeypatch.setattr(_base, "TARGET_SHARE", 0.9)
+    # beside what such a table gives to the constant
+    monkeypatch.setattr(neural, "TARGET_SHARE", 0.5)
+    monkeypatch.setattr(RangeCounts, "tell", lambda self, signal: True)
+    sensitivity = RangeCounts.sensitivity
+
+    def forgetful(self, neighboring):
+        return sensitivity(self, neighboring) / np.sqrt(1 if honest else self.n_targets)
+
+    monkeypatch.setattr(RangeCounts, "sensitivity", forgetful)
+    X = np.array([[0.1] * 4, [0.9] * 4] * 3)
+    moved = np.concatenate([X[:-1], X[:1]])
+    public = {"epsilon": 15.0, "bounds": (0, 1)}
+    if kind == "autoencoder":
+        one = DPWassersteinAutoencoder(
+            max_iter=1, fairness_weight=0.0, groups=[0, 1], **public
+        )
+        given = {"sensitive_features": np.array([0, 1] * 3)}
+    else:
+        make = {
+            "semidual": DPSinkhornGenerator,
+            "histogram": DPSlicedWassersteinGenerator,
+        }
+        one, given = make[kind](method=kind, **public), {}
+    pair = [lambda model, X=X: model.fit(X, **given) for X in (X, moved)]
+    pair[0](one.set_params(random_state=0))
+    assert "range counts" in one.privacy_.mechanism
+    (event,) = (e for e in one.privacy_.events if e.kind == "gaussian")
+    bound = gaussian_audit(*log_ratios(one, pair, n_fits=60))
+    assert bound > 0.4 * event.mu and (bound <= event.mu) == honest
 
 
 @pytest.mark.parametrize("honest", [True, False])
