@@ -207,16 +207,11 @@ class NoiseSource:
 
         Given the indices seen so far, the next new one is uniform on the others.
         """
-        chosen = self.integers(0, n, k)
-        while True:
-            ordered = np.sort(chosen)  # several times as fast as an argsort
-            if not (ordered[1:] == ordered[:-1]).any():
-                return chosen
-            order = np.argsort(chosen, kind="stable")
-            ordered, is_new = chosen[order], np.ones(k, dtype=bool)
-            is_new[order[1:]] = ordered[1:] != ordered[:-1]
-            more = self.integers(0, n, k - int(is_new.sum()))
-            chosen = np.concatenate([chosen[is_new], more])
+        chosen: dict[int, None] = {}  # in the order of their first occurrence
+        while len(chosen) < k:
+            drawn = self.integers(0, n, k - len(chosen))
+            chosen.update(dict.fromkeys(drawn.tolist()))
+        return np.fromiter(chosen, dtype=np.int64, count=k)
 
     def key(self, n_bytes: int = 32) -> bytes:
         """Draw a secret key.

@@ -1274,6 +1274,8 @@ _PROOFS = {
         "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
         "postprocessing/_queries.py | block_rows = 1_048_576 | 1048576 -> 1048577",
         "linear_model/_queries.py | return min(MAX_BLOCK_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 -> 9",
+        "linear_model/_queries.py | return min(_MOST_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 -> 9",
+        "linear_model/_queries.py | if len(integers) <= self._part_rows: | len(integers) <= self._part_rows -> len(integers) < self._part_rows",
         "linear_model/_queries.py | _MOST_ROWS = 4 * MAX_BLOCK_ROWS  # whose slopes are worked out together: fewer calls | 4 -> 5",
         "preprocessing/_counting.py | block_rows = 16_384  # a call per column and block | 16384 -> 16385",
         "generative/_pairs.py | block_rows = 1 << 15 | 1 -> 2",
@@ -1472,7 +1474,7 @@ _PROOFS = {
         "generative/_tables.py | if ordered and size > 1: | 1 -> 2",
     ],
     "one block in either case, of one row or of none": [
-        "linear_model/_queries.py | parts = row_slices(max(1, len(integers)), size) | 1 -> 2",
+        "linear_model/_queries.py | parts = row_slices(max(1, rows.shape[0]), block_rows(self.geometry.n_features)) | 1 -> 2",
     ],
     "public arithmetic on released sums": [
         "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",

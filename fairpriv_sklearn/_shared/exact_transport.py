@@ -53,7 +53,8 @@ def sort_codes(codes: NDArray) -> tuple[Integers, NDArray[np.uint32]]:
     if codes.size < _LARGE:
         order = _order_of_codes(codes)
         return order, codes.take(order)
-    n_bits = (codes.size // _PART).bit_length()
+    # Parts so small that most codes have 16 bits left, for which one sort is enough.
+    n_bits = (codes.size // (_PART // 2)).bit_length()
     shift = max(0, int(codes.max()).bit_length() - n_bits)
 
     def sort(part):
@@ -71,6 +72,8 @@ def _order_of_codes(codes: NDArray[np.uint32]) -> Integers:
     """
     order = codes.astype(np.uint16).argsort(kind="stable")
     upper = (codes >> np.uint32(16)).astype(np.uint16)
+    if not upper.any():
+        return order
     return order.take(upper.take(order).argsort(kind="stable"))
 
 

@@ -366,7 +366,7 @@ class PrivacyFilter:
         """Rows drawn without replacement from public strata, at a rate of at most q."""
         self._check_reader(rows)
         chosen = [
-            own[self.noise.choice(len(own), int(n))]
+            own.take(self.noise.choice(len(own), int(n)))
             for own, n in zip(strata, drawn, strict=True)
         ]
         sampled = rows.take(np.concatenate(chosen))

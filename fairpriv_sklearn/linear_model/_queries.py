@@ -135,13 +135,19 @@ class _MeanQuery(Query):
     def block_rows(self) -> int:
         return block_rows(self.geometry.n_features, _MOST_ROWS)
 
+    @cached_property
+    def _part_rows(self) -> int:
+        """So many that a product with coefficients is exact, and stays in the cache."""
+        return block_rows(2 * self.geometry.n_features)
+
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
-        size = block_rows(self.geometry.n_features)
-        parts = row_slices(max(1, len(integers)), size)
+        if len(integers) <= self._part_rows:
+            return to_units(self.geometry.sums(rows, integers) * UNIT)
+        parts = row_slices(len(integers), self._part_rows)
         sums = [self.geometry.sums(rows[part], integers[part]) for part in parts]
         return to_units(np.array(sums) * UNIT).sum(axis=1)
 
@@ -293,6 +299,11 @@ class FairGradient(LossGradient):
     penalty: WassersteinPenalty | None = None
 
     @property
+    def block_rows(self) -> int:
+        # Long ones, for fewer calls: parts of them are in the cache when they are read.
+        return min(_MOST_ROWS, 8 * block_rows(self.geometry.n_features))
+
+    @property
     def max_rows(self) -> int:
         return self.penalty.max_records
 
@@ -329,7 +340,7 @@ class FairGradient(LossGradient):
         losses = np.empty((n, k), dtype=np.float32)  # whole numbers, 20 bits
         for part, block in self._blocks(rows):
             loss, outputs, slopes[part] = slopes_and_links(
-                scores(dense_block(block.x)), self._is_class(block.y)
+                self._scores(scores, block.x), self._is_class(block.y)
             )
             losses[part] = _whole(self._weighted(loss, block))
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
@@ -350,6 +361,11 @@ class FairGradient(LossGradient):
         of_loss, of_penalty, of_slopes = self.multiples
         loss, slopes = alone[:, :k] * of_loss, alone[:, k:] * of_slopes
         return np.concatenate([loss, coupled * of_penalty, slopes], axis=1)
+
+    def _scores(self, scores, rows) -> Floats:
+        """Scores of a block, part by part."""
+        parts = row_slices(max(1, rows.shape[0]), block_rows(self.geometry.n_features))
+        return np.concatenate([scores(dense_block(rows[part])) for part in parts])
 
     def _blocks(self, rows: Rows):
         rest = range(rows.n_rows)
