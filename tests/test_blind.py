@@ -40,7 +40,8 @@ from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import PrivacyGuarantee, with_budget
 
 
 def population(n_rows, seed=0, tell=1.5, lift=0.8):
@@ -229,6 +230,34 @@ def test_stock_tools_need_no_routing():
 
 
 # --- numbers --------------------------------------------------------------------------
+
+
+def test_groups_of_a_table_of_words_are_estimated_behind_the_regressors_encoder():
+    X, _, group = population(6000)
+    target = X[:, 1] + 0.8 * X[:, 0]
+    words = np.where(X[:, 0] > 0, "high", "low")
+    table = pd.DataFrame({"word": words, "number": X[:, 1]})
+    regression = DPLinearRegression(target_bounds=(-5, 5), fit_intercept=False)
+    pipeline = with_budget(make_pipeline(DPTableEncoder(), regression), 2.0, 1e-5)
+    pipeline.set_params(dptableencoder__random_state=0)
+    fitted = DPBarycenterRegressor(
+        pipeline,
+        blind=True,
+        epsilon=1.0,
+        target_bounds=(-5, 5),
+        groups=[0, 1],
+        random_state=0,
+    )
+    fitted.fit(table, target, sensitive_features=group)
+    assert 1.99 < fitted.privacy_.epsilon <= 2.0
+    assert fitted.privacy_.uncovered == fitted.privacy_.conditional_on == ()
+    encoder, model = (step for _, step in fitted.group_estimator_.steps)
+    assert isinstance(encoder, DPTableEncoder)
+    assert isinstance(model, DPWassersteinLogisticRegression)
+    for name in ("epsilon", "delta", "min_records"):
+        assert getattr(model, name) == getattr(pipeline[-1], name)
+    tells = fitted.group_estimator_.predict_proba(table)[:, 1]
+    assert tells[words == "high"].mean() > tells[words == "low"].mean() + 0.2
 
 
 def predicted(X):

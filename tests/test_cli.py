@@ -21,6 +21,7 @@ from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import study
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
+from fairpriv_sklearn._cli.report import _families
 from fairpriv_sklearn._cli.study import Result
 from fairpriv_sklearn._cli.table import simulated_table
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
@@ -1019,6 +1020,7 @@ def test_a_saved_model_reads_new_numbers_by_the_mark_it_learnt(
         ("a;b", "first;1,5;2,5", ";"),  # rows have names, as R writes them
         ("name,quote,n", 'x,"hi; there; you",3', ","),
         ("a,b,c", "1,2,3", ","),
+        ("how often, about;why, in a word;age", "often, I fear;no, none;3,5", ";"),
     ],
 )
 @pytest.mark.parametrize("n", [3, 40])
@@ -1662,6 +1664,25 @@ def test_groups_with_long_names_alike_stay_two_in_the_picture(tmp_path, monkeypa
     asked = ["--target", "pay", "--task", "regression", "--sensitive", "sex"]
     assert run(tmp_path, str(path), *asked) == 0
     assert drawn == [names]
+
+
+def test_the_picture_has_fonts_for_the_signs_that_the_usual_one_lacks():
+    fonts = pytest.importorskip("matplotlib.font_manager")
+    usual = fonts.FontProperties().get_family()
+    # In none, in the usual one, in one that comes with matplotlib.
+    assert _families(set("\U0010fffd")) == _families(set("abc 1é")) == usual
+    sign = "\ue000"
+    (other,) = _families(set("a" + sign))[len(usual) :]
+    file = fonts.findfont(fonts.FontProperties(family=[other]))
+    assert ord(sign) in fonts.get_font(file).get_charmap()
+
+
+def test_a_name_that_another_encoding_hides_is_no_riddle(tmp_path, capsys):
+    path = tmp_path / "japan.csv"
+    path.write_bytes("年齢,性別,給与\n30,女,5\n31,男,6\n".encode("cp932"))
+    asked = ["--target", "給与", "--sensitive", "性別"]
+    assert run(tmp_path, str(path), *asked) == 2
+    assert "not UTF-8" in (said := capsys.readouterr().err) and "--encoding" in said
 
 
 def test_reports_of_others_are_not_overwritten(tmp_path, capsys):

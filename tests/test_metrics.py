@@ -744,6 +744,9 @@ def test_small_groups_are_not_estimable():
     assert "not estimable" in lines["group 2"] and "not estimable" in lines["group 3"]
     assert "0.5" in lines["group 0"] and "%" in lines["largest difference"]
     assert 0.8 < found.ratio <= 1
+    told = str(found).splitlines()  # one line for each, and the guarantee
+    assert told[:-1] == [f"{item}: {said}" for item, said in found.card_lines()]
+    assert told[-1] == str(found.privacy_)
     only = _release(y[2000:], groups[2000:], groups=[0, 1, 2], classes=[0, 1])
     assert dict(only.card_lines())["smallest ratio"] == "not estimable"
 

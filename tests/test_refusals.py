@@ -278,6 +278,7 @@ TREE = DecisionTreeClassifier()
     [
         (logistic(), {"bounds": THREE}, WIDTH),
         (logistic(), {"classes": [1]}, "at least two labels"),
+        (logistic(), {"classes": [1, "no"]}, "classes mixes text with labels of"),
         (logistic(), {"class_weight": {2: 1.0}}, "class_weight must map labels"),
         (logistic(), {"epsilon": True}, "epsilon must be a number"),
         (logistic(), {"sensitive_features": [0.5]}, "sensitive_features in the con"),
@@ -1534,14 +1535,15 @@ def test_a_model_of_the_groups_that_cannot_read_text():
     encoded = make_pipeline(DPTableEncoder(), regression(bounds=None))
     repair = numbers(encoded, blind=True)
     words = frame(b=["John Doe", *"xy" * 29, "x"])
-    for wrong in (repair, search(repair)):
-        refused(wrong, "pass a group_estimator", words)
-        accepted(clone(wrong), X)
+    for right in (repair, search(repair)):  # behind the same encoder
+        accepted(clone(right), words)
+    learnt = clone(encoded).fit(words, Y)
+    repair = numbers(**frozen(learnt), blind=True)
+    refused(repair, "pass a group_estimator", words)
     ours = make_pipeline(DPTableEncoder(), logistic(bounds=None, classes=None))
-    for right in (repair, search(repair)):
-        prefix = "" if right is repair else "estimator__"
-        right = clone(right).set_params(**{f"{prefix}group_estimator": ours})
-        accepted(right, words)
+    accepted(clone(repair).set_params(group_estimator=ours), words)
+    searched = search(numbers(encoded, blind=True, group_estimator=ours))
+    accepted(searched, words)
     # The column of the groups is taken out before it.
     named = numbers(regression(), blind=True, sensitive_features="g")
     named.set_params(groups=["u", "v"])

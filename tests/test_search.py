@@ -508,8 +508,9 @@ def test_lists_and_ranges_from_the_data_are_told():
     told = " ".join(str(one.message) for one in caught)
     assert "`groups`" in told and "`classes`" in told
     regressor = barycenter()
+    untold = clone(regressor).set_params(target_bounds=None)
     with pytest.warns(PrivacyLeakWarning, match="target_bounds"):
-        DPGridSearchCV(regressor, {"n_bins": [10]}, random_state=0).fit(
+        DPGridSearchCV(untold, {"n_bins": [10]}, random_state=0).fit(
             X, X[:, 1], sensitive_features=group
         )
     with pytest.raises(ValueError, match="finite numbers with low < high"):

@@ -17,6 +17,7 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     compose_epsilon,
 )
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.mechanisms import (
     GaussianMechanism,
     noise_source,
@@ -142,6 +143,15 @@ def test_continuous_predictions_of_folds():
             sensitive_features=group,
             scoring=["neg_ks_parity_difference", "neg_demographic_parity_difference"],
         )
+
+
+def test_errors_are_clipped_to_the_range_that_the_estimator_was_given():
+    X, _, _ = fair_table(2000)
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(-2, 2))
+    y = X @ [1.0, 0.3, 0.1]
+    result = dp_cross_validate(model, X, y, epsilon=8.0)  # and no warning
+    assert result.privacy_.conditional_on == ()
+    assert "target_bounds=(-2.0, 2.0)" in result.privacy_.assumptions
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,10 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
         if name not in raw.columns:
             shown = ", ".join(list(raw.columns)[:30])
             more = ", ..." if len(raw.columns) > 30 else ""
+            also = [f" Also: {said}." for said in raw.remarks if "--encoding" in said]
             raise InputError(
                 f"The file has no column {name!r}; its columns are {shown}{more}."
+                + "".join(also)
             )
     repeated = set(raw.repeated.values())
     for name in (args.target, *args.sensitive):

@@ -79,10 +79,13 @@ def footnote(ax, text: str):
 
 
 def printable(text, most: int = 60) -> str:
-    """One line without control characters, not too long."""
+    """One line without control characters, not too long: its middle is left out."""
     text = " ".join(str(text).split())
     text = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) <= most:
+        return text
+    end = most // 3  # where labels that begin alike may differ
+    return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
 def picture_text(text) -> str:

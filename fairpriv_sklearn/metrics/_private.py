@@ -99,6 +99,10 @@ class GroupRates:
     ratio: float
     ratio_interval: tuple[float, float]
 
+    def __str__(self) -> str:
+        told = [f"{item}: {said}" for item, said in self.card_lines()]
+        return "\n".join([*told, str(self.privacy_)])
+
     def card_lines(self) -> list[tuple[str, str]]:
         """Return what a deployment card says: items and sentences.
 

@@ -143,8 +143,8 @@ def _labels_in(owner, named, X) -> list:
     return label_list(columns.toarray() if hasattr(columns, "toarray") else columns)
 
 
-def public_list(estimator, name: str, own):
-    """Return a public list of the search, or the one its estimator was given."""
+def public_argument(estimator, name: str, own):
+    """Return a public fact of the search, or the one its estimator was given."""
     return own if own is not None else _inner_parameter(estimator, name)
 
 

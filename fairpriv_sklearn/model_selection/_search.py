@@ -116,7 +116,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         Public list of labels, for disparities. None takes the estimator's own list.
     target_bounds : pair of float, default=None
         Public range of a regression target; errors are computed after clipping to it.
-        None takes it from the data, with a warning, if the score needs it.
+        None takes the estimator's own, or, if the score needs it, that of the data,
+        with a warning.
     neighboring : {"replace_one", "add_remove"}, default="replace_one"
         Which tables count as neighbours. The estimator must name the same.
     sensitive_features : str, int, list of these, or callable, default=None

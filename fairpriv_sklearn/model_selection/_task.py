@@ -200,7 +200,10 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     class_list, about_classes = _encode_classes(owner, estimator, y, table)
     bounds, about_bounds = None, None
     if any(needs_target_bounds(scoring) for scoring in scorings):
-        low, high, about_bounds = public_target_range(owner.target_bounds, y)
+        given = candidates.public_argument(
+            estimator, "target_bounds", owner.target_bounds
+        )
+        low, high, about_bounds = public_target_range(given, y)
         bounds = low, high
     scores = [bounded_score(scoring, bounds) for scoring in scorings]
     statistic = Statistic(
@@ -238,7 +241,7 @@ def _one_table(scorings) -> str | None:
 
 def _encode_groups(owner, estimator, labels, table):
     """Codes, public list and fact; the list is checked wherever there is one."""
-    listed = candidates.public_list(estimator, "groups", owner.groups)
+    listed = candidates.public_argument(estimator, "groups", owner.groups)
     if labels is None and table is not None:
         raise ValueError(SCORE_NEEDS_GROUPS)
     if labels is None or (listed is None and table is None):
@@ -248,7 +251,7 @@ def _encode_groups(owner, estimator, labels, table):
 
 def _encode_classes(owner, estimator, y, table):
     """Public list of classes and fact; the list is checked wherever there is one."""
-    listed = candidates.public_list(estimator, "classes", owner.classes)
+    listed = candidates.public_argument(estimator, "classes", owner.classes)
     if listed is None and table not in ("groups", "cells"):
         return (), None
     _, listed, fact = encode_labels(y, listed)

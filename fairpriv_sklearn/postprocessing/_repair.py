@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -410,24 +411,38 @@ def group_labels(meta) -> np.ndarray:
 
 # Of a default model of the groups, where no part of the repair has a delta.
 _USUAL_DELTA = 1e-5
+# What one at the end of a private pipeline takes over from the model in its place.
+_OF_THE_LAST_STEP = (
+    *("epsilon", "delta", "bounds", "data_norm", "min_records"),
+    *("neighboring", "ledger", "random_state"),
+)
 
 
 def default_group_estimator(meta, n_features: int):
     """A private model of the group on the columns of the wrapped model.
 
     The wrapped model itself, taught the groups, if it is private and takes `classes`;
-    else a private logistic regression.
+    else a private logistic regression, behind the encoders of a private pipeline.
     """
     from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 
     base, labels = getattr(meta, "estimator", None), group_labels(meta).tolist()
     names = {} if base is None else base.get_params(deep=True)
     ends = [name for name in names if name.rpartition("__")[2] == "classes"]
-    owned = not isinstance(base, FrozenEstimator) and len(ends) == 1
-    if owned and expected_guarantee(base) is not None:
+    owned = base is not None and not isinstance(base, FrozenEstimator)
+    private = owned and expected_guarantee(base) is not None
+    if private and len(ends) == 1:
         weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
         return clone(base).set_params(**settings)
+    if private and isinstance(base, Pipeline) and hasattr(base[-1], "data_norm"):
+        place, last = base.steps[-1]
+        told = last.get_params(deep=False)
+        kept = {name: told[name] for name in _OF_THE_LAST_STEP if name in told}
+        head = DPWassersteinLogisticRegression(
+            fairness_weight=0.0, classes=labels, **kept
+        )
+        return clone(base).set_params(**{place: head})
     seed = meta.random_state
     epsilon, delta = _budget_of_groups(meta, base)
     delta = _USUAL_DELTA if delta is None else delta

@@ -272,10 +272,12 @@ def _separator(text: str) -> str:
         rows = _rows(text, candidate)
         widths = [len(row) for row in rows]
         if not widths or max(widths) < 2:
-            return (0.0, 0, 0)
+            return (0.0, 0, 0, 0)
         common = max(set(widths), key=lambda w: (widths.count(w) * (w > 1), w))
         share = round(widths.count(common) / len(widths), 1)
-        return (share, -_n_titles(rows, common), common)
+        first = _n_titles(rows, common)
+        off = abs(common - widths[min(first, len(rows) - 1)])  # of the header
+        return (share, -first, -off, common)
 
     best = max(("\t", ";", ",", "|"), key=merit)
     if merit(best)[-1] < 2 or (best == "," and _only_decimal_commas(text)):
