@@ -362,6 +362,15 @@ def test_arrays_are_encoded_as_their_lists(labels, listed):
     assert codes.max() < len(listed)
 
 
+def test_labels_that_mix_text_with_numbers_are_refused():
+    """Listed, 1 became the text "1", which no label was; others met a TypeError."""
+    mixed = [1, "no", 1]
+    for y, classes in ((np.array(mixed, dtype=object), None), ([1, 0, 1], mixed)):
+        name = "y" if classes is None else "classes"
+        with pytest.raises(ValueError, match=f"^{name} mixes text with labels of othe"):
+            encode_labels(y, classes)
+
+
 @pytest.mark.parametrize(
     ("labels", "listed"),
     [

@@ -369,6 +369,7 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
         y = column_or_1d(y, warn=True)
     if classes is None:
         assert_all_finite(y, input_name="y")
+        _refuse_mixed("y", y)
         check_classification_targets(y)
         classes = np.unique(y)
         fact = warn_leak("classes", "the list of labels")
@@ -385,10 +386,21 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
 
 def public_classes(classes) -> np.ndarray:
     """The public list of labels, sorted."""
+    _refuse_mixed("classes", classes)
     classes = np.unique(np.asarray(classes))
     if len(classes) < 2:
         raise ValueError(f"classes must list at least two labels, got {classes!r}.")
     return classes
+
+
+def _refuse_mixed(name: str, labels) -> None:
+    """Refuse text beside other labels: they have no order; in NumPy all are text."""
+    if np.dtype(object) == getattr(labels, "dtype", object):
+        each = np.asarray(labels, dtype=object).ravel()
+        if len({isinstance(label, str) for label in each}) > 1:
+            raise ValueError(
+                f"{name} mixes text with labels of other kinds; make all of one kind."
+            )
 
 
 def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
