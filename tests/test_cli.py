@@ -1030,6 +1030,31 @@ def test_the_header_tells_the_separator(header, row, separator, above, n):
     assert _separator(text) == separator
 
 
+@pytest.mark.parametrize(
+    "row", ["5.1,3.5,0.2,0.9,a", "30,64,1,1", "M,12,7,x,30", "0,0"]
+)
+def test_a_file_without_a_header_is_refused_before_its_first_row_is_shown(
+    row, tmp_path, capsys
+):
+    """Cells of a person were names of columns, on the terminal and in reports."""
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([row] * 30))
+    assert run(tmp_path, str(path), "--target", "pay", "--sensitive", "sex") == 2
+    said = capsys.readouterr().err
+    assert "seems to have no header" in said
+    assert not any(cell in said for cell in ("5.1", "64", "M", "12", "0,"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["id,2019,2020,2019", "1,2,3", "400.5,400,399.5,a", "q1,1,q2,2", "mean,25%,50%"],
+)
+def test_numbers_that_are_names(names, tmp_path):
+    path = tmp_path / "named.csv"
+    path.write_text(names + "\n" + ",".join("x" for _ in names.split(",")) + "\n")
+    assert list(read_table(path).columns)[:2] == names.split(",")[:2]
+
+
 @pytest.mark.parametrize("n", [2, 40])
 @pytest.mark.parametrize(
     "header, row, separator",

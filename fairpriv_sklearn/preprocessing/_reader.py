@@ -499,6 +499,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
             where = "the first column" if i == 0 else f"column {i + 1}"
             left_out.append(f"{where}, which has no name")
     _check_names(list(filter(None, names)), name)
+    _refuse_a_row(names, name)
     in_file, names = names, _apart(names)
     pairs = zip(names, in_file, strict=True)
     repeated = {new: old for new, old in pairs if new != old}
@@ -544,6 +545,18 @@ def _header_name(cell) -> str:
 def _check_names(names: list[str], file: str):
     if not names:
         raise InputError(f"{file!r} has no header: its first line names the columns.")
+
+
+def _refuse_a_row(names: list[str], file: str):
+    """Refuse a first line that is a row: its cells would be published as names."""
+    numbers = [number for number in map(cell_number, names) if number is not None]
+    steps = list(itertools.pairwise(numbers))
+    in_order = all(a < b for a, b in steps) or all(a > b for a, b in steps)
+    if not (in_order or all(1900 <= number <= 2100 for number in numbers)):
+        raise InputError(
+            f"{file!r} seems to have no header: in its first line are numbers without "
+            "order, as in a row. Write a line of names above the rows."
+        )
 
 
 def some(count: int, what: str) -> str:
