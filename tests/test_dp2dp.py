@@ -581,7 +581,7 @@ def test_add_remove_scores_in_blocks_of_one_size():
         ({"max_iter": 0}, "max_iter"),
         ({"n_bins": 1}, "n_bins"),
         ({"estimator": LinearSVC()}, "estimator"),
-        ({"classes": [0]}, "at least two labels"),
+        ({"classes": [0]}, "2 labels or more"),
         ({"groups": [0]}, "at least two groups"),
         ({"classes": [1, 2]}, r"not in classes=\[1, 2\]"),
     ],

@@ -200,6 +200,11 @@ def test_samples_with_and_without_labels(Generator):
     wanted = ["yes"] * 3 + ["never"] * 2
     S, labels = generator.sample(y=wanted)
     assert labels.tolist() == wanted and S.shape == (5, 3)
+    one = Generator(bounds=(0, 1), classes=["yes"], random_state=0)
+    assert set(one.fit(X, ["yes"] * 300).sample(5)[1]) == {"yes"}
+    mixed = np.array([1, "yes"] * 150, dtype=object)
+    with pytest.raises(ValueError, match="y mixes text with labels of other kinds"):
+        Generator(bounds=(0, 1)).fit(X, mixed)
     with pytest.raises(ValueError, match="disagree"):
         generator.sample(4, y=wanted)
     with pytest.raises(ValueError, match="not in classes"):

@@ -362,6 +362,17 @@ def test_arrays_are_encoded_as_their_lists(labels, listed):
     assert codes.max() < len(listed)
 
 
+def test_a_label_that_cannot_be_compared_is_unknown_and_not_quoted():
+    class Label:
+        def __hash__(self):
+            return hash(1)
+
+        def __eq__(self, other):
+            raise RuntimeError("canary")
+
+    assert positions_in([0, Label(), 1], [0, 1]).tolist() == [0, -1, 1]
+
+
 def test_labels_that_mix_text_with_numbers_are_refused():
     """Listed, 1 became the text "1", which no label was; others met a TypeError."""
     mixed = [1, "no", 1]

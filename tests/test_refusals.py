@@ -277,7 +277,7 @@ TREE = DecisionTreeClassifier()
     ("model", "changes", "said"),
     [
         (logistic(), {"bounds": THREE}, WIDTH),
-        (logistic(), {"classes": [1]}, "at least two labels"),
+        (logistic(), {"classes": [1]}, "2 labels or more"),
         (logistic(), {"classes": [1, "no"]}, "classes mixes text with labels of"),
         (logistic(), {"class_weight": {2: 1.0}}, "class_weight must map labels"),
         (logistic(), {"epsilon": True}, "epsilon must be a number"),

@@ -348,7 +348,7 @@ def check_given(estimator, y) -> None:
         )
 
 
-def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
+def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
     """Encode the labels `y` against the public list of classes.
 
     Parameters
@@ -356,6 +356,8 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
     y : array-like of shape (n_samples,)
     classes : array-like of shape (n_classes,) or None
         The public list; None takes it from `y`, with a `PrivacyLeakWarning`.
+    least : {1, 2}
+        How many classes there must be.
 
     Returns
     -------
@@ -373,23 +375,23 @@ def encode_labels(y, classes) -> tuple[np.ndarray, np.ndarray, Fact]:
         check_classification_targets(y)
         classes = np.unique(y)
         fact = warn_leak("classes", "the list of labels")
-        if len(classes) < 2:
+        if len(classes) < least:
             raise ValueError(
                 "Only one class was found in y and classes=None; this classifier needs "
                 "at least two: pass the public list of labels as classes=[...]."
             )
     else:
-        classes = public_classes(classes)
+        classes = public_classes(classes, least)
         fact = Fact("classes", classes.tolist())
     return label_codes(y, classes), classes, fact
 
 
-def public_classes(classes) -> np.ndarray:
+def public_classes(classes, least=2) -> np.ndarray:
     """The public list of labels, sorted."""
     _refuse_mixed("classes", classes)
     classes = np.unique(np.asarray(classes))
-    if len(classes) < 2:
-        raise ValueError(f"classes must list at least two labels, got {classes!r}.")
+    if len(classes) < least:
+        raise ValueError(f"classes must list {least} labels or more, got {classes!r}.")
     return classes
 
 
@@ -438,7 +440,7 @@ def positions_in(labels: list | np.ndarray, listed: list) -> np.ndarray:
     index = {label: position for position, label in enumerate(listed)}
     try:
         places = [index.get(label, -1) for label in labels]
-    except (TypeError, ValueError):  # one has no hash
+    except Exception:  # one has no hash, or cannot be compared
         places = [_place_of(label, index) for label in labels]
     return np.array(places, dtype=np.int64)
 
@@ -447,7 +449,7 @@ def _place_of(label, index: dict) -> int:
     """Position of one label; -1 where it is not listed, or can be no label."""
     try:
         return index.get(label, -1)
-    except (TypeError, ValueError):  # it has no hash
+    except Exception:  # it has no hash, or cannot be compared
         return -1
 
 

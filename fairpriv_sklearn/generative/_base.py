@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_is_fitted,
     column_or_1d,
@@ -18,6 +17,7 @@ from sklearn.utils.validation import (
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
+    encode_labels,
     label_codes,
     read_bounds,
 )
@@ -99,16 +99,8 @@ class BaseGenerator(DPEstimator):
                 )
             self.classes_ = None
             return np.zeros(n_records, dtype=np.int64), []
-        with domain("y"):
-            y = column_or_1d(y, warn=True)
-            if self.classes is None:
-                check_classification_targets(y)
-        if self.classes is None:
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            return codes, [warn_leak("classes", "the list of labels")]
-        self.classes_ = np.unique(np.asarray(self.classes))
-        codes = label_codes(y, self.classes_)
-        return codes, [Fact("classes", self.classes_.tolist())]
+        codes, self.classes_, fact = encode_labels(y, self.classes, least=1)
+        return codes, [fact]
 
     @property
     def _n_classes(self) -> int:
