@@ -548,8 +548,9 @@ MUTANTS = [
     (
         "h32",
         _STEPS,
+        '        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))\n'
         "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
-        "",
+        '        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))\n',
         "regression: the counts of the target are not paid",
     ),
     (
@@ -1102,6 +1103,78 @@ MUTANTS = [
         "width = np.max(width) * ones",
         "width = width * ones",
         "autoencoder: errors of narrow columns count more",
+    ),
+    (
+        "h111",
+        "linear_model/_gradient_plan.py",
+        "        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))\n"
+        "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
+        "        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))\n",
+        "linear models: counts of features are not paid for",
+    ),
+    (
+        "h112",
+        "linear_model/_ranges.py",
+        "if not isinstance(rows, ScaledRows):",
+        "if True:",
+        "linear models: rows stay as long as they are",
+    ),
+    (
+        "h113",
+        "linear_model/_ranges.py",
+        "given = estimator.bounds is not None and estimator.data_norm is None",
+        "given = estimator.bounds is not None",
+        "linear models: ranges are learnt beside a norm of rows in bounds",
+    ),
+    (
+        "h114",
+        "linear_model/_ranges.py",
+        "columns = np.flatnonzero((high > low) & ~is_indicator)",
+        "columns = np.flatnonzero(high > low)",
+        "linear models: indicators are counted, too",
+    ),
+    (
+        "h115",
+        "linear_model/_ranges.py",
+        "found = counts.learnt(released, n_records, noise, np.arange(len(columns)))",
+        "found = counts.learnt(released, n_records, noise, np.ones(len(columns)))",
+        "linear models: no column is narrower than the median",
+    ),
+    (
+        "h116",
+        "linear_model/_ranges.py",
+        "ScaledRows(X, replace(scaling, data_norm=math.sqrt(X.shape[1])))",
+        "ScaledRows(X, scaling)",
+        "linear models: rows are shortened before they are counted",
+    ),
+    (
+        "h117",
+        "_training/_design.py",
+        "low=np.where(whole, self.low, middle - half),",
+        "low=middle - half,",
+        "bounds where nothing is narrower are rounded",
+    ),
+    (
+        "h118",
+        "_training/_bounded.py",
+        "scaling = self._fitted_scaling()\n"
+        "        if sparse.issparse(X) and np.any(scaling.center):",
+        "scaling = self._fitted_scaling()\n        if False:",
+        "sparse rows are answered as if their range had its middle at zero",
+    ),
+    (
+        "h119",
+        "_door/_stream.py",
+        '_SHAPE = ("n_features_in_", "feature_names_in_", "_learns")',
+        '_SHAPE = ("n_features_in_", "feature_names_in_")',
+        "of batches some are sparse and are read by another scaling",
+    ),
+    (
+        "h120",
+        "_door/_dask.py",
+        "return columns if self._remake is None else self._remake(columns)",
+        "return columns",
+        "rows on workers are not made anew",
     ),
 ]
 

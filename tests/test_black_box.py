@@ -23,6 +23,13 @@ from fairpriv_sklearn.generative import (
     _base,
     _points,
 )
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+    _gradient_plan,
+    _linear,
+    _ranges,
+)
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
 from fairpriv_sklearn.neural_network import DPWassersteinAutoencoder
 from fairpriv_sklearn.neural_network import _base as neural
@@ -182,13 +189,19 @@ def test_audit_of_sizes(honest, monkeypatch):
 
 
 @pytest.mark.parametrize("honest", [True, False])
-@pytest.mark.parametrize("kind", ["semidual", "histogram", "autoencoder"])
+@pytest.mark.parametrize(
+    "kind", ["semidual", "histogram", "autoencoder", "line", "logistic"]
+)
 def test_audit_of_ranges(kind, honest, monkeypatch):
     """Most of the budget asks for them; a record moves in every column."""
     monkeypatch.setattr(_base, "TARGET_SHARE", 0.9)
     # beside what such a table gives to the constant
     monkeypatch.setattr(neural, "TARGET_SHARE", 0.5)
     monkeypatch.setattr(RangeCounts, "tell", lambda self, signal: True)
+    # six rows tell no linear model anything
+    monkeypatch.setattr(_gradient_plan, "TARGET_SHARE", 0.9)
+    monkeypatch.setattr(_ranges, "bins_that_tell", lambda signal, n: 64)
+    monkeypatch.setattr(_linear, "SIGNAL_OF_FEATURES", 0.0)
     sensitivity = RangeCounts.sensitivity
 
     def forgetful(self, neighboring):
@@ -203,6 +216,14 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
             max_iter=1, fairness_weight=0.0, groups=[0, 1], **public
         )
         given = {"sensitive_features": np.array([0, 1] * 3)}
+    elif kind in ("line", "logistic"):
+        public |= {"bounds": (-1, 1), "min_records": 1, "max_iter": 1}
+        one = DPLinearRegression(target_bounds=(0, 1), **public)
+        if kind == "logistic":
+            one = DPWassersteinLogisticRegression(
+                fairness_weight=0.0, classes=[0, 1], **public
+            )
+        given = {"y": np.array([0, 1] * 3)}
     else:
         make = {
             "semidual": DPSinkhornGenerator,

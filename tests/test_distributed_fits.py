@@ -43,8 +43,9 @@ VARIANTS = {
         {"penalty": "pairs"},
         {"neighboring": "add_remove"},
         {"batch_size": 50, "group_sizes_public": True},
+        WIDE,
     ],
-    "DPLinearRegression": [{}, {"neighboring": "add_remove"}],
+    "DPLinearRegression": [{}, {"neighboring": "add_remove"}, WIDE],
     "DPBarycenterTransformer": [{}, {"neighboring": "add_remove"}],
     "DP2DPClassifier": [{}, {"method": "histogram"}],
     "DPSinkhornGenerator": [
@@ -323,7 +324,7 @@ def test_array_batches_and_dask_give_the_same_bits(fit):
 def test_ranges_are_learnt_in_wide_bounds():
     """So that the variants above say something about it."""
     wide = [fit for fit in FITS if fit.name.endswith("(-20, 20)-8.0")]
-    assert len(wide) == 4
+    assert len(wide) == 6
     for fit in wide:
         plan = str(fit(*fit.columns()).privacy_)
         assert "range counts" in plan or "target counts" in plan, fit.name

@@ -197,11 +197,13 @@ VARIANTS = {
         SIZES_PUBLIC,
         {**SIZES_PUBLIC, "batch_size": 5},
         {**SIZES_PUBLIC, "constraint": "equalized_odds"},
+        {"epsilon": 60.0, **FAR, **FEW},
     ],
     "DPLinearRegression": [
         {"solver": "moments"},
         {"solver": "gradients", **FEW},
         {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0},
+        {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},
     ],
     "DPOutputPerturbationLogisticRegression": [

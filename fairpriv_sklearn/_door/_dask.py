@@ -240,6 +240,7 @@ class DaskRows(StreamRows):
         Rows.__init__(rows, self.n_rows)
         kept = {k: v for k, v in vars(self).items() if k not in vars(rows)}
         rows.__dict__ |= {**kept, "_read": read, "_names": None, "_empty": None}
+        rows._remake = None
         first, given = self._its_reader(), [name for name in names if name]
         rows._through = first, names
         (answer,) = _computed(_tasks(partial(_chosen, first, given), [pair]))
@@ -249,8 +250,8 @@ class DaskRows(StreamRows):
 
     def _its_reader(self):
         if self._through is not None:
-            return _SecondReader(self._read, *self._through)
-        return _Reader(self._read, self._batches.map_X)
+            return _SecondReader(self._read, *self._through, self._remake)
+        return _Reader(self._read, self._batches.map_X, self._remake)
 
     def _reader_there(self):
         import dask
@@ -264,8 +265,9 @@ class _Reader:
     Settings of scikit-learn, such as metadata routing, are the driver's.
     """
 
-    def __init__(self, read, function):
+    def __init__(self, read, function, remake=None):
         self._config, self._function = get_config(), function
+        self._remake = remake
         self._name, self._estimator = read.__name__, to_travel(read.__self__)
 
     def read(self, batch: tuple, mask=None) -> dict:
@@ -326,14 +328,15 @@ class _Reader:
     def columns(self, mapped: tuple) -> dict:
         """Private columns of a partition; what is wrong here quotes none."""
         with config_context(**self._config):
-            return read_batch(getattr(self._estimator, self._name), mapped)
+            columns = read_batch(getattr(self._estimator, self._name), mapped)
+        return columns if self._remake is None else self._remake(columns)
 
 
 class _SecondReader(_Reader):
     """The door of a wrapped model, which reads what the door of a repair has read."""
 
-    def __init__(self, read, first, names):
-        super().__init__(read, None)
+    def __init__(self, read, first, names, remake=None):
+        super().__init__(read, None, remake)
         self._first, self._names = first, names
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from inspect import signature
 from types import SimpleNamespace
 
@@ -153,6 +154,8 @@ class StreamRows(Rows):
     batches : Batches
     """
 
+    _remake: Remake | None = None
+
     def __init__(self, read, batches):
         self._read = read
         self._batches = batches
@@ -212,6 +215,10 @@ class StreamRows(Rows):
         held = vars(self.whole())
         return self._kin(held.pop("n_rows"), {**held, **columns})
 
+    def remade(self, name, function) -> Rows:
+        """The same rows with a column made anew, batch by batch in every pass."""
+        return _altered(self, _remake=Remake(name, function))
+
     def as_codes(self) -> StreamRows:
         """The same rows, for who makes rows of the codes of an encoder."""
         return self
@@ -247,6 +254,8 @@ class StreamRows(Rows):
         first = 0
         for columns in self._columns_of_batches():
             n_rows = column_length(columns)
+            if self._remake is not None:
+                columns = self._remake(self._named(columns))
             if self._mask is not None:
                 mask = self._mask[first : first + n_rows]
                 columns = _slice(columns, np.flatnonzero(mask))
@@ -310,6 +319,11 @@ class KeptRows(StreamRows):
         ]
         return _altered(self, _held=held)
 
+    def remade(self, name, function) -> Rows:
+        """The same rows with a column made anew, once."""
+        remake = Remake(name, function)
+        return _altered(self, _held=[remake(columns) for columns in self._held])
+
     def _columns_of_batches(self):
         return map(self._named, self._held)
 
@@ -329,6 +343,20 @@ class _HeldRows(KeptRows):
         return super().take(indices)
 
     seen = take
+
+
+@dataclass(frozen=True)
+class Remake:
+    """Makes a column anew where rows have it."""
+
+    name: str
+    function: Callable
+
+    def __call__(self, columns: dict) -> dict:
+        """Columns of some rows, this one made anew."""
+        if self.name not in columns:
+            return columns
+        return {**columns, self.name: self.function(columns[self.name])}
 
 
 class Encoded:
@@ -422,7 +450,10 @@ def read_batch(read, batch: tuple) -> dict:
     for name, value in before.items():
         now = getattr(estimator, name, None)
         if value is not None and not np.array_equal(value, now):
-            raise ValueError("All batches must have the same columns, in this order.")
+            raise ValueError(
+                "All batches must have the same columns, in this order, and all must "
+                "be dense or all sparse."
+            )
     return columns
 
 
@@ -578,7 +609,7 @@ def to_travel(estimator):
 
 
 # Attributes that every batch has to agree on.
-_SHAPE = ("n_features_in_", "feature_names_in_")
+_SHAPE = ("n_features_in_", "feature_names_in_", "_learns")
 
 
 def fingerprint(columns: dict) -> tuple[int, int]:

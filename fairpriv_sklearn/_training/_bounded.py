@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from fairpriv_sklearn._door.estimator import n_entries, read_bounds
 from fairpriv_sklearn._door.groups import sensitive_positions
 from fairpriv_sklearn._shared.arguments import number
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
 from fairpriv_sklearn._shared.sklearn import Interval
@@ -32,6 +33,7 @@ BOUNDED_CONSTRAINTS = {
     "data_norm": [None, Interval(Real, 1e-50, 1e50, closed="both")],
     "fit_intercept": ["boolean"],
 }
+_DENSE_ROWS = 4096
 INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
@@ -108,6 +110,10 @@ class BoundedMixin:
     def _linear_scores(self, X) -> np.ndarray:
         """Scores of the rows as the model saw rows in `fit`; (n_rows, n_outputs)."""
         scaling = self._fitted_scaling()
+        if sparse.issparse(X) and np.any(scaling.center):
+            # Not in sparse rows: a few at a time are dense.
+            parts = row_slices(X.shape[0], _DENSE_ROWS)
+            return np.concatenate([self._linear_scores(X[p].toarray()) for p in parts])
         design = scaling.design(X, exact=False)
         coef = np.atleast_2d(self.coef_)
         weights = (coef * scaling.half_width).T * scaling.unit

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,22 @@ class FeatureScaling:
         if self.fit_intercept:
             scale[-1] = 1.0
         return Design(rows(X, norm, exact), scale)
+
+    def within(self, center: Floats, width: Floats) -> FeatureScaling:
+        """The same by narrower bounds.
+
+        Parameters
+        ----------
+        center, width : ndarray of shape (n_features,)
+            Middles and half widths of parts of [-1, 1], all of it where the width is 1.
+        """
+        middle, whole = self.center + center * self.half_width, width == 1.0
+        half = width * self.half_width
+        return replace(
+            self,
+            low=np.where(whole, self.low, middle - half),
+            high=np.where(whole, self.high, middle + half),
+        )
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Turn weights of scaled features into those of the original features.
@@ -308,6 +324,22 @@ class _CodedRows:
         if scaling.low is None and scaling.data_norm == 1.0:
             return table.on_grid(UNIT)  # no row is longer than 1
         return scaling.design(np.asarray(table)).rows
+
+
+class ScaledRows:
+    """Rows of a table, scaled where they are read: no copy of the table is held."""
+
+    def __init__(self, X, scaling: FeatureScaling):
+        self.values, self._scaling = X, scaling
+        self.shape = X.shape
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows_at(self, rows) -> NDArray:
+        """Some rows, scaled and clipped by the public bounds, on the grid."""
+        design = self._scaling.design(self.values[rows])
+        return design.rows * design.scale
 
 
 def to_units(sums: Floats) -> NDArray[np.int64]:

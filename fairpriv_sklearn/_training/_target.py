@@ -158,13 +158,13 @@ class RangeCounts(TargetCounts):
         return np.clip(center, width - 1, 1 - width), width
 
 
-def bins_that_tell(signal: float) -> int:
-    """How many bins a target is counted in; none where no number tells its range.
+def bins_that_tell(signal: float, n_targets: int = 1) -> int:
+    """How many bins targets are counted in; none where no number tells their ranges.
 
     `signal` is the number of records times the Gaussian-DP parameter; public.
     """
     for n_bins in (TARGET_BINS, *FEWER_BINS):
-        if TargetCounts(n_bins).tell(signal):
+        if TargetCounts(n_bins, n_targets).tell(signal):
             return n_bins
     return 0
 

@@ -118,6 +118,18 @@ class Rows:
         """The same rows with more columns, functions of each row: scores, say."""
         return self._kin(self.n_rows, {**self._columns, **columns})
 
+    def remade(self, name: str, function) -> Rows:
+        """The same rows with a column made anew.
+
+        Parameters
+        ----------
+        name : str
+        function : callable
+            Of the column as it was read, or of a part of it; it may travel. What it
+            says of a row is a function of this row alone.
+        """
+        return self.with_columns(**{name: function(self._columns[name])})
+
     def _kin(self, n_rows: int, columns: dict) -> Rows:
         """Rows in memory that the same filter reads."""
         rows = Rows(n_rows, **columns)

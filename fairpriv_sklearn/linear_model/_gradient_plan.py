@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import count_query
-from fairpriv_sklearn._training._target import TARGET_SHARE, TargetCounts
+from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts, TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, calibrate_gaussian
 from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, search_share
 from fairpriv_sklearn.linear_model._preconditioned import (
@@ -53,10 +53,13 @@ def gradient_plan(
     n_counts: int,
     max_iter: int | None,
     n_bins: int = 0,
+    ranges: RangeCounts | None = None,
     constant: dict[str, int] | None = None,
     n_parts: int = 1,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, gradients, a line search.
+
+    Counts of a target and of features, if any, take the same share each.
 
     `constant` has the names of what is asked about the constant model, with how many
     numbers that are; a gradient has `n_parts`.
@@ -71,6 +74,7 @@ def gradient_plan(
     n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
     n_searched = 2 * geometry.n_outputs
     n_draws += N_SEARCHES * n_searched
+    n_draws += ranges.n_coordinates if ranges is not None else 0
     n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
@@ -81,6 +85,9 @@ def gradient_plan(
     if n_bins:
         share = math.sqrt(TARGET_SHARE) * mu
         lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))
+        mu *= math.sqrt(1 - TARGET_SHARE)
+    if ranges is not None:
+        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))
         mu *= math.sqrt(1 - TARGET_SHARE)
     for name, n_numbers in (constant or {}).items():
         share = constant_share(mu * n_assumed)

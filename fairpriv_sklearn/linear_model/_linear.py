@@ -66,6 +66,12 @@ from fairpriv_sklearn.linear_model._queries import (
     MeanResidual,
     ResidualGradient,
 )
+from fairpriv_sklearn.linear_model._ranges import (
+    learn_ranges,
+    may_learn,
+    range_counts,
+    scaled_rows,
+)
 
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
@@ -100,6 +106,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     column, replacing a record changes the mean gradient by at most 2 c R / n,
     counts of the target in 64 bins or fewer, a twentieth of the squared Gaussian-DP
     parameter from which the range of the target is learnt, by :math:`\sqrt2`, and
+    such counts of A features, with as large a share of the rest, where `bounds` alone
+    scale them and a rule of public numbers says that they tell the ranges inside, by
+    :math:`\sqrt{2 A}`, and
     the second moments, which take a tenth of the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`, and the mean residual, which takes 3 to 30 %, by the range
     within which it is cut off / n, and what tells how far to go along the slopes,
@@ -161,6 +170,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         and where noise hides .4 of the features' variance.
     intercept_ : float
     bounds_ : ndarray of shape (2, n_features) or None
+        To which features are clipped: `bounds`, or the ranges learnt inside.
     data_norm_ : float
     n_iter_ : int
         Number of gradients that were released; 0 for moments and a mean alone.
@@ -233,6 +243,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
     _reads_batches = True
     _can_resume = True
+    _of_fit = ("_public", "_learns")
     _signal_of_features = SIGNAL_OF_FEATURES
 
     _parameter_constraints = {
@@ -267,16 +278,19 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         noise = noise_source(self.random_state)
         if self.fit_intercept and self._has_few_records(rows.n_rows):
             fit = self._fit_constant
-        elif self.solver == "moments" or (
-            self.solver == "auto" and self.epsilon == np.inf
-        ):
-            fit = self._fit_moments
-        else:
+        elif self._by_gradients:
             fit = self._fit_gradients
-        weights, intercept, wall, covariance = fit(rows, scaling, facts, noise)
+        else:
+            fit = self._fit_moments
+        weights, intercept, wall, covariance, scaling = fit(rows, scaling, facts, noise)
         self._publish(weights, intercept, scaling, low, high, covariance)
         self.privacy_ = wall.guarantee()
         return self
+
+    @property
+    def _by_gradients(self) -> bool:
+        without_noise = self.solver == "auto" and self.epsilon == np.inf
+        return self.solver != "moments" and not without_noise
 
     def _fit_constant(self, rows: Rows, scaling, facts, noise):
         query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)
@@ -284,7 +298,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         wall = open_wall(self, plan, facts=facts, noise=noise)
         mean = released_constant(wall, rows, query)[0]
         self.n_iter_ = 0
-        return np.zeros(self.n_features_in_), mean, wall, None
+        return np.zeros(self.n_features_in_), mean, wall, None, scaling
 
     def _fit_moments(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
@@ -307,7 +321,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             fit_intercept=self.fit_intercept,
         )
         self.n_iter_ = 0
-        return weights / scaling.data_norm, intercept, wall, None
+        return weights / scaling.data_norm, intercept, wall, None, scaling
 
     def _fit_gradients(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
@@ -321,6 +335,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
         n_bins = bins_that_tell(n_assumed * mu) if self.fit_intercept else 0
+        is_constant = self.fit_intercept and n_assumed * mu < SIGNAL_OF_FEATURES
+        ranges = None
+        if self._learns and not is_constant:
+            ranges = range_counts(scaling, n_assumed * mu)
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -329,6 +347,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_counts=int(counted),
             max_iter=self.max_iter or regression_steps(mu, n_assumed),
             n_bins=n_bins,
+            ranges=ranges,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
         wall = open_wall(self, plan.lines, facts=facts, noise=noise)
@@ -336,6 +355,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         if counted:
             least = max(1.0, 2 * wall.scale(Count()))
             n_records = max(least, float(wall.release(Count(), rows)[0]))
+        rows, scaling = learn_ranges(wall, rows, scaling, ranges, n_records)
         center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
         if n_bins:
             counts = TargetCounts(n_bins)
@@ -355,7 +375,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 level = replace(level, low=low, high=high)
                 if wall.scale(level) <= NOISE_OF_LEVEL:
                     break
-        if self.fit_intercept and n_assumed * mu < SIGNAL_OF_FEATURES:
+        if is_constant:
             # Features would only bring noise: all that is left tells the mean.
             lines = [line for line in plan.lines if line.name in plan.of_constant]
             weights = np.zeros((geometry.n_columns, 1))
@@ -364,7 +384,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
             self.n_iter_ = plan.n_steps
             mean = np.clip(-off[0] * (1.0 if n_bins else trust), -1.0, 1.0)
-            return weights[:-1, 0], mean * width + center, wall, None
+            return weights[:-1, 0], mean * width + center, wall, None, scaling
         curvature = noisy_curvature(
             wall,
             rows,
@@ -417,9 +437,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             weights[-1] -= off * trust / constant
         weights = weights[:, 0]
         if not self.fit_intercept:
-            return weights, 0.0, wall, covariance
+            return weights, 0.0, wall, covariance, scaling
         intercept = weights[-1] * constant * width + center
-        return weights[:-1] * width, intercept, wall, covariance
+        return weights[:-1] * width, intercept, wall, covariance, scaling
 
     def _read(self, X, y, sensitive_features) -> dict:
         refuse_dates(X)
@@ -431,9 +451,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         scaling, facts = self._public_scaling(X)
         low, high, fact = public_target_range(self.target_bounds, y)
         self._public = scaling, (low, high), [*facts, fact]
+        self._learns = self._by_gradients and may_learn(self, X)
+        x = scaled_rows(X, scaling, learns=self._learns)
         with np.errstate(all="ignore"):
-            design = replace(scaling, fit_intercept=False).design(X)
-            return {"x": design.rows, "y": scaled_target(y, low, high)}
+            return {"x": x, "y": scaled_target(y, low, high)}
 
     def predict(self, X) -> np.ndarray:
         """Predicted targets.

@@ -98,6 +98,12 @@ from fairpriv_sklearn.linear_model._pulls import (
     noise_multiples,
 )
 from fairpriv_sklearn.linear_model._queries import FairGradient, Geometry, LossGradient
+from fairpriv_sklearn.linear_model._ranges import (
+    learn_ranges,
+    may_learn,
+    range_counts,
+    scaled_rows,
+)
 
 # Line of the plan for the counts of the classes.
 _LABELS = "label counts"
@@ -129,7 +135,10 @@ class DPWassersteinLogisticRegression(
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, a), composed exactly: noisy counts of
-    the classes (3 to 30 % of the squared Gaussian-DP parameter), noisy second
+    A columns (a twentieth of the squared Gaussian-DP parameter, a record changes them
+    by :math:`\sqrt{2 A}`; only where `bounds` alone scale the features and a rule of
+    public numbers says that they tell the ranges inside), noisy counts of
+    the classes (3 to 30 %), noisy second
     moments of the features (a tenth, left out by a rule of public numbers where
     they would tell nothing), then `max_iter` full-batch gradients with Gaussian
     noise, and without batches two releases along the slopes that tell how far to
@@ -234,6 +243,7 @@ class DPWassersteinLogisticRegression(
     link_ : {"bounded slope", "logistic"}
         What turns scores into probabilities; "logistic" without noise.
     bounds_ : ndarray of shape (2, n_features) or None
+        To which features are clipped: `bounds`, or the ranges learnt inside.
     data_norm_ : float
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
@@ -354,7 +364,10 @@ class DPWassersteinLogisticRegression(
     _reads_batches = True
     _can_resume = True
     _signal_of_features = SIGNAL_OF_FEATURES
-    _of_fit = ("_scaling", "_facts", "_class_weights", "_shape", "_n_model_features")
+    _of_fit = (
+        *("_scaling", "_facts", "_class_weights", "_shape"),
+        *("_n_model_features", "_learns"),
+    )
 
     _parameter_constraints = {
         **NoisyGradientsMixin._parameter_constraints,
@@ -507,9 +520,9 @@ class DPWassersteinLogisticRegression(
             self._facts.append(_SIZES_READ)
         codes = self._strata(groups, len(labels), labels)
         self._n_model_features = X.shape[1]
+        self._learns = self.batch_size is None and may_learn(self, X)
         if self.epsilon < np.inf:
-            with np.errstate(all="ignore"):
-                X = replace(self._scaling, fit_intercept=False).design(X).rows
+            X = scaled_rows(X, self._scaling, learns=self._learns)
         return {"x": X, "y": labels, "stratum": codes}
 
     def _weights_of(self, classes):
@@ -539,7 +552,11 @@ class DPWassersteinLogisticRegression(
         counted = self._relation() == "add_remove"
         n_assumed = NOMINAL_RECORDS if counted else rows.n_rows
         geometry = self._geometry(n_assumed)
-        plan = self._plan(geometry, n_assumed, strata)
+        ranges = None
+        if self._learns:
+            mu = calibrate_gaussian(self.epsilon, self.delta)
+            ranges = range_counts(self._scaling, n_assumed * mu)
+        plan = self._plan(geometry, n_assumed, strata, ranges)
         wall = self._open(plan.lines, noise)
 
         directions = None
@@ -555,6 +572,8 @@ class DPWassersteinLogisticRegression(
             n_counts=plan.n_counts,
             min_group_size=self.min_group_size,
         )
+        told = wall, rows, self._scaling, ranges, sizes.n_records
+        rows, self._scaling = learn_ranges(*told)
         constant = None
         if plan.has_constant:
             constant, is_known = self._constant(wall, rows, plan, sizes.n_records)
@@ -648,7 +667,9 @@ class DPWassersteinLogisticRegression(
             constant,
         )
 
-    def _plan(self, geometry: Geometry, n_assumed: float, strata) -> GradientPlan:
+    def _plan(
+        self, geometry: Geometry, n_assumed: float, strata, ranges=None
+    ) -> GradientPlan:
         """What is released, at which share of the budget; public numbers only."""
         n_parts = 1 if self.fairness_weight == 0 else 2 + self._n_strata()
         n_weights = n_parts * geometry.n_columns * geometry.n_outputs
@@ -678,6 +699,7 @@ class DPWassersteinLogisticRegression(
             n_assumed=n_assumed,
             n_counts=self._n_counts(),
             max_iter=self.max_iter,
+            ranges=ranges,
             constant=constant if self.fit_intercept else None,
             n_parts=n_parts,
         )

@@ -26,7 +26,7 @@ from fairpriv_sklearn._training._counts import (
     public_sizes,
     telling_records,
 )
-from fairpriv_sklearn._training._design import FeatureScaling
+from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
@@ -131,22 +131,6 @@ class LearntRange:
 
     def _scaled(self, targets: Floats) -> Floats:
         return (targets - self.center) / self.width
-
-
-class ScaledRows:
-    """Rows of a table, scaled where they are read: no copy of the table is held."""
-
-    def __init__(self, X, scaling: FeatureScaling):
-        self.values, self._scaling = X, scaling
-        self.shape = X.shape
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def rows_at(self, rows) -> np.ndarray:
-        """Some rows, scaled and clipped by the public bounds, on the grid."""
-        design = self._scaling.design(self.values[rows])
-        return design.rows * design.scale
 
 
 class FairNetworkMixin(NoisyGradientsMixin):
