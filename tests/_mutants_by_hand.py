@@ -1093,9 +1093,9 @@ MUTANTS = [
     (
         "h109",
         _NETWORK,
-        "if of_inputs and self.bounds is not None and self.data_norm is None:",
-        "if of_inputs:",
-        "autoencoder: ranges are learnt of shortened rows, too",
+        "if self.bounds is not None and self.data_norm is None:",
+        "if self.bounds is not None:",
+        "networks: ranges are learnt of shortened rows, too",
     ),
     (
         "h110",
@@ -1175,6 +1175,55 @@ MUTANTS = [
         "return columns if self._remake is None else self._remake(columns)",
         "return columns",
         "rows on workers are not made anew",
+    ),
+    (
+        "h121",
+        _NETWORK,
+        "counts = replace(counts, targets=learnt.within(counts.targets))",
+        "counts = replace(counts, targets=learnt.within(INPUTS))",
+        "networks: the second look forgets the first",
+    ),
+    (
+        "h122",
+        _NETWORK,
+        "scaling = scaling.within(learnt.center, learnt.width)",
+        "scaling = self._scaling.within(learnt.center, learnt.width)",
+        "networks: rows are not scaled as the training had them",
+    ),
+    (
+        "h123",
+        _NETWORK,
+        "return cls(np.where(varies, center, 0.0), np.where(varies, width, 1.0))",
+        "return cls(center, width)",
+        "networks: a constant feature is one number in training, another afterwards",
+    ),
+    (
+        "h124",
+        _NETWORK,
+        "apart = np.arange(counts.n_targets)",
+        "apart = np.ones(counts.n_targets)",
+        "networks: a narrow column is as wide as the median",
+    ),
+    (
+        "h125",
+        _NETWORK,
+        "return [one for one in tried if one.tell(signal / SURER)][:1]",
+        "return [one for one in tried if one.tell(signal)][:1]",
+        "networks: ranges are learnt of few records",
+    ),
+    (
+        "h126",
+        _NETWORK,
+        "plan.insert(0, one.line(math.sqrt(TARGET_SHARE / times) * mu, times))",
+        "plan.insert(0, one.line(math.sqrt(TARGET_SHARE) * mu, times))",
+        "networks: the second look is not paid",
+    ),
+    (
+        "h127",
+        _NETWORK,
+        "outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]",
+        "outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]",
+        "networks: residuals of rows scaled by the bounds",
     ),
 ]
 

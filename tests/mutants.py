@@ -120,7 +120,7 @@ OTHERS = {
     "_door/_stream.py": "linear_ranges",
     "_shared/guarded.py": "wall breaches",
     "_shared/purity.py": "breaches barycenter rowwise",
-    "_training/_design.py": "linear_sensitivity linear_model",
+    "_training/_design.py": "linear_sensitivity linear_model neural_network",
     "_training/_target.py": "linear_values linear_queries bounds",
     "generative/_base.py": "generative generative_privacy",
     "generative/_exact.py": "generative_privacy",

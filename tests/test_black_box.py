@@ -7,6 +7,7 @@ from many of these may not lie above what is printed, and does with half the noi
 """
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,11 @@ from fairpriv_sklearn.linear_model import (
     _ranges,
 )
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism
-from fairpriv_sklearn.neural_network import DPWassersteinAutoencoder
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinAutoencoder,
+    DPWassersteinMLPClassifier,
+    DPWassersteinMLPRegressor,
+)
 from fairpriv_sklearn.neural_network import _base as neural
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
@@ -190,13 +195,16 @@ def test_audit_of_sizes(honest, monkeypatch):
 
 @pytest.mark.parametrize("honest", [True, False])
 @pytest.mark.parametrize(
-    "kind", ["semidual", "histogram", "autoencoder", "line", "logistic"]
+    "kind",
+    ["semidual", "histogram", "autoencoder", "classifier", "regressor"]
+    + ["line", "logistic"],
 )
 def test_audit_of_ranges(kind, honest, monkeypatch):
     """Most of the budget asks for them; a record moves in every column."""
     monkeypatch.setattr(_base, "TARGET_SHARE", 0.9)
-    # beside what such a table gives to the constant
-    monkeypatch.setattr(neural, "TARGET_SHARE", 0.5)
+    n_counts = 2 if kind == "regressor" else 1  # the target has its own
+    monkeypatch.setattr(neural, "TARGET_SHARE", 0.9 / n_counts)
+    monkeypatch.setattr(neural, "CONSTANT_SHARE", (0.1, 0.1))
     monkeypatch.setattr(RangeCounts, "tell", lambda self, signal: True)
     # six rows tell no linear model anything
     monkeypatch.setattr(_gradient_plan, "TARGET_SHARE", 0.9)
@@ -208,13 +216,16 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
         return sensitivity(self, neighboring) / np.sqrt(1 if honest else self.n_targets)
 
     monkeypatch.setattr(RangeCounts, "sensitivity", forgetful)
-    X = np.array([[0.1] * 4, [0.9] * 4] * 3)
+    X = np.array([[0.1] * 8, [0.9] * 8] * 3)
     moved = np.concatenate([X[:-1], X[:1]])
     public = {"epsilon": 15.0, "bounds": (0, 1)}
-    if kind == "autoencoder":
-        one = DPWassersteinAutoencoder(
-            max_iter=1, fairness_weight=0.0, groups=[0, 1], **public
-        )
+    networks = {
+        "autoencoder": DPWassersteinAutoencoder,
+        "classifier": partial(DPWassersteinMLPClassifier, classes=[0, 1]),
+        "regressor": partial(DPWassersteinMLPRegressor, target_bounds=(0, 1)),
+    }
+    if kind in networks:
+        one = networks[kind](max_iter=1, fairness_weight=0.0, groups=[0, 1], **public)
         given = {"sensitive_features": np.array([0, 1] * 3)}
     elif kind in ("line", "logistic"):
         public |= {"bounds": (-1, 1), "min_records": 1, "max_iter": 1}
@@ -230,7 +241,12 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
             "histogram": DPSlicedWassersteinGenerator,
         }
         one, given = make[kind](method=kind, **public), {}
-    pair = [lambda model, X=X: model.fit(X, **given) for X in (X, moved)]
+
+    def fit(X):
+        moves = {"y": (X[:, 0] > 0.5).astype(int)} if kind in networks else {}
+        return lambda model: model.fit(X, **moves, **given)
+
+    pair = fit(X), fit(moved)
     pair[0](one.set_params(random_state=0))
     assert "range counts" in one.privacy_.mechanism
     (event,) = (e for e in one.privacy_.events if e.kind == "gaussian")

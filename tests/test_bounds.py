@@ -321,7 +321,9 @@ def output_residuals(relation):
     """Targets far beyond an output of zero, on either side."""
     network = Network((1, 3), product=row_scores)
     learnt = LearntRange(np.full(3, 0.2), np.full(3, 0.1))
-    above = learnt.residuals(lambda block: block.y, network, np.full(3, 2.0))
+    above = learnt.residuals(
+        lambda block: block.y, lambda block: block.x, network, np.full(3, 2.0)
+    )
     columns = {"x": np.zeros((3, 1)), "y": np.vstack([np.ones(3), np.zeros((2, 3))])}
     query = OutputResiduals(3, above, False)
     return pair(relation, query, columns, {"y": -np.ones(3)})

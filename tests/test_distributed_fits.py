@@ -56,7 +56,12 @@ VARIANTS = {
     ],
     "DPSlicedWassersteinGenerator": [{}, WIDE],
     "DPWassersteinAutoencoder": [{}, WIDE],
-    "DPWassersteinMLPRegressor": [{}, {"target_bounds": (-20, 20), "epsilon": 8.0}],
+    "DPWassersteinMLPClassifier": [{}, WIDE, {"neighboring": "add_remove", **WIDE}],
+    "DPWassersteinMLPRegressor": [
+        {},
+        {"target_bounds": (-20, 20), "epsilon": 8.0},
+        {"target_bounds": (-20, 20), **WIDE},
+    ],
 }
 
 
@@ -331,7 +336,7 @@ def test_array_batches_and_dask_give_the_same_bits(fit):
 def test_ranges_are_learnt_in_wide_bounds():
     """So that the variants above say something about it."""
     wide = [fit for fit in FITS if fit.name.endswith(("(-20, 20)-8.0", "wide"))]
-    assert len(wide) == 7
+    assert len(wide) == 10
     for fit in wide:
         model = fit(*fit.columns())
         plan = str(getattr(model, "estimator_", model).privacy_)

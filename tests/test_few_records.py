@@ -274,7 +274,8 @@ def test_a_rare_class_takes_the_budget_of_a_network(signal, n_gradients, monkeyp
     y = (np.arange(1000) < signal / mu).astype(int)
     _, network = models([0, 1], epsilon=3.0, max_iter=5, random_state=0)
     network.fit(np.zeros((1000, 3)), y)
-    assert asked.count("gradients") == n_gradients and len(asked) == 6
+    assert asked[:2] == ["range counts"] * 2
+    assert asked.count("gradients") == n_gradients and len(asked) == 8
     assert network.n_iter_ == 5
     if not n_gradients:  # all six told the count
         told = network.predict_proba(np.zeros((1, 3)))[0, 1]
@@ -373,6 +374,7 @@ def test_a_network_asks_the_counts_again_where_all_classes_are_rare(share, is_co
         epsilon=1.0,
         fairness_weight=0,
         bounds=(-1, 1),
+        data_norm=3**0.5,  # no budget for ranges
         classes=[0, 1],
         max_iter=10,
         hidden_layer_sizes=(4,),

@@ -3,6 +3,7 @@
 import math
 import pickle
 import types
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from fairpriv_sklearn.neural_network import (
 )
 from fairpriv_sklearn.neural_network._base import LearntRange, start_from
 from fairpriv_sklearn.neural_network._objective import (
+    INPUTS,
     GradientSensitivity,
     RealOutputs,
     SimplexOutputs,
@@ -520,9 +522,12 @@ def test_batches_of_any_size_give_the_same_bits(kind, weight):
         assert model.privacy_ == expected.privacy_
 
 
-def test_a_resumed_fit_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("params", [{}, {"bounds": (-60, 60), "epsilon": 30.0}])
+def test_a_resumed_fit_goes_on_where_it_was(tmp_path, params):
     X, Y, groups = planar_table(300)
-    expected = make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+    params = {"max_iter": 6, **params}
+    expected = make("regressor", **params).fit(X, Y, sensitive_features=groups)
+    assert ("range counts" in expected.privacy_.mechanism) == ("bounds" in params)
 
     class Death(Exception):
         pass
@@ -538,9 +543,10 @@ def test_a_resumed_fit_goes_on_where_it_was(tmp_path):
 
             patch.setattr("fairpriv_sklearn._training._progress.Progress.step", step)
             with pytest.raises(Death), resume(tmp_path / "journal"):
-                make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+                make("regressor", **params).fit(X, Y, sensitive_features=groups)
     with resume(tmp_path / "journal"):
-        model = make("regressor", max_iter=6).fit(X, Y, sensitive_features=groups)
+        model = make("regressor", **params).fit(X, Y, sensitive_features=groups)
+    assert_array_equal(model.bounds_, expected.bounds_)
     for one, other in zip(model.coefs_, expected.coefs_, strict=True):
         assert_array_equal(one, other)
 
@@ -691,10 +697,12 @@ def test_the_learnt_range_is_twice_what_holds_the_targets():
     assert learnt.width == approx([2 * (0.125 + 1 / 32), 1.0])
 
 
-def test_the_mean_of_a_skewed_target_is_kept(monkeypatch):
+@pytest.mark.parametrize("width", [1, 20])
+def test_the_mean_of_a_skewed_target_is_kept(width, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, size=(5000, 2)), np.exp(1.2 * rng.normal(size=5000))
-    model = wide_regressor(target_bounds=(0, 50), epsilon=np.inf)
+    bounds = (-width, width)
+    model = wide_regressor(target_bounds=(0, 50), epsilon=np.inf, bounds=bounds)
     assert model.fit(X, y).predict(X).mean() == approx(y.clip(0, 50).mean(), abs=1e-3)
     monkeypatch.setattr(OutputResiduals, "value", lambda _, total, __: 0.0 * total)
     assert model.fit(X, y).predict(X).mean() < y.mean() - 0.2
@@ -726,7 +734,8 @@ def test_outputs_are_shifted_by_what_stands_out(noise, off, reach, shift):
 
     network, learnt = Network((1, 1)), LearntRange(np.array([0.1]), np.array([0.1]))
     network.theta[:] = [1.0, 1.0]
-    wide_regressor()._correct(Wall(), None, network, learnt, lambda b: b.y, 100)
+    targets = attrgetter("y")
+    wide_regressor()._correct(Wall(), None, network, learnt, targets, INPUTS, 100)
     assert network.biases[0] == approx(1.0 + shift)
     learnt.undo(network)
     assert network.theta == approx([0.1, 0.1 * (1.0 + shift) + 0.1])
@@ -805,3 +814,113 @@ def test_inputs_have_one_range_of_the_largest_width():
     learnt = LearntRange.of_inputs(counts, released.ravel(), 100, 0.0)
     assert_allclose(learnt.width, np.full(2, 16 * 1.25 / 64))
     assert_allclose(learnt.center, [-1 + 20 / 64, -1 + 20 / 64])
+
+
+def in_units(n, rng):
+    """Columns in three units, and one that is known to be constant."""
+    Z = rng.normal(size=(n, 4))
+    return Z * [1.0, 2e-3, 30, 0] + [5, 0, -200, 7], Z @ [1, -1, 1, 0]
+
+
+WIDE_COLUMNS = {
+    "bounds": ([-40, -0.2, -2400, 7], [60, 0.03, 600, 7]),
+    "fairness_weight": 0,
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_bounds_much_wider_than_the_features_cost_networks_little(kind, relation):
+    """Before, accuracy was .52 and R2 .00."""
+    rng = np.random.default_rng(0)
+    (X, score), (fresh, wanted) = in_units(4000, rng), in_units(2000, rng)
+    params = {**WIDE_COLUMNS, "neighboring": relation, "epsilon": 2.0}
+    if kind == "classifier":
+        score, wanted = (score > 0).astype(int), (wanted > 0).astype(int)
+        model, least = DPWassersteinMLPClassifier(classes=[0, 1], **params), 0.92
+    else:
+        model = DPWassersteinMLPRegressor(target_bounds=(-6, 6), **params)
+        least = 0.85
+    model.fit(X, score)
+    assert model.score(fresh, wanted) > least
+    (low, high), given = model.bounds_, params["bounds"]
+    assert (given[0] <= low).all() and (high <= given[1]).all()
+    assert_array_equal((low[3], high[3]), 7)
+    spread = X[:, :3].std(axis=0)
+    assert (2 * spread < (high - low)[:3]).all()
+    assert ((high - low)[:3] < 16 * spread).all()
+    # A row beyond the ranges is what the training saw of it.
+    far, nearest = np.tile(given, (1, 1)), np.stack([low, high])
+    assert_array_equal(model.predict(far), model.predict(nearest))
+
+
+def test_training_sees_rows_as_prediction_does(monkeypatch):
+    """And the second look is at what the first one left."""
+    looks, seen = [], []
+
+    def learnt(counts, released, n_records, noise, units):
+        assert_array_equal(units, np.arange(4))
+        looks.append(released.reshape(4, -1))
+        return np.full(4, 0.25), np.full(4, 0.5)
+
+    descend = DPWassersteinMLPClassifier._descend
+
+    def watched(self, wall, rows, network, head, targets, inputs, sizes):
+        seen.extend(inputs(block) for block in rows.blocks(4000))
+        descend(self, wall, rows, network, head, targets, inputs, sizes)
+
+    monkeypatch.setattr(RangeCounts, "learnt", learnt)
+    monkeypatch.setattr(DPWassersteinMLPClassifier, "_descend", watched)
+    X, score = in_units(4000, np.random.default_rng(0))
+    params = {"classes": [0, 1], "epsilon": np.inf, "max_iter": 1, **WIDE_COLUMNS}
+    model = DPWassersteinMLPClassifier(**params).fit(X, (score > 0).astype(int))
+    low, high = np.array(WIDE_COLUMNS["bounds"])
+    center, half = (low + high) / 2, (high - low) / 2
+    # .25 + .5 * (.25 - .5) = .125 and .25 + .5 * (.25 + .5) = .625
+    assert_allclose(model.bounds_, [center + 0.125 * half, center + 0.625 * half])
+    assert_allclose(np.concatenate(seen), model._predict_rows(X), atol=1e-5)
+    scaled = (X - center) / np.where(half > 0, half, 1.0)
+    first, second = scaled, np.clip((scaled - [0.25, 0.25, 0.25, 0]) / 0.5, -1, 1)
+    for look, column in zip(looks, (first, second), strict=True):
+        for counted, values in zip(look, column.T, strict=True):
+            expected, _ = np.histogram(values, bins=64, range=(-1, 1))
+            assert abs(counted - expected).sum() < 20  # on the grid, at edges
+
+
+def test_ranges_of_columns_have_widths_of_their_own():
+    counts = RangeCounts(64, n_targets=3)
+    released = np.zeros((3, 64))
+    released[0, [4, 8]] = released[1, [1, 14]] = released[2, [20, 40]] = 50.0
+    learnt = LearntRange.of_columns(np.ones(3) > 0, counts, released.ravel(), 100, 0.0)
+    assert_allclose(learnt.width, np.array([7, 16, 23]) * 1.25 / 64)
+
+
+@pytest.mark.parametrize(
+    ("params", "n_bins"),
+    # Records times the parameter are 225 times the root of 4 columns in 64 bins.
+    [
+        ({"n": 3000, "epsilon": 1.0}, 64),
+        ({"n": 1500, "epsilon": 1.0}, 16),
+        ({"n": 700, "epsilon": 1.0}, 8),
+        ({"n": 550, "epsilon": 1.0}, None),
+        ({"n": 3000, "epsilon": 1.0, "data_norm": 2.0}, None),
+        ({"n": 3000, "epsilon": 1.0, "bounds": None}, None),
+        ({"n": 550, "epsilon": 1.0, "neighboring": "add_remove"}, 64),
+    ],
+)
+def test_ranges_of_columns_are_learnt_where_that_tells_them(params, n_bins):
+    """Twice, with half of 5 % of the squared parameter each."""
+    params = {**WIDE_COLUMNS, **params}
+    X, score = in_units(params.pop("n"), np.random.default_rng(0))
+    model = DPWassersteinMLPRegressor(max_iter=2, target_bounds=(-6, 6), **params)
+    with recording() as told:
+        model.fit(X, score)
+    looks = [one for one in told.crossings if one.name == "range counts"]
+    assert len(looks) == 2 * bool(n_bins)
+    total = sum(one.parameter**2 for one in told.crossings)
+    for look in looks:
+        assert look.exact.shape == (4 * n_bins,)
+        assert look.parameter**2 == approx(0.025 * total, rel=1e-6)
+    (event,) = (one for one in model.privacy_.events if one.kind == "gaussian")
+    assert total == approx(event.mu**2, rel=1e-6)

@@ -544,7 +544,8 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring):
     names = [one.name for one in seen.crossings]
     # 5000 records are assumed where nobody knows how many there are.
     is_told = neighboring == "add_remove"
-    expected = ["counts", *["target counts"] * is_told, "constant"]
+    ranges = [*2 * ["range counts"], "target counts"]
+    expected = ["counts", *ranges * is_told, "constant"]
     expected += 10 * ["gradients"] + ["mean residual"] * is_told
     assert names == expected
     mus = [one.parameter for one in seen.crossings]

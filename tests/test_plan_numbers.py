@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 from fairpriv_sklearn._training._penalty import record_changes
-from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Query
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -608,22 +607,27 @@ def test_plans_of_repaired_numbers():
 
 
 @pytest.mark.parametrize(
-    ("relation", "n_rows", "are_counts", "sensitivity", "n_counts", "share"),
+    ("relation", "n_rows", "are_counts", "sensitivity", "n_counts", "share", "n_bins"),
     [
         # The share of mu: noise of the mean over what is wanted, within .1 and .7.
-        ("replace_one", 1000, False, 4.0, 0, None),
-        ("replace_one", 2000, True, 2.0, 6, None),
-        ("add_remove", 7, False, 20.0, 1, None),
-        ("replace_one", 10**7, False, 1.0, 0, 0.1),
-        ("replace_one", 0, True, 1.0, 6, 0.7),
-        ("replace_one", 100, False, 4.0, 0, 0.7),  # too few for a range
+        ("replace_one", 1000, False, 4.0, 0, None, 16),
+        ("replace_one", 2000, True, 2.0, 6, None, 64),
+        ("add_remove", 7, False, 20.0, 1, None, 64),
+        ("replace_one", 10**7, False, 1.0, 0, 0.1, 64),
+        ("replace_one", 0, True, 1.0, 6, 0.7, 0),
+        ("replace_one", 100, False, 4.0, 0, 0.7, 0),  # too few for a range
     ],
 )
 def test_plan_of_the_networks(
-    relation, n_rows, are_counts, sensitivity, n_counts, share
+    relation, n_rows, are_counts, sensitivity, n_counts, share, n_bins
 ):
     model = DPWassersteinMLPClassifier(
-        epsilon=2.0, delta=1e-6, max_iter=9, neighboring=relation, min_group_size=5
+        epsilon=2.0,
+        delta=1e-6,
+        max_iter=9,
+        neighboring=relation,
+        min_group_size=5,
+        bounds=(0, 1),
     )
     model._facts = []
     constant = SimpleNamespace(
@@ -633,11 +637,12 @@ def test_plan_of_the_networks(
         are_counts=are_counts,
     )
     constant.line = partial(Query.line, constant)
-    network = SimpleNamespace(theta=np.zeros(50))
-    counts = None if are_counts else TargetCounts(n_targets=3)
+    network = SimpleNamespace(theta=np.zeros(50), sizes=(5, 4, 3))
+    counts = model._range_counts(network, not are_counts, n_rows)
     arguments = network, n_counts, constant, counts, n_rows, noise_source(0)
     wall = model._open_wall(*arguments)
-    n_draws = 9 * 50 + 3 + n_counts + (3 * 64 + 3 if counts else 0)
+    of_targets = not are_counts and n_rows != 100
+    n_draws = 9 * 50 + 3 + n_counts + 2 * 5 * n_bins + (3 * 64 + 3) * of_targets
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=n_draws)
     wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
     usual = n_rows if relation == "replace_one" else 5000
@@ -645,8 +650,11 @@ def test_plan_of_the_networks(
     assert 0.1 <= share <= 0.7
     left = 1 - share**2 - (0.01 if n_counts else 0.0)
     expected = {}
-    if counts and n_rows != 100:
-        expected = {"target counts": (0.05, 192, 1), "mean residual": (0.03, 3, 1)}
+    if n_bins:
+        expected = {"range counts": (0.05, 5 * n_bins, 2)}
+        left -= 0.05
+    if of_targets:
+        expected |= {"target counts": (0.05, 192, 1), "mean residual": (0.03, 3, 1)}
         left -= 0.08
     expected |= {
         "constant": (round(share**2, 9), 3, 1),

@@ -216,11 +216,13 @@ VARIANTS = {
     "DPWassersteinMLPClassifier": [
         *NETWORKS,
         {"constraint": "equalized_odds", "classes": [0, 1, 2], **FEW},
+        {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},
     ],
     "DPWassersteinMLPRegressor": [
         *NETWORKS,
         {"epsilon": 20.0, **FEW},
+        {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},
     ],
     "DPWassersteinAutoencoder": [*NETWORKS, {"epsilon": 60.0, **FAR, **FEW}],

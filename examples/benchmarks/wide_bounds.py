@@ -12,9 +12,10 @@ Then linear models without a penalty on real tables, none of which was looked at
 constants were chosen: numbers in the bounds of their code books, and in bounds ten
 times as wide about other centres, categories as indicators in (0, 1). Accuracy or R2 on
 the other rows of eight splits, with ranges learnt and without (the default `data_norm`
-is given), and the mean difference with its standard error. Run::
+is given), and the mean difference with its standard error. And networks, in the same
+way. Run::
 
-    python examples/benchmarks/wide_bounds.py [linear]
+    python examples/benchmarks/wide_bounds.py [repairs] [linear] [networks]
 """
 
 import platform
@@ -41,6 +42,10 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.metrics import ks_parity_difference
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinMLPClassifier,
+    DPWassersteinMLPRegressor,
+)
 from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
@@ -143,8 +148,8 @@ def encoded(data):
     return np.hstack([numbers, flags]), ends, len(data.bounds)
 
 
-def linear(data, n_rows, epsilon, factor, seed):
-    """Scores of a linear model with learnt ranges and without."""
+def private(data, n_rows, epsilon, factor, seed, network):
+    """Scores of a linear model or a network with learnt ranges and without."""
     X, ends, n_numbers = encoded(data)
     rng = np.random.default_rng(seed)
     middle, half = ends.mean(axis=1), np.diff(ends)[:, 0] / 2
@@ -156,33 +161,41 @@ def linear(data, n_rows, epsilon, factor, seed):
     train, test = order[:n_rows], order[n_rows:]
     given = {"epsilon": epsilon, "bounds": (low, high), "random_state": seed}
     if data.classes is None:
-        model = DPLinearRegression(target_bounds=data.target_bounds, **given)
+        kind = DPWassersteinMLPRegressor if network else DPLinearRegression
+        model = kind(target_bounds=data.target_bounds, **given)
         y = np.asarray(data.target, dtype=float)
     else:
-        model = DPWassersteinLogisticRegression(
-            fairness_weight=0, classes=data.classes, **given
-        )
+        kind = DPWassersteinLogisticRegression
+        if network:
+            kind = DPWassersteinMLPClassifier
+        model = kind(classes=data.classes, **given)
         y = data.target
-    scores = []
-    for data_norm in (None, default_data_norm(X.shape[1])):
+    if hasattr(model, "fairness_weight"):
+        model.set_params(fairness_weight=0)
+    n_columns, scores = X.shape[1], []
+    default = n_columns**0.5 if network else default_data_norm(n_columns)
+    for data_norm in (None, default):
         model.set_params(data_norm=data_norm).fit(X[train], y[train])
         scores.append(model.score(X[test], y[test]))
     return scores
 
 
-def linear_models():
-    print(f"\n{'linear models':20}{'columns':>8}{'rows':>7}{'epsilon':>8}", end="")
+def models(network):
+    title = "networks" if network else "linear models"
+    print(f"\n{title:20}{'columns':>8}{'rows':>7}{'epsilon':>8}", end="")
     print(f"{'bounds':>10}{'without':>9}{'learnt':>9}{'difference':>18}")
     for name, fetch in TABLES.items():
         data = fetch(missing="drop")
         X = encoded(data)[0]
-        for n_rows in (1000, 3000, 20_000):
+        for n_rows in (1000, 3000, 20_000)[: 2 if network else 3]:
             if n_rows > 0.75 * len(X):
                 continue
             for epsilon in (0.3, 1.0, 3.0):
                 for factor, words in ((1, "own"), (10, "too wide")):
                     case = data, n_rows, epsilon, factor
-                    runs = np.array([linear(*case, 900 + i) for i in range(8)])
+                    runs = np.array(
+                        [private(*case, 900 + i, network) for i in range(8)]
+                    )
                     learnt, without = runs.mean(axis=0)
                     gains = runs[:, 0] - runs[:, 1]
                     error = gains.std(ddof=1) / np.sqrt(len(gains))
@@ -235,9 +248,13 @@ def main():
         f"{sklearn.__version__}, NumPy {np.__version__}, Python "
         f"{platform.python_version()}, {platform.machine()}; {len(SEEDS)} seeds"
     )
-    if sys.argv[1:] != ["linear"]:
+    parts = sys.argv[1:] or ["repairs", "linear", "networks"]
+    if "repairs" in parts:
         repairs()
-    linear_models()
+    if "linear" in parts:
+        models(network=False)
+    if "networks" in parts:
+        models(network=True)
 
 
 if __name__ == "__main__":

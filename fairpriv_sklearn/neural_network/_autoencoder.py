@@ -14,9 +14,10 @@ from fairpriv_sklearn._shared.origin import remembering
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._progress import with_callbacks
+from fairpriv_sklearn._training._target import RangeCounts
 from fairpriv_sklearn._wall import read_rows
 from fairpriv_sklearn.neural_network._base import FairNetworkMixin
-from fairpriv_sklearn.neural_network._objective import RealOutputs
+from fairpriv_sklearn.neural_network._objective import INPUTS, RealOutputs
 
 
 @remembering
@@ -320,6 +321,13 @@ class DPWassersteinAutoencoder(
 
     def _code_layer(self) -> int:
         return len(self._hidden_sizes()) + 1
+
+    # One width for all columns is told more easily, and saves less.
+    _n_looks = 1
+
+    def _column_counts(self, n_columns: int, signal: float) -> list:
+        counts = RangeCounts(n_targets=n_columns, targets=INPUTS)
+        return [counts] if counts.tell(signal) else []
 
     def _n_pairs(self, network: Network) -> int:
         return 0  # two components that are alike would be one

@@ -47,19 +47,22 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         \Delta = (1 - \alpha) \frac{2 C}{n}
         + 8 \alpha L \Big(\frac1{m_0} + \frac1{m_1}\Big),
 
-    as projected predictions are clipped to the public range [-1, 1]. Groups
-    smaller than their minimum size are filled up with public dummy records; the minimum
-    sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
-    or are given. The range of the targets inside `target_bounds` is learnt from counts
-    in 64 bins each, 5 % of the squared parameter, where the number of records tells it;
-    [-1, 1] is twice that range then. Where the network starts from, a constant with the
-    mean of the targets, is released next, with at least 1 % of the squared parameter
-    and more where the noise is large, and, with a learnt range, the mean residual at
-    the end, 3 %. The rounding errors of the sums over records are bounded
-    and added to :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`,
-    `target_bounds`, all parameters, and n under "replace_one".
-    Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
-    validation score is a function of the data that would have to be paid for.
+    as projected predictions are clipped to the public range [-1, 1]. Groups smaller
+    than their minimum size are filled up with public dummy records; the minimum sizes
+    come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for, or
+    are given. Where there are records enough, and `bounds` alone scale the features,
+    two counts of every column, 5 % of the squared parameter together, tell narrower
+    ranges inside `bounds`, to which features are clipped and scaled instead. The range
+    of the targets inside `target_bounds` is learnt from counts in 64 bins each, 5 % of
+    the squared parameter, where the number of records tells it; [-1, 1] is twice that
+    range then. Where the network starts from, a constant with the mean of the targets,
+    is released next, with at least 1 % of the squared parameter and more where the
+    noise is large, and, with a learnt range of the targets, the mean residual at the
+    end, 3 %. The rounding errors of the sums over records are bounded and added to
+    :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`, `target_bounds`, all
+    parameters, and n under "replace_one". Under "add_remove" n is replaced by a noisy
+    count. There is no early stopping: a validation score is a function of the data that
+    would have to be paid for.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_outputs)
-        Weights of the layers, for features scaled by `bounds` and `data_norm`.
+        Weights of the layers, for features scaled by `bounds_` and `data_norm_`.
     intercepts_ : list of ndarray of shape (n_outputs,)
         Biases of the layers.
     target_bounds_ : ndarray of shape (2, n_outputs)
@@ -114,6 +117,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     n_layers_ : int
         Number of layers, input and output included.
     bounds_ : ndarray of shape (2, n_features) or None
+        What features are clipped to, and scaled by: `bounds`, or the learnt ranges.
     data_norm_ : float
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
@@ -335,9 +339,12 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     as projected probabilities have a range of length one. Groups
     smaller than their minimum size are filled up with public dummy records; the minimum
     sizes come from noisy counts that 1 % of the squared Gaussian-DP parameter pays for,
-    or are given. Where the network starts from, a constant with the mean of the
-    targets, is released first, with at least 1 % of the squared parameter and more
-    where the noise is large. The rounding errors of the sums over records are bounded
+    or are given. Where there are records enough, and `bounds` alone scale the features,
+    two counts of every column, 5 % of the squared parameter together, tell narrower
+    ranges inside `bounds`, to which features are clipped and scaled instead. Where the
+    network starts from, a constant with the mean of the targets, is released before the
+    gradients, with at least 1 % of the squared parameter and more where the noise is
+    large. The rounding errors of the sums over records are bounded
     and added to :math:`\Delta`. Public: `groups`, `classes`, `bounds`,
     `data_norm`, all parameters, and n under "replace_one".
     Under "add_remove" n is replaced by a noisy count. There is no early stopping: a
@@ -386,7 +393,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_outputs)
-        Weights of the layers, for features scaled by `bounds` and `data_norm`.
+        Weights of the layers, for features scaled by `bounds_` and `data_norm_`.
     intercepts_ : list of ndarray of shape (n_outputs,)
         Biases of the layers.
     classes_ : ndarray of shape (n_classes,)
@@ -401,6 +408,7 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     n_layers_ : int
         Number of layers, input and output included.
     bounds_ : ndarray of shape (2, n_features) or None
+        What features are clipped to, and scaled by: `bounds`, or the learnt ranges.
     data_norm_ : float
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
