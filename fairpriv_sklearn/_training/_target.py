@@ -182,9 +182,10 @@ def _shortest_run(counts: Floats, least: float) -> tuple[int, int]:
     Of runs of one length that with the largest sum; all, if none counts so much.
     """
     sums = np.append(0.0, np.cumsum(counts))
-    for length in range(1, len(counts)):
-        held = sums[length:] - sums[:-length]
-        first = int(held.argmax())
-        if held[first] >= least:
-            return first, first + length - 1
-    return 0, len(counts) - 1
+    held = sums - sums[:, None]  # by a run from one end to another
+    places = np.arange(len(sums))
+    lengths = places - places[:, None]
+    enough = lengths[(held >= least) & (lengths > 0)]
+    length = enough.min(initial=len(counts))
+    first = int(np.diagonal(held, length).argmax())
+    return first, first + int(length) - 1
