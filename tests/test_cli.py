@@ -1047,7 +1047,14 @@ def test_a_file_without_a_header_is_refused_before_its_first_row_is_shown(
 
 @pytest.mark.parametrize(
     "names",
-    ["id,2019,2020,2019", "1,2,3", "400.5,400,399.5,a", "q1,1,q2,2", "mean,25%,50%"],
+    [
+        "id,2019,2020,2019",
+        "1,2,3",
+        "400.5,400,399.5,a",
+        "1,10,2",
+        "q1,1,q2,2",
+        "mean,25%,50%",
+    ],
 )
 def test_numbers_that_are_names(names, tmp_path):
     path = tmp_path / "named.csv"

@@ -279,11 +279,7 @@ def spender(name: str, value):
     return value
 
 
-def fits(name: str, value):
-    """An estimator: an instance with a method `fit`."""
-    if isinstance(value, type) or not hasattr(value, "fit"):
-        raise TypeError(f"{name} must be an estimator, got {described(value)}.")
-    return value
+fits = having("an estimator", "fit")
 
 
 def column(name: str, value):

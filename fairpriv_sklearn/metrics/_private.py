@@ -425,11 +425,8 @@ class _Reader:
 
 
 def _class_codes(name: str, y, classes: list) -> np.ndarray:
-    y = np.asarray(y)
-    if y.ndim > 2:
-        raise ValueError(f"{name} must be one column, got {y.ndim} dimensions.")
     with domain(name):
-        y = column_or_1d(y)
+        y = column_or_1d(np.asarray(y))
     return positions_in(y, classes)
 
 

@@ -315,11 +315,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         -------
         score : float
         """
-        if self.blind:  # older scikit-learns hand them on, unasked
-            sensitive_features = None
-        y_pred = self.predict(X, sensitive_features=sensitive_features)
-        with domain("y", own_words=True):
-            return r2_score(y, y_pred, sample_weight=sample_weight)
+        return self._score_by(r2_score, X, y, sample_weight, sensitive_features)
 
     def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
         """Tell what parity costs where the group is not known at prediction.

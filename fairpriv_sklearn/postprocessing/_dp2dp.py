@@ -23,7 +23,7 @@ from fairpriv_sklearn._door.estimator import (
 from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.arguments import number
 from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._shared.domain import domain, same_length
+from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
@@ -461,11 +461,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         -------
         accuracy : float
         """
-        if self.blind:  # older scikit-learns hand them on, unasked
-            sensitive_features = None
-        y_pred = self.predict(X, sensitive_features=sensitive_features)
-        with domain("y", own_words=True):
-            return accuracy_score(y, y_pred, sample_weight=sample_weight)
+        return self._score_by(accuracy_score, X, y, sample_weight, sensitive_features)
 
     @available_if(_has_histogram)
     def path(self, fairness_tolerances: Iterable[float]) -> list:

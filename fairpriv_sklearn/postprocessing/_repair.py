@@ -339,6 +339,13 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
         return codes, scored()
 
+    def _score_by(self, metric, X, y, sample_weight, sensitive_features) -> float:
+        if self.blind:  # older scikit-learns hand them on, unasked
+            sensitive_features = None
+        y_pred = self.predict(X, sensitive_features=sensitive_features)
+        with domain("y", own_words=True):
+            return metric(y, y_pred, sample_weight=sample_weight)
+
     def get_metadata_routing(self) -> Any:
         """Metadata routing: sensitive features for itself, the rest as asked for.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST = 2.0**34
+_ABOVE_ZERO = math.ulp(0.0)  # the smallest number: up to it the cell of zero goes
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -8, 34
 _N_QUANTILES = 32
 # No cell sets more than a tenth of the edges, nor a quarter of the ranks.
@@ -40,7 +41,7 @@ def universal_edges() -> NDArray[np.float64]:
     exponents = np.arange(_SMALLEST_EXPONENT, _LARGEST_EXPONENT)
     powers = np.ldexp(np.array([[1.0], [1.5]]), exponents).T.ravel()
     powers = np.append(powers, LARGEST)
-    return np.concatenate([-powers[::-1], [0.0, _above(0.0)], powers])
+    return np.concatenate([-powers[::-1], [0.0, _ABOVE_ZERO], powers])
 
 
 def date_edges() -> NDArray[np.float64]:
@@ -75,7 +76,7 @@ def parts_of_cell(low, high, *, is_last=False) -> NDArray[np.float64]:
         Whether a cell that ends at the largest number holds what lies beyond.
     """
     powers = np.ldexp(np.array([[1.0], [1.5]]), np.arange(_POWERS)).T.ravel()
-    if low == _above(0.0):
+    if low == _ABOVE_ZERO:
         inner = np.ldexp(high * powers, -_POWERS)
     elif high == 0.0:
         inner = np.ldexp(low * powers, -_POWERS)
@@ -111,9 +112,9 @@ def quantile_edges(edges, counts, bounds=None, *, noise=0.0) -> NDArray[np.float
     inner = np.interp(levels, cumulated, edges)
     low, high = (-LARGEST, LARGEST) if bounds is None else bounds
     # Zero is where most atoms are: it keeps a cell of its own.
-    zero = [0.0, _above(0.0)] if low < 0.0 < high else []
+    zero = [0.0, _ABOVE_ZERO] if low < 0.0 < high else []
     if low == 0.0:
-        zero = [_above(0.0)]
+        zero = [_ABOVE_ZERO]
     return np.unique(np.concatenate([inner, ends, zero, [low, high]]))
 
 
@@ -229,7 +230,7 @@ def _least(edges, noise) -> NDArray[np.float64]:
 
 def is_zero(edges) -> NDArray[np.bool_]:
     """Whether a cell is that of zero alone."""
-    return (edges[:-1] == 0.0) & (edges[1:] == _above(0.0))
+    return (edges[:-1] == 0.0) & (edges[1:] == _ABOVE_ZERO)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +289,7 @@ class RankMap:
             return self.edges, self.cdf
         i = at[0]
         below, above = self.cdf[i : i + 2]
-        edges = np.concatenate([self.edges[:i], [-_above(0.0)], self.edges[i:]])
+        edges = np.concatenate([self.edges[:i], [-_ABOVE_ZERO], self.edges[i:]])
         middle = [below, (below + above) / 2]
         return edges, np.concatenate([self.cdf[:i], middle, self.cdf[i + 1 :]])
 
@@ -346,7 +347,3 @@ def rank_basis(n_coordinates: int) -> NDArray[np.float32]:
 def nearest_knots(ranks) -> NDArray[np.intp]:
     """Rows of the basis that stand for some ranks."""
     return np.rint(ranks * (N_KNOTS - 1)).astype(np.intp)
-
-
-def _above(value: float) -> float:
-    return float(np.nextafter(value, np.inf))

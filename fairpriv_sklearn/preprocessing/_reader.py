@@ -549,9 +549,12 @@ def _check_names(names: list[str], file: str):
 
 def _refuse_a_row(names: list[str], file: str):
     """Refuse a first line that is a row: its cells would be published as names."""
-    numbers = [number for number in map(cell_number, names) if number is not None]
-    steps = list(itertools.pairwise(numbers))
-    in_order = all(a < b for a, b in steps) or all(a > b for a, b in steps)
+    texts = [name for name in names if cell_number(name) is not None]
+    numbers = list(map(cell_number, texts))
+    in_order = any(
+        all(a < b for a, b in itertools.pairwise(one))
+        for one in (numbers, numbers[::-1], texts)
+    )
     if not (in_order or all(1900 <= number <= 2100 for number in numbers)):
         raise InputError(
             f"{file!r} seems to have no header: in its first line are numbers without "
