@@ -13,7 +13,7 @@ constants were chosen: numbers in the bounds of their code books, and in bounds 
 times as wide about other centres, categories as indicators in (0, 1). Accuracy or R2 on
 the other rows of eight splits, with ranges learnt and without (the default `data_norm`
 is given), and the mean difference with its standard error. And networks, in the same
-way. Run::
+way, on the numbers only. Run::
 
     python examples/benchmarks/wide_bounds.py [repairs] [linear] [networks]
 """
@@ -132,13 +132,13 @@ def blind(half_width, n_rows, epsilon, seed):
     return *measured(repair.predict(fresh), scores, groups), repair.repair_ == ["none"]
 
 
-def encoded(data):
+def encoded(data, numbers_only):
     """Features with numbers first, indicators of categories after, and the bounds."""
     numbers = np.array(data.data[:, : len(data.bounds)], dtype=float)
     n_flags = sum(map(len, data.categories.values()))
     ends = np.array([*data.bounds.values(), *[(0, 1)] * n_flags], dtype=float)
-    if not n_flags:
-        return numbers, ends, len(data.bounds)
+    if numbers_only or not n_flags:
+        return numbers, ends[: len(data.bounds)], len(data.bounds)
     encoder = OneHotEncoder(
         categories=list(data.categories.values()),
         sparse_output=False,
@@ -150,7 +150,7 @@ def encoded(data):
 
 def private(data, n_rows, epsilon, factor, seed, network):
     """Scores of a linear model or a network with learnt ranges and without."""
-    X, ends, n_numbers = encoded(data)
+    X, ends, n_numbers = encoded(data, network)
     rng = np.random.default_rng(seed)
     middle, half = ends.mean(axis=1), np.diff(ends)[:, 0] / 2
     wide, moved = np.ones_like(half), np.zeros_like(half)
@@ -186,7 +186,7 @@ def models(network):
     print(f"{'bounds':>10}{'without':>9}{'learnt':>9}{'difference':>18}")
     for name, fetch in TABLES.items():
         data = fetch(missing="drop")
-        X = encoded(data)[0]
+        X = encoded(data, network)[0]
         for n_rows in (1000, 3000, 20_000)[: 2 if network else 3]:
             if n_rows > 0.75 * len(X):
                 continue
