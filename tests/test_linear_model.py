@@ -471,7 +471,7 @@ def test_minibatches_of_small_and_empty_groups():
         ({"bounds": ([0, 0], [1, 1])}, "3 columns"),
         ({"bounds": (-np.inf, 1)}, "finite"),
         ({"fairness_weight": 1.5}, "fairness_weight"),
-        ({"classes": [0]}, "at least two"),
+        ({"classes": [0]}, "2 labels or more"),
         ({"classes": [0, 2]}, "not in classes"),
     ],
 )
