@@ -1179,15 +1179,15 @@ MUTANTS = [
     (
         "h121",
         _NETWORK,
-        "counts = replace(counts, targets=learnt.within(counts.targets))",
-        "counts = replace(counts, targets=learnt.within(INPUTS))",
+        "learnt = learnt.part(LearntRange.of_columns(varies, *told))",
+        "learnt = LearntRange.of_columns(varies, *told)",
         "networks: the second look forgets the first",
     ),
     (
         "h122",
         _NETWORK,
-        "scaling = scaling.within(learnt.center, learnt.width)",
-        "scaling = self._scaling.within(learnt.center, learnt.width)",
+        "return counts.targets, scaling.within(learnt.center, learnt.width)",
+        "return counts.targets, scaling",
         "networks: rows are not scaled as the training had them",
     ),
     (

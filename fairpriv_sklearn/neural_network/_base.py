@@ -127,6 +127,11 @@ class LearntRange:
         width = np.max(width) * ones
         return cls(np.clip(center, width - 1, 1 - width), width)
 
+    def part(self, inner: LearntRange) -> LearntRange:
+        """A part of it, in its units."""
+        center = self.center + self.width * inner.center
+        return LearntRange(center, self.width * inner.width)
+
     def within(self, targets):
         """Targets of a block, clipped to the range."""
         return lambda block: np.clip(self._scaled(targets(block)), -1.0, 1.0)
@@ -353,12 +358,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
         """Inputs scaled to the ranges of the columns, and how `predict` scales rows."""
         scaling = self._scaling
         varies = scaling.low < scaling.high  # what is known to be constant stays so
+        learnt = LearntRange(np.zeros(len(varies)), np.ones(len(varies)))
         for _ in range(self._n_looks):
             told = counts, wall.release(counts, rows), n_records, wall.scale(counts)
-            learnt = LearntRange.of_columns(varies, *told)
-            counts = replace(counts, targets=learnt.within(counts.targets))
-            scaling = scaling.within(learnt.center, learnt.width)
-        return counts.targets, scaling
+            learnt = learnt.part(LearntRange.of_columns(varies, *told))
+            counts = replace(counts, targets=learnt.within(INPUTS))
+        return counts.targets, scaling.within(learnt.center, learnt.width)
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
         """Only the mean of the targets, or the shares of the classes."""
