@@ -169,7 +169,7 @@ def noiseless(p, codes, *, tolerance=0.0, max_iter=400, n_groups=2, smoothing=0.
     query = soft_sums(p, codes, n_groups, smoothing)
     params = {"max_iter": max_iter, "tolerance": tolerance}
     found = fitted(query, p.shape[1], n_groups, **params)
-    return found.offsets[0], found.clearness[0]
+    return found.offsets[0], found.told[0]
 
 
 def shifted_population(rng, n_rows, n_classes):
@@ -192,10 +192,10 @@ def rate_gap(p, codes, offsets):
 def test_offsets_meet_the_tolerance_at_the_best_accuracy(n_classes, tolerance):
     p, codes = shifted_population(np.random.default_rng(4), 20_000, n_classes)
     assert rate_gap(p, codes, np.zeros((2, n_classes)))[0] > 0.2
-    offsets, clearness = noiseless(p, codes, tolerance=tolerance)
+    offsets, told = noiseless(p, codes, tolerance=tolerance)
     gap, chosen = rate_gap(p, codes, offsets)
     assert tolerance - 0.02 <= gap <= tolerance + 0.02
-    assert np.isinf(clearness).all()  # nothing is in doubt without noise
+    assert told.all()  # nothing is in doubt without noise
     assert_allclose(np.bincount(codes) @ offsets, 0, atol=1e-6 * len(p))
     # Oracle: the same rates are reached no better by any other offsets. Expected
     # accuracy from the linear program over the empirical table, at the same gap.
@@ -268,23 +268,33 @@ def test_steps_tell_the_rates_of_the_rule_that_they_find(n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("share", [0.5, 0.1])
-def test_clearness_is_the_difference_in_standard_errors(n_classes, share):
-    """Of groups alike it seldom is large, and of others it is."""
+@pytest.mark.parametrize("held", [1, 10])
+def test_groups_alike_are_seldom_told_apart_and_others_are(n_classes, share, held):
     rng = np.random.default_rng(3)
-    noise, n_rows, told = 10.0, 400, {0.0: [], 2.0: []}
-    for lean, found in told.items():
+    noise, n_rows, told = 10.0, 1000, {0.0: 0, 2.0: 0}
+    for lean in told:
         for _ in range(60):
             codes = (rng.random(n_rows) < share).astype(np.int64)
             p = rng.dirichlet(np.ones(n_classes), size=n_rows)
             p[codes == 1, 0] *= 1 + lean
             p /= p.sum(axis=1, keepdims=True)
             query = soft_sums(p, codes, 2, 0.02)
-            steps = fitted(query, n_classes, noise=noise, rng=rng)
-            found.append(steps.clearness[0])
-    alike, apart = (np.array(found) for found in told.values())
-    assert_allclose(alike[:, 0], alike[:, 1])  # two groups differ from each other
-    assert np.sqrt((alike**2).mean()) < 1.5 and (alike > parity.CLEAR).mean() < 0.05
-    assert apart.mean() > 2.5 * alike.mean()
+            steps = fitted(query, n_classes, noise=noise, rng=rng, held=held)
+            assert steps.told[0, 0] == steps.told[0, 1]  # from each other
+            told[lean] += steps.told[0, 0]
+    assert told[0.0] <= 8 and told[2.0] >= 50
+
+
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_confident_scores_do_not_part_groups_that_are_alike(share):
+    """Offsets that have no effect wander far: that is no evidence of a difference."""
+    rng, told = np.random.default_rng(5), 0
+    for _ in range(60):
+        codes = (rng.random(800) < share).astype(np.int64)
+        p1 = (rng.random(800) < 0.5).astype(float)  # zero or one, as of a deep tree
+        query = soft_sums(np.column_stack([1 - p1, p1]), codes, 2, 0.02)
+        told += fitted(query, 2, noise=28.0, rng=rng, held=8).told[0, 0]
+    assert told <= 20  # two thirds, where a slope of one is taken for granted
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -316,8 +326,8 @@ def test_a_class_that_hardly_anybody_gets_does_not_part_groups(rare):
         p[:, 2] = rare
         query = soft_sums(p, codes, n_groups, 0.02)
         found = fitted(query, 3, n_groups, noise=noise, rng=rng)
-        told += (found.clearness[0] > parity.CLEAR).any()
-        assert_array_equal(found.clearness[0, 3:], 0)  # drowned
+        told += found.told[0].any()
+        assert not found.told[0, 3:].any()  # drowned
     assert told <= 2  # half of the runs, where offsets count as they are
 
 
@@ -361,53 +371,188 @@ def test_after_a_turn_the_next_step_is_not_judged():
         ((0.55, 0.35, 0.1), 0.55 * (1 - 0.2) / (1.5 * 0.55 * 0.45)),
     ],
 )
-def test_offsets_count_as_in_a_softmax(rates, expected):
-    """Rates that do not move: what tells two groups apart are offsets alone."""
-    size, noise, shift, steps = 1000.0, 30.0, 0.1, 30
+def test_offsets_count_as_in_a_softmax(rates, expected, monkeypatch):
+    size, shift, steps, seen = 1000.0, 0.1, 30, []
     sums = np.tile(size * np.array(rates), (steps, 1, 2, 1))
     offsets = np.zeros_like(sums)
     offsets[:, 0, 0, :2], offsets[:, 0, 1, :2] = (shift, -shift), (-shift, shift)
-    found = parity.clear_differences(
-        sums, offsets, np.full((1, 2), size), np.ones((1, len(rates)), bool), noise
+    estimate = parity.rates_without_offsets
+    monkeypatch.setattr(
+        parity,
+        "rates_without_offsets",
+        lambda rates, moves, *more: seen.append(moves) or estimate(rates, moves, *more),
     )
-    part = 1 - 1 / len(rates)
-    variance = noise**2 / steps * part / size**2 + 0.2 * 0.25 / size
-    squares = (expected * shift) ** 2 / (variance / 2)
-    squares -= 2 * np.log(max(len(rates) / 2, 1))
-    assert_allclose(found, np.sqrt(squares), rtol=1e-9)
+    parity.clear_differences(
+        sums, offsets, np.full((1, 2), size), np.ones((1, len(rates)), bool), 30.0
+    )
+    assert_allclose(seen[0][:, 0, :, 0], [[expected * shift, -expected * shift]] * 30)
+
+
+def told_apart(rates, sizes, steered, noise, steps=20):
+    """By releases without offsets that all say the same."""
+    sizes = np.asarray(sizes, dtype=float)
+    sums = np.tile(sizes[..., None] * rates, (steps, 1, 1, 1))
+    offsets = np.zeros_like(sums)
+    return parity.clear_differences(sums, offsets, sizes, steered, noise)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("n_conditions", [1, 2])
+@pytest.mark.parametrize("noise", [1.0, 20.0])
+def test_groups_are_told_from_the_difference_on_that_pays(
+    n_classes, n_conditions, noise
+):
+    """Two groups: its error times exp(-z^2 / 2) is the harm of those that are alike."""
+    sizes, steps = np.tile([300.0, 150.0], (n_conditions, 1)), 20
+    chance = noise**2 / steps * (1 - 1 / n_classes) / sizes[0] ** 2 + 0.25 / sizes[0]
+    error = np.sqrt(chance.sum())
+    cost = 2.0 * n_conditions * (n_classes - 1) * error
+    least = np.sqrt(2 * np.log(cost / 0.01)) * error
+    for factor, expected in ((1.004, True), (0.996, False)):
+        rates = np.zeros((n_conditions, 2, n_classes))
+        rates[:, :, 0] = 0.5
+        rates[0, :, 0] += factor * least * np.array([1, -2]) / 3
+        rates[:, :, 1] = 1 - rates[:, :, 0]
+        found = told_apart(
+            rates, sizes, np.ones((n_conditions, n_classes), bool), noise
+        )
+        # In all true classes, where it is in one.
+        assert_array_equal(found, np.full((n_conditions, 2), expected))
+    nothing = np.zeros((n_conditions, n_classes), bool)
+    nothing[-1, 0] = n_conditions > 1
+    assert not told_apart(rates, sizes, nothing, noise).any()
+
+
+def test_others_may_add_a_part_of_the_gap_that_goes():
+    """Of three groups one is far from all: the others are told by less."""
+    sizes, noise, steps = np.full((1, 3), 100.0), 10.0, 20
+    for factor, expected in ((1.01, True), (0.99, False)):
+        # the third from the mean of the first two, which are as far on either side
+        far, near = 0.16, 0.0
+        for _ in range(50):  # the mean rate, and so the errors, hang on both
+            rates = np.array([0.5 + far, 0.5 - far / 2 - near, 0.5 - far / 2 + near])
+            chance = noise**2 / steps / 2 / 100**2 + 0.25 / 100
+            error = np.sqrt(chance * (1 + 1 / 2))
+            apart = np.abs(rates - 0.5) * 1.5
+            harmless = 0.01 + 0.5 * (apart[0] - error)
+            least = np.sqrt(2 * np.log(2.0 * 3 * error / harmless)) * error
+            near = far / 2 - factor * least / 1.5
+        table = np.stack([rates, 1 - rates], axis=-1)[None]
+        found = told_apart(table, sizes, np.ones((1, 2), bool), noise)
+        assert_array_equal(found, [[True, True, expected]])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_group_below_five_deviations_of_its_size_is_drowned(n_classes):
+    noise, steps = 20.0, 20
+    rates = np.eye(n_classes)[[0, 1, 1]][None]
+    least = 5 * noise * np.sqrt(n_classes / steps)
+    for size, expected in ((1.005 * least, True), (0.995 * least, False)):
+        sizes = [[2000.0, 2000.0, size]]
+        found = told_apart(rates, sizes, np.ones((1, n_classes), bool), noise)
+        assert_array_equal(found, [[True, True, expected]])
 
 
 def test_of_one_group_that_is_seen_nothing_is_told():
     """But where one alone is listed, nothing is in doubt."""
-    for sizes, expected in (([[900.0]], [[np.inf]]), ([[900.0, 8.0]], [[0.0, 0.0]])):
-        sizes = np.array(sizes)
-        sums = np.tile(sizes[..., None] * [0.7, 0.3], (30, 1, 1, 1))
-        found = parity.clear_differences(
-            sums, np.zeros_like(sums), sizes, np.ones((1, 2), dtype=bool), 20.0
-        )
+    for sizes, expected in (([[900.0]], [[True]]), ([[900.0, 8.0]], [[False, False]])):
+        rates = np.full((1, len(sizes[0]), 2), [0.7, 0.3])
+        found = told_apart(rates, sizes, np.ones((1, 2), dtype=bool), 20.0, steps=30)
         assert_array_equal(found, expected)
 
 
-def test_steepness_is_what_a_regression_finds_or_the_least():
-    rng = np.random.default_rng(13)
-    moves = rng.normal(size=(30, 2, 4, 3)) * 0.1
-    level = rng.normal(size=(2, 4, 3))
-    noise = np.array([0.02, 0.05, 0.1, 0.01])
-    true = np.array([6.0, 0.5])[:, None, None]
-    rates = level - true * moves + noise[:, None] * rng.normal(size=moves.shape)
-    precisions = np.tile(1 / noise, (2, 1))
-    precisions[:, 3] = 0
-    rates[:, :, 3] = 1e3 * rng.normal(size=rates[:, :, 3].shape)  # left out
-    found = parity.steepness(rates, moves, precisions)
-    weights = np.broadcast_to(precisions[:, :3, None], (30, 2, 3, 3))[:, 0]
-    x, y = ((weights * (a - a.mean(axis=0))[:, 0, :3]).ravel() for a in (moves, rates))
-    expected = -np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]
-    doubt = 4 / np.linalg.norm(x)
-    assert found[0] == pytest.approx(expected - doubt, rel=1e-9)
-    assert 5.0 < found[0] < 6.0
-    assert found[1] == 1.0
-    nobody = parity.steepness(rates, moves, np.zeros((2, 4)))
-    assert_array_equal(nobody, 1.0)
+@pytest.mark.parametrize("n_conditions", [1, 3])
+@pytest.mark.parametrize("true", [0.2, 1.0, 5.0])
+def test_rates_without_offsets_are_a_mean_over_slopes(n_conditions, true):
+    """By brute force: each slope, and each mixture of the true classes' offsets."""
+    rng, steps = np.random.default_rng(13), 12
+    shares = np.array([[1.0], [0.0], [0.0]])[:n_conditions, 0] + 0.1
+    shares /= shares.sum()
+    moves = rng.normal(size=(steps, n_conditions, 3, 2)) * 0.2
+    noise = np.tile([0.1, 0.2, 0.05], (n_conditions, 1)) ** 2
+    seen = np.ones((n_conditions, 3), bool)
+    seen[:, 2] = False
+    start = rng.normal(size=(n_conditions, 3, 2)) * 0.3
+    rates = (
+        start - true * moves + np.sqrt(noise)[..., None] * rng.normal(size=moves.shape)
+    )
+    found = parity.rates_without_offsets(rates, moves, noise, seen, shares)
+    for c in range(n_conditions):
+        for k in range(2):
+            tried = []
+            for mixture in (0.0, 0.5, 1.0) if n_conditions > 1 else (0.0,):
+                mixed = (1 - mixture) * moves[:, c, :, k] + mixture * sum(
+                    share * moves[:, y, :, k] for y, share in enumerate(shares)
+                )
+                for slope in 0.03 * (100 / 0.03) ** (np.arange(60) / 59):
+                    x = rates[:, c, :, k] + slope * mixed
+                    misfit = (x[:, :2].var(axis=0) / noise[c, :2]).sum() * steps
+                    tried.append((misfit, np.log(slope) ** 2 / 0.64, x.mean(axis=0)))
+            misfits, priors, means = map(np.array, zip(*tried, strict=True))
+            scale = max(misfits.min() / (2 * (steps - 1)), 1)
+            log = misfits / scale + priors
+            weights = np.exp(-(log - log.min()) / 2)
+            weights /= weights.sum()
+            mean = weights @ means
+            variance = weights @ (means - mean) ** 2 + scale * noise[c] / steps
+            assert (variance < noise[c]).all()
+            assert_allclose(found[0][c, :, k], mean, rtol=1e-9)
+            assert_allclose(found[1][c, :, k], variance, rtol=1e-9)
+    if n_conditions == 1:
+        assert (np.abs(found[0] - start)[:, :2] < 4 * np.sqrt(found[1][:, :2])).all()
+
+
+def test_where_no_slope_fits_the_first_release_is_believed():
+    """Of scores that are nearly alike a step takes all of them past a threshold."""
+    moves = np.tile([[0.3, -0.3], [-0.3, 0.3]], (15, 1)).reshape(30, 1, 1, 2)
+    moves[0] = 0
+    rates = np.where(moves > 0, -0.5, 0.5)
+    rates[0] = [0.2, -0.2]
+    rates = np.concatenate([rates, -rates], axis=2)
+    moves = np.concatenate(
+        [moves, -moves * np.linspace(1, 9, 30)[:, None, None, None]], 2
+    )
+    noise = np.full((1, 2), 0.01**2)
+    found = parity.rates_without_offsets(
+        rates, moves, noise, np.ones((1, 2), bool), np.ones(1)
+    )
+    assert_allclose(found[0], rates[0])
+    assert_allclose(found[1], 0.01**2)
+
+
+def test_the_first_step_follows_the_mean_of_a_quarter_of_the_releases():
+    assert [parity.n_held(n, 5.0) for n in (1, 30, 100)] == [1, 8, 25]
+    assert parity.n_held(30, 0.0) == 1  # nothing is in doubt
+    size, noise = 500.0, 40.0
+
+    def path(max_iter):
+        rng, asked, told = np.random.default_rng(14), [], []
+
+        def sums(offsets):
+            asked.append(offsets)
+            told.append(size / 2 + noise * rng.normal(size=(1, 2, 2)))
+            return told[-1]
+
+        params = {"noise_scale": noise, "learning_rate": 1.0, "tolerance": 0.0}
+        steered = np.ones((1, 2), bool)
+        found = parity.fit_offsets(
+            sums, steered=steered, n_groups=2, max_iter=max_iter, held=4, **params
+        )
+        return asked, told, found.offsets
+
+    asked, told, _ = path(9)
+    found = path(8)[2]  # the same, but for the last step
+    assert_allclose(found, np.tensordot(np.arange(1, 6) / 15, asked[4:], axes=1))
+    assert_array_equal(asked[:4], 0)
+    sizes = np.sum(told[:4], axis=(0, 3))[0] / 4
+    steps = 1 / (1 + 4 * noise / 2 / sizes)
+    mean = np.mean(told[:4], axis=0)[0]
+    z = steps[:, None] * (
+        0.5 + (mean - mean.mean(axis=1, keepdims=True)) / sizes[:, None]
+    )
+    moved = z - steps[:, None] * (sizes @ z) / (sizes @ steps)
+    assert_allclose(asked[4][0], moved)
+    assert np.abs(asked[5] - asked[4]).max() > 0
 
 
 def test_noise_moves_offsets_of_an_empty_group_only_a_little():
@@ -416,9 +561,9 @@ def test_noise_moves_offsets_of_an_empty_group_only_a_little():
     rng = np.random.default_rng(7)
     query = soft_sums(p, codes, 3, 0.02)
     found = fitted(query, 3, 3, noise=20.0, rng=rng)
-    offsets, clearness = found.offsets, found.clearness
+    offsets, told = found.offsets, found.told
     assert np.isfinite(offsets).all()
-    assert clearness[0, 2] == 0 and (clearness[0, :2] > parity.CLEAR).all()
+    assert_array_equal(told, [[True, True, False]])
     assert np.abs(offsets).max() <= 1
     assert rate_gap(p, codes, offsets[0])[0] < 0.1
 

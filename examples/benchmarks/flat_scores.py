@@ -11,7 +11,7 @@ demographic parity differences of fresh people, over groups of 5 % or more.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/flat_scores.py
 
-Constants were chosen on seeds 0 to 39 of such tables; those printed are others.
+Constants were chosen on seeds 0 to 429 of such tables; those printed are others.
 """
 
 import platform

@@ -130,11 +130,12 @@ class DecisionRepair(MetaRepair):
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
             rows = rows.only("scores", "groups", "cells")
         found = self._find_offsets(
-            lambda offsets: wall.release(query, rows, offsets), wall.scale(query)
+            lambda offsets: wall.release(query, rows, offsets),
+            wall.scale(query),
+            held=parity.n_held(self.max_iter, wall.scale(query)),
         )
-        untold = found.clearness < parity.CLEAR
-        offsets = np.where(untold[:, :, None], 0.0, found.offsets)
-        self._set_pooled(untold.any(axis=0), "without a shift")
+        offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
+        self._set_pooled(~found.told.all(axis=0), "without a shift")
         self._publish_offsets(offsets)
 
     def _cells(self, block) -> np.ndarray:

@@ -31,18 +31,22 @@ NOISE_CAUTION = 4.0
 # Steps are halved where one takes more of the last one back than this many squares of
 # their noise, and than rates that differ by so much.
 TURN, SMALL_TURN = 8.0, 0.1
-# A group is steered if it differs from the others by this many standard errors: those
-# of noise and, in groups of few rows, of who was drawn. Chosen on simulated tables.
-CLEAR = 3.5
-FEW = 200
-# Smaller errors than this, of a difference in rates, do no harm worth standing back.
-HARMLESS = 0.01
+# Mean gap that groups may be given which are alike, and how much more of it, as a part
+# of the largest difference that is clear, where there is one.
+HARMLESS, BESIDE = 0.01, 0.5
+# What an error costs: its mean size and what is left out here, for each pair of groups.
+# Chosen, as what follows, on simulated tables.
+COST = 2.0
+# This part of the releases is of decisions without offsets, which need no model.
+HELD = 0.25
 # A group of so few standard deviations of the noise in its size is drowned by it.
 DROWNED = 5.0
-# How fast rates fall as offsets rise, at least, where that tells of the rates without
-# offsets; more where they fall faster by so many standard errors, less where next to
-# all decisions are the same. Chosen on simulated tables.
-SLOPE, DOUBT, RARE = 1.0, 4.0, 0.1
+# How fast rates fall as offsets rise: median and logarithmic deviation of what is
+# expected, and what is tried. Next to all decisions are the same below this variance.
+SLOPE, SPREAD, RARE = 1.0, 0.8, 0.1
+SLOPES = np.geomspace(0.03, 100.0, 60)
+# By true class a row's offset is that of its own class, of all together, or between.
+MIXTURES = (0.0, 0.5, 1.0)
 # Counts by region are believed to differ by these parts from those of even regions, of
 # the region's people, and of a calibrated classifier. Chosen on simulated tables.
 DRAWN = (3.0, 1.0, 0.3)
@@ -164,16 +168,15 @@ class Steps:
     ----------
     offsets : ndarray of shape (..., n_classes)
         Average of the iterates.
-    clearness : ndarray of shape (n_conditions, n_groups)
-        How far a group is from the others without offsets, in standard errors; 0 if
-        noise drowns it, infinite if the error is too small to do harm.
+    told : ndarray of shape (n_conditions, n_groups), bool
+        Where a group is told from the others, see `clear_differences`.
     rates, variances : ndarray of shape (..., n_classes)
         Rates with the offsets, as the steps themselves have told them, and the
         variances of their noise: those at an average are nearly the average of rates.
     """
 
     offsets: np.ndarray
-    clearness: np.ndarray
+    told: np.ndarray
     rates: np.ndarray
     variances: np.ndarray
 
@@ -188,6 +191,7 @@ def fit_offsets(
     learning_rate: float,
     tolerance: float,
     largest: float = 1.0,
+    held: int = 1,
 ) -> Steps:
     r"""Find offsets under which each class is chosen equally often in every group.
 
@@ -215,11 +219,14 @@ def fit_offsets(
     max_iter : int
         Number of releases.
     learning_rate : float
-        Step size :math:`\eta`; step t has size :math:`\eta / \sqrt t`.
+        Step size :math:`\eta`; step t of those that move has size
+        :math:`\eta / \sqrt t`.
     tolerance : float
         :math:`\rho`, in [0, 1].
     largest : float, default=1.0
         Largest absolute offset.
+    held : int, default=1
+        Number of releases without offsets; the first step follows their mean.
 
     Returns
     -------
@@ -234,40 +241,49 @@ def fit_offsets(
         asked.append(offsets)
         told.append(noisy_sums(offsets))
         total += told[-1].sum(axis=2)
+        if t < held:
+            continue
         # The floor is twice the noise of the mean: an empty group stays harmless.
         floor = 1 + 2 * noise_scale * np.sqrt(n_classes / t)
         sizes = np.maximum(total / t, floor)
         # Centring first: the noise of a row's sum would only disturb the rates.
-        deviations = told[-1] - told[-1].mean(axis=2, keepdims=True)
+        latest = np.mean(told, axis=0) if t == held else told[-1]
+        deviations = latest - latest.mean(axis=2, keepdims=True)
         rates = np.clip(1 / n_classes + deviations / sizes[:, :, None], 0, 1)
         # A group whose rates are mostly noise takes smaller steps.
-        steps = learning_rate / np.sqrt(t) / (1 + NOISE_CAUTION * noise_scale / sizes)
+        noise = noise_scale / sizes / np.sqrt(held if t == held else 1)
+        steps = learning_rate / np.sqrt(t + 1 - held) / (1 + NOISE_CAUTION * noise)
         steps *= parts
         moved = offsets + steps[:, :, None] * rates
         shrunk = map(centred_shrinkage, moved, sizes, steps, repeat(tolerance / 2))
         offsets = np.clip(list(shrunk), -largest, largest) * steered[:, None, :]
         reached.append(offsets)
         # Later iterates weigh more: 18 % less noise than the mean of the second half.
-        weights.append(t / parts**2)
+        weights.append((t + 1 - held) / parts**2)
         move = (offsets - asked[-1]) / steps[:, :, None]
         turned = turns(move, last, noise_scale / sizes)
         parts = np.where(turned, parts / 2, parts)
         # The next step comes from as far as the last one went, and is not judged.
         last = np.where(turned[:, :, None], 0.0, move)
     told, weights = np.array(told), np.array(weights)[..., None]
-    clearness = clear_differences(told, np.array(asked), sizes, steered, noise_scale)
+    clear = clear_differences(told, np.array(asked), sizes, steered, noise_scale)
     weights /= weights.sum(axis=0)
     # A size of one row is nobody's.
     sizes = np.maximum(told.sum(axis=3).mean(axis=0), 1.0)[:, :, None]
-    deviations = told - told.mean(axis=3, keepdims=True)
+    deviations = (told - told.mean(axis=3, keepdims=True))[held - 1 :]
     rates = 1 / n_classes + (weights * deviations).sum(axis=0) / sizes
     variances = (weights**2).sum(axis=0) * (1 - 1 / n_classes) * noise_scale**2
     return Steps(
         (weights * reached).sum(axis=0),
-        clearness,
+        clear,
         np.clip(rates, 0, 1),
         np.broadcast_to(variances / sizes**2, rates.shape),
     )
+
+
+def n_held(max_iter: int, noise_scale: float) -> int:
+    """Number of releases without offsets; without noise nothing is in doubt."""
+    return max(round(HELD * max_iter), 1) if noise_scale > 0 else 1
 
 
 def turns(move, last, noise) -> np.ndarray:
@@ -290,8 +306,13 @@ def turns(move, last, noise) -> np.ndarray:
     return (move * last).sum(axis=2) < -(TURN * noise**2 + SMALL_TURN**2)
 
 
-def clear_differences(sums, offsets, sizes, steered, noise_scale):
-    """How far groups are from the others without offsets, in standard errors.
+def clear_differences(sums, offsets, sizes, steered, noise_scale) -> np.ndarray:
+    """Tell which groups differ from the others without offsets, by more than chance.
+
+    A repair leaves a gap of the error with which it knows the rates. Groups that are
+    alike seem to differ by z errors e with probability exp(-z^2 / 2) or less: z is such
+    that this times e, for all pairs of groups, is `HARMLESS`. Where some group differs
+    clearly, its gap is removed, and others may add a part of that.
 
     Parameters
     ----------
@@ -303,67 +324,97 @@ def clear_differences(sums, offsets, sizes, steered, noise_scale):
 
     Returns
     -------
-    clearness : ndarray of shape (n_conditions, n_groups)
-        See `fit_offsets`.
+    told : ndarray of shape (n_conditions, n_groups), bool
+        A group is told in all true classes if it is in one, but where noise drowns it.
     """
     if noise_scale == 0:
-        return np.full(sizes.shape, np.inf)
+        return np.ones(sizes.shape, dtype=bool)
     max_iter, n_classes = len(sums), sums.shape[-1]
     drowned = sizes < DROWNED * noise_scale * np.sqrt(n_classes / max_iter)
     seen = np.where(drowned, 0.0, sizes)
-    shares = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1.0)
+    shares = (seen / np.maximum(seen.sum(axis=1, keepdims=True), 1.0))[:, :, None]
     deviations = sums - sums.mean(axis=3, keepdims=True)
     rates = deviations / sizes[:, :, None]
     # As in a softmax, offsets move what is chosen by how often it is chosen: where a
     # class is not, or all are shifted alike, nothing follows from how they wander.
-    chosen = np.einsum("cs,csk->ck", shares, rates.mean(axis=0)) + 1 / n_classes
+    chosen = (shares * rates.mean(axis=0)).sum(axis=1) + 1 / n_classes
     chosen = np.clip(chosen, 0, 1)[:, None]
     moves = chosen * (offsets - (chosen * offsets).sum(axis=3, keepdims=True))
     # One part of an offset in rates that are all the same, whatever their number.
     n_chosen = np.maximum((chosen > RARE / 2).sum(axis=2, keepdims=True), 2)
     most = (chosen * (1 - chosen)).max(axis=2, keepdims=True)
     moves /= np.maximum(most * n_chosen / (n_chosen - 1), RARE)
-    slope = steepness(rates, moves, seen / noise_scale)[:, None, None]
-    rates = (rates + slope * moves).mean(axis=0)
-    apart = rates - np.einsum("cs,csk->ck", shares, rates)[:, None]
-    apart = np.abs(apart * steered[:, None, :]).max(axis=2)
-    variances = noise_scale**2 / max_iter * (1 - 1 / n_classes) / sizes**2
-    variances += np.minimum(1, FEW / sizes) * 0.25 / sizes
+    noise = (noise_scale / sizes) ** 2 * (1 - 1 / n_classes)
+    of_classes = sizes.sum(axis=1) / sizes.sum()
+    rates, variances = rates_without_offsets(rates, moves, noise, ~drowned, of_classes)
+    variances = variances + chosen * (1 - chosen) / sizes[:, :, None]
     of_mean = (shares**2 * variances).sum(axis=1, keepdims=True)
     variances = of_mean + (1 - 2 * shares) * variances
-    squares = apart**2 / np.maximum(variances, 1e-300)
-    # The largest of many differences is larger by chance.
-    squares -= 2 * np.log(max(steered.sum(axis=1).max() / 2, 1))
-    clearness = np.sqrt(np.maximum(squares, 0.0))
-    # Seen from the others, of which the mean of all is a part; a group that is listed
-    # with others, of which none is seen, is not told from them.
-    harmless = np.sqrt(np.maximum(variances, 0)) <= HARMLESS * (1 - shares)
-    clearness[harmless & ((shares < 1) | (sizes.shape[1] == 1))] = np.inf
-    return np.where(drowned, 0.0, clearness)
+    # Seen from the others, of which the mean of all is a part.
+    others = np.maximum(1 - shares, 1e-9)
+    errors = np.sqrt(np.maximum(variances, 0.0)) / others
+    apart = np.abs(rates - (shares * rates).sum(axis=1, keepdims=True)) / others
+    compared = ~drowned[:, :, None] & steered[:, None]
+    n_groups = sizes.shape[1]
+    # A group that is listed with others, of which none is seen, is not told from them.
+    compared &= (shares < 1) | (n_groups == 1)
+    n_pairs = max(n_groups * (n_groups - 1) / 2, 1) * steered.any(axis=1).sum()
+    # A group is steered in all rates or in none: the worst known one does the harm.
+    worst = np.where(compared, errors, 0.0).max(axis=(0, 2), keepdims=True)
+    cost = COST * n_pairs * (n_classes - 1) * worst
+
+    def clear(harmless):
+        doubt = 2 * np.log(np.maximum(cost / harmless, 1.0))
+        return compared & (apart >= np.sqrt(doubt) * errors)
+
+    surely = np.where(clear(HARMLESS), np.maximum(apart - errors, 0.0), 0.0).max()
+    told = clear(HARMLESS + BESIDE * surely).any(axis=(0, 2))
+    return told & ~drowned
 
 
-def steepness(rates, moves, precisions) -> np.ndarray:
-    """How fast rates fall as offsets rise: by regression, no less than `SLOPE`.
+def rates_without_offsets(rates, moves, noise, seen, of_classes):
+    """Estimate rates without offsets from those along the path, and the variances.
+
+    Offsets follow from earlier noise only: were it known how fast rates fall as they
+    rise, rates and what was taken from them would be the rates without offsets and
+    fresh noise. How fast, for each class, is averaged over by its posterior. Where
+    nothing of that kind fits, the first release is believed alone.
 
     Parameters
     ----------
     rates, moves : ndarray of shape (max_iter, n_conditions, n_groups, n_classes)
-    precisions : ndarray of shape (n_conditions, n_groups)
-        One over the deviation of a rate, 0 for groups to leave out.
+    noise : ndarray of shape (n_conditions, n_groups)
+        Variance of a rate.
+    seen : ndarray of shape (n_conditions, n_groups), bool
+    of_classes : ndarray of shape (n_conditions,)
+        Shares of the true classes.
 
     Returns
     -------
-    slope : ndarray of shape (n_conditions,)
+    estimates, variances : ndarray of shape (n_conditions, n_groups, n_classes)
     """
-    y, x = (
-        (table - table.mean(axis=0)) * precisions[..., None] for table in (rates, moves)
-    )
-    axes = 0, 2, 3
-    squares = np.maximum((x * x).sum(axis=axes), 1e-300)
-    # Steps follow the noise of earlier rates, which makes the slope look steeper.
-    return np.maximum(
-        (-(x * y).sum(axis=axes) - DOUBT * np.sqrt(squares)) / squares, SLOPE
-    )
+    together = np.einsum("c,tcsk->tsk", of_classes, moves)[:, None]
+    noise = noise[:, :, None]
+    means, misfits, doubts = [], [], []
+    for mixture in MIXTURES if len(of_classes) > 1 else MIXTURES[:1]:
+        mixed = moves + mixture * (together - moves)
+        for slope in SLOPES:
+            unmoved = rates + slope * mixed
+            means.append(unmoved.mean(axis=0))
+            squares = ((unmoved - means[-1]) ** 2).sum(axis=0) / noise
+            misfits.append((squares * seen[:, :, None]).sum(axis=1))
+            doubts.append((np.log(slope / SLOPE) / SPREAD) ** 2)
+    means, misfits = np.array(means), np.array(misfits)
+    free = (len(rates) - 1) * np.maximum(seen.sum(axis=1), 1)[:, None]
+    scale = np.maximum(misfits.min(axis=0) / np.maximum(free, 1), 1.0)
+    weights = misfits / scale + np.array(doubts)[:, None, None]
+    weights = np.exp(-(weights - weights.min(axis=0)) / 2)
+    weights = (weights / weights.sum(axis=0))[:, :, None]
+    estimates = (weights * means).sum(axis=0)
+    variances = (weights * (means - estimates) ** 2).sum(axis=0)
+    variances += scale[:, None] * noise / len(rates)
+    first = variances > noise
+    return np.where(first, rates[0], estimates), np.where(first, noise, variances)
 
 
 def centred_shrinkage(
