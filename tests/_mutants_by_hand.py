@@ -1037,7 +1037,7 @@ MUTANTS = [
     (
         "h101",
         _TARGET,
-        "width = np.where(_ROOM * width < _NEARLY_ALL, _ROOM * width, 1.0)",
+        "width = np.where(self.room * width < _NEARLY_ALL, self.room * width, 1.0)",
         "width = np.where(width < _NEARLY_ALL, width, 1.0)",
         "ranges of columns: no room",
     ),
@@ -1107,9 +1107,9 @@ MUTANTS = [
     (
         "h111",
         "linear_model/_gradient_plan.py",
-        "        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))\n"
+        "        lines.append(ranges.line(share, ranges.n_looks))\n"
         "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
-        "        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))\n",
+        "        lines.append(ranges.line(share, ranges.n_looks))\n",
         "linear models: counts of features are not paid for",
     ),
     (
@@ -1134,10 +1134,31 @@ MUTANTS = [
         "linear models: indicators are counted, too",
     ),
     (
+        "h131",
+        "linear_model/_gradient_plan.py",
+        "share = math.sqrt(TARGET_SHARE / ranges.n_looks) * mu",
+        "share = math.sqrt(TARGET_SHARE) * mu",
+        "linear models: of two looks at the features one is paid",
+    ),
+    (
+        "h132",
+        "linear_model/_ranges.py",
+        "counts = replace(counts, targets=counts.targets.within(center, width))",
+        "counts = replace(counts, targets=Columns(counts.targets.columns, center, width))",
+        "linear models: the second range is read as one of the bounds",
+    ),
+    (
+        "h133",
+        "linear_model/_ranges.py",
+        "center[is_atom], width[is_atom] = 0.0, 1.0",
+        "pass",
+        "linear models: columns that are nearly always zero become indicators",
+    ),
+    (
         "h115",
         "linear_model/_ranges.py",
-        "found = counts.learnt(released, n_records, noise, np.arange(len(columns)))",
-        "found = counts.learnt(released, n_records, noise, np.ones(len(columns)))",
+        "apart = np.arange(counts.n_targets)",
+        "apart = np.ones(counts.n_targets)",
         "linear models: no column is narrower than the median",
     ),
     (
@@ -1214,8 +1235,8 @@ MUTANTS = [
     (
         "h126",
         _NETWORK,
-        "plan.insert(0, one.line(math.sqrt(TARGET_SHARE / times) * mu, times))",
-        "plan.insert(0, one.line(math.sqrt(TARGET_SHARE) * mu, times))",
+        "share = math.sqrt(TARGET_SHARE / one.n_looks) * mu",
+        "share = math.sqrt(TARGET_SHARE) * mu",
         "networks: the second look is not paid",
     ),
     (

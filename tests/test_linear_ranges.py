@@ -1,6 +1,7 @@
 """The ranges of features that linear models learn inside wide bounds."""
 
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._ranges import learn_ranges, range_counts
+from fairpriv_sklearn.linear_model._ranges import Columns, learn_ranges, range_counts
 
 # Where the columns of `table` are, and bounds about ten times as wide.
 MEANS, DEVIATIONS = np.array([0.0, 500.0, -0.03]), np.array([1.0, 20.0, 1e-3])
@@ -130,9 +131,12 @@ def test_batches_and_moments_learn_nothing():
         assert_array_equal(model.bounds_, [LOW, HIGH])
 
 
-@pytest.mark.parametrize(("n_rows", "n_bins"), [(3000, 64), (475, 16), (200, 8)])
+@pytest.mark.parametrize(
+    ("n_rows", "n_bins", "n_looks"),
+    [(3000, 64, 2), (700, 64, 1), (475, 16, 1), (200, 8, 1)],
+)
 @pytest.mark.parametrize("make", [line, logistic])
-def test_counts_of_features_take_a_twentieth(make, n_rows, n_bins):
+def test_counts_of_features_take_a_twentieth(make, n_rows, n_bins, n_looks):
     """Of the columns that may have a range, each where it is: no row is shortened."""
     X = np.tile([[2.0, 1.0, 2.0, 7.0, -9.0]], (n_rows, 1))
     if n_bins == 8 and make is line:
@@ -143,11 +147,12 @@ def test_counts_of_features_take_a_twentieth(make, n_rows, n_bins):
     squares = {one.name: [] for one in seen.crossings}
     for one in seen.crossings:
         squares[one.name].append(one.parameter**2)
-    (own,) = squares["range counts"]
+    own = sum(squares["range counts"])
+    assert squares["range counts"] == [pytest.approx(own / n_looks)] * n_looks
     of_target = sum(squares.pop("target counts", [0.0]))
     assert own / (sum(map(sum, squares.values()))) == pytest.approx(0.05)
     assert own / (sum(map(sum, squares.values())) + of_target) > 0.047
-    (counts,) = (one for one in seen.crossings if one.name == "range counts")
+    counts, *_ = (one for one in seen.crossings if one.name == "range counts")
     expected = np.zeros((3, n_bins))
     expected[[0, 1, 2], [-1, -1, 0]] = n_rows
     assert_array_equal(counts.exact, expected.ravel())
@@ -185,13 +190,82 @@ def test_rows_are_made_anew_by_what_was_learnt(n_rows, is_learnt):
     if not is_learnt:
         assert learnt is scaling
     else:
-        assert np.all(learnt.low > LOW) and np.all(learnt.high < HIGH)
+        assert np.all(learnt.low >= LOW) and np.all(learnt.high < HIGH)
         assert_allclose(learnt.center, MEANS, atol=6 * DEVIATIONS.max())
     own = FeatureScaling(learnt.low, learnt.high, 1.25, False)
     expected = own.design(X).rows
     assert np.square(expected, dtype=float).sum(axis=1).max() <= 1.25**2
     for found in rows_of(whole, [0, 1, 250, n_rows]):
         assert_array_equal(found, expected)
+
+
+def test_a_second_look_is_inside_the_first():
+    """Bounds a hundred times too wide: the second counts are of what the first told."""
+    X, *_ = table(5000)
+    scaling = FeatureScaling(10 * LOW, 10 * HIGH, 1.25)
+    given = ScaledRows(X, FeatureScaling(10 * LOW, 10 * HIGH, np.sqrt(3), False))
+    counts = range_counts(scaling, 500.0)
+    assert counts.room == 1.25
+    asked = []
+
+    class Looks(Told):
+        def release(self, query, rows):
+            asked.append(query)
+            return super().release(query, rows)
+
+    wall, rows = Looks(1.0), Rows(5000, x=given)
+    _, learnt = learn_ranges(wall, rows, scaling, counts, 5000)
+    first, second = asked
+    block = rows.whole()
+    found = first.learnt(first.of_rows(rows, None), 5000, 1.0, np.arange(3))
+    inside = ((block.x - found[0]) / found[1]).clip(-1, 1)
+    assert_array_equal(second.targets(block), inside)
+    once = replace(counts, n_looks=1)
+    _, coarse = learn_ranges(wall, rows, scaling, once, 5000)
+    assert len(asked) == 3
+    assert np.all(learnt.high - learnt.low < (coarse.high - coarse.low) / 3)
+    lengths = (learnt.high - learnt.low) / DEVIATIONS
+    assert np.all((4 < lengths) & (lengths < 60))
+    assert np.all((learnt.low < MEANS) & (MEANS < learnt.high))
+
+
+def test_a_column_that_is_one_number_keeps_what_the_first_look_told():
+    """Nearly always zero: a second range would make of the others an indicator."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((5000, 2))
+    X[:400] = rng.exponential(size=(400, 2)) * [2e4, 1.0]
+    scaling = FeatureScaling(np.array([0.0, -5.0]), np.array([1e5, 7.0]), 1.0)
+    rows = Rows(5000, x=ScaledRows(X, replace(scaling, fit_intercept=False)))
+    counts = range_counts(scaling, 300.0)
+    assert counts.n_looks == 2
+    _, learnt = learn_ranges(Told(60.0), rows, scaling, counts, 5000)
+    once = replace(counts, n_looks=1)
+    _, first = learn_ranges(Told(60.0), rows, scaling, once, 5000)
+    assert_allclose(learnt.low, first.low, atol=1e-9)
+    assert_allclose(learnt.high, first.high)
+    assert np.all(learnt.high < scaling.high)
+
+
+def test_parts_of_parts_of_columns():
+    columns = Columns(np.array([2, 0])).within(np.array([0.5, 0.0]), np.array([0.5, 1]))
+    columns = columns.within(np.array([-0.5, 0.2]), np.array([0.25, 0.5]))
+    assert_allclose(columns.center, [0.25, 0.2])
+    assert_allclose(columns.width, [0.125, 0.5])
+    x = np.array([[0.3, 9.0, 0.3125], [-0.9, 9.0, 0.2]])
+    block = types.SimpleNamespace(x=x)
+    assert_allclose(columns(block), [[0.5, 0.2], [-0.4, -1.0]])
+    scaling = columns.scaling(FeatureScaling(-np.ones(3), 3 * np.ones(3), 1.0))
+    assert_allclose(scaling.low, [0.4, -1.0, 1.25])
+    assert_allclose(scaling.high, [2.4, 3.0, 1.75])
+
+
+def test_how_often_and_with_how_much_room_is_public():
+    scaling = FeatureScaling(-np.ones(4), np.ones(4), 1.0)
+    least = 75 * 2.0
+    for times, n_looks in ((1, 1), (1.99, 1), (2, 2), (50, 2)):
+        assert range_counts(scaling, times * least).n_looks == n_looks
+    for times, room in ((1, 1.25), (4.4, 1.25), (44, 1.25 * 10**0.15)):
+        assert range_counts(scaling, times * least).room == pytest.approx(room)
 
 
 def test_a_narrower_scaling():
@@ -256,7 +330,7 @@ def test_counts_are_of_the_columns_that_may_have_a_range():
     scaling = FeatureScaling(np.array([0.0, 0, 3, 1]), np.array([1.0, 2, 3, 9]), 1.0)
     counts = range_counts(scaling, 75 * np.sqrt(2))
     assert counts.n_bins == 64 and counts.n_targets == 2
-    block = types.SimpleNamespace(x=np.arange(8).reshape(2, 4))
-    assert_array_equal(counts.targets(block), [[1, 3], [5, 7]])
+    block = types.SimpleNamespace(x=np.arange(8).reshape(2, 4) / 8)
+    assert_array_equal(counts.targets(block), np.array([[1, 3], [5, 7]]) / 8)
     assert range_counts(scaling, 74.9 * np.sqrt(2)).n_bins == 16
     assert range_counts(scaling, 74.9 * np.sqrt(2 / 8)) is None

@@ -32,7 +32,7 @@ LEAST_SIGNAL = 75.0
 _LEAST_MOST, _HIDDEN, _ADDED, _MOST_ADDED = 0.9, 1.5, 6.0, 0.6
 # Ranges of columns are so much longer, and all of the bounds if as long as that. Chosen
 # on simulated columns.
-_ROOM, _NEARLY_ALL = 1.25, 0.7
+ROOM, _NEARLY_ALL = 1.25, 0.7
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,14 @@ class TargetCounts(Query):
     """Counts of each target in [-1, 1] on bins of equal width.
 
     What is read from them speaks of one target.
+
+    Attributes
+    ----------
+    n_bins, n_targets : int
+    targets : callable
+        Of a block.
+    n_looks : int
+        How often they are released, each time inside the ranges found before.
     """
 
     name = "target counts"
@@ -48,6 +56,7 @@ class TargetCounts(Query):
     n_bins: int = TARGET_BINS
     n_targets: int = 1
     targets: Callable[[SimpleNamespace], Floats] = attrgetter("y")
+    n_looks: int = 1
 
     @property
     def n_coordinates(self) -> int:
@@ -68,8 +77,13 @@ class TargetCounts(Query):
 
         `signal` is the number of records times the Gaussian-DP parameter.
         """
+        return signal >= self.least_signal
+
+    @property
+    def least_signal(self) -> float:
+        """From which on a range is told."""
         noisy = self.n_targets * self.n_bins / TARGET_BINS
-        return signal >= LEAST_SIGNAL * math.sqrt(noisy)
+        return LEAST_SIGNAL * math.sqrt(noisy)
 
     def variance(self, released, n_records, center: float, width: float) -> float:
         """Variance, in units of `width`, of the target within a range."""
@@ -134,10 +148,18 @@ class TargetCounts(Query):
 
 @dataclass(frozen=True)
 class RangeCounts(TargetCounts):
-    """Counts of all columns of records; the whole distribution of each matters."""
+    """Counts of all columns of records; the whole distribution of each matters.
+
+    Attributes
+    ----------
+    room : float
+        How much longer than the bins with nearly all records a range is.
+    """
 
     name = "range counts"
     theorem = "user_guide/generators:generators-ranges"
+
+    room: float = ROOM
 
     def learnt(
         self, released: Floats, n_records: float | None, noise: float, units: Floats
@@ -154,7 +176,7 @@ class RangeCounts(TargetCounts):
         for unit in np.unique(units):
             same = units == unit
             width[same] = np.maximum(width[same], np.median(width[same]))
-        width = np.where(_ROOM * width < _NEARLY_ALL, _ROOM * width, 1.0)
+        width = np.where(self.room * width < _NEARLY_ALL, self.room * width, 1.0)
         return np.clip(center, width - 1, 1 - width), width
 
 

@@ -74,7 +74,7 @@ def gradient_plan(
     n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
     n_searched = 2 * geometry.n_outputs
     n_draws += N_SEARCHES * n_searched
-    n_draws += ranges.n_coordinates if ranges is not None else 0
+    n_draws += ranges.n_looks * ranges.n_coordinates if ranges is not None else 0
     n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
@@ -87,7 +87,8 @@ def gradient_plan(
         lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))
         mu *= math.sqrt(1 - TARGET_SHARE)
     if ranges is not None:
-        lines.append(ranges.line(math.sqrt(TARGET_SHARE) * mu))
+        share = math.sqrt(TARGET_SHARE / ranges.n_looks) * mu
+        lines.append(ranges.line(share, ranges.n_looks))
         mu *= math.sqrt(1 - TARGET_SHARE)
     for name, n_numbers in (constant or {}).items():
         share = constant_share(mu * n_assumed)

@@ -106,10 +106,10 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     column, replacing a record changes the mean gradient by at most 2 c R / n,
     counts of the target in 64 bins or fewer, a twentieth of the squared Gaussian-DP
     parameter from which the range of the target is learnt, by :math:`\sqrt2`, and
-    such counts of A features, with as large a share of the rest, where `bounds` alone
-    scale them and a rule of public numbers says that they tell the ranges inside, by
-    :math:`\sqrt{2 A}`, and
-    the second moments, which take a tenth of the squared Gaussian-DP parameter, by
+    such counts of A features, once or twice with together as large a share of the rest,
+    where `bounds` alone scale them and a rule of public numbers says that they tell the
+    ranges inside, by :math:`\sqrt{2 A}`, and the second moments, which take a tenth of
+    the squared Gaussian-DP parameter, by
     :math:`\sqrt2 R^2 / n`, and the mean residual, which takes 3 to 30 %, by the range
     within which it is cut off / n, and what tells how far to go along the slopes,
     two releases for 3 to 20 %, by 2 / n; composed exactly. Where n times the

@@ -14,6 +14,14 @@ from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows, is_co
 from fairpriv_sklearn._training._target import RangeCounts, bins_that_tell
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 
+# Where the number of records times the Gaussian-DP parameter is so many times what
+# tells a range, columns are counted twice: bounds a hundred times too wide are more
+# than one table of counts can tell. From `_MUCH` times on, ranges have room that grows
+# with this power: noise of a wide range matters less, and tails may matter more. Chosen
+# on simulated tables, and two rather than one by a look at others.
+_TWICE, _MUCH, _MORE_ROOM = 2.0, 4.4, 0.15
+_ONE_BIN = 3.5  # a range around one bin, and less than half a bin
+
 
 def scaled_rows(X, scaling: FeatureScaling, *, learns: bool):
     """Rows by a scaling, without the intercept's column.
@@ -50,7 +58,10 @@ def range_counts(scaling: FeatureScaling, signal: float) -> RangeCounts | None:
     n_bins = bins_that_tell(signal, len(columns)) if len(columns) else 0
     if not n_bins:
         return None
-    return RangeCounts(n_bins, len(columns), targets=Columns(columns))
+    counts = RangeCounts(n_bins, len(columns), targets=Columns(columns))
+    spare = signal / counts.least_signal
+    room = counts.room * max(1.0, spare / _MUCH) ** _MORE_ROOM
+    return replace(counts, n_looks=2 if spare >= _TWICE else 1, room=room)
 
 
 def learn_ranges(
@@ -65,26 +76,44 @@ def learn_ranges(
     Without counts it is the public one; in either case no row is left unshortened.
     """
     if counts is not None:
-        released, noise = wall.release(counts, rows), wall.scale(counts)
-        center, width = np.zeros(len(scaling.low)), np.ones(len(scaling.low))
-        columns = counts.targets.columns
         # Each column has a width of its own: the narrower it is, the more its
         # coefficient would weigh in the ridge, and the less its values beside noise.
-        found = counts.learnt(released, n_records, noise, np.arange(len(columns)))
-        center[columns], width[columns] = found
-        scaling = scaling.within(center, width)
+        apart = np.arange(counts.n_targets)
+        for look in range(counts.n_looks):
+            released, noise = wall.release(counts, rows), wall.scale(counts)
+            center, width = counts.learnt(released, n_records, noise, apart)
+            if look > 0:
+                # Again in one bin: one number, and what is beside it matters.
+                is_atom = width < _ONE_BIN * counts.room / counts.n_bins
+                center[is_atom], width[is_atom] = 0.0, 1.0
+            counts = replace(counts, targets=counts.targets.within(center, width))
+        scaling = counts.targets.scaling(scaling)
     rescaled = Rescaled(replace(scaling, fit_intercept=False))
     return rows.remade("x", rescaled), scaling
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of the features of a block."""
+    """Some columns of the features of a block, clipped to parts of [-1, 1]."""
 
     columns: Integers
+    center: Floats | float = 0.0
+    width: Floats | float = 1.0
 
     def __call__(self, block: SimpleNamespace) -> Floats:
-        return block.x[:, self.columns]
+        inside = (block.x[:, self.columns] - self.center) / self.width
+        return np.clip(inside, -1.0, 1.0)
+
+    def within(self, center: Floats, width: Floats) -> Columns:
+        """The same in parts of the parts."""
+        center = self.center + self.width * center
+        return replace(self, center=center, width=self.width * width)
+
+    def scaling(self, scaling: FeatureScaling) -> FeatureScaling:
+        """That of rows in which these columns are clipped to their parts."""
+        center, width = np.zeros(len(scaling.low)), np.ones(len(scaling.low))
+        center[self.columns], width[self.columns] = self.center, self.width
+        return scaling.within(center, width)
 
 
 @dataclass(frozen=True)

@@ -135,10 +135,10 @@ class DPWassersteinLogisticRegression(
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y, a), composed exactly: noisy counts of
-    A columns (a twentieth of the squared Gaussian-DP parameter, a record changes them
-    by :math:`\sqrt{2 A}`; only where `bounds` alone scale the features and a rule of
-    public numbers says that they tell the ranges inside), noisy counts of
-    the classes (3 to 30 %), noisy second
+    A columns (once or twice, together a twentieth of the squared Gaussian-DP parameter,
+    a record changes them by :math:`\sqrt{2 A}`; only where `bounds` alone scale the
+    features and a rule of public numbers says that they tell the ranges inside), noisy
+    counts of the classes (3 to 30 %), noisy second
     moments of the features (a tenth, left out by a rule of public numbers where
     they would tell nothing), then `max_iter` full-batch gradients with Gaussian
     noise, and without batches two releases along the slopes that tell how far to

@@ -323,7 +323,6 @@ class DPWassersteinAutoencoder(
         return len(self._hidden_sizes()) + 1
 
     # One width for all columns is told more easily, and saves less.
-    _n_looks = 1
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
         counts = RangeCounts(n_targets=n_columns, targets=INPUTS)

@@ -201,7 +201,6 @@ class FairNetworkMixin(NoisyGradientsMixin):
     _reads_batches = True
     _can_resume = True
     _of_fit = ("_scaling", "_facts", "_n_columns", "_shape")
-    _n_looks = 2  # at the columns, each inside the ranges of the one before
     _signal_of_features = SIGNAL_OF_FEATURES
     _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
@@ -347,19 +346,18 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
         """Counts of inputs, in as many bins as tell ranges; none, if no number does."""
-        tried = (RangeCounts(n, n_columns, INPUTS) for n in (TARGET_BINS, *FEWER_BINS))
+        tried = (
+            RangeCounts(n_bins, n_columns, INPUTS, n_looks=2)
+            for n_bins in (TARGET_BINS, *FEWER_BINS)
+        )
         return [one for one in tried if one.tell(signal / SURER)][:1]
-
-    def _times(self, counts: TargetCounts) -> int:
-        """How often they are released."""
-        return self._n_looks if counts.name == RangeCounts.name else 1
 
     def _learn_columns(self, wall, rows, counts, n_records):
         """Inputs scaled to the ranges of the columns, and how `predict` scales rows."""
         scaling = self._scaling
         varies = scaling.low < scaling.high  # what is known to be constant stays so
         learnt = LearntRange(np.zeros(len(varies)), np.ones(len(varies)))
-        for _ in range(self._n_looks):
+        for _ in range(counts.n_looks):
             told = counts, wall.release(counts, rows), n_records, wall.scale(counts)
             learnt = learnt.part(LearntRange.of_columns(varies, *told))
             counts = replace(counts, targets=learnt.within(INPUTS))
@@ -423,7 +421,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         """
         n_parameters = network.theta.size
         n_draws = self.max_iter * n_parameters + n_counts + constant.n_coordinates
-        n_draws += sum(self._times(one) * one.n_coordinates for one in counts)
+        n_draws += sum(one.n_looks * one.n_coordinates for one in counts)
         corrects = any(one.name == TargetCounts.name for one in counts)
         n_draws += corrects * constant.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
@@ -446,8 +444,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
             ),
         ]
         for one in counts[::-1]:
-            times = self._times(one)
-            plan.insert(0, one.line(math.sqrt(TARGET_SHARE / times) * mu, times))
+            share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
+            plan.insert(0, one.line(share, one.n_looks))
         if corrects:
             plan.append(replace(constant.line(mu_residual), name=OutputResiduals.name))
         if n_counts:
