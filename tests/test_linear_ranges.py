@@ -246,6 +246,18 @@ def test_a_column_that_is_one_number_keeps_what_the_first_look_told():
     assert np.all(learnt.high < scaling.high)
 
 
+def test_a_column_in_a_few_cells_is_no_single_number():
+    """Four cells of the second look, six with those beside them."""
+    X = np.random.default_rng(0).uniform(-0.004, 0.004, size=(5000, 1))
+    scaling = FeatureScaling(-np.ones(1), np.ones(1), 1.0)
+    rows = Rows(5000, x=ScaledRows(X, replace(scaling, fit_intercept=False)))
+    _, learnt = learn_ranges(
+        Told(1.0), rows, scaling, range_counts(scaling, 300.0), 5000
+    )
+    first = 1.25 * 4 / 64
+    assert_allclose(learnt.half_width, first * 1.25 * 6 / 64)
+
+
 def test_parts_of_parts_of_columns():
     columns = Columns(np.array([2, 0])).within(np.array([0.5, 0.0]), np.array([0.5, 1]))
     columns = columns.within(np.array([-0.5, 0.2]), np.array([0.25, 0.5]))
