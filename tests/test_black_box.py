@@ -197,10 +197,12 @@ def test_audit_of_sizes(honest, monkeypatch):
 @pytest.mark.parametrize(
     "kind",
     ["semidual", "histogram", "autoencoder", "classifier", "regressor"]
-    + ["line", "logistic"],
+    + ["line", "logistic", "line, twice", "logistic, twice"],
 )
 def test_audit_of_ranges(kind, honest, monkeypatch):
     """Most of the budget asks for them; a record moves in every column."""
+    kind, *twice = kind.split(", ")
+    looks_twice_from = 0.0 if twice else np.inf
     monkeypatch.setattr(_base, "TARGET_SHARE", 0.9)
     n_counts = 2 if kind == "regressor" else 1  # the target has its own
     monkeypatch.setattr(neural, "TARGET_SHARE", 0.9 / n_counts)
@@ -209,6 +211,7 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
     # six rows tell no linear model anything
     monkeypatch.setattr(_gradient_plan, "TARGET_SHARE", 0.9)
     monkeypatch.setattr(_ranges, "bins_that_tell", lambda signal, n: 64)
+    monkeypatch.setattr(_ranges, "_TWICE", looks_twice_from)
     monkeypatch.setattr(_linear, "SIGNAL_OF_FEATURES", 0.0)
     sensitivity = RangeCounts.sensitivity
 
