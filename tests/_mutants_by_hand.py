@@ -1171,7 +1171,7 @@ MUTANTS = [
     (
         "h117",
         "_training/_design.py",
-        "low=np.where(whole, self.low, middle - half),",
+        "low=np.where(whole, self.low, low),",
         "low=middle - half,",
         "bounds where nothing is narrower are rounded",
     ),

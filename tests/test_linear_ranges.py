@@ -289,6 +289,28 @@ def test_a_narrower_scaling():
     assert_array_equal(found.high[1:], scaling.high[1:])
 
 
+def test_a_narrower_scaling_is_inside_the_wider_one():
+    """Also by rounding, and where a column is narrower than halves can be told."""
+    rng = np.random.default_rng(0)
+    ends = rng.normal(size=(2, 1000)) * 10.0 ** rng.integers(-9, 9, 1000)
+    low, high = np.sort(ends, axis=0)
+    low[0], high[0] = -5e-324, 5e-324
+    width = rng.uniform(0.01, 0.7, size=1000)
+    center = np.where(np.arange(1000) % 2, 1 - width, width - 1)
+    found = FeatureScaling(low, high, 1.0).within(center, width)
+    assert np.all(low <= found.low) and np.all(found.low <= found.high)
+    assert np.all(found.high <= high)
+
+
+def test_bounds_of_any_size_are_learnt_in_without_a_warning():
+    """Squares of their widths need not be numbers."""
+    X, target, labels = table(3000)
+    for make in line, logistic:
+        model = fitted(make(bounds=(0, 1.7e308), epsilon=5.0), X, target, labels)
+        assert is_told(model) and model.coef_covariance_ is not None
+        assert np.all(np.isfinite(model.coef_covariance_))
+
+
 def test_each_column_has_a_width_of_its_own():
     """Bounds of one unit, with three and fifteen deviations of the columns inside."""
     Z = np.random.default_rng(0).normal(size=(20_000, 4))

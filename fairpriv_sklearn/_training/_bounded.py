@@ -94,7 +94,7 @@ class BoundedMixin:
         self.coef_covariance_ = None
         if covariance is not None:
             widths = np.broadcast_to(scaling.half_width, self.coef_.shape[1])
-            self.coef_covariance_ = covariance / np.outer(widths, widths)
+            self.coef_covariance_ = covariance / widths / widths[:, None]
         self._publish_scaling(scaling)
 
     def _publish_scaling(self, scaling: FeatureScaling) -> None:

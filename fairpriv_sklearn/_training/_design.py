@@ -114,10 +114,12 @@ class FeatureScaling:
         """
         middle, whole = self.center + center * self.half_width, width == 1.0
         half = width * self.half_width
+        # Rounding leaves no part beyond the whole.
+        low, high = np.clip([middle - half, middle + half], self.low, self.high)
         return replace(
             self,
-            low=np.where(whole, self.low, middle - half),
-            high=np.where(whole, self.high, middle + half),
+            low=np.where(whole, self.low, low),
+            high=np.where(whole, self.high, high),
         )
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
