@@ -121,7 +121,7 @@ OTHERS = {
     "_shared/guarded.py": "wall breaches",
     "_shared/purity.py": "breaches barycenter rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
-    "_training/_target.py": "linear_values linear_queries bounds",
+    "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
     "generative/_base.py": "generative generative_privacy",
     "generative/_exact.py": "generative_privacy",
     "generative/_points.py": "generative_pairs",

@@ -210,7 +210,8 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
     monkeypatch.setattr(RangeCounts, "tell", lambda self, signal: True)
     # six rows tell no linear model anything
     monkeypatch.setattr(_gradient_plan, "TARGET_SHARE", 0.9)
-    monkeypatch.setattr(_ranges, "bins_that_tell", lambda signal, n: 64)
+    for module in (_ranges, neural):
+        monkeypatch.setattr(module, "bins_that_tell", lambda signal, n: 64)
     monkeypatch.setattr(_ranges, "_TWICE", looks_twice_from)
     monkeypatch.setattr(_linear, "SIGNAL_OF_FEATURES", 0.0)
     sensitivity = RangeCounts.sensitivity

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
+from fairpriv_sklearn._training._target import Parts, RangeCounts, learnt_parts
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import (
@@ -258,17 +259,29 @@ def test_a_column_in_a_few_cells_is_no_single_number():
     assert_allclose(learnt.half_width, first * 1.25 * 6 / 64)
 
 
-def test_parts_of_parts_of_columns():
-    columns = Columns(np.array([2, 0])).within(np.array([0.5, 0.0]), np.array([0.5, 1]))
-    columns = columns.within(np.array([-0.5, 0.2]), np.array([0.25, 0.5]))
-    assert_allclose(columns.center, [0.25, 0.2])
-    assert_allclose(columns.width, [0.125, 0.5])
-    x = np.array([[0.3, 9.0, 0.3125], [-0.9, 9.0, 0.2]])
-    block = types.SimpleNamespace(x=x)
+def test_parts_of_parts():
+    parts = Parts(np.array([0.5, 0.0]), np.array([0.5, 1]))
+    parts = parts.narrowed(np.array([-0.5, 0.2]), np.array([0.25, 0.5]))
+    assert_allclose(parts.center, [0.25, 0.2])
+    assert_allclose(parts.width, [0.125, 0.5])
+    block = types.SimpleNamespace(x=np.array([[0.3, 9, 0.3125], [-0.9, 9, 0.2]]))
+    columns = parts.clipped(Columns(np.array([2, 0])))
     assert_allclose(columns(block), [[0.5, 0.2], [-0.4, -1.0]])
-    scaling = columns.scaling(FeatureScaling(-np.ones(3), 3 * np.ones(3), 1.0))
-    assert_allclose(scaling.low, [0.4, -1.0, 1.25])
-    assert_allclose(scaling.high, [2.4, 3.0, 1.75])
+
+
+def test_ranges_of_columns_have_widths_of_their_own():
+    released = np.zeros((3, 64))
+    released[0, [4, 8]] = released[1, [1, 14]] = released[2, [20, 40]] = 50.0
+    wall = types.SimpleNamespace(
+        release=lambda *_: released.ravel(), scale=lambda _: 0.0
+    )
+    stays = lambda look, width: np.array([False, False, look == 0])  # noqa: E731
+    counts = RangeCounts(64, n_targets=3)
+    once = learnt_parts(wall, None, counts, 100, stays)
+    cells = np.array([7, 16, 23]) * 1.25 / 64
+    assert_allclose(once.width, [*cells[:2], 1.0])
+    twice = learnt_parts(wall, None, replace(counts, n_looks=2), 100, stays)
+    assert_allclose(twice.width, [*cells[:2] ** 2, cells[2]])
 
 
 def test_how_often_and_with_how_much_room_is_public():

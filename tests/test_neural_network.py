@@ -771,7 +771,7 @@ def test_ranges_of_inputs_are_folded_into_the_network():
     network.theta[:] = rng.normal(size=network.theta.size)
     learnt = LearntRange(np.array([0.25, -0.5]), np.array([0.125, 0.25]))
     X = rng.uniform(-1, 1, size=(9, 2)) * learnt.width + learnt.center
-    inside = learnt.within(lambda block: block.x)(types.SimpleNamespace(x=X))
+    inside = learnt.clipped(lambda block: block.x)(types.SimpleNamespace(x=X))
     answers = network.predict(inside) * learnt.width + learnt.center
     learnt.undo(network, of_inputs=True)
     assert_allclose(network.predict(X), answers, rtol=1e-12)
@@ -886,14 +886,6 @@ def test_training_sees_rows_as_prediction_does(monkeypatch):
         for counted, values in zip(look, column.T, strict=True):
             expected, _ = np.histogram(values, bins=64, range=(-1, 1))
             assert abs(counted - expected).sum() < 20  # on the grid, at edges
-
-
-def test_ranges_of_columns_have_widths_of_their_own():
-    counts = RangeCounts(64, n_targets=3)
-    released = np.zeros((3, 64))
-    released[0, [4, 8]] = released[1, [1, 14]] = released[2, [20, 40]] = 50.0
-    learnt = LearntRange.of_columns(np.ones(3) > 0, counts, released.ravel(), 100, 0.0)
-    assert_allclose(learnt.width, np.array([7, 16, 23]) * 1.25 / 64)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
-"""The range of a target inside its public bounds, learnt from noisy counts."""
+"""Ranges of targets and columns in their public bounds, learnt from noisy counts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import Floats, Integers, project_simplex
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._training._design import BITS, UNIT
-from fairpriv_sklearn._wall import Query
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
 
 TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""
@@ -178,6 +179,56 @@ class RangeCounts(TargetCounts):
             width[same] = np.maximum(width[same], np.median(width[same]))
         width = np.where(self.room * width < _NEARLY_ALL, self.room * width, 1.0)
         return np.clip(center, width - 1, 1 - width), width
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of [-1, 1] that are scaled to it once more; released numbers.
+
+    Attributes
+    ----------
+    center, width : ndarray of shape (n_columns,)
+        Middles and half widths.
+    """
+
+    center: Floats
+    width: Floats
+
+    def narrowed(self, center: Floats, width: Floats) -> Parts:
+        """Parts of these, given in their units."""
+        center = self.center + self.width * center
+        return replace(self, center=center, width=self.width * width)
+
+    def scaled(self, values: Floats) -> Floats:
+        return (values - self.center) / self.width
+
+    def clipped(self, values):
+        """Values of a block, scaled and clipped to the parts."""
+        return lambda block: np.clip(self.scaled(values(block)), -1.0, 1.0)
+
+
+def learnt_parts(
+    wall: PrivacyFilter,
+    rows: Rows,
+    counts: RangeCounts,
+    n_records: float,
+    stays: Callable[[int, Floats], NDArray[np.bool_]],
+) -> Parts:
+    """Where the columns are, each in a part of its own width.
+
+    Columns are counted as often as is paid for, each time in the parts found before.
+    `stays` tells of a number of a look, and of the widths that it found, which columns
+    keep their part.
+    """
+    parts = Parts(np.zeros(counts.n_targets), np.ones(counts.n_targets))
+    values, apart = counts.targets, np.arange(counts.n_targets)
+    for look in range(counts.n_looks):
+        released, noise = wall.release(counts, rows), wall.scale(counts)
+        center, width = counts.learnt(released, n_records, noise, apart)
+        kept = stays(look, width)
+        parts = parts.narrowed(np.where(kept, 0.0, center), np.where(kept, 1.0, width))
+        counts = replace(counts, targets=parts.clipped(values))
+    return parts
 
 
 def bins_that_tell(signal: float, n_targets: int = 1) -> int:

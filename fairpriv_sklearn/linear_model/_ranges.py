@@ -11,7 +11,11 @@ from scipy import sparse
 
 from fairpriv_sklearn._shared.arrays import Floats, Integers
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows, is_coded
-from fairpriv_sklearn._training._target import RangeCounts, bins_that_tell
+from fairpriv_sklearn._training._target import (
+    RangeCounts,
+    bins_that_tell,
+    learnt_parts,
+)
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 
 # Where the number of records times the Gaussian-DP parameter is so many times what
@@ -76,44 +80,30 @@ def learn_ranges(
     Without counts it is the public one; in either case no row is left unshortened.
     """
     if counts is not None:
+
+        def stays(look, width):
+            # Again in one bin: one number, and what is beside it matters.
+            return (look > 0) & (width < _ONE_BIN * counts.room / counts.n_bins)
+
         # Each column has a width of its own: the narrower it is, the more its
         # coefficient would weigh in the ridge, and the less its values beside noise.
-        apart = np.arange(counts.n_targets)
-        for look in range(counts.n_looks):
-            released, noise = wall.release(counts, rows), wall.scale(counts)
-            center, width = counts.learnt(released, n_records, noise, apart)
-            if look > 0:
-                # Again in one bin: one number, and what is beside it matters.
-                is_atom = width < _ONE_BIN * counts.room / counts.n_bins
-                center[is_atom], width[is_atom] = 0.0, 1.0
-            counts = replace(counts, targets=counts.targets.within(center, width))
-        scaling = counts.targets.scaling(scaling)
+        parts = learnt_parts(wall, rows, counts, n_records, stays)
+        center, width = np.zeros(len(scaling.low)), np.ones(len(scaling.low))
+        columns = counts.targets.columns
+        center[columns], width[columns] = parts.center, parts.width
+        scaling = scaling.within(center, width)
     rescaled = Rescaled(replace(scaling, fit_intercept=False))
     return rows.remade("x", rescaled), scaling
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of the features of a block, clipped to parts of [-1, 1]."""
+    """Some columns of the features of a block."""
 
     columns: Integers
-    center: Floats | float = 0.0
-    width: Floats | float = 1.0
 
     def __call__(self, block: SimpleNamespace) -> Floats:
-        inside = (block.x[:, self.columns] - self.center) / self.width
-        return np.clip(inside, -1.0, 1.0)
-
-    def within(self, center: Floats, width: Floats) -> Columns:
-        """The same in parts of the parts."""
-        center = self.center + self.width * center
-        return replace(self, center=center, width=self.width * width)
-
-    def scaling(self, scaling: FeatureScaling) -> FeatureScaling:
-        """That of rows in which these columns are clipped to their parts."""
-        center, width = np.zeros(len(scaling.low)), np.ones(len(scaling.low))
-        center[self.columns], width[self.columns] = self.center, self.width
-        return scaling.within(center, width)
+        return block.x[:, self.columns]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -31,11 +31,12 @@ from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_width
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._training._target import (
-    FEWER_BINS,
-    TARGET_BINS,
     TARGET_SHARE,
+    Parts,
     RangeCounts,
     TargetCounts,
+    bins_that_tell,
+    learnt_parts,
 )
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -99,25 +100,14 @@ def start_from(network: Network, constant, n_pairs: int = 0) -> None:
     network.biases[-1][...] = constant
 
 
-@dataclass(frozen=True)
-class LearntRange:
-    """Range of the targets that a fit scales to [-1, 1] once more; released numbers."""
-
-    center: Floats
-    width: Floats
+class LearntRange(Parts):
+    """Ranges of the targets that a fit scales to [-1, 1] once more."""
 
     @classmethod
     def of(cls, counts, released, n_records: float, noise: float) -> LearntRange:
         """Read it from noisy counts of the targets."""
         center, width = counts.ranges(released, n_records, noise)
         return cls(center, np.minimum(WIDER * width, 1.0))
-
-    @classmethod
-    def of_columns(cls, varies, counts, released, n_records: float, noise: float):
-        """The same of inputs that vary, each of a width of its own."""
-        apart = np.arange(counts.n_targets)
-        center, width = counts.learnt(released, n_records, noise, apart)
-        return cls(np.where(varies, center, 0.0), np.where(varies, width, 1.0))
 
     @classmethod
     def of_inputs(cls, counts, released, n_records: float, noise: float) -> LearntRange:
@@ -127,21 +117,12 @@ class LearntRange:
         width = np.max(width) * ones
         return cls(np.clip(center, width - 1, 1 - width), width)
 
-    def part(self, inner: LearntRange) -> LearntRange:
-        """A part of it, in its units."""
-        center = self.center + self.width * inner.center
-        return LearntRange(center, self.width * inner.width)
-
-    def within(self, targets):
-        """Targets of a block, clipped to the range."""
-        return lambda block: np.clip(self._scaled(targets(block)), -1.0, 1.0)
-
     def residuals(self, targets, inputs, network: Network, reach: Floats):
         """What a block's targets are above the outputs, in units of `reach`."""
 
         def residuals(block):
             outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]
-            return (self._scaled(targets(block)) - outputs) / reach
+            return (self.scaled(targets(block)) - outputs) / reach
 
         return residuals
 
@@ -153,9 +134,6 @@ class LearntRange:
         network.weights[-1] *= self.width
         network.biases[-1] *= self.width
         network.biases[-1] += self.center
-
-    def _scaled(self, targets: Floats) -> Floats:
-        return (targets - self.center) / self.width
 
 
 class FairNetworkMixin(NoisyGradientsMixin):
@@ -302,10 +280,10 @@ class FairNetworkMixin(NoisyGradientsMixin):
             told = one, wall.release(one, rows), n_records, wall.scale(one)
             if of_inputs:
                 learnt = LearntRange.of_inputs(*told)
-                targets = inputs = learnt.within(whole)
+                targets = inputs = learnt.clipped(whole)
             else:
                 learnt = LearntRange.of(*told)
-                targets = learnt.within(whole)
+                targets = learnt.clipped(whole)
             constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
@@ -346,22 +324,15 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
         """Counts of inputs, in as many bins as tell ranges; none, if no number does."""
-        tried = (
-            RangeCounts(n_bins, n_columns, INPUTS, n_looks=2)
-            for n_bins in (TARGET_BINS, *FEWER_BINS)
-        )
-        return [one for one in tried if one.tell(signal / SURER)][:1]
+        n_bins = bins_that_tell(signal / SURER, n_columns)
+        return [RangeCounts(n_bins, n_columns, INPUTS, n_looks=2)] if n_bins else []
 
     def _learn_columns(self, wall, rows, counts, n_records):
         """Inputs scaled to the ranges of the columns, and how `predict` scales rows."""
         scaling = self._scaling
-        varies = scaling.low < scaling.high  # what is known to be constant stays so
-        learnt = LearntRange(np.zeros(len(varies)), np.ones(len(varies)))
-        for _ in range(counts.n_looks):
-            told = counts, wall.release(counts, rows), n_records, wall.scale(counts)
-            learnt = learnt.part(LearntRange.of_columns(varies, *told))
-            counts = replace(counts, targets=learnt.within(INPUTS))
-        return counts.targets, scaling.within(learnt.center, learnt.width)
+        known = scaling.low == scaling.high  # what is known to be constant stays so
+        parts = learnt_parts(wall, rows, counts, n_records, lambda *_: known)
+        return parts.clipped(INPUTS), scaling.within(parts.center, parts.width)
 
     def _fit_constant(self, rows: Rows, network, head, targets, noise) -> None:
         """Only the mean of the targets, or the shares of the classes."""
