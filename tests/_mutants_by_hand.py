@@ -150,9 +150,30 @@ MUTANTS = [
     (
         "m17",
         _OUTPUT,
-        "            mu *= math.sqrt(1 - COUNT_SHARE**2)\n",
+        "            mu *= math.sqrt(1 - share)\n",
         "",
-        "output perturbation, add/remove: the count is not paid",
+        "output perturbation: the counts are not paid",
+    ),
+    (
+        "h134",
+        _OUTPUT,
+        "wall.release(query, rows), n_outputs\n",
+        "wall.release(query, rows), 0\n",
+        "output perturbation: one class tells what noise does",
+    ),
+    (
+        "h135",
+        _OUTPUT,
+        "STANDS_OUT = 2.0",
+        "STANDS_OUT = -9.0",
+        "output perturbation: slopes are kept whatever their noise",
+    ),
+    (
+        "h136",
+        _OUTPUT,
+        "told = asked_again(wall, rows, counts, [line], told=told)",
+        "pass",
+        "output perturbation: what slopes would have cost is lost",
     ),
     (
         "m18",
@@ -1573,9 +1594,6 @@ _PROOFS = {
     "q is 1 or -1: times it and divided by it is the same": [
         "linear_model/_moments.py | s**2 + (1 + self.emphasis**2 * q) * s + q | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
         "linear_model/_moments.py | for s in (-1.0, min(1.0, max(-1.0, -(1 + self.emphasis**2 * q) / 2)), 1.0) | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
-    ],
-    "how many records a released count is taken for at least: public arithmetic": [
-        "linear_model/_output_perturbation.py | least = max(1.0, wall.scale(Count())) | 1.0 -> 2.0",
     ],
     "there is one output or three and more": [
         "linear_model/_output_perturbation.py | if n_outputs > 1: | 1 -> 2",

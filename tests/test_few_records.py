@@ -28,8 +28,10 @@ from fairpriv_sklearn.accounting import (
 )
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
+    DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism, noise_source
 from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
@@ -45,19 +47,39 @@ X = np.zeros((200, 1))
 
 
 def models(classes, **params):
-    fair = {"fairness_weight": 0, "bounds": (-1, 1), "classes": classes, **params}
+    plain = {"bounds": (-1, 1), "classes": classes, **params}
+    fair = {"fairness_weight": 0, **plain}
     return [DPWassersteinLogisticRegression(**fair), DPWassersteinMLPClassifier(**fair)]
+
+
+def output_perturbation(classes, **params):
+    params = {"bounds": (-1, 1), "classes": classes, **params}
+    return DPOutputPerturbationLogisticRegression(**params)
+
+
+def asked_of(monkeypatch):
+    """Names of what is released, and of the lines that pay, as fits go on."""
+    asked, release = [], PrivacyFilter.release
+
+    def noted(self, query, *args, name=None, **kwargs):
+        asked.append((query.name, name or query.name))
+        return release(self, query, *args, name=name, **kwargs)
+
+    monkeypatch.setattr(PrivacyFilter, "release", noted)
+    return asked
 
 
 @pytest.mark.parametrize("classes, labels", [("abc", "abc"), ("ab", "abb")])
 def test_shares_of_classes(classes, labels):
     y = np.char.translate(LABELS, str.maketrans("abc", labels))
     told = [(y == label).mean() for label in classes]
-    for model in models(list(classes), epsilon=50.0, min_records=201):
+    asked = {"epsilon": 50.0, "min_records": 201}
+    last = output_perturbation(list(classes), **asked)
+    for model in [*models(list(classes), **asked), last]:
         model.fit(X, y)
         assert np.abs(model.predict_proba(X)[0] - told).max() < 0.01
         assert model.predict(X[:1]) == ["b"]
-        assert model.n_iter_ == 0
+        assert model is last or model.n_iter_ == 0
         (event,) = model.privacy_.events
         assert event == PureEvent(0.99 * 50.0)
 
@@ -263,24 +285,71 @@ def test_who_comes_next_counts_as_a_part_of_a_record():
 
 @pytest.mark.parametrize("signal, n_gradients", [(6.0, 0), (30.0, 5)])
 def test_a_rare_class_takes_the_budget_of_a_network(signal, n_gradients, monkeypatch):
-    asked, release = [], PrivacyFilter.release
-
-    def noted(self, query, *args, **kwargs):
-        asked.append(query.name)
-        return release(self, query, *args, **kwargs)
-
-    monkeypatch.setattr(PrivacyFilter, "release", noted)
+    asked = asked_of(monkeypatch)
     mu = calibrate_gaussian(3.0, 1e-5)
     y = (np.arange(1000) < signal / mu).astype(int)
     _, network = models([0, 1], epsilon=3.0, max_iter=5, random_state=0)
     network.fit(np.zeros((1000, 3)), y)
-    assert asked[:2] == ["range counts"] * 2
-    assert asked.count("gradients") == n_gradients and len(asked) == 8
+    queries, _ = zip(*asked, strict=True)
+    assert queries[:2] == ("range counts",) * 2
+    assert queries.count("gradients") == n_gradients and len(asked) == 8
     assert network.n_iter_ == 5
     if not n_gradients:  # all six told the count
         told = network.predict_proba(np.zeros((1, 3)))[0, 1]
         assert abs(told - y.mean()) < 3 / mu / 1000
         assert (network.coefs_[-1] == 0.0).all()
+
+
+@pytest.mark.parametrize("classes", ["ab", "abc"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_output_perturbation_asks_for_the_constant_alone(
+    classes, relation, monkeypatch
+):
+    """Where rows say that slopes would drown; all of the budget tells the classes."""
+    asked, shares = asked_of(monkeypatch), {"a": 0.6, "b": 0.3, "c": 0.1}
+    rng, n = np.random.default_rng(0), 3000
+    X, y = rng.uniform(-1, 1, (n, 2)), rng.choice(list("abc"), n, p=[*shares.values()])
+    y = np.where(y == "c", classes[-1], y)
+    mu = calibrate_gaussian(1.0, 1e-5)
+    few = int(19.0 * 2 / mu) if relation == "replace_one" else 20
+    model = output_perturbation(
+        list(classes), data_norm=1.0, neighboring=relation, random_state=0
+    )
+    for n, ways in ((few, ["counts"]), (3000, ["parameters"])):
+        asked.clear()
+        model.fit(X[:n], y[:n])
+        assert asked == [("counts", "counts"), *[(way, "parameters") for way in ways]]
+        assert 0.999 <= model.privacy_.epsilon_at(1e-5) <= 1.0
+        # Labels that features say nothing of: a constant either way.
+        assert not model.coef_.any()
+        told = model.predict_proba(X[:1])[0]
+        assert np.ptp(model.predict_proba(X), axis=0).max() < 1e-12
+        share = 1.0 if ways == ["counts"] else constant_share(n * mu)
+        noise = np.sqrt(2 / share) / mu / n
+        found = [(y[:n] == label).mean() for label in classes]
+        if relation == "replace_one":
+            assert np.abs(told - found).max() < 3 * noise
+
+
+def test_slopes_that_stand_out_are_kept(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 2))
+    score = 2 * X[:, 0]
+    for names, cuts in (("ab", [0.0]), ("abc", [-0.5, 0.5])):
+        codes = np.searchsorted(cuts, score + 0.3 * rng.normal(size=3000))
+        model = output_perturbation(list(names), random_state=0)
+        model.fit(X, np.array(list(names))[codes])
+        assert abs(model.coef_).max() > 0.5
+        assert (model.predict(X) == np.array(list(names))[codes]).mean() > 0.75
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_slopes_of_noise_alone_are_kept_as_rarely_as_said(n_classes):
+    """One of forty or so, the rest being beyond two deviations of chi-squared."""
+    X, y = np.zeros((3000, 30)), np.arange(3000) % n_classes
+    model = output_perturbation(list(range(n_classes)))
+    kept = [model.set_params(random_state=i).fit(X, y).coef_.any() for i in range(150)]
+    assert 0 < sum(kept) <= 11
 
 
 cell = st.floats(-1.5, 1.5) | st.sampled_from([-1.0, 1.0]) | st.floats()

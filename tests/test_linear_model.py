@@ -30,6 +30,7 @@ from fairpriv_sklearn.linear_model import (
     _linear,
 )
 from fairpriv_sklearn.linear_model._bounded_slope import linked
+from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._line_search import LineSearch
 from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
@@ -397,7 +398,8 @@ def test_default_C_knows_what_noise_costs_several_classes(k):
     X, y, _ = table(n=600)
     labels = np.arange(600) % k
     model = parameter_noise(classes=list(range(k))).fit(X, labels)
-    mu = calibrate_gaussian(1.0, 1e-5, n_draws=k * (X.shape[1] + 1))
+    mu = calibrate_gaussian(1.0, 1e-5, n_draws=k * (X.shape[1] + 2))
+    mu *= math.sqrt(1 - constant_share(600 * mu))
     norm = math.hypot(model.data_norm_, 1)
     assert model.C_ == pytest.approx(default_C(600, norm, mu, k))
 

@@ -318,28 +318,40 @@ def interrupted(walls):
 
 
 @pytest.mark.parametrize(
-    "relation, C, counted",
-    [("replace_one", None, 0), ("add_remove", None, 1), ("add_remove", 0.1, 0)],
+    "relation, C, fit_intercept, counted",
+    [
+        ("replace_one", None, True, True),
+        ("replace_one", None, False, False),
+        ("add_remove", None, False, True),
+        ("add_remove", 0.1, False, False),
+    ],
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_output_perturbation_pays_for_its_numbers(
-    relation, C, counted, n_classes, monkeypatch
+    relation, C, fit_intercept, counted, n_classes, monkeypatch
 ):
     X, y = np.linspace(-1, 1, 80).reshape(40, 2), np.arange(40) % n_classes
     model = DPOutputPerturbationLogisticRegression(
         epsilon=1.0, delta=1e-5, C=C, neighboring=relation, data_norm=1.0,
         bounds=(-1, 1), classes=range(n_classes), random_state=0,
+        fit_intercept=fit_intercept,
     )  # fmt: skip
     n_outputs, plans = 1 if n_classes == 2 else 3, []
     with monkeypatch.context() as patch, pytest.raises(InterruptedError):
         patch.setattr(PrivacyFilter, "reserve", interrupted(plans))
         model.fit(X, y)
-    *_, line = plans[0].plan
-    assert (line.name, line.n_coordinates) == ("parameters", 3 * n_outputs)
+    *counts, line = plans[0].plan
+    n_weights = (2 + fit_intercept) * n_outputs
+    assert (line.name, line.n_coordinates) == ("parameters", n_weights)
     (event,) = model.fit(X, y).privacy_.events
-    assert event.n_draws == 3 * n_outputs + counted
+    assert event.n_draws == n_weights + counted * n_classes
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=event.n_draws)
     assert event.mu == approx(mu, rel=1e-9)
+    assert sum(one.parameter**2 for one in (*counts, line)) == approx(mu**2, rel=1e-9)
+    n_usual = 40 if relation == "replace_one" else 10_000
+    for one in counts:
+        assert (one.name, one.n_coordinates) == ("counts", n_classes)
+        assert one.parameter**2 == approx(constant_share(n_usual * mu) * mu**2)
     assert model.coef_.shape == (n_outputs, 2)
     if n_classes == 3:  # only differences between classes matter
         assert_allclose(

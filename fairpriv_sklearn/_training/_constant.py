@@ -60,6 +60,12 @@ class TargetTotals(Query):
         return units.sum(axis=0)[-self.n_coordinates :]
 
 
+def class_totals(n_classes: int) -> TargetTotals:
+    """Counts of the classes, of which column `y` holds the codes."""
+    codes = np.arange(n_classes)
+    return TargetTotals(n_classes, lambda block: block.y[:, None] == codes, True)
+
+
 def constant_plan(query: TargetTotals, epsilon: float) -> list[Release]:
     """Nearly all of epsilon for one release with discrete Laplace noise."""
     share = CONSTANT_SHARE * epsilon

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
+    MIN_RECORDS,
     DPEstimator,
     encode_labels,
 )
@@ -19,13 +20,17 @@ from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
-    COUNT_SHARE,
     INPUT,
     BoundedLinearMixin,
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn._training._counts import Count
+from fairpriv_sklearn._training._constant import (
+    class_totals,
+    constant_plan,
+    released_constant,
+)
+from fairpriv_sklearn._training._counts import StratumCounts, asked_again, shares
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._wall import (
     Query,
@@ -35,6 +40,10 @@ from fairpriv_sklearn._wall import (
     noise_source,
     open_wall,
     refuse_many_rows,
+)
+from fairpriv_sklearn.linear_model._gradient_plan import (
+    NOMINAL_RECORDS,
+    constant_share,
 )
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
@@ -46,6 +55,14 @@ from fairpriv_sklearn.linear_model._minimiser import (
 # Under add/remove the number of records is private; the rounding bound of the solver
 # then holds for tables of up to this many.
 MOST_RECORDS = 1 << 25
+# Below this number of records times the Gaussian-DP parameter, divided by the square of
+# the longest row, only the constant is told: slopes would drown. Where they are asked,
+# they count if their squares exceed those of noise by so many standard deviations. Both
+# chosen on simulated tables.
+LEAST_SIGNAL = 20.0
+STANDS_OUT = 2.0
+# Below this number of records times the parameter an encoder before it is not worth it.
+SIGNAL_OF_FEATURES = 90.0
 
 
 class DPOutputPerturbationLogisticRegression(
@@ -63,8 +80,11 @@ class DPOutputPerturbationLogisticRegression(
 
     .. rubric:: Privacy
 
-    (epsilon, delta)-DP for the records (x, y): `coef_` and `intercept_` are released
-    once, with Gaussian noise, and predictions are free. The objective is
+    (epsilon, delta)-DP for the records (x, y): noisy counts of the classes (3 to 30 %
+    of the squared Gaussian-DP parameter) and then W, once, with Gaussian noise;
+    predictions are free. Where the slopes do not stand out of their noise, the
+    prediction is the constant that the counts tell, and where rules of public or noisy
+    numbers expect this, all counts the classes. The objective is
     1/C-strongly convex and a record's gradient is at most L = R (softmax:
     :math:`\sqrt2 R`), :math:`R^2 = \text{data\_norm}^2 + 1`, so replacing a record
     moves the minimum by at most :math:`\Delta = 2 L C` and removing one by L C [1]_.
@@ -79,9 +99,10 @@ class DPOutputPerturbationLogisticRegression(
     C : float, default=None
         Inverse strength of the penalty, as in scikit-learn, on the scaled features.
         The noise grows with C. None balances the two by a rule of public numbers, at
-        most 1; under "add_remove" a noisy count takes the place of n, for 1 % of the
-        squared Gaussian-DP parameter.
-    {fit_intercept}
+        most 1; under "add_remove" the sum of the noisy counts takes the place of n.
+    fit_intercept : bool, default=True
+        Whether to add an intercept. Without one the score is zero at the centre of
+        `bounds`, and slopes are kept whatever their noise.
     {bounds}
     data_norm : float, default=None
         Public bound of the Euclidean norm of a scaled row; longer rows are shortened.
@@ -91,6 +112,7 @@ class DPOutputPerturbationLogisticRegression(
         :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
         :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
     {classes}
+    {min_records}
     {neighboring}
     {ledger}
     {random_state}
@@ -98,12 +120,13 @@ class DPOutputPerturbationLogisticRegression(
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights per unit of the original features, inside `bounds` and `data_norm`.
+        Weights per unit of the original features, inside `bounds` and `data_norm`;
+        zero for a constant model.
     coef_covariance_ : None
         The errors of `coef_` are not worked out for this model.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     C_ : float
-        The C in use.
+        The C in use; None below `min_records`.
     classes_ : ndarray of shape (n_classes,)
     bounds_ : ndarray of shape (2, n_features) or None
     data_norm_ : float
@@ -157,6 +180,7 @@ class DPOutputPerturbationLogisticRegression(
         bounds=None,
         data_norm=None,
         classes=None,
+        min_records=None,
         neighboring="replace_one",
         ledger=None,
         random_state=None,
@@ -168,14 +192,18 @@ class DPOutputPerturbationLogisticRegression(
         self.bounds = bounds
         self.data_norm = data_norm
         self.classes = classes
+        self.min_records = min_records
         self.neighboring = neighboring
         self.ledger = ledger
         self.random_state = random_state
+
+    _signal_of_features = SIGNAL_OF_FEATURES
 
     _parameter_constraints = {
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         **BOUNDED_CONSTRAINTS,
+        **MIN_RECORDS,
         "C": [None, Interval(Real, 1e-100, 1e100, closed="both")],
         "classes": [None, "array-like"],
     }
@@ -202,38 +230,74 @@ class DPOutputPerturbationLogisticRegression(
         labels, self.classes_, fact = encode_labels(y, self.classes)
         scaling, facts = self._public_scaling(X)
         noise = noise_source(self.random_state)
-        n_classes = len(self.classes_)
-        n_outputs = 1 if n_classes == 2 else n_classes
-        n_records, n_features = X.shape
-        n_columns = n_features + self.fit_intercept
-        # The rounding is bounded for the largest table, or for this one.
-        most = n_records if self.neighboring == "replace_one" else MOST_RECORDS
-        refuse_many_rows(n_records, most)
-
-        counted = self.C is None and self.neighboring == "add_remove"
-        n_draws = n_columns * n_outputs + counted
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        plan = []
-        if counted:
-            plan.append(Release(Count.name, "gaussian", COUNT_SHARE * mu, 1))
-            mu *= math.sqrt(1 - COUNT_SHARE**2)
-        plan.append(Release(Parameters.name, "gaussian", mu, n_columns * n_outputs))
-        wall = open_wall(self, plan, facts=[fact, *facts], noise=noise)
-
-        rows = Rows(n_records, x=X, y=labels)
-        if counted:
-            least = max(1.0, wall.scale(Count()))
-            n_records = max(least, wall.release(Count(), rows).item())
-        self.C_ = self.C or default_C(n_records, scaling.row_norm, mu, n_classes)
-        query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
-        weights = wall.release(query, rows)
-        if n_outputs > 1:
-            # Only differences between classes matter; the noise in their mean does not.
-            weights = weights - weights.mean(axis=1, keepdims=True)
-
+        rows, facts = Rows(X.shape[0], x=X, y=labels), [fact, *facts]
+        if self.fit_intercept and self._has_few_records(rows.n_rows):
+            query = class_totals(len(self.classes_))
+            plan = constant_plan(query, self.epsilon)
+            wall = open_wall(self, plan, facts=facts, noise=noise)
+            weights = self._constant(scaling, released_constant(wall, rows, query))
+            self.C_ = None
+        else:
+            weights, wall = self._fit_noisily(rows, scaling, facts, noise)
         self._publish_linear(weights, scaling)
         self.privacy_ = wall.guarantee()
         return self
+
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _constant(self, scaling: FeatureScaling, found) -> np.ndarray:
+        """Weights of the model that answers these shares of the classes."""
+        weights = np.zeros((self.n_features_in_ + 1, self._n_outputs))
+        scores = np.log(found)
+        scores -= scores[0] if self._n_outputs == 1 else scores.mean()
+        weights[-1] = scores[-self._n_outputs :] / scaling.constant
+        return weights
+
+    def _fit_noisily(self, rows: Rows, scaling: FeatureScaling, facts, noise):
+        """Weights, and the wall that released what they follow from."""
+        n_classes, n_outputs = len(self.classes_), self._n_outputs
+        n_records, n_columns = rows.n_rows, self.n_features_in_ + self.fit_intercept
+        is_public = self.neighboring == "replace_one"
+        # The rounding is bounded for the largest table, or for this one.
+        most = n_records if is_public else MOST_RECORDS
+        refuse_many_rows(n_records, most)
+
+        counted = self.fit_intercept or (self.C is None and not is_public)
+        n_draws = n_columns * n_outputs + counted * n_classes
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        plan, counts = [], StratumCounts(n_classes, "y")
+        if counted:
+            share = constant_share(mu * (n_records if is_public else NOMINAL_RECORDS))
+            part = math.sqrt(share) * mu
+            plan.append(Release(counts.name, "gaussian", part, n_classes))
+            mu *= math.sqrt(1 - share)
+        line = Release(Parameters.name, "gaussian", mu, n_columns * n_outputs)
+        wall = open_wall(self, [*plan, line], facts=facts, noise=noise)
+        if counted:
+            told = wall.release(counts, rows), wall.scale(counts)
+            if not is_public:
+                n_records = max(1.0, 2 * told[1], told[0].sum())
+        self.C_ = self.C or default_C(n_records, scaling.row_norm, mu, n_classes)
+        if self.fit_intercept and n_records * mu < LEAST_SIGNAL * scaling.row_norm**2:
+            told = asked_again(wall, rows, counts, [line], told=told)
+            return self._constant(scaling, shares(told[0], n_records, told[1])), wall
+        query = Parameters(scaling, n_columns, n_outputs, self.C_, most)
+        weights, n_free = wall.release(query, rows), n_outputs
+        if n_outputs > 1:
+            # Only differences between classes matter; the noise in their mean does not.
+            weights, n_free = (
+                weights - weights.mean(axis=1, keepdims=True),
+                n_outputs - 1,
+            )
+        if self.fit_intercept:
+            # The squares of noise alone, in units of its variance: chi-squared.
+            n_free *= self.n_features_in_
+            least = n_free + STANDS_OUT * math.sqrt(2 * n_free)
+            if np.linalg.norm(weights[:-1]) < math.sqrt(least) * wall.scale(query):
+                weights = self._constant(scaling, shares(told[0], n_records, told[1]))
+        return weights, wall
 
     def decision_function(self, X) -> np.ndarray:
         """Compute scores of rows clipped and scaled by the public bounds as in `fit`.

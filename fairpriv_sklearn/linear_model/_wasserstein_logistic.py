@@ -29,7 +29,7 @@ from fairpriv_sklearn._training._bounded import (
     most_probable,
 )
 from fairpriv_sklearn._training._constant import (
-    TargetTotals,
+    class_totals,
     constant_plan,
     released_constant,
 )
@@ -728,8 +728,7 @@ class DPWassersteinLogisticRegression(
 
     def _fit_constant(self, rows: Rows, noise) -> None:
         """Only the shares of the classes."""
-        labels = np.arange(len(self.classes_))
-        query = TargetTotals(len(labels), lambda b: b.y[:, None] == labels, True)
+        query = class_totals(len(self.classes_))
         wall = self._open(constant_plan(query, self.epsilon), noise)
         scores = scores_of(self._weighted(released_constant(wall, rows, query)))
         weights = np.zeros((self._n_model_features + 1, self._n_outputs))
