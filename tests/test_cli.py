@@ -146,7 +146,7 @@ def test_text_with_many_values_is_left_out(tmp_path):
     base = ["--target", "salary", "--sensitive", "sex", "--task", "regression"]
     assert run(tmp_path, str(path), *base, "--epsilon", "3") == 0
     assert report(tmp_path)["left_out"] == [
-        "the column 'name' (no value that many rows share)"
+        "the column 'name' (no value in enough rows for this epsilon)"
     ]
     # so few rows that these could not be learnt within the budget
     unlearnt = ["the groups of sex", "the range of salary"]
@@ -1579,6 +1579,30 @@ def test_a_model_with_one_class_is_called_so(tmp_path, capsys, monkeypatch):
     out = " ".join(capsys.readouterr().out.split())
     assert "predicts one class for everybody" in out
     assert drawn[0].axes[0].get_xlim()[0] == 0.0  # shares are not negative
+
+
+def test_panels_of_a_picture_leave_room_for_each_other(tmp_path, monkeypatch):
+    """A question as the name of a column, and answers as classes."""
+    from fairpriv_sklearn._cli import report as page
+
+    drawn, draw = [], page._draw_rates
+    monkeypatch.setattr(
+        page, "_draw_rates", lambda *args: drawn.append(draw(*args)) or drawn[0]
+    )
+    answers = ["Once a year or less", "A few times per month, or per week", "Never"]
+    path, target = tmp_path / "planes.csv", "How often do you travel by plane?"
+    rows = [f'{i % 37},{"fm"[i % 2]},"{answers[i % 3]}"' for i in range(900)]
+    path.write_text("\n".join([f"age,sex,{target}", *rows]) + "\n")
+    assert run(tmp_path, str(path), "--target", target, "--sensitive", "sex") == 0
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    titles = [ax.title for ax in figure.axes]
+    assert [" ".join(t.get_text().split()) for t in titles] == [
+        f"{target} = {answer}" for answer in sorted(answers)
+    ]
+    for texts in titles, [ax.xaxis.label for ax in figure.axes]:
+        boxes = [text.get_window_extent() for text in texts]
+        assert all(a.x1 < b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
 
 
 @pytest.mark.parametrize(

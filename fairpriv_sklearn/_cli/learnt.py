@@ -147,7 +147,9 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
             "codebook declares, and the private model answers a constant"
         )
     if crowds:
-        table.left_out.append(columns_note(crowds, "no value that many rows share"))
+        table.left_out.append(
+            columns_note(crowds, "no value in enough rows for this epsilon")
+        )
     found = Codebook(())
     if lists is not None:
         found = lists.fit(_listed(table, lists.codebook, train)).codebook_

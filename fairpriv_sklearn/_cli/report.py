@@ -8,6 +8,7 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -431,7 +432,9 @@ def _draw_rates(study: Study, plt):
                 color=color, hatch=hatch, edgecolor="white", label=result.name,
                 error_kw={"linewidth": 0.8},
             )  # fmt: skip
-        ax.set_xlabel(f"share predicted {target} = {picture_text(label)}")
+        title = fill(f"{target} = {picture_text(label)}", 34, break_long_words=False)
+        ax.set_title(title, fontsize="medium")
+        ax.set_xlabel("share predicted")
         ax.set_xlim(left=0.0)  # where all are zero it would begin below
     axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
