@@ -583,7 +583,7 @@ def test_a_group_hidden_by_noise_gets_the_whole_range():
     for result in results:
         empty = result.counts[1].sum() <= 0
         assert np.isnan(result.rates[1]).all() == empty
-        assert np.isnan(result.disparity) == empty
+        assert np.isnan(result.disparity) == (not result.estimable.all())
         if empty:
             np.testing.assert_array_equal(result.rate_intervals[1], [[0, 1], [0, 1]])
         assert 0 <= result.disparity_interval[0] <= result.disparity_interval[1] <= 1
@@ -743,12 +743,27 @@ def test_small_groups_are_not_estimable():
     lines = dict(found.card_lines())
     assert "not estimable" in lines["group 2"] and "not estimable" in lines["group 3"]
     assert "0.5" in lines["group 0"] and "%" in lines["largest difference"]
+    # Of those two; what the others may differ by, the interval says.
+    assert found.disparity == pytest.approx(np.abs(np.subtract(*found.rates[:2, 1])))
+    assert found.disparity_interval[1] > 0.9
     assert 0.8 < found.ratio <= 1
     told = str(found).splitlines()  # one line for each, and the guarantee
     assert told[:-1] == [f"{item}: {said}" for item, said in found.card_lines()]
     assert told[-1] == str(found.privacy_)
     only = _release(y[2000:], groups[2000:], groups=[0, 1, 2], classes=[0, 1])
     assert dict(only.card_lines())["smallest ratio"] == "not estimable"
+    assert np.isnan(only.disparity)
+
+
+def test_a_difference_that_is_sure_is_told_however_wide_its_interval():
+    """Of a group of which nothing is sure but that it is far from the others."""
+    groups = np.repeat([0, 1, 2], [1000, 1000, 14])
+    y = np.r_[np.tile([0, 0, 0, 0, 1], 400), np.arange(14) > 2].astype(int)
+    params = {"groups": [0, 1, 2], "classes": [0, 1], "random_state": 3}
+    found = _release(y, groups, **params)
+    assert found.estimable.tolist() == [True, True, False]
+    low, high = found.disparity_interval
+    assert found.disparity == low > 0.1 and high > 0.7
 
 
 def test_intervals_are_shown_rounded_outwards():

@@ -67,10 +67,12 @@ class GroupRates:
     rate_intervals : ndarray of shape (n_groups, [n_classes,] n_classes, 2)
         One confidence interval for each rate, noise and sampling error included.
     disparity : float
-        Estimate of the demographic parity (equalized odds) difference; NaN if fewer
-        than two groups can be compared. Noise makes it too large rather than too small.
+        Estimate of the demographic parity (equalized odds) difference, of all
+        estimable rows, and no less than the interval says of the others too; NaN if
+        fewer than two groups can be compared. Noise makes it too large rather than too
+        small.
     disparity_interval : tuple of float
-        Confidence interval of the disparity.
+        Confidence interval of the disparity of all rows, estimable or not.
     confidence_level : float
         Probability with which an interval covers the population's value.
     privacy_ : PrivacyGuarantee
@@ -314,10 +316,12 @@ def dp_group_rates(
     intervals = np.stack([low, high], axis=-1)
     estimable = (high - low).max(axis=-1) <= _TOO_WIDE
     if binned:
-        gap, gap_interval = _distribution_gap(counts, mechanism.variance, alpha)
+        gap, gap_interval = _distribution_gap(
+            counts, mechanism.variance, alpha, estimable
+        )
         ratio, ratio_interval = np.nan, (0.0, 1.0)
     else:
-        gap, gap_interval = _disparity(counts, mechanism.variance, alpha)
+        gap, gap_interval = _disparity(counts, mechanism.variance, alpha, estimable)
         ratio, ratio_interval = _ratio(counts, mechanism.variance, alpha, estimable)
     return GroupRates(
         groups=groups,
@@ -482,17 +486,17 @@ def _tail(t: np.ndarray, gaussian: np.ndarray, laplace: np.ndarray) -> np.ndarra
     return np.where(laplace > tiny, mixed, 2 * ndtr(-t / sigma))
 
 
-def _disparity(counts: np.ndarray, variance: float, alpha: float):
+def _disparity(counts: np.ndarray, variance: float, alpha: float, usable=True):
     """Largest difference between two groups in one rate, with its interval."""
     n_groups, n_classes = counts.shape[0], counts.shape[-1]
     a, b = np.triu_indices(n_groups, k=1)
     # The two rates of a row add up to one, so one of them decides for two classes
     n_rates = np.prod(counts.shape[1:]) // (2 if n_classes == 2 else 1)
     intervals = _rate_intervals(counts, variance, alpha / (len(a) * n_rates))
-    return _largest_difference(*intervals)
+    return _largest_difference(*intervals, usable)
 
 
-def _distribution_gap(counts: np.ndarray, variance: float, alpha: float):
+def _distribution_gap(counts: np.ndarray, variance: float, alpha: float, usable):
     """Largest difference of two groups' distribution functions at the edges of bins."""
     n_groups, n_bins = counts.shape
     below = np.cumsum(counts, axis=1)[:, :-1]  # (n_groups, n_bins - 1)
@@ -500,12 +504,12 @@ def _distribution_gap(counts: np.ndarray, variance: float, alpha: float):
     n_noisy = np.arange(1, n_bins), np.arange(n_bins - 1, 0, -1)
     n_tests = n_groups * (n_groups - 1) // 2 * (n_bins - 1)
     return _largest_difference(
-        *_share_intervals(below, total, n_noisy, variance, alpha / n_tests)
+        *_share_intervals(below, total, n_noisy, variance, alpha / n_tests), usable
     )
 
 
-def _largest_difference(rate, low, high):
-    """Largest difference between two rows, with its interval from theirs [Newcombe]."""
+def _largest_difference(rate, low, high, usable):
+    """Largest difference between two usable rows, and an interval for all [Newcombe]."""
     a, b = np.triu_indices(len(rate), k=1)
     difference = rate[a] - rate[b]
     known = np.isfinite(difference)
@@ -514,9 +518,11 @@ def _largest_difference(rate, low, high):
     # A row without information: the whole range.
     below = np.where(known, below, low[a] - high[b])
     above = np.where(known, above, high[a] - low[b])
-    disparity = np.abs(difference[known]).max() if known.any() else np.nan
     low = np.maximum(0.0, np.maximum(below, -above)).max()
     high = np.maximum(np.abs(below), np.abs(above)).max()
+    usable = np.broadcast_to(np.expand_dims(usable, -1), rate.shape)
+    shown = np.abs(difference[known & usable[a] & usable[b]])
+    disparity = max(low, shown.max()) if shown.size else np.nan
     return float(disparity), (float(low), float(min(high, 1.0)))
 
 
