@@ -912,6 +912,9 @@ def test_dates_that_nobody_declared_are_learnt(tmp_path, order):
     written = report(tmp_path)
     assert written["conditional_on"] == []
     assert {"the kind of joined", "the range of joined"} <= {*written["learnt"]}
+    months = sum(int(line.split("/")[1]) > 12 for line in lines[1:] if "/" in line)
+    said = f"{months:,} cells of joined can only have the month first"
+    assert (said in (tmp_path / "out" / "report.md").read_text()) == (order is None)
     content = load_model(model)
     assert content["encoder"].codebook_["joined"].kind == "date"
     told = {"joined": False} if order == "month-first" else {}

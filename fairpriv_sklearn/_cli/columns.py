@@ -70,6 +70,7 @@ class Parsed:
     n_odd: int = 0  # filled cells that are not of the kind and count as missing
     cells: np.ndarray | None = None  # not declared: what each cell is, by itself
     day_first: bool | None = None  # the order that dates were read in, None: by cell
+    n_month_first: int = 0  # cells read so beside others that were not, nobody said how
     decimal: str | None = None  # mark of its numbers, unless the file's form tells it
 
     def take(self, rows) -> Parsed:
@@ -273,7 +274,10 @@ def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
             if n_odd <= (1 - ENOUGH) * len(filled):
                 whole = bool(np.all(np.nan_to_num(values) % 1 == 0))
                 column = replace(column, kind=kind, integer=whole and kind == "number")
-                return Parsed(name, column, values, False, n_odd, each, order)
+                found = Parsed(name, column, values, False, n_odd, each, order)
+                if kind == "date" and order is None:
+                    found.n_month_first = _n_month_first(filled)
+                return found
     kept = replace(column, kind="category")
     return Parsed(name, kept, _keys(cells), False, 0, each, order)
 
@@ -331,6 +335,18 @@ def _order(name, cells, writing: Writing) -> bool:
         usual = writing.decimal == "," or writing.separator == ";"
         return writing.orders.get(name, usual)
     return day_first > month_first
+
+
+def _n_month_first(cells) -> int:
+    """How many are dates with the month first only."""
+
+    @lru_cache(maxsize=None, typed=True)
+    def is_one(cell):
+        if not isinstance(cell, str) or _to_day(cell, True) is not None:
+            return False
+        return _to_day(cell, False) is not None
+
+    return sum(map(is_one, cells))
 
 
 def _to_number(cell, mark) -> float | None:

@@ -433,6 +433,12 @@ def _features(args, parsed, left_out, remarks) -> dict[str, Parsed]:
             continue
         if p.n_odd:
             remarks.append(_odd_note(p))
+        if p.n_month_first:
+            remarks.append(
+                f"{some(p.n_month_first, 'cell')} of {p.name} can only have the month "
+                "first, but days come first in the others where that is a date: "
+                "--dates month-first reads all alike"
+            )
         features[name] = p
     if by_book:
         left_out.append(columns_note(by_book, "by the codebook"))

@@ -509,7 +509,7 @@ def _distribution_gap(counts: np.ndarray, variance: float, alpha: float, usable)
 
 
 def _largest_difference(rate, low, high, usable):
-    """Largest difference between two usable rows, and an interval for all [Newcombe]."""
+    """Largest difference of two usable rows, and an interval for all [Newcombe]."""
     a, b = np.triu_indices(len(rate), k=1)
     difference = rate[a] - rate[b]
     known = np.isfinite(difference)
