@@ -17,7 +17,12 @@ from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._ranges import Columns, learn_ranges, range_counts
+from fairpriv_sklearn.linear_model._ranges import (
+    Columns,
+    learn_ranges,
+    range_counts,
+    scaled_rows,
+)
 
 # Where the columns of `table` are, and bounds about ten times as wide.
 MEANS, DEVIATIONS = np.array([0.0, 500.0, -0.03]), np.array([1.0, 20.0, 1e-3])
@@ -123,11 +128,12 @@ def test_when_ranges_are_learnt_is_public(make, n_rows, params, told):
         )
 
 
-def test_batches_and_moments_learn_nothing():
+def test_batches_moments_and_fits_without_noise_learn_nothing():
     X, target, labels = table(900)
     batches = logistic(batch_size=50, max_iter=2).fit(X, labels)
     moments = line(solver="moments").fit(X, target)
-    for model in batches, moments:
+    exact = line(solver="gradients", epsilon=np.inf, max_iter=2).fit(X, target)
+    for model in batches, moments, exact:
         assert not is_told(model)
         assert_array_equal(model.bounds_, [LOW, HIGH])
 
@@ -198,6 +204,14 @@ def test_rows_are_made_anew_by_what_was_learnt(n_rows, is_learnt):
     assert np.square(expected, dtype=float).sum(axis=1).max() <= 1.25**2
     for found in rows_of(whole, [0, 1, 250, n_rows]):
         assert_array_equal(found, expected)
+
+
+def test_no_row_is_shortened_before_its_columns_are_counted():
+    """Fewer rows than columns, each in a corner of the bounds."""
+    low, high = np.full(7, 3.0), np.linspace(4, 5, 7)
+    X = np.where(np.random.default_rng(0).random((2, 7)) < 0.5, low, high)
+    rows = scaled_rows(X, FeatureScaling(low, high, 1.0), learns=True)
+    assert_array_equal(rows.rows_at(slice(0, 2)), np.where(X == low, -1.0, 1.0))
 
 
 def test_a_second_look_is_inside_the_first():

@@ -2,7 +2,8 @@
 
 The factory is a function without arguments. It returns the estimator, or a dictionary
 with the arguments of fairpriv_sklearn.audit.audit_estimator: "estimator", "X", "y",
-"sensitive_features", "claim", ... A simulated table is used where it gives none.
+"sensitive_features", "claim", ... Where it gives no X, a table is simulated: 100 rows
+of three numbers in [0, 1] with classes 0 and 1, and without groups.
 
 exit codes: 0 not violated, 1 violated, 2 not conclusive, or the audit could not run
 """
