@@ -25,6 +25,7 @@ from fairpriv_sklearn.accounting import (
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 
 STEP, REACH = 1e-3, 15_000  # losses up to 15
 PLACES = np.arange(-REACH, REACH + 1)
@@ -131,6 +132,23 @@ def test_nested_splits_cost_their_worst_way(seed):
         epsilon = compose_epsilon(events, delta)
         if 0.0 < epsilon < math.inf:
             assert low(epsilon) <= delta * (1 + 1e-6) <= high(epsilon - STEP) * 1.01
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ledger_adds_up_what_was_spent(seed):
+    rng, delta = np.random.default_rng(seed), 1e-3
+    ledger, spent = PrivacyLedger(1e6, delta), []
+    for _ in range(4):
+        events = random_events(rng, depth=1)
+        spent += events
+        ledger.spend(
+            PrivacyGuarantee.from_events(
+                events, delta=delta, neighboring="replace_one", mechanism="a test"
+            )
+        )
+    low, high = between(spent)
+    epsilon = ledger.total().epsilon
+    assert low(epsilon) <= delta * (1 + 1e-6) <= high(epsilon - STEP) * 1.01
 
 
 def table(n=2000):
