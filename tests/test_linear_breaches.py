@@ -12,6 +12,8 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.privacy import PrivacyLedger
 
 N = 40
@@ -43,6 +45,25 @@ def test_duplicates_that_overflow_are_outside_the_domain(make):
     X = sparse.csr_array((values, np.zeros(N + 1, int), starts), shape=(N, 1))
     with pytest.raises(ValueError, match="contains infinity"):
         make(bounds=None, data_norm=1.0).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda one, **params: DP2DPClassifier(one, groups=[0, 1], **params),
+        lambda one, **params: DPGridSearchCV(one, {"C": [0.1, 1.0]}, **params),
+    ],
+)
+def test_duplicates_that_overflow_are_refused_around_a_model_before_the_spend(around):
+    ledger = PrivacyLedger(epsilon=10, delta=1e-4)
+    values = np.r_[[EXTREME, EXTREME], np.ones(N - 1)]
+    starts = np.r_[0, 2, np.arange(3, N + 2)]
+    X = sparse.csr_array((values, np.zeros(N + 1, int), starts), shape=(N, 1))
+    inner = noisy_gradients(bounds=(-1, 1))
+    with pytest.raises(ValueError, match="contains infinity"):
+        model = around(inner, classes=[0, 1], ledger=ledger)
+        model.fit(X, LABELS, sensitive_features=LABELS)
+    assert not ledger.spends()
 
 
 @ALL

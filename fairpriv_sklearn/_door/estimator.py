@@ -29,6 +29,7 @@ from fairpriv_sklearn._shared.callers import (
 from fairpriv_sklearn._shared.domain import (
     check_columns,
     domain,
+    finite_sparse,
     refuse_dates,
     same_length,
 )
@@ -531,7 +532,7 @@ def refuse_cells(estimator, X) -> None:
     if reads_numbers or is_plain or sparse.issparse(X):
         with domain("X"):
             check_array(
-                X,
+                finite_sparse(X),
                 accept_sparse=True,
                 dtype=np.float64 if reads_numbers and not has_numbers else None,
                 ensure_all_finite=not tags.allow_nan,
