@@ -1621,7 +1621,7 @@ _PROOFS = {
         "generative/_tables.py | if ordered and size > 1: | 1 -> 2",
     ],
     "one block in either case, of one row or of none": [
-        "linear_model/_queries.py | parts = row_slices(max(1, rows.shape[0]), block_rows(self.geometry.n_features)) | 1 -> 2",
+        "linear_model/_queries.py | parts = row_slices(max(1, rows.shape[0]), size) | 1 -> 2",
     ],
     "public arithmetic on released sums": [
         "generative/_semidual.py | MIN_COUNT_SHARE = 0.2 | 0.2 -> 0.4",

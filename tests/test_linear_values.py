@@ -14,7 +14,7 @@ from fairpriv_sklearn._training._penalty import ROUNDING, GroupPenalty
 from fairpriv_sklearn._training._target import (
     RangeCounts,
     TargetCounts,
-    _shortest_run,
+    _shortest_runs,
     bins_that_tell,
 )
 from fairpriv_sklearn._wall import Rows
@@ -572,4 +572,8 @@ def test_the_shortest_run_that_holds_enough():
         ]
         enough = [run for run in runs if -run[1] >= least]
         length, _, first = min(enough, default=(n - 1, 0.0, 0))
-        assert _shortest_run(counts, least) == (first, first + length)
+        alone = _shortest_runs(counts[None], least)
+        assert alone == ([first], [length + 1])
+        others = rng.integers(-3, 9, size=(3, n)).astype(float)
+        found = _shortest_runs(np.insert(others, 1, counts, axis=0), least)
+        assert np.transpose(found)[1].tolist() == [first, length + 1]

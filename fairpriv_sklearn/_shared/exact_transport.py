@@ -52,7 +52,7 @@ def sort_codes(codes: NDArray) -> tuple[Integers, NDArray[np.uint32]]:
     codes = codes.astype(np.uint32, copy=False)
     if codes.size < _LARGE:
         order = _order_of_codes(codes)
-        return order, codes.take(order)
+        return order, codes.take(order, mode="clip")
     # Parts so small that most codes have 16 bits left, for which one sort is enough.
     n_bits = (codes.size // (_PART // 2)).bit_length()
     shift = max(0, int(codes.max()).bit_length() - n_bits)
@@ -71,10 +71,12 @@ def _order_of_codes(codes: NDArray[np.uint32]) -> Integers:
     are several times as fast as a sort of the whole numbers.
     """
     order = codes.astype(np.uint16).argsort(kind="stable")
-    upper = (codes >> np.uint32(16)).astype(np.uint16)
-    if not upper.any():
+    upper = codes >> np.uint32(16)
+    largest = upper.max(initial=0)
+    if not largest:
         return order
-    return order.take(upper.take(order).argsort(kind="stable"))
+    upper = upper.astype(np.min_scalar_type(largest)).take(order, mode="clip")
+    return order.take(upper.argsort(kind="stable"), mode="clip")
 
 
 def sort_samples(values: Floats) -> tuple[Integers, Floats]:
@@ -203,9 +205,9 @@ class SortedCodes:
 
     def __init__(self, codes: NDArray):
         self.codes, self.n = codes, codes.size
-        is_edge = np.ones(codes.size + 1, dtype=bool)
-        np.not_equal(codes[1:], codes[:-1], out=is_edge[1:-1])
-        (self.edges,) = is_edge.nonzero()
+        self._is_edge = np.ones(codes.size + 1, dtype=bool)
+        np.not_equal(codes[1:], codes[:-1], out=self._is_edge[1:-1])
+        (self.edges,) = self._is_edge.nonzero()
 
     @property
     def values(self) -> Integers:
@@ -215,6 +217,13 @@ class SortedCodes:
     def sizes(self) -> Integers:
         """How many records have each value."""
         return self.edges[1:] - self.edges[:-1]
+
+    @property
+    def places(self) -> Integers:
+        """Which of the values each record has."""
+        places = self._is_edge[:-1].cumsum()
+        places -= 1
+        return places
 
     @property
     def sums(self) -> Integers:
@@ -244,13 +253,13 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     if n_bits > room:  # most values are of few records
         room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
     if n_bits <= room:
-        of_u, of_v = _surplus(u, v), _surplus(v, u)
+        of_u, of_v = _surpluses(u, v)
     else:
         of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
         for shift in range(0, n_bits, room):
-            a, b = (one.digits(low, shift, room) for one in (u, v))
-            of_u += _surplus(a, b) * 2.0**shift
-            of_v += _surplus(b, a) * 2.0**shift
+            digits = _surpluses(*(one.digits(low, shift, room) for one in (u, v)))
+            of_u += digits[0] * 2.0**shift
+            of_v += digits[1] * 2.0**shift
     distance = np.nan
     if not gradients_only:
         # They add up to zero: from where values are counted does not matter.
@@ -265,23 +274,32 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     return Transport(distance, of_u, of_v)
 
 
-def _surplus(u: SortedCodes, v: SortedCodes) -> Floats:
-    """Sum over the ranks of every value of u of it less the quantile function of v."""
-    found, sums = np.empty(u.edges.size - 1), v.sums
+def _surpluses(u: SortedCodes, v: SortedCodes) -> tuple[Floats, Floats]:
+    """Of u above v, and of v above u."""
+    own, other = u.sums, v.sums
+    return _surplus(u, v, own, other), _surplus(v, u, other, own)
+
+
+def _surplus(u: SortedCodes, v: SortedCodes, own: Integers, other: Integers) -> Floats:
+    """Sum over the ranks of every value of u of it less the quantile function of v.
+
+    `own` and `other` are the sums of both.
+    """
+    found = np.empty(u.edges.size - 1)
     for part in row_slices(found.size, _PART):
         edges = u.edges[part.start : part.stop + 1]
         ranks = edges * v.n
         record = ranks // u.n
         ranks -= record * u.n  # of the record that begins there, if there is one
         ranks *= v.codes.take(record, mode="clip")
-        integral = sums.take(record)
-        integral *= u.n
-        integral += ranks
-        surplus = (edges[1:] - edges[:-1]) * u.codes.take(edges[:-1])
+        # Up to every edge, of u and of v.
+        surplus = own.take(edges, mode="clip")
         surplus *= v.n
-        surplus -= integral[1:]
-        surplus += integral[:-1]
-        found[part] = surplus
+        integral = other.take(record, mode="clip")
+        integral *= u.n
+        surplus -= integral
+        surplus -= ranks
+        np.subtract(surplus[1:], surplus[:-1], out=found[part])
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ _LARGE = 1 << 21  # entries of a table whose memory counts
 # Smaller blocks keep a block's second use in the cache.
 BLOCK_ENTRIES = 1 << 18
 _SCALED_ENTRIES = 1 << 15  # of rows that are scaled together
+_TOGETHER = 1 << 10  # entries that have their bounds side by side: loops are long
 
 
 def default_data_norm(n_features: int) -> float:
@@ -149,19 +151,32 @@ class FeatureScaling:
         # float32 holds the grid as well; small tables stay as they are, for speed.
         dtype = np.float32 if exact and X.size > _LARGE else X.dtype
         rows = np.empty((n, d + self.fit_intercept), dtype=dtype)
-        size = max(2, _SCALED_ENTRIES // max(d, 1))
+        together = self._bounds_of_several[0]
+        size = together * max(1, _SCALED_ENTRIES // max(together * d, 1))
         # Arrays that are used again: new ones would take longer than the arithmetic.
-        scaled, spare = np.zeros((2, max(2, min(size, n)), d))
+        scaled, spare = np.zeros((2, min(size, together * -(-n // together)), d))
         with np.errstate(all="ignore"):
             for block in row_slices(n, size):
                 own = scaled[: block.stop - block.start]
                 # The norm of a row must not depend on the memory layout.
                 own[:] = X[block]
-                # Of two rows at least: one alone, if long, is summed in another order.
-                several = slice(max(2, len(own)))
+                several = slice(together * -(-len(own) // together))
                 self._scale(scaled[several], spare[several], norm, exact)
                 rows[block, :d], rows[block, d:] = own, self.constant
         return rows
+
+    @cached_property
+    def _bounds_of_several(self) -> tuple:
+        """A number of rows, and low, high, center and half width side by side for them.
+
+        For long loops. Of two rows at least: one alone, if long, is summed in another
+        order.
+        """
+        if self.low is None:
+            return (2,)
+        together = max(2, _TOGETHER // max(1, len(self.low)))
+        bounds = self.low, self.high, self.center, self.half_width
+        return together, *(np.tile(one, together) for one in bounds)
 
     def _narrow_rows(self, X, norm: float) -> NDArray:
         """The same of rows in float32, which holds what they become.
@@ -192,17 +207,22 @@ class FeatureScaling:
         if self.low is None:
             _shorten(rows, np.abs(rows, out=spare).max(axis=1), self.unit)
         else:
-            np.clip(rows, self.low, self.high, out=rows)
-            rows -= self.center
-            rows /= self.half_width
+            together, low, high, center, half_width = self._bounds_of_several
+            side_by_side = rows.reshape(len(rows) // together, -1)
+            np.clip(side_by_side, low, high, out=side_by_side)
+            side_by_side -= center
+            side_by_side /= half_width
         if self.unit != 1.0:
             rows /= self.unit
-        rows[~np.isfinite(rows).all(axis=1)] = 0.0
         if exact:
             rows *= 2.0**BITS
             np.trunc(rows, out=rows)
         in_units = 2.0**BITS if exact else 1.0
         sizes = np.sqrt(np.einsum("ij,ij->i", rows, rows)) / in_units
+        # Squares of finite rows are: they are not large any more.
+        is_lost = ~np.isfinite(sizes)
+        if is_lost.any():
+            rows[is_lost], sizes[is_lost] = 0.0, 0.0
         if _shorten(rows, sizes, norm) and exact:
             # Truncation shortens the row: its norm stays below the bound.
             np.trunc(rows, out=rows)
@@ -341,7 +361,8 @@ class ScaledRows:
     def rows_at(self, rows) -> NDArray:
         """Some rows, scaled and clipped by the public bounds, on the grid."""
         design = self._scaling.design(self.values[rows])
-        return design.rows * design.scale
+        rows = dense_block(design.rows)
+        return rows if self._scaling.unit == 1.0 else rows * design.scale
 
 
 def to_units(sums: Floats) -> NDArray[np.int64]:

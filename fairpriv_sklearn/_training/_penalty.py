@@ -229,10 +229,7 @@ class GroupPenalty:
         if not filled.size or filled.dtype == np.float64:
             return filled, lambda pulls: pulls[own]
         codes = SortedCodes(filled)
-        sizes = codes.sizes
-        if filled.size > sample.size:
-            sizes[np.searchsorted(codes.values, middle)] -= filled.size - sample.size
-        return codes, lambda pulls: pulls.repeat(sizes)
+        return codes, lambda pulls: pulls.take(codes.places[own], mode="clip")
 
     def _transports(self, samples, strata, middle: float, top: float, n_label: int):
         """The same by the mean of all quantile functions."""

@@ -68,8 +68,9 @@ class TargetCounts(Query):
 
     def of_block(self, block, state) -> Integers:
         y = self.targets(block).reshape(-1, self.n_targets)
-        bins = np.floor((y + 1) * (self.n_bins / 2)).astype(np.int64)
-        bins = np.clip(bins, 0, self.n_bins - 1)
+        # Towards zero: what is below -1 comes to the first bin in either case.
+        bins = ((y + 1) * (self.n_bins / 2)).astype(np.int64)
+        np.clip(bins, 0, self.n_bins - 1, out=bins)
         bins += self.n_bins * np.arange(self.n_targets)
         return np.bincount(bins.ravel(), minlength=self.n_coordinates)
 
@@ -107,7 +108,14 @@ class TargetCounts(Query):
     def range(
         self, released: Floats, n_records: float, noise: float
     ) -> tuple[float, float]:
-        """Centre and half width of the bins that hold nearly all records.
+        """Centre and half width of the range of a target alone."""
+        (center,), (width,) = self.ranges(released, n_records, noise)
+        return float(center), float(width)
+
+    def ranges(
+        self, released: Floats, n_records: float, noise: float
+    ) -> tuple[Floats, Floats]:
+        """Centres and half widths of the bins that hold nearly all records.
 
         They are the shortest run of bins with so many, and more on either side. How
         far tails go that noise hides is not known: without them, a mean loses less than
@@ -116,24 +124,16 @@ class TargetCounts(Query):
         """
         hidden = _HIDDEN * math.sqrt(self.n_bins) * noise / n_records
         left_out = min(hidden, 1 - _LEAST_MOST)
-        counts = released + (n_records - released.sum()) / self.n_bins
-        first, last = _shortest_run(counts, (1 - left_out) * n_records)
+        counts = released.reshape(self.n_targets, self.n_bins)
+        missing = n_records - counts.sum(axis=1, keepdims=True)
+        counts = counts + missing / self.n_bins
+        first, length = _shortest_runs(counts, (1 - left_out) * n_records)
         added = min(_MOST_ADDED, _ADDED * (hidden - left_out))
-        more = 1 + math.floor(added * (last - first + 1))
-        first, last = first - more, last + more
+        more = 1 + np.floor(added * length)
         width = 2 / self.n_bins
-        low = -1 + width * max(first, 0)
-        high = -1 + width * (min(last, self.n_bins - 1) + 1)
+        low = -1 + width * np.maximum(first - more, 0)
+        high = -1 + width * np.minimum(first + length + more, self.n_bins)
         return (low + high) / 2, (high - low) / 2
-
-    def ranges(
-        self, released: Floats, n_records: float, noise: float
-    ) -> tuple[Floats, Floats]:
-        """Centres and half widths of the ranges of all targets."""
-        tables = released.reshape(self.n_targets, self.n_bins)
-        found = [self.range(table, n_records, noise) for table in tables]
-        center, width = np.transpose(found)
-        return center, width
 
     def offset(
         self, released: Floats, n_records: float, noise: float, center: float
@@ -249,16 +249,20 @@ def scaled_target(y, low, high):
     return np.trunc(np.nan_to_num(scaled) * 2.0**BITS) * UNIT
 
 
-def _shortest_run(counts: Floats, least: float) -> tuple[int, int]:
-    """First and last of the fewest neighbours that together count so much.
+def _shortest_runs(counts: Floats, least: float) -> tuple[Integers, Integers]:
+    """First and number of the fewest neighbours that together count so much, by row.
 
     Of runs of one length that with the largest sum; all, if none counts so much.
     """
-    sums = np.append(0.0, np.cumsum(counts))
-    held = sums - sums[:, None]  # by a run from one end to another
-    places = np.arange(len(sums))
-    lengths = places - places[:, None]
-    enough = lengths[(held >= least) & (lengths > 0)]
-    length = enough.min(initial=len(counts))
-    first = int(np.diagonal(held, length).argmax())
-    return first, first + int(length) - 1
+    n_rows, m = counts.shape
+    first, length = np.zeros(n_rows, dtype=int), np.full(n_rows, m)
+    sums, rest = np.zeros((n_rows, m + 1)), np.arange(n_rows)
+    np.cumsum(counts, axis=1, out=sums[:, 1:])
+    for size in range(1, m):
+        held = sums[:, size:] - sums[:, :-size]
+        enough = held.max(axis=1) >= least
+        if enough.any():
+            first[rest[enough]] = held[enough].argmax(axis=1)
+            length[rest[enough]] = size
+            sums, rest = sums[~enough], rest[~enough]
+    return first, length

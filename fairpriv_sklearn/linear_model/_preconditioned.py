@@ -383,11 +383,16 @@ def _carried(
     """
     impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
     weights = previous = np.zeros((max_iter, len(ratios)))
-    model = _AverageModel(average)
+    model, kept = _AverageModel(average), 1 - ratios
     for t in range(max_iter):
-        ahead = damping * (weights + t / (t + 3) * (weights - previous))
-        previous = weights
-        weights = model.add((1 - ratios) * ahead + impulses[t])
+        # In place: this takes longer than all else of a fit to few records.
+        ahead = weights - previous
+        ahead *= t / (t + 3)
+        ahead += weights
+        ahead *= damping
+        ahead *= kept
+        ahead += impulses[t]
+        previous, weights = weights, model.add(ahead)
     return np.square(weights).sum(axis=0), np.square(weights.sum(axis=0))
 
 

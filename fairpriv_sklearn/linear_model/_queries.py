@@ -47,6 +47,7 @@ _OF_CHANGES = 0.4  # of the squared sensitivity of a line search
 _SEEN = 2.0  # bounds of scores up to which changes of slopes are told apart
 _NARROW = 5, 6  # columns of coefficients: of two groups, or three
 _MOST_ROWS = 4 * MAX_BLOCK_ROWS  # whose slopes are worked out together: fewer calls
+_ONES = np.ones(_MOST_ROWS)  # of no block with more rows there are sums
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ class Geometry:
                 found = (rows @ scaled[:, 0])[:, None]
             else:
                 found = rows @ scaled
-            return found if shift is None else found + shift
+            if shift is not None:
+                found += shift
+            return found
 
         return scores
 
@@ -216,7 +219,7 @@ def _whole(coefficients: Floats) -> Floats:
 
 def _sums_of_columns(integers: Floats) -> Floats:
     """Exact sums over a block: a product, as `sum` takes long where rows are short."""
-    return np.ones(integers.shape[0]) @ integers
+    return _ONES[: integers.shape[0]] @ integers
 
 
 @dataclass(frozen=True)
@@ -364,7 +367,8 @@ class FairGradient(LossGradient):
 
     def _scores(self, scores, rows) -> Floats:
         """Scores of a block, part by part."""
-        parts = row_slices(max(1, rows.shape[0]), block_rows(self.geometry.n_features))
+        size = block_rows(self.geometry.n_features, _MOST_ROWS)
+        parts = row_slices(max(1, rows.shape[0]), size)
         return np.concatenate([scores(dense_block(rows[part])) for part in parts])
 
     def _blocks(self, rows: Rows):

@@ -103,7 +103,8 @@ class Columns:
     columns: Integers
 
     def __call__(self, block: SimpleNamespace) -> Floats:
-        return block.x[:, self.columns]
+        every = len(self.columns) == block.x.shape[1]
+        return block.x if every else block.x[:, self.columns]
 
 
 @dataclass(frozen=True)
