@@ -415,21 +415,25 @@ def test_randomised_answers_belong_to_rows():
 
 
 def test_the_tables_of_all_classes_together_say_whether_groups_differ(monkeypatch):
-    """The gap of odds is the largest of all tables; their rows count together."""
-    P, y, group = two_classes(600)
-    asked, untold = [], decisions.untold_groups
+    """In tables of any size: of 20,000 alike nobody is steered."""
+    rng, asked, untold = np.random.default_rng(2), [], decisions.untold_cells
 
-    def recorded(counts, noise_variance, n=None, n_tables=1):
-        asked.append((counts, n, n_tables))
-        return untold(counts, noise_variance, n, n_tables)
+    def recorded(*arguments):
+        asked.append((*arguments, untold(*arguments)))
+        return asked[-1][-1]
 
-    monkeypatch.setattr(decisions, "untold_groups", recorded)
-    model = DP2DPClassifier(
-        oracle(), constraint="equalized_odds", method="histogram", **PUBLIC
-    ).fit(P, y, sensitive_features=group)
-    for of_class, (counts, n, n_tables) in zip(model.counts_, asked, strict=True):
-        assert_array_equal(counts, of_class)
-        assert n == model.counts_.sum() and n_tables == 2
+    monkeypatch.setattr(decisions, "untold_cells", recorded)
+    P, y, _ = two_classes(20_000)
+    group = (rng.random(20_000) < 0.1).astype(int)
+    with pytest.warns(RepairWarning, match="differ; more rows"):
+        model = DP2DPClassifier(
+            oracle(), constraint="equalized_odds", random_state=0, **PUBLIC
+        ).fit(P, y, sensitive_features=group)
+    ((counts, variance, pooled),) = asked
+    assert counts is model.counts_ and variance == model._noise_variance
+    assert pooled.all() and model.pooled_groups_.tolist() == [0, 1]
+    chosen = model.predict(P, sensitive_features=group)
+    assert_array_equal(chosen, P.argmax(axis=1))
 
 
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])

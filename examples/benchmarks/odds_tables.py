@@ -12,10 +12,12 @@ The script reads arguments that an older commit knows as well. Run it there and 
 
     PYTHONPATH=. python examples/benchmarks/odds_tables.py
 
-With the word "bound" it prints instead the least error of *any* rule that knows group,
-features and true probabilities, at the gap that the commit of the goal reached: a
-linear program over a randomised decision for each of many people and, for two classes,
-all pairs of error rates on a fine grid. The goal was .02 less error than that commit.
+With the word "alike" all groups are as the first one is, so that a repair can only do
+harm. With the word "bound" it prints instead the least error of *any* rule that knows
+group, features and true probabilities, at the gap that the commit of the goal reached:
+a linear program over a randomised decision for each of many people and, for two
+classes, all pairs of error rates on a fine grid. The goal was .02 less error than that
+commit.
 """
 
 import platform
@@ -48,6 +50,10 @@ class Population:
         self.means = rng.normal(size=(n_groups, 4)) * 0.6
         self.slopes = rng.normal(size=(4, n_classes)) * strength
         self.lifts = rng.normal(size=(n_groups, n_classes)) * 0.5
+        if "alike" in sys.argv:
+            self.means, self.lifts = (
+                np.repeat(of[:1], n_groups, axis=0) for of in (self.means, self.lifts)
+            )
 
     def draw(self, n_rows, rng):
         group = rng.choice(len(self.shares), size=n_rows, p=self.shares)

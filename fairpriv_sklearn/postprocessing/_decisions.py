@@ -11,6 +11,7 @@ from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import (
     smooth_estimate,
+    untold_cells,
     untold_groups,
     untold_message,
 )
@@ -309,8 +310,7 @@ class DecisionRepair(MetaRepair):
             self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
             return
         n_classes = len(self.classes_)
-        doubt = variance, float(self.counts_.sum()), n_classes
-        pooled = np.array([untold_groups(table, *doubt) for table in self.counts_])
+        pooled = untold_cells(self.counts_, variance)
         masses, weights = parity.estimate_cells(
             self.counts_,
             noise_variance=variance,

@@ -293,8 +293,12 @@ def default_tolerance(counts: np.ndarray, *, noise_variance: float) -> float:
 # --- groups that are not told from the rest -----------------------------------------
 
 # Mean gap that a group may be given which differs from nobody, were the noise normal.
-# Chosen on simulated tables.
+# Chosen, as what follows, on simulated tables.
 HARM = 0.01
+# Where cells are repaired: how much more of it, as a part of the largest difference
+# that is clear, where there is one; and what an error costs, as one that is taken for
+# a difference is larger than most.
+BESIDE, COST = 0.5, 2.0
 # Standard deviations of its noise that a group's size has to exceed.
 DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
@@ -303,10 +307,7 @@ LARGE = 3000
 
 
 def untold_groups(
-    counts: np.ndarray,
-    noise_variance: float,
-    n: float | None = None,
-    n_tables: int = 1,
+    counts: np.ndarray, noise_variance: float, n: float | None = None
 ) -> np.ndarray:
     """Tell which groups differ from all others by less than chance and noise make.
 
@@ -322,32 +323,71 @@ def untold_groups(
     noise_variance : float
         Without noise nothing is doubted.
     n : float, default=None
-        Number of rows if it is public, or of all tables.
-    n_tables : int, default=1
-        The gap is the largest of so many tables (one for each true class).
+        Number of rows if it is public.
 
     Returns
     -------
     untold : ndarray of shape (n_groups,), bool
     """
-    counts = np.asarray(counts, dtype=np.float64)
-    n_groups, n_bins = counts.shape
-    drowned = counts.sum(axis=1) < DROWNED * np.sqrt(n_bins * noise_variance)
-    if noise_variance == 0 or (counts.sum() if n is None else n) > LARGE:
+    gap, error, drowned = _differences(counts, noise_variance)
+    if noise_variance == 0 or (np.sum(counts) if n is None else n) > LARGE:
+        return drowned
+    return drowned | (gap < _clear_gap(error, len(counts), HARM))
+
+
+def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:
+    """Tell which groups do not differ in any true class, as `untold_groups` does.
+
+    In tables of any size. Where some group clearly differs its gap is removed, and
+    others may add a part of that.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_classes, n_groups, n_bins)
+        Noisy counts.
+    noise_variance : float
+
+    Returns
+    -------
+    untold : ndarray of shape (n_classes, n_groups), bool
+        A group is told in all classes if it is in one, but where noise drowns it.
+    """
+    gap, error, drowned = _differences(counts, noise_variance)
+    if noise_variance == 0:
         return drowned
 
+    def told(harm):
+        return ~drowned & (gap >= _clear_gap(error, COST * gap.size, harm))
+
+    surely = np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0).max()
+    return drowned | ~told(HARM + BESIDE * surely).any(axis=0)
+
+
+def _differences(counts, noise_variance):
+    """How far distribution functions are from those of the other groups together.
+
+    Largest differences, their standard errors, and whether noise drowns the group; by
+    group, for each table.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    n_groups, n_bins = counts.shape[-2:]
+    drowned = counts.sum(axis=-1) < DROWNED * np.sqrt(n_bins * noise_variance)
+
     def cdfs(counts, n_tables):
-        sizes = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+        sizes = np.maximum(counts.sum(axis=-1, keepdims=True), 1.0)
         # In the middle, where both are largest.
         noise = n_tables * noise_variance * n_bins / (4 * sizes**2)
-        return counts.cumsum(axis=1) / sizes, (0.25 / sizes + noise)[:, 0]
+        return counts.cumsum(axis=-1) / sizes, (0.25 / sizes + noise)[..., 0]
 
     of_group, variance = cdfs(counts, 1)
-    of_rest, others = cdfs(counts.sum(axis=0) - counts, n_groups - 1)
-    error = np.sqrt(variance + others)
-    gap = np.abs(of_group - of_rest)[:, :-1].max(axis=1)
-    doubt = np.log(np.maximum(2 * n_groups * n_tables * error / HARM, 1))
-    return drowned | (gap < np.sqrt(2 * doubt) * error)
+    of_rest, others = cdfs(counts.sum(axis=-2, keepdims=True) - counts, n_groups - 1)
+    gap = np.abs(of_group - of_rest)[..., :-1].max(axis=-1)
+    return gap, np.sqrt(variance + others), drowned
+
+
+def _clear_gap(error, times, harm):
+    """Gap that chance makes so seldom that this, times so many errors, is `harm`."""
+    return np.sqrt(2 * np.log(np.maximum(2 * times * error / harm, 1))) * error
 
 
 def untold_message(groups, n_groups: int) -> str:
