@@ -155,6 +155,27 @@ MUTANTS = [
         "output perturbation: the counts are not paid",
     ),
     (
+        "h137",
+        _NETWORK,
+        "            mu_constant = _left(mu, spent)\n",
+        "            mu_constant = mu\n",
+        "networks: counts before a constant are not paid",
+    ),
+    (
+        "h138",
+        _NETWORK,
+        "n_steps = 0 if scales_targets and not tells else self.max_iter",
+        "n_steps = self.max_iter",
+        "networks: gradients drown in the noise of wide ranges",
+    ),
+    (
+        "h139",
+        _NETWORK,
+        "if counts.n_bins == TARGET_BINS:  # fewer are for a constant",
+        "if True:",
+        "networks: the range of a constant is wider than it has to be",
+    ),
+    (
         "h134",
         _OUTPUT,
         "wall.release(query, rows), n_outputs\n",
@@ -591,8 +612,8 @@ MUTANTS = [
     (
         "h35",
         _NETWORK,
-        "mu_step = math.sqrt((mu - spent) * (mu + spent) / self.max_iter)",
-        "mu_step = mu / math.sqrt(self.max_iter)",
+        "mu_step = _left(mu, math.hypot(spent, mu_constant)) / math.sqrt(n_steps)",
+        "mu_step = mu / math.sqrt(n_steps)",
         "networks: counts and constant are not paid",
     ),
     (
@@ -1114,8 +1135,8 @@ MUTANTS = [
     (
         "h109",
         _NETWORK,
-        "if self.bounds is not None and self.data_norm is None:",
-        "if self.bounds is not None:",
+        "if n_steps and self.bounds is not None and self.data_norm is None:",
+        "if n_steps and self.bounds is not None:",
         "networks: ranges are learnt of shortened rows, too",
     ),
     (

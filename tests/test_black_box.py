@@ -16,7 +16,7 @@ from _audit import gaussian_audit, pure_audit
 from _recording import recording
 from test_blind import model, regressor
 
-from fairpriv_sklearn._training._target import RangeCounts
+from fairpriv_sklearn._training._target import RangeCounts, TargetCounts
 from fairpriv_sklearn._wall import CellCounts
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
@@ -207,7 +207,8 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
     n_counts = 2 if kind == "regressor" else 1  # the target has its own
     monkeypatch.setattr(neural, "TARGET_SHARE", 0.9 / n_counts)
     monkeypatch.setattr(neural, "CONSTANT_SHARE", (0.1, 0.1))
-    monkeypatch.setattr(RangeCounts, "tell", lambda self, signal: True)
+    tells = TargetCounts if kind == "regressor" else RangeCounts
+    monkeypatch.setattr(tells, "tell", lambda self, signal: True)
     # six rows tell no linear model anything
     monkeypatch.setattr(_gradient_plan, "TARGET_SHARE", 0.9)
     for module in (_ranges, neural):

@@ -19,6 +19,7 @@ from fairpriv_sklearn._training._constant import (
     constant_plan,
 )
 from fairpriv_sklearn._training._counts import likely_share
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.accounting import (
     MaximumEvent,
@@ -37,6 +38,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
+from fairpriv_sklearn.neural_network._base import LearntRange
 from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -341,6 +343,43 @@ def test_slopes_that_stand_out_are_kept(monkeypatch):
         model.fit(X, np.array(list(names))[codes])
         assert abs(model.coef_).max() > 0.5
         assert (model.predict(X) == np.array(list(names))[codes]).mean() > 0.75
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("signal", [20, 30, 70, 76])
+def test_a_regressor_tells_the_mean_where_noise_would_drown_gradients(
+    n_outputs, signal, monkeypatch
+):
+    """Inside the range that as many cells tell as so many records do; all is spent."""
+    asked, mu = asked_of(monkeypatch), calibrate_gaussian(1.0, 1e-5)
+    n = int(signal * n_outputs**0.5 / mu)
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 2)), 0.7 + 0.1 * rng.normal(size=(n, n_outputs))
+    model = DPWassersteinMLPRegressor(
+        bounds=(-1, 1), target_bounds=([-1] * n_outputs, [1] * n_outputs),
+        fairness_weight=0, max_iter=2, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    assert 0.999 <= model.privacy_.epsilon_at(1e-5) <= 1.0
+    told = ["target counts"] if signal > 26.5 else []
+    if signal < 75:
+        assert [name for name, _ in asked] == [*told, "constant"]
+        assert model.n_iter_ == 1 and not model.coefs_[-1].any()
+        error = model.predict(X[:1]) - y.mean(axis=0)
+        # Of half the range, and of the part that is told.
+        noise = 2 * n_outputs**0.5 / mu / n * (0.6 if told else 1.0)
+        assert np.abs(error).max() < 3.2 * noise
+    else:
+        names = [*told, "constant", "gradients", "gradients", "mean residual"]
+        found = [name for name, _ in asked if name != "range counts"]
+        assert found == names and model.n_iter_ == 2
+
+
+@pytest.mark.parametrize("n_bins", [8, 16, 64])
+def test_a_range_has_room_for_gradients_and_none_for_a_constant(n_bins):
+    counts, released = TargetCounts(n_bins), 1000.0 * (np.arange(n_bins) == n_bins // 2)
+    _, width = counts.ranges(released, 1000, 1e-9)
+    learnt = LearntRange.of(counts, released, 1000, 1e-9)
+    assert learnt.width == (2 if n_bins == 64 else 1) * width < 1
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -246,16 +246,18 @@ def test_weight_decay_shrinks_the_weights_only():
 
 def test_progress_is_printed_on_demand(capsys):
     X, Y, groups = planar_table(50)
-    fit_outputs("regressor", X, Y, groups, max_iter=10)
+    params = {"max_iter": 10, "epsilon": 30.0}
+    fit_outputs("regressor", X, Y, groups, **params)
     assert capsys.readouterr().out == ""
-    fit_outputs("regressor", X, Y, groups, max_iter=10, verbose=1)
+    fit_outputs("regressor", X, Y, groups, verbose=1, **params)
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == "[DPWassersteinMLPRegressor] step 10 of 10"
 
 
 def test_the_receipt_names_the_public_facts():
     X, Y, groups = planar_table(50)
-    model = fit_outputs("regressor", X, Y, groups, min_group_size=20, max_iter=3)[1]
+    params = {"epsilon": 30.0, "data_norm": 2.0, "min_group_size": 20, "max_iter": 3}
+    model = fit_outputs("regressor", X, Y, groups, **params)[1]
     facts = " ".join(model.privacy_.assumptions)
     for name in (
         "groups=",
@@ -266,8 +268,9 @@ def test_the_receipt_names_the_public_facts():
     ):
         assert name in facts
     assert model.privacy_.events[0].kind == "gaussian"
-    # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, no noisy count, the constant
-    assert model.privacy_.events[0].n_draws == 3 * 98 + 2
+    # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, no noisy count of groups, the
+    # constant, and the ranges of two targets with their mean residuals
+    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 64 + 2
 
 
 def test_bounds_from_the_data_leak_and_say_so():
@@ -435,7 +438,7 @@ def test_the_decoder_gets_less_noise(monkeypatch):
     assert decoder == pytest.approx(ratio * sensitivity.scaled(ratio) / mu, rel=0.12)
 
 
-@pytest.mark.parametrize("epsilon, on_grid", [(1.0, True), (np.inf, False)])
+@pytest.mark.parametrize("epsilon, on_grid", [(30.0, True), (np.inf, False)])
 def test_private_projections_are_rounded_to_the_grid(monkeypatch, epsilon, on_grid):
     module = "fairpriv_sklearn.neural_network._objective"
     calls = []
@@ -522,7 +525,10 @@ def test_batches_of_any_size_give_the_same_bits(kind, weight):
         assert model.privacy_ == expected.privacy_
 
 
-@pytest.mark.parametrize("params", [{}, {"bounds": (-60, 60), "epsilon": 30.0}])
+@pytest.mark.parametrize(
+    "params",
+    [{"data_norm": 2.0, "epsilon": 2.0}, {"bounds": (-60, 60), "epsilon": 30.0}],
+)
 def test_a_resumed_fit_goes_on_where_it_was(tmp_path, params):
     X, Y, groups = planar_table(300)
     params = {"max_iter": 6, **params}
@@ -630,7 +636,7 @@ def test_a_network_starts_from_a_constant_and_its_hidden_units_learn_at_once(siz
 
 def test_networks_start_in_pairs_and_codes_do_not():
     X, Y, groups = planar_table(300)
-    steps = {"max_iter": 1, "learning_rate": 1e-9, "average": False}
+    steps = {"max_iter": 1, "learning_rate": 1e-9, "average": False, "epsilon": 2.0}
     for sizes, n_pairs in [((16,), 8), ((4, 5), 2), ((1,), 0), ((), 0)]:
         model = make("regressor", hidden_layer_sizes=sizes, **steps)
         model.fit(X, Y, sensitive_features=groups)

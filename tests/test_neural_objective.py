@@ -528,13 +528,17 @@ def test_noisy_counts_and_floors(neighboring):
     assert_array_equal(counted.min_sizes, [[70, 70]])
 
 
-@pytest.mark.parametrize("neighboring", ["replace_one", "add_remove"])
-def test_counts_and_steps_make_up_the_whole_budget(neighboring):
+@pytest.mark.parametrize(
+    ("neighboring", "epsilon"),
+    [("replace_one", 30.0), ("replace_one", 1.0), ("add_remove", 1.0)],
+)
+def test_counts_and_steps_make_up_the_whole_budget(neighboring, epsilon):
     X, y, groups = make_table("real", 60, np.random.default_rng(0))
     model = DPWassersteinMLPRegressor(
         bounds=(-1, 1),
         target_bounds=(-1, 1),
         groups=[0, 1],
+        epsilon=epsilon,
         max_iter=10,
         neighboring=neighboring,
         random_state=0,
@@ -543,11 +547,10 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring):
         model.fit(X, y, sensitive_features=groups)
     names = [one.name for one in seen.crossings]
     # 5000 records are assumed where nobody knows how many there are.
-    is_told = neighboring == "add_remove"
+    is_told = neighboring == "add_remove" or epsilon > 1
     ranges = [*2 * ["range counts"], "target counts"]
-    expected = ["counts", *ranges * is_told, "constant"]
-    expected += 10 * ["gradients"] + ["mean residual"] * is_told
-    assert names == expected
+    steps = [*10 * ["gradients"], "mean residual"]
+    assert names == ["counts", *ranges * is_told, "constant", *steps * is_told]
     mus = [one.parameter for one in seen.crossings]
     assert math.hypot(*mus) == approx(model.privacy_.events[0].mu, rel=1e-12)
 
@@ -567,7 +570,7 @@ def test_descent_averages_the_second_half(average, expected, monkeypatch):
     monkeypatch.setattr(Network, "initialize", lambda network, _: network)
     X, y, groups = make_table("real", 60, np.random.default_rng(0))
     model = DPWassersteinMLPRegressor(
-        bounds=(-1, 1), target_bounds=(-1, 1), groups=[0, 1], max_iter=5
+        epsilon=30.0, bounds=(-1, 1), target_bounds=(-1, 1), groups=[0, 1], max_iter=5
     ).set_params(average=average)
     model.fit(X, y, sensitive_features=groups)
     # 1, 2, 3, 3.5, 3.5, and the last three of these
@@ -590,7 +593,8 @@ def one_step(X, groups, y, weight, monkeypatch, n_runs, **params):
     monkeypatch.setattr(f"{base}.start_from", lambda *_: None)
     monkeypatch.setattr(f"{base}.CONSTANT_SHARE", (1e-6, 1e-6))
     monkeypatch.setattr(f"{base}.FairNetworkMixin._caution", lambda *_: 1.0)
-    monkeypatch.setattr(f"{base}.TargetCounts.tell", lambda *_: False)
+    monkeypatch.setattr(f"{base}.TargetCounts.tell", lambda *_: True)
+    monkeypatch.setattr(f"{base}.FairNetworkMixin._range_counts", lambda *_: [])
     model = DPWassersteinMLPRegressor(
         hidden_layer_sizes=(),
         max_iter=1,

@@ -627,7 +627,9 @@ def test_plans_of_repaired_numbers():
         ("add_remove", 7, False, 20.0, 1, None, 64),
         ("replace_one", 10**7, False, 1.0, 0, 0.1, 64),
         ("replace_one", 0, True, 1.0, 6, 0.7, 0),
-        ("replace_one", 100, False, 4.0, 0, 0.7, 0),  # too few for a range
+        # Too few for gradients: the constant has what ranges leave.
+        ("replace_one", 200, False, 4.0, 1, 0.94**0.5, 0),
+        ("replace_one", 100, False, 4.0, 0, 1.0, 0),
     ],
 )
 def test_plan_of_the_networks(
@@ -650,28 +652,36 @@ def test_plan_of_the_networks(
     )
     constant.line = partial(Query.line, constant)
     network = SimpleNamespace(theta=np.zeros(50), sizes=(5, 4, 3))
-    counts = model._range_counts(network, not are_counts, n_rows)
-    arguments = network, n_counts, constant, counts, n_rows, noise_source(0)
+    signal = model._n_usual(n_rows) * calibrate_gaussian(2.0, 1e-6)
+    of_targets, n_steps = {100: (0, 0), 200: (16, 0)}.get(n_rows, (64, 9))
+    of_targets *= not are_counts
+    counts = model._range_counts(network, not are_counts, signal, n_steps)
+    arguments = network, n_counts, constant, counts, n_rows, noise_source(0), n_steps
     wall = model._open_wall(*arguments)
-    of_targets = not are_counts and n_rows != 100
-    n_draws = 9 * 50 + 3 + n_counts + 2 * 5 * n_bins + (3 * 64 + 3) * of_targets
+    corrects = of_targets and n_steps > 0
+    n_draws = n_steps * 50 + 3 + n_counts + 2 * 5 * n_bins + 3 * of_targets
+    n_draws += 3 * corrects
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=n_draws)
     wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
     usual = n_rows if relation == "replace_one" else 5000
     share = share or sensitivity / usual / wanted / mu
-    assert 0.1 <= share <= 0.7
+    assert 0.1 <= share <= (0.7 if n_steps else 1.0)
     left = 1 - share**2 - (0.01 if n_counts else 0.0)
     expected = {}
     if n_bins:
         expected = {"range counts": (0.05, 5 * n_bins, 2)}
         left -= 0.05
     if of_targets:
-        expected |= {"target counts": (0.05, 192, 1), "mean residual": (0.03, 3, 1)}
-        left -= 0.08
-    expected |= {
-        "constant": (round(share**2, 9), 3, 1),
-        "gradients": (round(left, 9), 50, 9),
-    }
+        expected |= {"target counts": (0.05, 3 * of_targets, 1)}
+        left -= 0.05
+    if corrects:
+        expected |= {"mean residual": (0.03, 3, 1)}
+        left -= 0.03
+    expected |= {"constant": (round(share**2, 9), 3, 1)}
+    if n_steps:
+        expected |= {"gradients": (round(left, 9), 50, 9)}
+    else:
+        assert left == approx(0.0, abs=1e-12)
     if n_counts:
         expected[wall.plan[0].name] = (0.01, n_counts, 1)
         assert wall.plan[0].name in ("count", "stratum counts", "counts")

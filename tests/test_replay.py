@@ -222,8 +222,8 @@ VARIANTS = {
         {"min_records": 10**6, **REPLACED},
     ],
     "DPWassersteinMLPRegressor": [
-        *NETWORKS,
-        {"epsilon": 20.0, **FEW},
+        FEW,
+        *({"epsilon": 20.0, **one} for one in NETWORKS),
         {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},
     ],

@@ -31,6 +31,7 @@ from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_width
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._training._target import (
+    TARGET_BINS,
     TARGET_SHARE,
     Parts,
     RangeCounts,
@@ -100,6 +101,11 @@ def start_from(network: Network, constant, n_pairs: int = 0) -> None:
     network.biases[-1][...] = constant
 
 
+def _left(mu: float, spent: float) -> float:
+    """What is left of a Gaussian-DP parameter beside another."""
+    return mu if mu == math.inf else math.sqrt((mu - spent) * (mu + spent))
+
+
 class LearntRange(Parts):
     """Ranges of the targets that a fit scales to [-1, 1] once more."""
 
@@ -107,7 +113,9 @@ class LearntRange(Parts):
     def of(cls, counts, released, n_records: float, noise: float) -> LearntRange:
         """Read it from noisy counts of the targets."""
         center, width = counts.ranges(released, n_records, noise)
-        return cls(center, np.minimum(WIDER * width, 1.0))
+        if counts.n_bins == TARGET_BINS:  # fewer are for a constant
+            width = np.minimum(WIDER * width, 1.0)
+        return cls(center, width)
 
     @classmethod
     def of_inputs(cls, counts, released, n_records: float, noise: float) -> LearntRange:
@@ -260,8 +268,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         constant = TargetSums(
             network.sizes[-1], targets, isinstance(head, SimplexOutputs)
         )
-        counts = self._range_counts(network, scales_targets, rows.n_rows)
-        wall = self._open_wall(network, n_counts, constant, counts, rows.n_rows, noise)
+        # Noise of a wide range would drown gradients: all of the budget tells the mean.
+        signal = self._n_usual(rows.n_rows) * gaussian_mu(self.epsilon, self.delta)
+        tells = TargetCounts(n_targets=network.sizes[-1]).tell(signal)
+        n_steps = 0 if scales_targets and not tells else self.max_iter
+        counts = self._range_counts(network, scales_targets, signal, n_steps)
+        wall = self._open_wall(
+            network, n_counts, constant, counts, rows.n_rows, noise, n_steps
+        )
         start = wall.public(lambda: network.initialize(noise.standard_normal).theta)
         network.theta[:] = start
         sizes = public_sizes(
@@ -286,41 +300,41 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 targets = learnt.clipped(whole)
             constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
-        (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
-        least = max(LEAST_SIGNAL / line.parameter / self.max_iter**0.5, 3 * scale)
-        is_known = (
-            constant.are_counts and telling_records(sums, n_records, scale) < least
-        )
-        if is_known:
-            told = sums, scale
-            sums, scale = asked_again(wall, rows, constant, [line], told=told)
+        is_known = n_steps == 0
+        if constant.are_counts:
+            (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
+            least = max(LEAST_SIGNAL / line.parameter / n_steps**0.5, 3 * scale)
+            is_known = telling_records(sums, n_records, scale) < least
+            if is_known:
+                told = sums, scale
+                sums, scale = asked_again(wall, rows, constant, [line], told=told)
         n_pairs = 0 if is_known else self._n_pairs(network)
         start_from(network, head.constant(sums, n_records, scale), n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, inputs, sizes)
         if learnt is not None:
-            if not of_inputs:
+            if not (of_inputs or is_known):
                 self._correct(wall, rows, network, learnt, whole, inputs, n_records)
             learnt.undo(network, of_inputs)
-        self._publish_fit(network, scaling, self.max_iter, wall)
+        self._publish_fit(network, scaling, n_steps or 1, wall)
 
     def _n_usual(self, n_rows: int) -> int:
         """Number of rows; under add/remove it is private, and a usual one taken."""
         return n_rows if self.neighboring == "replace_one" else USUAL_RECORDS
 
-    def _range_counts(self, network: Network, scales_targets: bool, n_rows: int):
+    def _range_counts(
+        self, network: Network, scales_targets: bool, signal: float, n_steps: int
+    ):
         """Counts that may be expected to tell ranges, by public numbers.
 
-        Of inputs where bounds alone scale them, and of targets.
+        Of inputs where bounds alone scale them, and of targets. `signal` is the number
+        of records times the Gaussian-DP parameter.
         """
-        signal = self._n_usual(n_rows) * gaussian_mu(self.epsilon, self.delta)
         counts = []
-        if self.bounds is not None and self.data_norm is None:
+        if n_steps and self.bounds is not None and self.data_norm is None:
             counts += self._column_counts(network.sizes[0], signal)
-        if scales_targets:
-            targets = TargetCounts(n_targets=network.sizes[-1])
-            counts += [targets] if targets.tell(signal) else []
-        return counts
+        n_bins = bins_that_tell(signal, network.sizes[-1]) if scales_targets else 0
+        return [*counts, TargetCounts(n_bins, network.sizes[-1])] if n_bins else counts
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
         """Counts of inputs, in as many bins as tell ranges; none, if no number does."""
@@ -384,16 +398,17 @@ class FairNetworkMixin(NoisyGradientsMixin):
         return int(self.neighboring == "add_remove")
 
     def _open_wall(
-        self, network, n_counts, constant, counts, n_rows, noise
+        self, network, n_counts, constant, counts, n_rows, noise, n_steps
     ) -> PrivacyFilter:
         """Share the budget out over the counts, the constant and the gradients.
 
-        `counts` tell ranges, with a share for each of them.
+        `counts` tell ranges, with a share for each of them. Without steps the constant
+        has all of the rest.
         """
         n_parameters = network.theta.size
-        n_draws = self.max_iter * n_parameters + n_counts + constant.n_coordinates
+        n_draws = n_steps * n_parameters + n_counts + constant.n_coordinates
         n_draws += sum(one.n_looks * one.n_coordinates for one in counts)
-        corrects = any(one.name == TargetCounts.name for one in counts)
+        corrects = any(one.name == TargetCounts.name for one in counts) and n_steps > 0
         n_draws += corrects * constant.n_coordinates
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         n_usual = self._n_usual(n_rows)
@@ -403,17 +418,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         mu_ranges = math.sqrt(TARGET_SHARE * len(counts)) * mu if counts else 0.0
         mu_counts = COUNT_SHARE * mu if n_counts else 0.0
         mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if corrects else 0.0
-        spent = math.hypot(mu_constant, mu_ranges, mu_residual, mu_counts)
-        if mu == math.inf:
-            mu_constant, mu_step = mu, mu
-        else:
-            mu_step = math.sqrt((mu - spent) * (mu + spent) / self.max_iter)
-        plan = [
-            constant.line(mu_constant),
-            Release(
-                "gradients", "gaussian", mu_step, n_parameters, times=self.max_iter
-            ),
-        ]
+        spent = math.hypot(mu_ranges, mu_residual, mu_counts)
+        if n_steps == 0:
+            mu_constant = _left(mu, spent)
+        plan = [constant.line(mu_constant)]
+        if n_steps > 0:
+            mu_step = _left(mu, math.hypot(spent, mu_constant)) / math.sqrt(n_steps)
+            name = NetworkGradient.name
+            plan.append(Release(name, "gaussian", mu_step, n_parameters, times=n_steps))
         for one in counts[::-1]:
             share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
             plan.insert(0, one.line(share, one.n_looks))

@@ -55,8 +55,10 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     ranges inside `bounds`, to which features are clipped and scaled instead. The range
     of the targets inside `target_bounds` is learnt from counts in 64 bins each, 5 % of
     the squared parameter, where the number of records tells it; [-1, 1] is twice that
-    range then. Where the network starts from, a constant with the mean of the targets,
-    is released next, with at least 1 % of the squared parameter and more where the
+    range then. Where public numbers say that so many bins tell nothing, counts in 16 or
+    8, if these tell it, and the mean have all of the budget, and predictions are
+    constant. Where the network starts from, a constant with the mean of the targets, is
+    released next, with at least 1 % of the squared parameter and more where the
     noise is large, and, with a learnt range of the targets, the mean residual at the
     end, 3 %. The rounding errors of the sums over records are bounded and added to
     :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`, `target_bounds`, all
@@ -113,7 +115,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     groups_ : ndarray of shape (n_groups,)
         Only if there are sensitive features.
     n_iter_ : int
-        `max_iter`.
+        `max_iter`, or 1 where the mean alone was asked, and 0 below `min_records`.
     n_layers_ : int
         Number of layers, input and output included.
     bounds_ : ndarray of shape (2, n_features) or None
