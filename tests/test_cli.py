@@ -519,12 +519,16 @@ def test_rows_with_missing_values_can_be_dropped(people, tmp_path, capsys):
     assert run(tmp_path, *arguments) == 0
     data = report(tmp_path)
     assert data["n_train"] + data["n_test"] == 3000 and data["left_out"] == []
+    way_out = "The number of rows is no condition of a file whose rows are all used."
+    assert way_out not in capsys.readouterr().out
     assert run(tmp_path, *arguments, "--missing", "error") == 2
     assert "--missing drop" in capsys.readouterr().err
     assert run(tmp_path, *arguments, "--missing", "drop") == 0
     assert report(tmp_path)["left_out"] == ["1 row with a missing value"]
     assert "the number of complete rows" in report(tmp_path)["conditional_on"]
-    assert "1 row with a missing value" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "1 row with a missing value" in out and way_out in out
+    assert way_out in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):

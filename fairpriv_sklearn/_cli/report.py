@@ -25,6 +25,7 @@ from fairpriv_sklearn.inspection import picture_text, printable
 from fairpriv_sklearn.preprocessing import InputError
 
 CARD = "card.md"
+_ALL_ROWS = "The number of rows is no condition of a file whose rows are all used."
 REPORTS = ("report.md", "report.json", "report.png", CARD)
 UNCERTAINTY = (
     "±: one standard error of the choice of test rows; other noise would change the "
@@ -85,6 +86,8 @@ def terminal(study: Study) -> str:
         lines.append(_persons(study))
     if table.from_data:
         lines.append("--codebook, --groups, --bounds and --task make facts public.")
+    if not table.size_is_public:
+        lines.append(_ALL_ROWS)
     return "\n".join([text_table(study), "", *(wrap(line, "  ") for line in lines)])
 
 
@@ -274,6 +277,7 @@ def markdown(study: Study, picture: Path | None) -> str:
             "above holds for people who regard them as public. Pass them as arguments "
             "(`--groups`, `--bounds`, `--task`, `--codebook`) to make it "
             "unconditional.",
+            *([] if table.size_is_public else [_ALL_ROWS]),
             _list(table.from_data),
         ]
     if table.left_out or table.remarks:
