@@ -10,6 +10,8 @@ are those of fresh people, by 4,000 quantiles of each group's distribution.
 The second table has 2,000 calibration rows per group at epsilon 1: what part of the
 gap that the noiseless repair removes does the private one remove?
 
+The third has groups of 5 % at epsilon .1, which are alike or differ by .7 deviations.
+
 The mean of a few runs may be above .01 by chance: one fit in eight makes a gap of .3,
 or none does. So the runs of a setting are doubled, up to 128, as long as their mean and
 two of its standard errors are above .01; the first runs stay in. A setting fails if the
@@ -45,6 +47,7 @@ difference, chosen on other simulated tables; no line of Communities is lost by 
 Run::
 
     python examples/benchmarks/stand_back.py --rows quarter [--seed 1] [--runs 8]
+    python examples/benchmarks/stand_back.py --parts 3 --runs 40
 """
 
 import argparse
@@ -316,6 +319,36 @@ def large_tables(seed, n_runs, only=None):
             )
 
 
+def minorities(n_runs, only=None):
+    print("\n3. A group of 5 %, epsilon .1, all rows calibrate: gap (standard error)")
+    print(
+        f"{'repair':16}{'groups':>8}{'rows':>8}{'alike':>16}{'before':>9}{'apart':>16}"
+    )
+    setting = Setting(np.random.default_rng(0))
+    for n_groups, others in ((2, [0.95]), (3, [0.55, 0.4]), (4, [0.4, 0.3, 0.25])):
+        setting.n_groups, setting.shares = n_groups, np.array([*others, 0.05])
+        for n_rows in (1000, 3000, 10_000, 20_000):
+            cells = []
+            for shift in (0.0, 0.7):
+                setting.means = np.append(np.zeros(n_groups - 1), -shift)
+                seeds = range(50_000, 50_000 + n_runs)
+                runs = [once(setting, n_rows, 0.1, seed, only) for seed in seeds]
+                cells.append(
+                    {name: np.array([r[name] for r in runs], float) for name in runs[0]}
+                )
+            for name, alike in cells[0].items():
+                means, errors = [], []
+                for of in (alike[:, 1] - alike[:, 0], cells[1][name][:, 1]):
+                    means.append(of.mean())
+                    errors.append(of.std(ddof=1) / n_runs**0.5)
+                print(
+                    f"{name:16}{n_groups:>8}{n_rows:>8}{means[0]:>8.3f} "
+                    f"({errors[0]:.3f}){cells[1][name][:, 0].mean():>9.3f}"
+                    f"{means[1]:>8.3f} ({errors[1]:.3f})",
+                    flush=True,
+                )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
@@ -323,6 +356,7 @@ def main():
     parser.add_argument("--settings", type=int, default=200)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--most", type=int, default=128)
+    parser.add_argument("--parts", nargs="*", default=["1", "2"])
     parser.add_argument("--rows", choices=["quarter", "all"], default="quarter")
     arguments = parser.parse_args()
     print("python " + " ".join(sys.argv))
@@ -333,9 +367,12 @@ def main():
     )
     global ROWS
     only, runs, ROWS = arguments.only, arguments.runs, arguments.rows
-    small_tables(arguments.seed, arguments.settings, runs, only, arguments.most)
-    if ROWS == "quarter":
+    if "1" in arguments.parts:
+        small_tables(arguments.seed, arguments.settings, runs, only, arguments.most)
+    if "2" in arguments.parts and ROWS == "quarter":
         large_tables(arguments.seed, runs, only)
+    if "3" in arguments.parts:
+        minorities(runs, only)
 
 
 if __name__ == "__main__":
