@@ -155,6 +155,27 @@ MUTANTS = [
         "output perturbation: the counts are not paid",
     ),
     (
+        "h140",
+        "linear_model/_wasserstein_logistic.py",
+        "                beside=beside,\n",
+        "",
+        "batches: counts of all records are not paid",
+    ),
+    (
+        "h141",
+        "accounting/_composition.py",
+        "others = (GaussianEvent(beside),) if beside else ()",
+        "others = ()",
+        "sampled releases are calibrated as if nothing were beside them",
+    ),
+    (
+        "h142",
+        "accounting/_composition.py",
+        "full_batch = math.sqrt(steps / ((mu - beside) * (mu + beside)))",
+        "full_batch = math.sqrt(steps) / mu",
+        "sampled releases: the least noise of full batches forgets what is beside",
+    ),
+    (
         "h137",
         _NETWORK,
         "            mu_constant = _left(mu, spent)\n",

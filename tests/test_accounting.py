@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -702,6 +703,31 @@ def test_sampled_calibration_pays_for_the_sampler():
     assert compose_epsilon(parts, 1e-6) == compose_epsilon(apart, 1e-6)
     assert 1e-5 < multiplier / plain - 1 < 1e-3
     assert 1 - 1e-4 < compose_epsilon(parts, 1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.999])
+@pytest.mark.parametrize(
+    ("epsilon", "q", "steps"), [(1.0, 0.1, 100), (0.05, 0.3, 10), (20.0, 0.05, 40)]
+)
+def test_sampled_calibration_beside_what_all_records_tell(epsilon, q, steps, share):
+    mu = calibrate_gaussian(epsilon, 1e-6, n_draws=500)
+    beside = math.sqrt(share) * mu
+    ask = partial(calibrate_without_replacement, epsilon, 1e-6, n_draws=500)
+    multiplier = ask(q, steps, beside=beside)
+    sampled = WithoutReplacementGaussianEvent(q, multiplier, steps, 400)
+    parts = [GaussianEvent(beside, 100), sampled]
+    assert compose_delta(parts, epsilon) <= 1e-6
+    assert compose_epsilon(parts, 1e-6) <= epsilon
+    if multiplier > 0.05:  # the least noise
+        less = WithoutReplacementGaussianEvent(q, 0.999 * multiplier, steps, 400)
+        assert compose_delta([parts[0], less], epsilon) > 1e-6
+    whole = ask(1.0, steps, beside=beside)
+    assert whole == approx(math.sqrt(steps / (1 - share)) / mu, rel=1e-9)
+    assert multiplier <= whole
+    assert ask(q, steps) < multiplier
+    for wrong in (mu, -0.1):
+        with pytest.raises(ValueError, match="beside must be at least 0 and below"):
+            ask(q, steps, beside=wrong)
 
 
 def test_a_sampling_rate_of_one_is_the_full_batch():

@@ -19,6 +19,7 @@ from sklearn.utils.fixes import parse_version
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn.accounting import (
+    GaussianEvent,
     WithoutReplacementGaussianEvent,
     calibrate_gaussian,
 )
@@ -436,8 +437,9 @@ def test_minibatches(constraint):
     model = fair(group_sizes_public=True, constraint=constraint, **params)
     model.fit(X, y, sensitive_features=groups)
     assert model.score(X, y) > 0.75
-    (event,) = model.privacy_.events
+    ranges, event = model.privacy_.events
     q = event.q
+    assert isinstance(ranges, GaussianEvent)
     assert isinstance(event, WithoutReplacementGaussianEvent) and event.steps == 60
     assert q == pytest.approx(0.1, abs=0.001)
     assert 0.99 < model.privacy_.epsilon <= 1.0

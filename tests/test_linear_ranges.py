@@ -1,5 +1,6 @@
 """The ranges of features that linear models learn inside wide bounds."""
 
+import math
 import types
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from scipy import sparse
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
 from fairpriv_sklearn._training._target import Parts, RangeCounts, learnt_parts
 from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -128,14 +130,33 @@ def test_when_ranges_are_learnt_is_public(make, n_rows, params, told):
         )
 
 
-def test_batches_moments_and_fits_without_noise_learn_nothing():
-    X, target, labels = table(900)
-    batches = logistic(batch_size=50, max_iter=2).fit(X, labels)
+def test_moments_and_fits_without_noise_learn_nothing():
+    X, target, _ = table(900)
     moments = line(solver="moments").fit(X, target)
     exact = line(solver="gradients", epsilon=np.inf, max_iter=2).fit(X, target)
-    for model in batches, moments, exact:
+    for model in moments, exact:
         assert not is_told(model)
         assert_array_equal(model.bounds_, [LOW, HIGH])
+
+
+@pytest.mark.parametrize("n_rows, n_looks", [(3000, 2), (900, 1)])
+def test_batches_are_of_rows_in_ranges_that_all_records_tell(n_rows, n_looks):
+    X, _, labels = table(n_rows)
+    model = logistic(batch_size=50, max_iter=3)
+    with recording() as seen:
+        model.fit(X, labels)
+    names = ["range counts"] * n_looks + ["gradients"] * 3
+    assert [one.name for one in seen.crossings] == names
+    assert (np.ptp(model.bounds_, axis=0) < np.subtract(HIGH, LOW)).any()
+    ranges, sampled = model.privacy_.events
+    own = math.hypot(*(one.parameter for one in seen.crossings[:n_looks]))
+    assert ranges.mu == pytest.approx(own)
+    whole = calibrate_gaussian(model.epsilon, model.delta)
+    assert ranges.mu**2 == pytest.approx(0.05 * whole**2)
+    assert sampled.q == pytest.approx(50 / n_rows)
+    assert 0.999 <= model.privacy_.epsilon / model.epsilon <= 1.0
+    n_draws = seen.crossings[0].released.size * n_looks
+    assert (ranges.n_draws, sampled.n_draws) == (n_draws, 3 * (X.shape[1] + 1))
 
 
 @pytest.mark.parametrize(

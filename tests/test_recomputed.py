@@ -19,10 +19,14 @@ from fairpriv_sklearn.accounting import (
     MaximumEvent,
     PureEvent,
     ThresholdEvent,
+    WithoutReplacementGaussianEvent,
     compose_delta,
     compose_epsilon,
 )
-from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
@@ -58,6 +62,20 @@ def losses(event, up):
         beyond = norm.sf(PLACES[-1] * STEP, event.mu**2 / 2, event.mu)
         masses[-1] += 0.0 if up else beyond
         return masses, beyond if up else 0.0
+    if isinstance(event, WithoutReplacementGaussianEvent):  # one step
+        above = np.abs(PLACES * STEP)
+        mu, likely = 1 / event.noise_multiplier, np.expm1(above) / event.q + 1
+        x = np.log(likely) / mu + mu / 2  # of a sampled record the loss is this there
+        # The loss of a record that is there or not, and with the opposite sign of one
+        # that is not there or is: the rest loses nothing.
+        tails = (1 - event.q) * norm.sf(x) + event.q * norm.sf(x - mu)
+        ends = np.where(PLACES < 0, norm.sf(x), 1 - tails)
+        between = np.diff(ends)
+        masses[1:] = between if up else 0.0
+        masses[:-1] += 0.0 if up else between
+        masses[0] += ends[0]
+        masses[-1] += 0.0 if up else tails[-1]
+        return masses, tails[-1] if up else 0.0
     if isinstance(event, ThresholdEvent):
         failure = 1 - (1 - event.delta0) ** event.n_columns
         masses[REACH] = 1 - failure
@@ -195,6 +213,25 @@ def test_two_phases_cost_the_dearer_one(relation):
     spends([split], model.privacy_.epsilon, 1e-5)
     (printed,) = model.privacy_.events
     assert isinstance(printed, MaximumEvent)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_batches_and_ranges_of_all_records_cost_one_budget(epsilon):
+    X, _, classes = table()
+    model = DPWassersteinLogisticRegression(
+        epsilon=epsilon, fairness_weight=0, bounds=(-9, 9), classes=[0, 1],
+        batch_size=200, max_iter=8,
+    )  # fmt: skip
+    with recording() as seen:
+        model.fit(X, classes)
+    first, steps = seen.crossings[:-8], seen.crossings[-8:]
+    assert {one.name for one in first} == {"range counts"}
+    assert {one.name for one in steps} == {"gradients"}
+    sampled = [
+        WithoutReplacementGaussianEvent(0.1, 1 / one.parameter, 1) for one in steps
+    ]
+    spends([*events_of(first), *sampled], model.privacy_.epsilon, 1e-5, 0.95)
+    assert 0.999 * epsilon <= model.privacy_.epsilon <= epsilon
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])

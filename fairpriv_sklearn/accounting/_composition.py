@@ -323,10 +323,16 @@ def calibrate_poisson(
     return _calibrate_sampled(PoissonGaussianEvent, epsilon, delta, q, steps, n_draws)
 
 
-@checked(epsilon=real, delta=real, q=real, steps=real, n_draws=real)
+@checked(epsilon=real, delta=real, q=real, steps=real, n_draws=real, beside=real)
 @lru_cache(maxsize=1024)
 def calibrate_without_replacement(
-    epsilon: float, delta: float, q: float, steps: int, *, n_draws: int = 0
+    epsilon: float,
+    delta: float,
+    q: float,
+    steps: int,
+    *,
+    n_draws: int = 0,
+    beside: float = 0.0,
 ) -> float:
     """Return the noise multiplier of a sampled fit, for replace-one.
 
@@ -343,6 +349,9 @@ def calibrate_without_replacement(
         Number of releases. Range: [1, 10**7].
     n_draws : int, default=0
         Number of noisy coordinates the whole fit draws. Range: [0, inf).
+    beside : float, default=0.0
+        Gaussian-DP parameter of what else is released, of all records. Range: [0, what
+        the budget allows).
 
     Returns
     -------
@@ -373,18 +382,30 @@ def calibrate_without_replacement(
     1.77
     """
     return _calibrate_sampled(
-        WithoutReplacementGaussianEvent, epsilon, delta, q, steps, n_draws
+        WithoutReplacementGaussianEvent, epsilon, delta, q, steps, n_draws, beside
     )
 
 
 def _calibrate_sampled(
-    kind: type, epsilon: float, delta: float, q: float, steps: int, n_draws: int
+    kind: type,
+    epsilon: float,
+    delta: float,
+    q: float,
+    steps: int,
+    n_draws: int,
+    beside: float = 0.0,
 ) -> float:
     _check_budget(epsilon, delta)
     _check_sampling(q, steps)
     if epsilon == math.inf:
         return 0.0
-    full_batch = math.sqrt(steps) / calibrate_gaussian(epsilon, delta, n_draws=n_draws)
+    mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
+    if not 0.0 <= beside < mu:
+        raise ValueError(
+            f"beside must be at least 0 and below {mu:.4g}, the Gaussian-DP parameter "
+            f"of the whole budget, got {beside!r}."
+        )
+    full_batch = math.sqrt(steps / ((mu - beside) * (mu + beside)))
     if q == 1.0:
         return full_batch
     if delta <= _MIN_GRID_DELTA:
@@ -392,8 +413,11 @@ def _calibrate_sampled(
             f"delta must be above {_MIN_GRID_DELTA} with sampling, got {delta!r}."
         )
 
+    others = (GaussianEvent(beside),) if beside else ()
+
     def excess(log_multiplier: float, roughness: float = 1.0) -> float:
-        event = _single(kind(q, math.exp(log_multiplier), steps, n_draws))
+        sampled = kind(q, math.exp(log_multiplier), steps, n_draws)
+        event = _sum(map(_single, (sampled, *others)))
         composed = _delta_of(replace(event, roughness=roughness), epsilon)
         return math.log(composed) - math.log(delta)
 

@@ -51,6 +51,7 @@ from fairpriv_sklearn._training._penalty import (
     unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
+from fairpriv_sklearn._training._target import TARGET_SHARE
 from fairpriv_sklearn._wall import (
     Fact,
     Query,
@@ -520,7 +521,7 @@ class DPWassersteinLogisticRegression(
             self._facts.append(_SIZES_READ)
         codes = self._strata(groups, len(labels), labels)
         self._n_model_features = X.shape[1]
-        self._learns = self.batch_size is None and may_learn(self, X)
+        self._learns = may_learn(self, X)
         if self.epsilon < np.inf:
             X = scaled_rows(X, self._scaling, learns=self._learns)
         return {"x": X, "y": labels, "stratum": codes}
@@ -675,12 +676,20 @@ class DPWassersteinLogisticRegression(
         n_weights = n_parts * geometry.n_columns * geometry.n_outputs
         if strata is not None:
             n_steps = self.max_iter or 100
+            lines, beside, n_draws = [], 0.0, n_steps * n_weights
+            if ranges is not None:
+                beside = math.sqrt(TARGET_SHARE) * calibrate_gaussian(
+                    self.epsilon, self.delta
+                )
+                own = ranges.line(beside / math.sqrt(ranges.n_looks), ranges.n_looks)
+                lines, n_draws = [own], n_draws + own.n_draws
             multiplier = calibrate_without_replacement(
                 self.epsilon,
                 self.delta,
                 strata.rate,
                 n_steps,
-                n_draws=n_steps * n_weights,
+                n_draws=n_draws,
+                beside=beside,
             )
             line = Release(
                 LossGradient.name,
@@ -690,7 +699,7 @@ class DPWassersteinLogisticRegression(
                 times=n_steps,
                 sampling=("without_replacement", strata.rate),
             )
-            return GradientPlan([line], n_steps)
+            return GradientPlan([*lines, line], n_steps)
         constant = {_LABELS: len(self.classes_)}
         return gradient_plan(
             geometry,
