@@ -276,12 +276,13 @@ def run(args) -> int:
     else:
         table, title = simulated_table(args.seed), "simulated people"
     study = run_study(table, args, title, say=_say)
-    written = write_report(study, args.out, saved=bool(args.save))
+    written = write_report(study, args.out, bool(args.save), own_card=not args.card)
     if args.save:
         save_model(study, args.save)
         written.append(Path(args.save))
+    if args.card:
+        write_card(study, args.card)
     written.append(Path(args.card or folder / CARD))
-    write_card(study, str(written[-1]))
     print()
     print(terminal(study))
     print()

@@ -1552,6 +1552,10 @@ _PROOFS = {
     "the root of the sum of squares does not see zeros": [
         "accounting/_privacy_loss.py | mus = [one.mu for one in several if one.mu > 0.0] | one.mu > 0.0 -> one.mu >= 0.0",
     ],
+    "a failure of 0 does not get there, one of 1 or more leaves nothing of delta": [
+        "accounting/_gaussian.py | if not (0.0 <= failure < 1.0 and rest > 0.0): | 0.0 <= failure < 1.0 -> 0.0 < failure < 1.0",
+        "accounting/_gaussian.py | if not (0.0 <= failure < 1.0 and rest > 0.0): | 1.0 -> 2.0",
+    ],
     "where the loss is below epsilon the other maximum is 0 in any case": [
         "accounting/_privacy_loss.py | deltas = np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - losses))) | 0.0 -> 1.0 | 2",
         "accounting/_loss_grid.py | values = np.maximum(0.0, -np.expm1(np.minimum(0.0, -losses))) | 0.0 -> 1.0 | 2",

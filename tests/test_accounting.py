@@ -1044,7 +1044,17 @@ def test_keys_that_are_shown_leave_mu_what_composing_takes(epsilon, n_draws):
     assert mu < calibrate_gaussian(epsilon, delta, n_draws=n_draws)
 
 
+@pytest.mark.parametrize("failure", [0.02, 0.1, 0.29])
+def test_of_what_fails_seldom_nothing_is_paid_twice(failure):
+    """The rest of delta is that of the cases in which nothing has failed."""
+    mu = calibrate_gaussian(0.7, 0.3, failure=failure)
+    events = GaussianEvent(mu), ThresholdEvent(failure)
+    assert compose_delta(events, 0.7) == pytest.approx(0.3, rel=1e-6)
+
+
 @pytest.mark.parametrize("failure", [-1e-9, 1e-5, 0.5, 1.0])
 def test_keys_cannot_take_all_of_delta(failure):
     with pytest.raises(ValueError, match="failure"):
         calibrate_gaussian(1.0, 1e-5, failure=failure)
+    with pytest.raises(ValueError, match="failure"):
+        calibrate_gaussian(1.0, 0.5, failure=max(failure, 0.5))

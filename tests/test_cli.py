@@ -1756,6 +1756,21 @@ def test_reports_of_others_are_not_overwritten(tmp_path, capsys):
     assert (tmp_path / "out" / "report.md").read_text() == "mine"
 
 
+def test_a_card_that_was_filled_in_is_not_overwritten(people, tmp_path, capsys):
+    again = [people(), "--target", "salary", "--sensitive", "sex"]
+    card = tmp_path / "out" / "card.md"
+    assert run(tmp_path, *again) == 0 and run(tmp_path, *again) == 0
+    filled = card.read_text(encoding="utf-8").replace("[ ]", "[x]")
+    card.write_text(filled, encoding="utf-8")
+    assert run(tmp_path, *again) == 2
+    assert "card.md has been written in; name another" in capsys.readouterr().err
+    assert card.read_text(encoding="utf-8") == filled
+    assert run(tmp_path, *again, "--force") == 0
+    assert "[ ]" in card.read_text(encoding="utf-8")
+    card.unlink()
+    assert run(tmp_path, *again) == 0 and card.exists()
+
+
 # --------------------------------------------------------------------------- real files
 def script(name):
     """A script of examples/benchmarks as a module."""

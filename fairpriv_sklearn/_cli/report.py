@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -184,6 +185,11 @@ def check_folder(out: str, force: bool) -> Path:
             f"{folder / there[0]} is there already and is no report of this program; "
             "name another folder by --out, or use --force."
         )
+    if not force and _is_filled_in(folder):
+        raise InputError(
+            f"{folder / CARD} has been written in; name another folder by --out, or "
+            "use --force."
+        )
     return folder
 
 
@@ -194,11 +200,30 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def write_report(study: Study, out: str, saved: bool = False) -> list[Path]:
-    """Write `report.md`, `report.json` and, if it can be drawn, `report.png`."""
+def _is_filled_in(folder: Path) -> bool:
+    """Whether somebody has changed the card since it was written."""
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        return report.get("card") not in (None, _digest(folder / CARD))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_report(
+    study: Study, out: str, saved: bool = False, own_card: bool = True
+) -> list[Path]:
+    """Write `report.md`, `report.json`, and maybe `report.png` and `card.md`."""
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        card = None
+        if own_card:
+            _write(folder / CARD, card_of(study).to_markdown())
+            card = _digest(folder / CARD)
         written = [folder / "report.md", folder / "report.json"]
         (folder / "report.png").unlink(missing_ok=True)
         picture = draw(study, folder / "report.png")
@@ -207,7 +232,7 @@ def write_report(study: Study, out: str, saved: bool = False) -> list[Path]:
         _write(folder / "report.md", markdown(study, picture))
         _write(
             folder / "report.json",
-            json.dumps(plain_data(study, saved), indent=2) + "\n",
+            json.dumps({**plain_data(study, saved), "card": card}, indent=2) + "\n",
         )
     except OSError as error:
         raise InputError(
