@@ -129,7 +129,10 @@ class Geometry:
 
 @dataclass(frozen=True)
 class _MeanQuery(Query):
-    """A sum over rows of this shape, divided by a number of records; both public."""
+    """A sum over rows of this shape, divided by a number of records; both public.
+
+    By default of the rows times slopes, which `slopes_at` tells of scores and a block.
+    """
 
     geometry: Geometry
     n_records: float
@@ -145,6 +148,11 @@ class _MeanQuery(Query):
 
     def value(self, total, state) -> Floats:
         return self.geometry.in_units(from_units(total)) / self.n_records
+
+    def of_block(self, block, state) -> Integers:
+        rows = dense_block(block.x)
+        slopes = self.slopes_at(self.geometry.scores(rows, state), block)
+        return self._exact_sums(rows, _whole(slopes))
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
@@ -273,11 +281,6 @@ class LossGradient(_MeanQuery):
         if self.stratum_weights is not None:
             slopes *= self.stratum_weights[block.stratum][:, None]
         return slopes
-
-    def of_block(self, block, state) -> Integers:
-        rows = dense_block(block.x)
-        slopes = self.slopes_at(self.geometry.scores(rows, state), block)
-        return self._exact_sums(rows, _whole(slopes))
 
 
 @dataclass(frozen=True)
@@ -477,11 +480,6 @@ class ResidualGradient(_MeanQuery):
         target = (block.y - self.center) / self.width
         residuals = scores - np.clip(target, -1.0, 1.0)[:, None]
         return np.clip(residuals, -self.largest, self.largest, out=residuals)
-
-    def of_block(self, block, state) -> Integers:
-        rows = dense_block(block.x)
-        residuals = self.slopes_at(self.geometry.scores(rows, state), block)
-        return self._exact_sums(rows, _whole(residuals))
 
 
 @dataclass(frozen=True)
