@@ -211,6 +211,7 @@ VARIANTS = {
         {"C": 0.1, "fit_intercept": False},
         {"classes": [0, 1, 2]},
         {"epsilon": 60.0},
+        {"epsilon": 60.0, "classes": [0, 1, 2]},
         {"min_records": 10**6, "neighboring": "replace_one"},
     ],
     "DPGridSearchCV": [{"estimator__max_iter": 4, **one} for one in SEARCHES],
