@@ -630,6 +630,7 @@ def test_plans_of_repaired_numbers():
         # Too few for gradients: the constant has what ranges leave.
         ("replace_one", 200, False, 4.0, 1, 0.94**0.5, 0),
         ("replace_one", 100, False, 4.0, 0, 1.0, 0),
+        ("replace_one", 3000, False, 8.0, 0, None, 64),  # one step
     ],
 )
 def test_plan_of_the_networks(
@@ -653,7 +654,8 @@ def test_plan_of_the_networks(
     constant.line = partial(Query.line, constant)
     network = SimpleNamespace(theta=np.zeros(50), sizes=(5, 4, 3))
     signal = model._n_usual(n_rows) * calibrate_gaussian(2.0, 1e-6)
-    of_targets, n_steps = {100: (0, 0), 200: (16, 0)}.get(n_rows, (64, 9))
+    steps_of = {100: (0, 0), 200: (16, 0), 3000: (64, 1)}
+    of_targets, n_steps = steps_of.get(n_rows, (64, 9))
     of_targets *= not are_counts
     counts = model._range_counts(network, not are_counts, signal, n_steps)
     arguments = network, n_counts, constant, counts, n_rows, noise_source(0), n_steps
@@ -679,7 +681,7 @@ def test_plan_of_the_networks(
         left -= 0.03
     expected |= {"constant": (round(share**2, 9), 3, 1)}
     if n_steps:
-        expected |= {"gradients": (round(left, 9), 50, 9)}
+        expected |= {"gradients": (round(left, 9), 50, n_steps)}
     else:
         assert left == approx(0.0, abs=1e-12)
     if n_counts:
