@@ -1218,6 +1218,13 @@ MUTANTS = [
         "linear models: columns that are nearly always zero become indicators",
     ),
     (
+        "h143",
+        _PENALTY,
+        "pulls.take(codes.places[own], mode",
+        "pulls.take(codes.places[: sample.size], mode",
+        "penalty of codes: records above the dummies are pulled like their neighbours",
+    ),
+    (
         "h115",
         _TARGET,
         "apart = counts.targets, np.arange(counts.n_targets)",

@@ -80,7 +80,7 @@ QUERIES = {
     "_training/_constant.py": "few_records",
     "_training/_counts.py": "linear_queries linear_sensitivity",
     "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
-    "_training/_penalty.py": "linear_sensitivity neural_objective",
+    "_training/_penalty.py": "linear_values linear_sensitivity neural_objective",
     "generative/_levels.py": "generative_privacy generative_pairs",
     "generative/_pairs.py": "budgets generative_pairs",
     "generative/_network_training.py": "budgets generative_privacy",

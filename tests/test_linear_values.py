@@ -561,6 +561,20 @@ def test_the_share_of_the_constant_model():
         assert constant_share(signal) == approx(share, rel=1e-12)
 
 
+def test_pulls_of_codes_beside_dummies_are_those_of_numbers():
+    """Strata below their least sizes are filled up in the middle."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2**20 + 1, size=40, dtype=np.uint32)
+    codes[:6] = 2**19
+    stratum = np.arange(40) % 3 // 2
+    penalty = GroupPenalty((1, 2), "pairs", np.array([[45, 20]]))
+    found = penalty.value_and_slopes(codes, stratum, 0.0, 1.0)
+    value, slopes = penalty.value_and_slopes(codes / 2**20, stratum, 0.0, 1.0)
+    assert found[0] == approx(value, rel=1e-9)
+    assert_allclose(found[1], slopes, rtol=1e-9, atol=1e-15)
+    assert (found[1] != 0).all()
+
+
 def test_the_shortest_run_that_holds_enough():
     rng = np.random.default_rng(0)
     for _ in range(200):
