@@ -1485,6 +1485,7 @@ _PROOFS = {
     ],
     "the order of events says nothing": [
         "_wall/_plan.py | others.insert(0, GaussianEvent(math.sqrt(math.fsum(squares)), draws)) | 0 -> 1",
+        "neural_network/_base.py | plan.insert(0, one.line(share, one.n_looks)) | 0 -> 1",
     ],
     "divided by infinity the scale is 0 as well": [
         "mechanisms.py | if self.mu == math.inf: | self.mu == math.inf -> self.mu != math.inf | 2",
