@@ -1218,6 +1218,13 @@ MUTANTS = [
         "linear models: columns that are nearly always zero become indicators",
     ),
     (
+        "h144",
+        "_training/_design.py",
+        "np.maximum(half_width, reach), 1.0)",
+        "half_width, 1.0)",
+        "bounds close to each other: features are up to twice the unit",
+    ),
+    (
         "h143",
         _PENALTY,
         "pulls.take(codes.places[own], mode",

@@ -131,6 +131,24 @@ def test_bounds_centre_and_scale():
     assert_allclose(intercept, [-1.0])
 
 
+@given(
+    low=st.floats(-1e300, 1e300),
+    steps=st.integers(1, 9),
+    part=st.floats(0.0, 1.0),
+)
+@MANY
+def test_features_between_bounds_that_are_floating_point_neighbours(low, steps, part):
+    """Their centre is rounded; sums are exact if no coordinate is beyond the unit."""
+    high = low
+    for _ in range(steps):
+        high = np.nextafter(high, np.inf)
+    scaled = FeatureScaling(np.array([low]), np.array([high]), 1.0, False)
+    values = np.array([[low], [low + part * (high - low)], [high], [-1e308], [1e308]])
+    with np.errstate(all="ignore"):
+        rows = (np.clip(values, low, high) - scaled.center) / scaled.half_width
+    assert np.abs(rows).max() <= 1.0
+
+
 def test_default_data_norm_keeps_uniform_rows():
     rng = np.random.default_rng(0)
     for d in (1, 2, 5, 30, 200):

@@ -76,8 +76,10 @@ class FeatureScaling:
         if self.low is None:
             return 1.0
         half_width = self.high / 2 - self.low / 2
+        # The centre is rounded: where bounds are close to each other, one is further.
+        reach = np.maximum(self.high - self.center, self.center - self.low)
         # A feature known to be constant becomes zero, whatever it is divided by.
-        return np.where(half_width > 0, half_width, 1.0)
+        return np.where(half_width > 0, np.maximum(half_width, reach), 1.0)
 
     @property
     def unit(self) -> float:
