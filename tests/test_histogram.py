@@ -724,7 +724,7 @@ def test_cells_are_told_in_every_class_if_in_one(
     size, variance, times, told, n_classes
 ):
     error = np.sqrt(2 * (0.25 / size + variance * 10 / (4 * size**2)))
-    gap = times * error * np.sqrt(2 * np.log(2 * 2 * 2 * n_classes * error / 0.01))
+    gap = times * error * np.sqrt(2 * np.log(2 * 4 * 2 * n_classes * error / 0.01))
     counts = np.array([halves(size, 0.0)] * (n_classes - 1) + [halves(size, gap)])
     untold = histogram.untold_cells(counts, variance)
     assert untold.tolist() == [[not told] * 2] * n_classes
@@ -737,14 +737,14 @@ def test_cells_are_told_in_every_class_if_in_one(
 
 
 @pytest.mark.parametrize("times, told", [(0.995, False), (1.005, True)])
-def test_others_may_add_half_of_the_gap_that_goes(times, told):
+def test_others_may_add_as_much_as_the_gap_that_goes(times, told):
     """Two large groups are far apart; a third lies between, but for a little."""
     size, variance, shares = 1000, 50.0, np.array([0.8, 0.2, 0.5])
     error = np.sqrt(1.5 * (0.25 / size + variance * 10 / (4 * size**2)))
     for _ in range(50):  # what is left of the gap hangs on the third group as well
         largest = np.abs(shares - (shares.sum() - shares) / 2).max()
-        harm = 0.01 + 0.5 * (largest - error)
-        near = error * np.sqrt(2 * np.log(2 * 2 * 3 * error / harm))
+        harm = 0.01 + largest - error
+        near = error * np.sqrt(2 * np.log(2 * 4 * 3 * error / harm))
         shares[2] = 0.5 + times * near
     counts = size * np.repeat(np.column_stack([shares, 1 - shares]) / 5, 5, axis=1)
     untold = histogram.untold_cells(counts[None], variance)

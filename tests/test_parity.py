@@ -11,6 +11,7 @@ from scipy.special import softmax
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import CellCounts, Rows
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._queries import (
     MarginCounts,
     SoftCounts,
@@ -827,3 +828,23 @@ def test_cells_of_a_calibrated_classifier_borrow_from_each_other():
     # Without noise the counts are what they are.
     exact = error(*parity.estimate_cells(counts, noise_variance=0.0, ordered=False))
     assert exact == pytest.approx(np.abs(counts / 1500 - truth).sum() / 2)
+
+
+def test_cells_that_are_told_are_drawn_to_no_other():
+    """Whether a difference is believed is decided before, for all classes at once."""
+    rng, variance = np.random.default_rng(21), 30.0
+    slope = np.linspace(0.9, 1.1, 16)
+    counts = np.array([[slope, slope[::-1]]] * 2) * [[[40.0], [20.0]]]
+    counts += rng.normal(scale=variance**0.5, size=counts.shape)
+    pooled = np.array([[False, False], [True, True]])
+    masses, _ = parity.estimate_cells(
+        counts, noise_variance=variance, ordered=True, pooled=pooled
+    )
+    params = {"n": None, "noise_variance": variance}
+    told, _ = smooth_estimate(counts[0], doubted=False, **params)
+    assert_array_equal(masses[:, 0], told)
+    drawn, _ = smooth_estimate(counts[0], **params)
+    assert (
+        np.abs(np.diff(told, axis=0)).sum() > 2 * np.abs(np.diff(drawn, axis=0)).sum()
+    )
+    assert_allclose(masses[0, 1], masses[1, 1])

@@ -295,10 +295,9 @@ def default_tolerance(counts: np.ndarray, *, noise_variance: float) -> float:
 # Mean gap that a group may be given which differs from nobody, were the noise normal.
 # Chosen, as what follows, on simulated tables.
 HARM = 0.01
-# Where cells are repaired: how much more of it, as a part of the largest difference
-# that is clear, where there is one; and what an error costs, as one that is taken for
-# a difference is larger than most.
-BESIDE, COST = 0.5, 2.0
+# What an error costs where cells are repaired: one that is taken for a difference is
+# larger than most.
+COST = 4.0
 # Standard deviations of its noise that a group's size has to exceed.
 DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
@@ -339,7 +338,7 @@ def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     """Tell which groups do not differ in any true class, as `untold_groups` does.
 
     In tables of any size. Where some group clearly differs its gap is removed, and
-    others may add a part of that.
+    others may add as much.
 
     Parameters
     ----------
@@ -360,7 +359,7 @@ def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:
         return ~drowned & (gap >= _clear_gap(error, COST * gap.size, harm))
 
     surely = np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0).max()
-    return drowned | ~told(HARM + BESIDE * surely).any(axis=0)
+    return drowned | ~told(HARM + surely).any(axis=0)
 
 
 def _differences(counts, noise_variance):

@@ -638,7 +638,12 @@ def estimate_cells(
     for y, (of_class, alike) in enumerate(zip(counts, pooled, strict=True)):
         if ordered:
             masses[y], within = smooth_estimate(
-                of_class, n=None, noise_variance=noise_variance, pooled=alike
+                of_class,
+                n=None,
+                noise_variance=noise_variance,
+                pooled=alike,
+                # With noise that is for `pooled` to say.
+                doubted=noise_variance == 0,
             )
             totals[y] = max(of_class.sum(), 1.0) * within
         else:
