@@ -313,11 +313,15 @@ def test_output_perturbation_asks_for_the_constant_alone(
     X, y = rng.uniform(-1, 1, (n, 2)), rng.choice(list("abc"), n, p=[*shares.values()])
     y = np.where(y == "c", classes[-1], y)
     mu = calibrate_gaussian(1.0, 1e-5)
-    few = int(19.0 * 2 / mu) if relation == "replace_one" else 20
+    few, more = 20, 3000
+    if relation == "replace_one":  # twenty times the square of the longest row, 2
+        sizes = np.arange(100, 400)
+        left = sizes * mu * np.sqrt(1 - np.array([*map(constant_share, sizes * mu)]))
+        few, more = sizes[left < 39.9].max(), sizes[left > 40.1].min()
     model = output_perturbation(
         list(classes), data_norm=1.0, neighboring=relation, random_state=0
     )
-    for n, ways in ((few, ["counts"]), (3000, ["parameters"])):
+    for n, ways in ((few, ["counts"]), (more, ["parameters"]), (3000, ["parameters"])):
         asked.clear()
         model.fit(X[:n], y[:n])
         assert asked == [("counts", "counts"), *[(way, "parameters") for way in ways]]
@@ -383,12 +387,42 @@ def test_a_range_has_room_for_gradients_and_none_for_a_constant(n_bins):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_slopes_of_noise_alone_are_kept_as_rarely_as_said(n_classes):
-    """One of forty or so, the rest being beyond two deviations of chi-squared."""
-    X, y = np.zeros((3000, 30)), np.arange(3000) % n_classes
-    model = output_perturbation(list(range(n_classes)))
-    kept = [model.set_params(random_state=i).fit(X, y).coef_.any() for i in range(150)]
-    assert 0 < sum(kept) <= 11
+@pytest.mark.parametrize("times", [0.99, 1.01])
+def test_slopes_beyond_two_deviations_of_the_noise_are_kept(
+    n_classes, times, monkeypatch
+):
+    """Their squares are chi-squared, were they noise; of three outputs two are free."""
+    d, release = 30, PrivacyFilter.release
+
+    def made_up(self, query, *args, **kwargs):
+        released = release(self, query, *args, **kwargs)
+        if query.name != "parameters":
+            return released
+        n_free = d * (n_classes - 1)
+        least = n_free + 2 * np.sqrt(2 * n_free)
+        slopes = np.zeros_like(released)
+        slopes[3] = 1.0 if n_classes == 2 else [1.0, -1.0, 0.0]
+        slopes *= times * np.sqrt(least) * self.scale(query) / np.linalg.norm(slopes)
+        return slopes + 7.0 * (n_classes == 3)  # what all outputs share says nothing
+
+    monkeypatch.setattr(PrivacyFilter, "release", made_up)
+    X, y = np.zeros((3000, d)), np.arange(3000) % n_classes
+    model = output_perturbation(list(range(n_classes)), random_state=0).fit(X, y)
+    assert model.coef_.any() == (times > 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "signal"),
+    [
+        (output_perturbation, 90.0),
+        (lambda classes: models(classes)[0], 90.0),
+        (lambda classes: models(classes)[1], 150.0),
+    ],
+)
+def test_from_how_many_records_on_an_encoder_is_worth_it(make, signal):
+    model = with_budget(make_pipeline(DPTableEncoder(), make(["a", "b"])), 1.0)
+    least = signal / calibrate_gaussian(model[-1].epsilon, model[-1].delta)
+    assert model[-1].min_records == np.ceil(least)
 
 
 cell = st.floats(-1.5, 1.5) | st.sampled_from([-1.0, 1.0]) | st.floats()

@@ -55,10 +55,10 @@ from fairpriv_sklearn.linear_model._minimiser import (
 # Under add/remove the number of records is private; the rounding bound of the solver
 # then holds for tables of up to this many.
 MOST_RECORDS = 1 << 25
-# Below this number of records times the Gaussian-DP parameter, divided by the square of
-# the longest row, only the constant is told: slopes would drown. Where they are asked,
-# they count if their squares exceed those of noise by so many standard deviations. Both
-# chosen on simulated tables.
+# Below this number of records times the Gaussian-DP parameter of the slopes, divided by
+# the square of the longest row, only the constant is told: slopes would drown. Where
+# they are asked, they count if their squares exceed those of noise by so many standard
+# deviations. Both chosen on simulated tables.
 LEAST_SIGNAL = 20.0
 STANDS_OUT = 2.0
 # Below this number of records times the parameter an encoder before it is not worth it.
@@ -287,10 +287,8 @@ class DPOutputPerturbationLogisticRegression(
         weights, n_free = wall.release(query, rows), n_outputs
         if n_outputs > 1:
             # Only differences between classes matter; the noise in their mean does not.
-            weights, n_free = (
-                weights - weights.mean(axis=1, keepdims=True),
-                n_outputs - 1,
-            )
+            weights = weights - weights.mean(axis=1, keepdims=True)
+            n_free -= 1
         if self.fit_intercept:
             # The squares of noise alone, in units of its variance: chi-squared.
             n_free *= self.n_features_in_
