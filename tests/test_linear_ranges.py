@@ -359,6 +359,16 @@ def test_bounds_of_any_size_are_learnt_in_without_a_warning():
         assert np.all(np.isfinite(model.coef_covariance_))
 
 
+def test_target_bounds_of_any_size_are_fitted_in_without_a_warning():
+    """Squares of their width need not be numbers; the budget is spent by then."""
+    X, target, _ = table(3000)
+    model = line(bounds=(-10, 10), target_bounds=(-1.7e308, 1.7e308), epsilon=5.0)
+    model.fit(X, target)
+    assert np.all(np.isfinite(model.coef_))
+    low, high = model.coef_interval()
+    assert np.all(low < high)
+
+
 def test_each_column_has_a_width_of_its_own():
     """Bounds of one unit, with three and fifteen deviations of the columns inside."""
     Z = np.random.default_rng(0).normal(size=(20_000, 4))

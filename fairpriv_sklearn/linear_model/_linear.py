@@ -479,7 +479,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         half = high / 2 - low / 2
         scaled = np.append(weights, intercept)[:, None] * half
         if covariance is not None:
-            covariance = covariance * half**2
+            with np.errstate(over="ignore"):  # beyond all numbers: unbounded intervals
+                covariance = covariance * half * half
         scaling = replace(scaling, fit_intercept=True)
         self._publish_linear(scaled, scaling, covariance)
         self.coef_ = self.coef_[0]
