@@ -27,7 +27,7 @@ _NARROWEST = 0.2  # of the standard deviation that this allows for
 _FIRST = 2.0  # how far the first release looks: slopes end too short, mostly
 _NEAREST, _FARTHEST = 0.3, 4.0  # the same, of the second one
 _APART = 0.2  # by which curvature differs there, relative to itself
-_LEAST_CURVATURE = 0.1  # of its bound, in units of what is typical
+_LEAST_CURVATURE = 0.1  # of its bound, in units of what is typical, if noise hides it
 CAUTION = 0.5  # standard deviations that curvature is taken higher
 _RISK = 0.01  # of the constant model's loss, for slopes without any signal
 _SHY = 0.62  # how risks fall with the rate of the prior: about (1 + _SHY * rate)**-2
@@ -160,8 +160,11 @@ class LineSearch:
                 noise = noise * np.hypot(part, 1 - part)
             before = own
             trust = likely_noise**2 / np.maximum(likely_noise**2 + noise**2, _TINY**2)
-            curvature = np.maximum(trust * curvature + (1 - trust) * likely, least)
             noise = np.sqrt(trust) * noise
+            curvature = trust * curvature + (1 - trust) * likely
+            # What is typical stands for what the noise may hide, and for little more.
+            floor = np.clip(noise, _LEAST_CURVATURE * least, least)
+            curvature = np.maximum(curvature, floor)
             of_falls = fall_noise**2 / n_asked
             by_draw = path.sampling * variance
             error = of_falls + by_draw

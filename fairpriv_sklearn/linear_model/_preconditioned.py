@@ -220,7 +220,9 @@ class Curvature:
         means = np.zeros(slopes.shape[1])
         if self.unit:
             means = self.cross[:, 0] @ slopes / factor / self.unit
-        found = np.maximum(found, self.typical * squares)
+        # What is typical stands for what the noise may hide, and no more.
+        hidden = min(self.typical, self.noise)
+        found = np.maximum(found, hidden * squares)
         return means, found / factor, self.noise * squares / factor
 
     def bent(self, factor: Floats) -> Curvature:
