@@ -80,8 +80,8 @@ MUTANTS = [
     (
         "m07",
         _PHASES,
-        '    if meta.neighboring == "replace_one":\n        return np.asarray',
-        "    if True:\n        return np.asarray",
+        '    if meta.neighboring == "replace_one":\n        return call',
+        "    if True:\n        return call",
         "add/remove: scores in one call, not in blocks of one size",
     ),
     (

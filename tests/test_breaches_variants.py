@@ -21,6 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from test_breaches import SECRET, private_line, randomised_repair, twins
 
+from fairpriv_sklearn._door.estimator import public_classes
+from fairpriv_sklearn._shared.domain import is_ours
 from fairpriv_sklearn._shared.guarded import guarded
 from fairpriv_sklearn.accounting import WithoutReplacementGaussianEvent
 from fairpriv_sklearn.generative import (
@@ -42,6 +44,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
+from fairpriv_sklearn.postprocessing._histogram import quantize_scores
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
@@ -227,6 +230,60 @@ def test_the_guard_itself(kind):
     says_nothing(caught.value)
     assert isinstance(caught.value, KeyboardInterrupt) == (kind is KeyboardInterrupt)
     assert isinstance(caught.value, ArithmeticError) == (kind is OverflowError)
+
+
+class Echoes(BaseEstimator):
+    """Answers what stands in the first column, whatever it is."""
+
+    classes_ = (0, 1)
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = self.kind
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
+    def predict(self, X):
+        return X["a"].to_numpy()
+
+    def predict_proba(self, X):
+        return np.column_stack([self.predict(X)] * 2)
+
+
+@pytest.mark.parametrize("cell", [SECRET, 1 + 2j, 10**400, (1, 2)], ids=range(4))
+@pytest.mark.parametrize("repair", [DP2DPClassifier, DPBarycenterRegressor])
+def test_an_answer_that_is_no_number_is_not_quoted(repair, cell):
+    """It was made one behind the guard, by a line of ours."""
+    kind, public = "classifier", {"classes": [0, 1]}
+    if repair is DPBarycenterRegressor:
+        kind, public = "regressor", {"target_bounds": (0, 1)}
+    model = FrozenEstimator(Echoes(kind))
+    made = repair(model, base_guarantee="public", groups=[0, 1], **public)
+    X = pd.DataFrame({"a": np.full(60, 0.5, dtype=object)})
+    X.at[3, "a"] = cell
+    with pytest.raises(WrappedEstimatorError, match="must answer numbers") as caught:
+        made.fit(X, ODD, sensitive_features=ODD)
+    says_nothing(caught.value)
+
+
+def test_what_numpy_raises_in_a_line_of_ours_is_not_ours():
+    def raised(call):
+        with pytest.raises(ValueError) as caught:
+            call()
+        return caught.value
+
+    assert is_ours(raised(lambda: public_classes([0])))
+    text = np.array([SECRET], dtype=object)
+    assert not is_ours(raised(lambda: quantize_scores(text, (0, 1))))
 
 
 def test_a_search_does_not_quote_what_a_candidate_refuses():

@@ -25,7 +25,10 @@ from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian, gaussian_delta
 from fairpriv_sklearn.generative import DPSinkhornGenerator
-from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.mechanisms import GaussianMechanism
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _cells
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
@@ -205,6 +208,32 @@ def test_a_cell_that_python_has_no_value_for_is_missing(position):
     assert (cells.kinds[:-1] != _cells.MISSING).all()
     batch = {"cells": TableReader([[column]])}
     assert fingerprint(batch) == fingerprint(batch)
+
+
+class Quoting(float):
+    """A number that quotes itself when somebody reads it."""
+
+    def __float__(self):
+        raise OSError("secret")
+
+
+def test_a_cell_that_raises_when_it_is_read_is_missing():
+    """The error, of whatever kind, came after the spend."""
+    cells = _cells_of(np.array([1.0, Quoting(2.0)], dtype=object))
+    assert cells.kinds.tolist() == [_cells.NUMBER, _cells.MISSING]
+
+
+@pytest.mark.parametrize("make", [DPTableEncoder, DPWassersteinLogisticRegression])
+def test_a_list_with_a_cell_that_raises_is_refused_without_a_quotation(make):
+    class Row(list):
+        def __array__(self, dtype=None, copy=None):
+            raise OSError(2, "secret", "secret")
+
+    X = [Row([0.0, 1.0])] * 4
+    with pytest.raises(ValueError) as caught:
+        make().fit(X, [0, 1, 0, 1])
+    before = caught.value.__context__
+    assert "secret" not in f"{caught.value} {before!r} {before.filename}"
 
 
 def containers():

@@ -455,7 +455,8 @@ def as_table(estimator, X):
             f"{type(estimator).__name__} got sparse data, but dense data is required; "
             "use X.toarray()."
         )
-    X = X if hasattr(X, "shape") else np.asarray(X)
+    with domain("X"):
+        X = X if hasattr(X, "shape") else np.asarray(X)
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError("Complex data not supported; pass real numbers.")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dis import opmap
+from inspect import getmembers, isdatadescriptor
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +27,7 @@ _PUBLIC = re.compile(
     r"|^Found array with dim|[Ss]parse (data|input)|[Uu]nknown label type"
     r"|requires y to be passed|target y is|cannot be None"
 )
+_RAISE = opmap["RAISE_VARARGS"]
 LABELS = "The sensitive features"
 _ROWS = "X, y and sensitive features need a row for each record: "
 # How many rows each has may be private.
@@ -143,12 +146,24 @@ def scrubbed(error: Exception, sentence: str) -> Exception:
     """
     if type(error) not in (TypeError, ValueError):
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        if isinstance(error, UnicodeError):
-            error.object = error.object[:0]
-        error.args, error = (), kind(sentence)
+        _empty(error)
+        error = kind(sentence)
     error.args = (sentence,)
+    vars(error).clear()
     error.__cause__ = error.__context__ = None
     return error
+
+
+def _empty(error: Exception) -> None:
+    """Leave nothing of what an error holds, in fields of its class neither."""
+    error.args = ()
+    vars(error).clear()
+    if isinstance(error, UnicodeError):
+        error.object = error.object[:0]
+    for name, _ in getmembers(type(error), isdatadescriptor):
+        if not name.startswith("__"):
+            with suppress(Exception):  # of another type, or read only
+                setattr(error, name, None)
 
 
 def finite_sparse(X):
@@ -175,12 +190,18 @@ def _unquoted(text: str) -> str:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether a line of this library raised it, in words that quote no cell."""
+    """Whether a line of this library raised it, in words that quote no cell.
+
+    What NumPy raises in such a line is not ours, and may quote one.
+    """
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    where = last.tb_frame.f_globals.get("__name__", "") if last else ""
-    return where.startswith("fairpriv_sklearn.")
+    if last is None:
+        return False
+    where = last.tb_frame.f_globals.get("__name__", "")
+    is_raised = last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+    return where.startswith("fairpriv_sklearn.") and is_raised
 
 
 def _sentence(error: Exception, name: str) -> str:

@@ -62,7 +62,25 @@ def ask_wrapped(estimator, method: str, *args, private: bool, **params):
     Rows to predict are those of whoever asks: what is said about shapes and names is
     left as it is, and what may quote a cell is not.
     """
+    return _ask(getattr(estimator, method), *args, private=private, **params)
+
+
+def numbers_of(estimator, method: str, *args, private: bool, **params):
+    """The same for a method that answers numbers."""
     call = getattr(estimator, method)
+
+    def numbers(*args, **params):
+        answers = call(*args, **params)
+        try:
+            return np.asarray(answers).astype(np.float64, copy=False)
+        except Exception:  # it may quote a cell
+            pass
+        raise ValueError(f"{method} must answer numbers.")
+
+    return _ask(numbers, *args, private=private, **params)
+
+
+def _ask(call, *args, private: bool, **params):
     if private:
         return guarded(call, *args, **params)
     try:

@@ -354,7 +354,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
                 "The wrapped regressor must predict one number per row, got an output "
                 f"of {scores.shape[1:]} numbers."
             )
-        return scores.astype(np.float64).reshape(-1, 1)
+        return scores.reshape(-1, 1)
 
 
 def check_target(X, y) -> np.ndarray:

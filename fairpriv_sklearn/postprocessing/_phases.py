@@ -35,9 +35,9 @@ from fairpriv_sklearn._door.groups import refuse_without_groups
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
-    ask_wrapped,
     fit_wrapped,
     guarded,
+    numbers_of,
 )
 from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
@@ -525,16 +525,16 @@ def score_rows(
     private : bool
         Whether the rows are private: nothing that the estimator says then leaves.
     """
-    call = partial(ask_wrapped, estimator, method, private=private)
+    call = partial(numbers_of, estimator, method, private=private)
     n_rows = n_rows_of(X)
 
     if not n_rows:  # the draws left nothing to calibrate on: legal, all noise
         return np.empty(0)
     if meta.neighboring == "replace_one":
-        return np.asarray(call(X, **metadata))
+        return call(X, **metadata)
     outputs = []
     for start in range(0, n_rows, BLOCK_ROWS):
         rows = np.minimum(np.arange(start, start + BLOCK_ROWS), n_rows - 1)
         taken = {name: safe_indexing(value, rows) for name, value in metadata.items()}
-        outputs.append(np.asarray(call(safe_indexing(X, rows), **taken)))
+        outputs.append(call(safe_indexing(X, rows), **taken))
     return np.concatenate(outputs)[:n_rows]

@@ -502,7 +502,6 @@ def class_probabilities(
             f"predict_proba of the wrapped {what} must return one column per "
             f"class, got {scores.shape[1:]} numbers for {len(seen)} classes."
         )
-    scores = scores.astype(np.float64, copy=False)
     # NaN fails both comparisons. Column by column: a product may round the sums of
     # equal rows apart, by where they stand.
     sums = sum(scores.T)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import is_text_column, objects_of, row_slices
+from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
 NUMBER, DATE, TEXT, MISSING = range(4)
@@ -145,7 +146,14 @@ def _key(kind: int, value: float, text: str | None) -> str | None:
 
 
 def _read(value) -> tuple[int, float, str | None]:
-    """Kind, value and text of one cell."""
+    """Kind, value and text of one cell; one that cannot be read is missing."""
+    try:
+        return _read_object(value)
+    except Exception:  # in words of its own, which may quote it
+        return MISSING, np.nan, None
+
+
+def _read_object(value) -> tuple[int, float, str | None]:
     if value is None:
         return MISSING, np.nan, None
     if isinstance(value, str):
@@ -327,7 +335,8 @@ def as_table(X):
         return X if isinstance(X, pyarrow.Table) else pyarrow.table(X)
     # Lists become objects: NumPy would turn the numbers beside a word into text.
     is_array = has_type or hasattr(X, "__array__")
-    X = np.asarray(X, dtype=None if is_array else object)
+    with domain("X"):
+        X = np.asarray(X, dtype=None if is_array else object)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: pass real and imaginary parts.")
     if X.dtype.kind == "V":
