@@ -26,6 +26,7 @@ from fairpriv_sklearn.accounting import (
     PureEvent,
     calibrate_gaussian,
     compose_epsilon,
+    gaussian_epsilon,
 )
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -411,12 +412,36 @@ def test_slopes_beyond_two_deviations_of_the_noise_are_kept(
     assert model.coef_.any() == (times > 1)
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_from_how_many_records_on_a_line_has_slopes(relation, monkeypatch):
+    """125 over the parameter; where their number is private, as if it were 10,000."""
+    asked, y = asked_of(monkeypatch), np.linspace(-1, 1, 1000)
+    least = int(np.ceil(125 / calibrate_gaussian(1.0, 1e-5)))
+    tables, epsilons = (least - 1, least), (1.0, 1.0)
+    if relation == "add_remove":
+        edge = gaussian_epsilon(125 / 10_000, 1e-5)
+        tables, epsilons = (1000, 1000), (0.999 * edge, 1.001 * edge)
+    for has_slopes, n, epsilon in zip((False, True), tables, epsilons, strict=True):
+        asked.clear()
+        model = DPLinearRegression(
+            epsilon=epsilon,
+            bounds=(-1, 1),
+            target_bounds=(-1, 1),
+            neighboring=relation,
+            random_state=0,
+        ).fit(y[:n, None], y[:n])
+        queries = {query for query, _ in asked}
+        assert ("gradients" in queries) == has_slopes
+        assert model.coef_.any() == has_slopes
+
+
 @pytest.mark.parametrize(
     ("make", "signal"),
     [
         (output_perturbation, 90.0),
         (lambda classes: models(classes)[0], 90.0),
         (lambda classes: models(classes)[1], 150.0),
+        (lambda classes: DPLinearRegression(), 125.0),
     ],
 )
 def test_from_how_many_records_on_an_encoder_is_worth_it(make, signal):
