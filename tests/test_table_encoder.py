@@ -34,7 +34,7 @@ from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _ce
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._codebook import whole_days
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
-from fairpriv_sklearn.preprocessing._draft import Draft
+from fairpriv_sklearn.preprocessing._draft import Draft, _outer_runs
 from fairpriv_sklearn.preprocessing._encoded import (
     CategoryColumn,
     CodedTable,
@@ -1663,3 +1663,29 @@ def test_a_ledger_that_holds_the_epsilon_of_a_wide_table_lets_it_pass(epsilon):
             warnings.simplefilter("ignore", UserWarning)
             model.fit(frame)
         assert 0.999 * epsilon < model.privacy_.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_learnt_range_holds_tails_of_which_no_quantile_stands_out(mirrored):
+    """By cells that stand out alone, four of ten lay outside."""
+    outside = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        pay = np.exp(10 + 0.4 * rng.normal(size=2000)) * (-1 if mirrored else 1)
+        book = {"pay": {"kind": "number"}}
+        encoder = DPTableEncoder(book, epsilon=0.15, random_state=seed)
+        low, high = encoder.fit(pd.DataFrame({"pay": pay})).codebook_["pay"].bounds
+        outside.append(np.mean((pay < low) | (pay > high)))
+        assert high - low < 12 * np.ptp(pay)
+    assert np.mean(outside) < 0.13
+
+
+def test_ends_of_runs():
+    noisy = np.array([1.0, -9.0, 2.0, 2.5, 2.9, 0.0, 3.1, -1.0, 0.5])
+    cells = np.arange(9)
+    # From the left 2 to 4 hold 7.4 > 3 sqrt(3), which 2 and 3 do not; from the right
+    # one cell stands out alone.
+    assert _outer_runs(cells, noisy, 1.0) == [2, 6]
+    assert _outer_runs(cells[3:], noisy, 1.0) == [3, 6]
+    assert _outer_runs(cells, noisy, 3.0) == []
+    assert _outer_runs(cells, np.array([0.0, 0, 1, 0, 0, 2, 0, 0, 0]), 0.0) == [2, 5]

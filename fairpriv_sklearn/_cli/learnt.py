@@ -31,8 +31,8 @@ OTHER_GROUP = "all others"
 # Moments of d numbers are d^2 noisy numbers: few for each column.
 _FOR_MOMENTS = 4
 # Rows in units of the noise of one count from which on groups of a fifth of them are
-# found, and nearly nine ranges of ten right.
-_ENOUGH = {"category": 40.0, "number": 60.0}
+# found, and ranges hold all but a hundredth of the targets.
+_ENOUGH = {"category": 40.0, "number": 45.0}
 # Before each label, which the encoder would else take for a number, a date or a gap
 # where it reads True, 2020-01-31 or none.
 _LABEL = "="

@@ -16,7 +16,7 @@ from fairpriv_sklearn.preprocessing import InputError
 
 BASE_MODELS = ("linear", "network")
 # Of the squared budget, for lists of groups and classes and the range of a target, so
-# that they are learnt from 3,000 rows on at epsilon 1; columns have .1 together. Chosen
+# that they are learnt from 2,100 rows on at epsilon 1; columns have .1 together. Chosen
 # on simulated tables of 5 to 40 columns, where .02 was enough for lists, and for ranges
 # with SLID and Males in view.
 _LIST_SHARE = 0.09

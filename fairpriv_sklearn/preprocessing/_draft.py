@@ -107,7 +107,9 @@ class Draft(LearntColumn):
         # Far from where records surely are, a cell has to be as sure as these.
         reach = _REACH * max(-low, high)
         far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
-        crowded = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
+        alone = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
+        runs = _outer_runs(np.flatnonzero(~far), noisy, scale)
+        crowded = np.union1d(alone, runs).astype(np.intp)
         if is_placed and not len(crowded):
             return float(low), float(high)
         if not len(crowded):
@@ -169,3 +171,20 @@ class Draft(LearntColumn):
             declared.other and (n_others if self.has_many_others else min(n_others, 1)),
             is_complete=not declared.other and declared.categories is not None,
         )
+
+
+def _outer_runs(cells, noisy, scale) -> list[int]:
+    """Ends of the outermost runs of cells that hold many together.
+
+    Quantiles are cells of few records each, of which noise may hide every one.
+    """
+    ends = []
+    for side in (cells, cells[::-1]):
+        cumulated = np.append(0.0, np.cumsum(noisy[side]))
+        for last in range(1, len(cumulated)):
+            held = cumulated[last] - cumulated[:last]
+            held /= np.sqrt(np.arange(last, 0, -1))
+            if held.max() > _SIGNIFICANT * scale:
+                ends.append(int(side[held.argmax()]))
+                break
+    return ends
