@@ -640,12 +640,8 @@ MUTANTS = [
     (
         "h36",
         _LINEAR,
-        """        np.maximum(second, -(2.0**BITS), out=second)
-        np.minimum(second, 2.0**BITS, out=second)
-""",
-        """        np.maximum(second, -(4.0**BITS), out=second)
-        np.minimum(second, 4.0**BITS, out=second)
-""",
+        "np.clip(second, -(2.0**BITS), 2.0**BITS, out=second)\n",
+        "np.clip(second, -(4.0**BITS), 4.0**BITS, out=second)\n",
         "fair gradient: coefficients are not cut off",
     ),
     (
@@ -1227,8 +1223,8 @@ MUTANTS = [
     (
         "h143",
         _PENALTY,
-        "pulls.take(codes.places[own], mode",
-        "pulls.take(codes.places[: sample.size], mode",
+        "        return filled, own\n",
+        "        return filled, slice(sample.size)\n",
         "penalty of codes: records above the dummies are pulled like their neighbours",
     ),
     (

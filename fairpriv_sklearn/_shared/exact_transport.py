@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -199,15 +200,19 @@ class SortedCodes:
     codes : ndarray of shape (n,), int
     n : int
         Number of records.
-    edges : ndarray of shape (n_values + 1,), int64
-        First record of every value, and n.
+    is_edge : ndarray of shape (n + 1,), bool
+        Whether a value begins with a record; after the last one, all are over.
     """
 
     def __init__(self, codes: NDArray):
         self.codes, self.n = codes, codes.size
-        self._is_edge = np.ones(codes.size + 1, dtype=bool)
-        np.not_equal(codes[1:], codes[:-1], out=self._is_edge[1:-1])
-        (self.edges,) = self._is_edge.nonzero()
+        self.is_edge = np.ones(codes.size + 1, dtype=bool)
+        np.not_equal(codes[1:], codes[:-1], out=self.is_edge[1:-1])
+
+    @cached_property
+    def edges(self) -> Integers:
+        """First record of every value, and n."""
+        return self.is_edge.nonzero()[0]
 
     @property
     def values(self) -> Integers:
@@ -218,12 +223,10 @@ class SortedCodes:
         """How many records have each value."""
         return self.edges[1:] - self.edges[:-1]
 
-    @property
-    def places(self) -> Integers:
-        """Which of the values each record has."""
-        places = self._is_edge[:-1].cumsum()
-        places -= 1
-        return places
+    def shared(self, surplus: Floats) -> Floats:
+        """What is told of every value, shared between the records that have it."""
+        surplus /= self.sizes
+        return surplus.repeat(self.sizes)
 
     @property
     def sums(self) -> Integers:
@@ -240,7 +243,7 @@ class SortedCodes:
 
 
 def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
-    """Distance, and the gradient of the records of every value; O(n + m).
+    """Distance, and the gradient of every record, ties averaged; O(n + m).
 
     Sums over ranks are differences of integrals, in units of 1 / (n m): integers modulo
     2**64, and so exact where the sums themselves are below 2**63; where they might not
@@ -250,55 +253,74 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     low = int(min(u.codes[0], v.codes[0]))
     n_bits = (int(max(u.codes[-1], v.codes[-1])) - low).bit_length()
     room = 62 - (n * m).bit_length()
-    if n_bits > room:  # most values are of few records
-        room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
-    if n_bits <= room:
-        of_u, of_v = _surpluses(u, v)
-    else:
-        of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
-        for shift in range(0, n_bits, room):
-            digits = _surpluses(*(one.digits(low, shift, room) for one in (u, v)))
-            of_u += digits[0] * 2.0**shift
-            of_v += digits[1] * 2.0**shift
     distance = np.nan
-    if not gradients_only:
+    if gradients_only and n_bits <= room:
+        own, other = u.sums, v.sums
+        of_u, of_v = _of_records(u, v, own, other), _of_records(v, u, other, own)
+    else:
+        if n_bits > room:  # most values are of few records
+            room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
+        if n_bits <= room:
+            of_u, of_v = _of_values(u, v)
+        else:
+            of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
+            for shift in range(0, n_bits, room):
+                digits = _of_values(*(one.digits(low, shift, room) for one in (u, v)))
+                of_u += digits[0] * 2.0**shift
+                of_v += digits[1] * 2.0**shift
         # They add up to zero: from where values are counted does not matter.
         first = int(u.codes[0])
         distance = ((u.values - first) * of_u).sum()
         distance += ((v.values - first) * of_v).sum()
         distance = max(0.0, float(distance)) / (n * m)
-    of_u /= u.sizes
-    of_v /= v.sizes
+        of_u = u.shared(of_u)  # one after the other: memory
+        of_v = v.shared(of_v)
     of_u *= 2 / (n * m)
     of_v *= 2 / (n * m)
     return Transport(distance, of_u, of_v)
 
 
-def _surpluses(u: SortedCodes, v: SortedCodes) -> tuple[Floats, Floats]:
-    """Of u above v, and of v above u."""
+def _of_values(u: SortedCodes, v: SortedCodes) -> tuple[Floats, Floats]:
+    """Surplus of the values of u above v, and of those of v above u."""
     own, other = u.sums, v.sums
     return _surplus(u, v, own, other), _surplus(v, u, other, own)
 
 
-def _surplus(u: SortedCodes, v: SortedCodes, own: Integers, other: Integers) -> Floats:
+def _of_records(u: SortedCodes, v: SortedCodes, own, other) -> Floats:
+    """The same of u by record, ties averaged: less work where few have one."""
+    if np.count_nonzero(u.is_edge) < u.n * 7 // 8:
+        return u.shared(_surplus(u, v, own, other))
+    surplus = _surplus(u, v, own, other, by_record=True)
+    found = surplus.astype(np.float64)
+    (tied,) = (~(u.is_edge[1:] & u.is_edge[:-1])).nonzero()
+    if tied.size:
+        (starts,) = u.is_edge[tied].nonzero()
+        sizes = _sizes(starts, tied.size)
+        found[tied] = (np.add.reduceat(surplus[tied], starts) / sizes).repeat(sizes)
+    return found
+
+
+def _surplus(u: SortedCodes, v: SortedCodes, own, other, *, by_record=False) -> NDArray:
     """Sum over the ranks of every value of u of it less the quantile function of v.
 
-    `own` and `other` are the sums of both.
+    `own` and `other` are the sums of both. By record they are integers, as ties are to
+    be added up.
     """
-    found = np.empty(u.edges.size - 1)
+    edges = np.arange(u.n + 1) if by_record else u.edges
+    found = np.empty(edges.size - 1, dtype=np.int64 if by_record else np.float64)
     for part in row_slices(found.size, _PART):
-        edges = u.edges[part.start : part.stop + 1]
-        ranks = edges * v.n
+        ends = slice(part.start, part.stop + 1)
+        ranks = edges[ends] * v.n
         record = ranks // u.n
         ranks -= record * u.n  # of the record that begins there, if there is one
         ranks *= v.codes.take(record, mode="clip")
-        # Up to every edge, of u and of v.
-        surplus = own.take(edges, mode="clip")
-        surplus *= v.n
+        # Up to every edge, of v and of u.
         integral = other.take(record, mode="clip")
         integral *= u.n
+        integral += ranks
+        surplus = own[ends] if by_record else own.take(edges[ends], mode="clip")
+        surplus = surplus * v.n
         surplus -= integral
-        surplus -= ranks
         np.subtract(surplus[1:], surplus[:-1], out=found[part])
     return found
 

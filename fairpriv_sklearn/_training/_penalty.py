@@ -123,7 +123,8 @@ class GroupPenalty:
     def codes(self, outputs: Floats) -> NDArray[np.uint32]:
         """Outputs in [0, 1], or their projections, on the grid: (n_rows, n_codes)."""
         if self.directions is None:
-            return grid_codes(outputs, 0.0, 1.0, np.uint32)
+            codes = np.rint(outputs * RESOLUTION).astype(np.uint32)
+            return np.minimum(codes, RESOLUTION, out=codes)
         # On the grid the projections are exact: functions of the record alone.
         outputs = (np.trunc(outputs * RESOLUTION) / RESOLUTION) @ self.directions
         codes = np.empty(outputs.shape, dtype=np.uint32)
@@ -220,16 +221,15 @@ class GroupPenalty:
             for c, gradient in zip((a, b), gradients, strict=True):
                 gradient *= weight
                 pulls[c] = gradient + pulls[c] if c in pulls else gradient
-        return value, ((c, filled.pop(c)[1](pull)) for c, pull in pulls.items())
+        return value, ((c, pull[filled.pop(c)[1]]) for c, pull in pulls.items())
 
     def _filled(self, sample, stratum: int, middle: float):
-        """A sample as it is compared, and a function from its pulls to the records'."""
+        """A sample as it is compared, and where its own records are."""
         least = int(self.min_sizes.flat[stratum]) if self.form == "pairs" else 0
         filled, own = _fill_up(sample, least, middle)
-        if not filled.size or filled.dtype == np.float64:
-            return filled, lambda pulls: pulls[own]
-        codes = SortedCodes(filled)
-        return codes, lambda pulls: pulls.take(codes.places[own], mode="clip")
+        if filled.size and filled.dtype != np.float64:
+            filled = SortedCodes(filled)
+        return filled, own
 
     def _transports(self, samples, strata, middle: float, top: float, n_label: int):
         """The same by the mean of all quantile functions."""

@@ -36,11 +36,6 @@ def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
     np.tanh(p, out=p)
     p *= 0.5
     p += 0.5
-    return _cut_off(p, is_class)
-
-
-def _cut_off(p: Floats, is_class: NDArray) -> Floats:
-    """Slopes, in the place of the probabilities."""
     np.subtract(p, is_class, out=p)
     np.maximum(p, -SLOPE, out=p)
     return np.minimum(p, SLOPE, out=p)
@@ -62,24 +57,20 @@ def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
 
     Values near 0 are not told as well as there.
     """
-    e = np.abs(scores)
+    e, is_positive = np.abs(scores), scores > 0
     np.exp(np.negative(e, out=e), out=e)
-    p = 1 + e
-    p = _on_side(np.divide(e, p, out=p), scores)
-    slopes = 3 * e
+    # On the wrong side slopes are cut off: they are as large as that of a score of 0.
+    p = np.maximum(e, is_positive != is_class)
+    slopes = 1 + p
+    p /= slopes
+    p *= 1 - 2 * is_class.view(np.int8)
+    np.multiply(e, 3, out=slopes)
     slopes += 1
     e += e
     e /= slopes  # the tail of the link
     np.divide(e, slopes, out=slopes)
-    return _cut_off(p, is_class), _on_side(e, scores), slopes
-
-
-def _on_side(tail: Floats, scores: Floats) -> Floats:
-    """Probabilities on the side of one half that the scores say, instead of tails."""
-    np.subtract(0.5, tail, out=tail)
-    np.copysign(tail, scores, out=tail)
-    tail += 0.5
-    return tail
+    np.subtract(e, is_positive, out=e)
+    return p, np.abs(e, out=e), slopes
 
 
 def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:

@@ -372,7 +372,8 @@ class FairGradient(LossGradient):
         """Scores of a block, part by part."""
         size = block_rows(self.geometry.n_features, _MOST_ROWS)
         parts = row_slices(max(1, rows.shape[0]), size)
-        return np.concatenate([scores(dense_block(rows[part])) for part in parts])
+        found = [scores(dense_block(rows[part])) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _blocks(self, rows: Rows):
         rest = range(rows.n_rows)
@@ -436,8 +437,8 @@ class FairGradient(LossGradient):
         In two digits; none is larger than the unit.
         """
         np.multiply(pulls, 2.0**BITS / self._unit, out=second)
-        np.maximum(second, -(2.0**BITS), out=second)
-        np.minimum(second, 2.0**BITS, out=second)
+        if not np.abs(second, out=first).max(initial=0.0) <= 2.0**BITS:
+            np.clip(second, -(2.0**BITS), 2.0**BITS, out=second)
         np.rint(second, out=first)
         np.subtract(second, first, out=second)
         second *= 2.0**BITS

@@ -11,7 +11,6 @@ from fairpriv_sklearn._shared.exact_transport import (
     Floats,
     Integers,
     SortedCodes,
-    Transport,
     grid_codes,
     sort_codes,
     sort_samples,
@@ -118,7 +117,7 @@ def wasserstein_1d(
     samples = {"u": np.asarray(u), "v": np.asarray(v)}
     if all(map(_are_codes, samples.values())):
         orders, coded = zip(*map(sort_codes, samples.values()), strict=True)
-        found = _transport_of_codes(*coded)
+        found = transport_of_codes(*map(SortedCodes, coded))
     else:
         rows = [floats(1)(*sample) for sample in samples.items()]
         if not return_gradient:
@@ -132,15 +131,6 @@ def wasserstein_1d(
         given.append(np.empty_like(gradient))
         given[-1][order] = gradient
     return found.distance, given[0], given[1]
-
-
-def _transport_of_codes(*in_order: NDArray) -> Transport:
-    """The same of sorted codes."""
-    coded = [SortedCodes(codes) for codes in in_order]
-    distance, *gradients = transport_of_codes(*coded)
-    sizes = [codes.sizes for codes in coded]
-    del coded  # room for what follows
-    return Transport(distance, *map(np.repeat, gradients, sizes))
 
 
 def _are_codes(values: NDArray) -> bool:
