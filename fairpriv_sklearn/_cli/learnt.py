@@ -84,9 +84,9 @@ def to_list(table: Table) -> dict[str, Column]:
     columns = {}
     if table.groups is None:
         columns[_group_column(table)] = Column("category")
-    if _target_is_learnt(table):
-        kind = "number" if table.task == "regression" else "category"
-        columns[table.target] = Column(kind)
+    is_number = table.task == "regression"
+    if (table.bounds if is_number else table.classes) is None:
+        columns[table.target] = Column("number" if is_number else "category")
     return columns
 
 
@@ -129,7 +129,8 @@ def learn(table: Table, encoders: dict[str, DPTableEncoder], train) -> Learnt:
     encoder.fit(_frame({name: _cells(p)[train] for name, p in table.features.items()}))
     found = encoder.codebook_
     facts, crowds = [], []
-    if _was_asked(encoder):
+    # What the code book does not say was learnt, or there was nothing to learn.
+    if encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing():
         declared = table.codebook
         facts = [
             f"{what} of {name}"
@@ -193,10 +194,6 @@ def _as_labels(texts) -> list[str]:
 
 def _group_column(table: Table) -> str:
     return " / ".join(table.sensitive)
-
-
-def _target_is_learnt(table: Table) -> bool:
-    return (table.bounds if table.task == "regression" else table.classes) is None
 
 
 def _learnt_of(declared: Column, name, found):
@@ -264,11 +261,6 @@ def _classes(table: Table, found, facts):
             f"as {rest or classes[0]}"
         )
     return classes, y
-
-
-def _was_asked(encoder) -> bool:
-    """Whether what the code book does not say was learnt."""
-    return encoder.privacy_.epsilon > 0.0 or encoder._needs_nothing()
 
 
 def _rows_to_noise(lists, n_rows) -> float:

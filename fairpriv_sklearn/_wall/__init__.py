@@ -19,12 +19,7 @@ and calibration, mechanisms and sources of noise, facts and guarantees.
 from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 from fairpriv_sklearn._shared.rounded import round_up
 from fairpriv_sklearn._wall._draws import keyed_draws
-from fairpriv_sklearn._wall._filter import (
-    NOT_RESUMED,
-    PlanError,
-    PrivacyFilter,
-    open_wall,
-)
+from fairpriv_sklearn._wall._filter import PlanError, PrivacyFilter, open_wall
 from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
 from fairpriv_sklearn._wall._query import CellCounts, KeyedQuery, Query
 from fairpriv_sklearn._wall._rows import (

@@ -28,6 +28,8 @@ from fairpriv_sklearn.accounting._events import (
     WithoutReplacementGaussianEvent,
     checked_events,
     event_from_dict,
+    from_plain,
+    to_plain,
 )
 from fairpriv_sklearn.accounting._gaussian import (
     calibrate_gaussian,

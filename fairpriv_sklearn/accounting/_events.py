@@ -36,7 +36,7 @@ class PrivacyEvent:
         dict
             With the `kind` and the fields of the event.
         """
-        values = {one.name: _stored(getattr(self, one.name)) for one in fields(self)}
+        values = {one.name: to_plain(getattr(self, one.name)) for one in fields(self)}
         return {"kind": self.kind, **values}
 
     def __str__(self) -> str:
@@ -293,17 +293,21 @@ def event_from_dict(data: Mapping[str, Any]) -> PrivacyEvent:
     known = {one.name for one in fields(event)}
     if not set(data) <= {"kind", *known}:
         raise ValueError(f"A {event.kind} event has the fields {known}, got {data!r}.")
-    values = {name: _restored(data[name]) for name in known & set(data)}
+    values = {name: from_plain(data[name]) for name in known & set(data)}
     return event(**values)
 
 
-def _stored(value):
+def to_plain(value):
+    """What is stored of an event, of a number, or of a tuple of these."""
+    if isinstance(value, PrivacyEvent):
+        return value.to_dict()
     if isinstance(value, tuple):
-        return [event.to_dict() for event in value]
+        return [to_plain(item) for item in value]
     return "inf" if value == math.inf else value
 
 
-def _restored(value):
+def from_plain(value):
+    """A number, or several events, as they were stored."""
     if isinstance(value, list | tuple):
         return tuple(event_from_dict(one) for one in value)
     return math.inf if value == "inf" else value

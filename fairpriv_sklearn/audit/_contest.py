@@ -37,12 +37,7 @@ class Contest:
         self.runs = [], []
         self.bounds: list = []
         self._statistics: list = []
-        self._promises = [0.0]
-
-    @property
-    def promise(self) -> float:
-        """How much of the claim the best bound has reached."""
-        return self._promises[-1]
+        self.promise = 0.0  # how much of the claim the best bound has reached
 
     @property
     def estimate(self) -> float:
@@ -85,7 +80,7 @@ class Contest:
                 bound.update(*scores)
         self.train(first[:n], second[:n])
         shares = [bound.value / level for (_, level, _), bound in self.bounds if level]
-        self._promises.append(max(shares, default=0.0))
+        self.promise = max(shares, default=0.0)
 
 
 def tests_of(claim: Claim) -> list[tuple[str, float, float]]:
@@ -229,10 +224,7 @@ def _unequal_columns(pooled, order) -> np.ndarray:
 
 def _statistics(first, second) -> list:
     """What to look at: one statistic of the structure if it tells, two of numbers."""
-    structure = _Structure(first, second)
-    if structure.tells:
-        return [structure, _Numbers(first, second, linear=False)]
-    return [
-        _Numbers(first, second, linear=True),
-        _Numbers(first, second, linear=False),
-    ]
+    told = _Structure(first, second)
+    if not told.tells:
+        told = _Numbers(first, second, linear=True)
+    return [told, _Numbers(first, second, linear=False)]

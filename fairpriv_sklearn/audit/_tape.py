@@ -46,8 +46,6 @@ class Released:
         What the mechanism was told: the sensitivity, and mu or epsilon.
     monotonic : bool, default=False
         Of a choice: whether a record can only raise utilities.
-    delta : float, default=0.0
-        Of a mechanism that states (epsilon, delta).
     """
 
     kind: str
@@ -56,7 +54,6 @@ class Released:
     sensitivity: float
     parameter: float
     monotonic: bool = False
-    delta: float = 0.0
 
 
 class Tape:
@@ -293,17 +290,16 @@ def _foreign_release(mechanism, value, released) -> Released:
     if utility is None:
         kind = "gaussian" if "Gaussian" in type(mechanism).__name__ else "pure"
     exact = np.atleast_1d(np.asarray(value[0] if value else utility, dtype=np.float64))
-    epsilon, delta = float(mechanism.epsilon), float(mechanism.delta)
+    parameter = float(mechanism.epsilon)
     if kind == "gaussian":
-        epsilon, delta = gaussian_mu(epsilon, delta), 0.0
+        parameter = gaussian_mu(parameter, float(mechanism.delta))
     return Released(
         kind,
         exact,
         released,
         float(mechanism.sensitivity),
-        epsilon,
+        parameter,
         bool(getattr(mechanism, "monotonic", False)),
-        delta,
     )
 
 

@@ -312,13 +312,9 @@ def _is_missing(value) -> bool:
         return True
 
 
-def _is_continuous(y: np.ndarray) -> bool:
-    return y.dtype.kind == "f" and bool(np.any(y != np.rint(y)))
-
-
 def _check_classes(y_true, y_pred):
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
-        if _is_continuous(y):
+        if y.dtype.kind == "f" and (y != np.rint(y)).any():
             raise ValueError(
                 f"{name} is continuous, but this metric compares predicted classes; "
                 "use ks_parity_difference or wasserstein_parity_difference."

@@ -21,8 +21,6 @@ from fairpriv_sklearn.preprocessing._counting import (
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._places import (
-    LOOKS,
-    N_LOOKS,
     SURE,
     LearntColumn,
     Places,

@@ -202,11 +202,7 @@ class DeploymentCard:
             f"<body>{''.join(body)}</body></html>\n"
         )
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
-
-    def __str__(self) -> str:
-        return self.to_markdown()
+    __str__ = _repr_markdown_ = to_markdown
 
     # --- lines ------------------------------------------------------------------------
 

@@ -29,10 +29,11 @@ from fairpriv_sklearn.accounting import (
     _options,
     _sum,
     _worst_epsilon,
+    to_plain,
 )
 
 from ..accounting import PrivacyEvent
-from ._guarantee import check_relations, to_plain
+from ._guarantee import check_relations
 
 # Rounding only: ten spends of 0.1 fit under a cap of 1.
 RELATIVE_SLACK = 1e-9

@@ -12,7 +12,12 @@ from typing import Any
 from fairpriv_sklearn._shared.arguments import described, flag, number, one_of, word
 from fairpriv_sklearn._shared.markdown import markdown_table
 from fairpriv_sklearn._shared.rounded import round_up
-from fairpriv_sklearn.accounting import checked_events, event_from_dict
+from fairpriv_sklearn.accounting import (
+    checked_events,
+    event_from_dict,
+    from_plain,
+    to_plain,
+)
 
 from ..accounting import (
     DeclaredEvent,
@@ -653,15 +658,3 @@ def _words(name: str, value) -> tuple[str, ...]:
     if not all(isinstance(word, str) for word in words):
         raise ValueError(f"{name} must be a tuple of strings, got {described(value)}.")
     return words
-
-
-def to_plain(value):
-    if isinstance(value, PrivacyEvent):
-        return value.to_dict()
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    return "inf" if value == math.inf else value
-
-
-def from_plain(value):
-    return math.inf if value == "inf" else value

@@ -95,10 +95,7 @@ class PrivacyReport:
         ]
         return "\n\n".join(sections) + "\n"
 
-    _repr_markdown_ = to_markdown
-
-    def __str__(self) -> str:
-        return self.to_markdown()
+    __str__ = _repr_markdown_ = to_markdown
 
     def _covered_phase(self) -> list[str]:
         if not (self.guarantee.uncovered and self.guarantee.events):

@@ -204,6 +204,8 @@ _MEMORY_FIX = (
     "are those of an earlier fit, and the cache holds them without noise."
 )
 _FOLDS = "the models of its folds are not accounted for"
+_CHAIN_FIX = f"Pass `cv=None`: {_FOLDS}."
+_PREFIT_FIX = f'Pass `cv="prefit"` and private models fitted elsewhere: {_FOLDS}.'
 _COLUMNS_FIX = "List the columns by name or position; a callable looks at the rows."
 
 _CLASSES_FIX = "It reads the list of labels from the data, and takes no public one."
@@ -335,15 +337,6 @@ def _inverse_refusal(transformer) -> str:
     return _INVERSE_FIX if has_inverse and transformer.check_inverse else ""
 
 
-def _chain_refusal(chain) -> str:
-    return "" if chain.cv is None else f"Pass `cv=None`: {_FOLDS}."
-
-
-def _stacking_refusal(stack) -> str:
-    way_out = f'Pass `cv="prefit"` and private models fitted elsewhere: {_FOLDS}.'
-    return "" if stack.cv == "prefit" else way_out
-
-
 def _stacked(stack) -> list[tuple[str, Any]]:
     models = [(name, FrozenEstimator(one)) for name, one in _fitted_voters(stack)]
     return [*models, ("final_estimator", stack.final_estimator_)]
@@ -361,7 +354,9 @@ _READ_CLASSES = """VotingClassifier OneVsRestClassifier BaggingClassifier
     StackingClassifier""".split()
 _VOTING = _Meta(_fitted_voters, lambda one: _kept(one.estimators))
 _BAGGING = _Meta(planned=_bags, refusal=_bagging_refusal)
-_STACKING = _Meta(_stacked, refusal=_stacking_refusal)
+_STACKING = _Meta(
+    _stacked, refusal=lambda one: "" if one.cv == "prefit" else _PREFIT_FIX
+)
 _METAS = {
     **dict.fromkeys(("VotingRegressor", "VotingClassifier"), _VOTING),
     **dict.fromkeys(("BaggingRegressor", "BaggingClassifier"), _BAGGING),
@@ -371,7 +366,8 @@ _METAS = {
         _Meta(),
     ),
     **dict.fromkeys(
-        ("RegressorChain", "ClassifierChain"), _Meta(refusal=_chain_refusal)
+        ("RegressorChain", "ClassifierChain"),
+        _Meta(refusal=lambda one: "" if one.cv is None else _CHAIN_FIX),
     ),
     "TransformedTargetRegressor": _Meta(
         lambda one: [("transformer", one.transformer_), ("regressor", one.regressor_)],
@@ -392,9 +388,8 @@ _METAS = {
 
 
 def _meta_of(estimator) -> _Meta | None:
-    return (
-        _METAS.get(type(estimator).__name__) if _is_scikit_learns(estimator) else None
-    )
+    kind = type(estimator).__name__
+    return _METAS.get(kind) if _is_scikit_learns(estimator) else None
 
 
 def _parts(estimator, fitted: bool) -> list[tuple[str, Any]] | None:
@@ -485,7 +480,8 @@ def walk(
         return
     kind = type(estimator).__name__
     uncovered = StepPrivacy(name, kind, "uncovered")
-    if hasattr(estimator, "cv_results_") or _is_search(estimator):
+    searches = hasattr(estimator, "refit") and hasattr(estimator, "cv")
+    if hasattr(estimator, "cv_results_") or searches:
         yield found(replace(uncovered, fix=_SEARCH_FIX))
         if hasattr(estimator, "best_estimator_"):
             place = argument_of(name, "estimator")
@@ -516,10 +512,6 @@ def walk(
         several = _with_other_fits(several, type(estimator) is BudgetPipeline)
     for steps in several:
         yield from steps
-
-
-def _is_search(estimator) -> bool:
-    return hasattr(estimator, "refit") and hasattr(estimator, "cv")
 
 
 def _with_spreading(
@@ -615,10 +607,11 @@ _ROUNDED = 1.0 + 1e-11
 
 def expected_of(estimator) -> PrivacyGuarantee:
     """Return the guarantee that a private estimator of this library will have."""
+    relation = getattr(estimator, "_relation", lambda: estimator.neighboring)
     expected = PrivacyGuarantee.from_events(
         step_events(estimator),
         delta=getattr(estimator, "delta", 0.0),
-        neighboring=_relation_of(estimator),
+        neighboring=relation(),
         mechanism=type(estimator).__name__,
         noise_is_secure=estimator.random_state is None,
     )
@@ -632,11 +625,6 @@ def expected_of(estimator) -> PrivacyGuarantee:
     for one in sorted(models, key=lambda one: isinstance(one[1], FrozenEstimator)):
         expected = _with_model(expected, *one)
     return expected
-
-
-def _relation_of(estimator) -> str:
-    told = getattr(estimator, "_relation", None)
-    return estimator.neighboring if told is None else told()
 
 
 def _with_model(own: PrivacyGuarantee, name: str, model, declared) -> PrivacyGuarantee:

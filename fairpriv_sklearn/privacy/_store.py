@@ -350,11 +350,9 @@ def _create(path: str, cap: tuple[float, float]) -> None:
                 "INSERT INTO ledger VALUES (?, ?, ?)", (uuid.uuid4().hex, *cap)
             )
             connection.commit()
-        try:
-            # A hard link appears whole or not at all, and never replaces a file.
+        # A hard link appears whole or not at all, and never replaces a file.
+        with suppress(FileExistsError):
             os.link(draft, path)
-        except FileExistsError:
-            pass
     finally:
         for leftover in (draft, f"{draft}-journal"):
             if os.path.exists(leftover):
