@@ -3,8 +3,6 @@
 ``python -m fairpriv_sklearn`` runs on simulated people; give it a file to run on yours.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -1,7 +1,5 @@
 """Columns as numbers for the plain model, which may look at everything."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed

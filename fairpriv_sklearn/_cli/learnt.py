@@ -6,8 +6,6 @@ could not learn within its budget is read from the data, and the statement is th
 conditional on it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

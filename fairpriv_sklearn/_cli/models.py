@@ -1,7 +1,5 @@
 """The models of the command line, and how they are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

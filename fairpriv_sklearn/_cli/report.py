@@ -1,7 +1,5 @@
 """Write what was found: a table for the terminal, Markdown, JSON and a picture."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """A fitted model in a file, and predictions for new rows by it."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import importlib

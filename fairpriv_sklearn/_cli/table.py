@@ -4,8 +4,6 @@ Every public fact that the file itself had to tell (a kind, a range, a list of
 categories, the groups, the task) is noted: the privacy statement is conditional on it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from itertools import product

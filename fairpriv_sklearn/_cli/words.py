@@ -1,7 +1,5 @@
 """What is written: lines of the terminal, numbers, and files that the user names."""
 
-from __future__ import annotations
-
 import math
 import os
 import secrets

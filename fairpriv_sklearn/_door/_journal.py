@@ -1,7 +1,5 @@
 """A journal of one fit: a driver that dies and starts again draws nothing twice."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

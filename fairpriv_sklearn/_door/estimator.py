@@ -1,7 +1,5 @@
 """What every private estimator shares: its constructor contract and its budget."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from functools import cache, wraps

@@ -5,8 +5,6 @@ that the constructor names (or a callable ``X -> labels``). Errors speak of the 
 list of groups only: which rows or values were at fault is private.
 """
 
-from __future__ import annotations
-
 from math import isinf
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checks of arguments of public functions: one sentence that names the argument."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

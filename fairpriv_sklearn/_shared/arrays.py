@@ -1,7 +1,5 @@
 """Cutting tables and vectors, triangles, counts, and the nearest distribution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

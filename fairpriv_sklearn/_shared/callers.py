@@ -1,7 +1,5 @@
 """Warnings: they name the user's line, and calls on private rows raise none."""
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

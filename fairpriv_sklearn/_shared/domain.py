@@ -5,8 +5,6 @@ sentences of NumPy and scikit-learn often quote the cell that they could not rea
 summing finite extremes can warn; neither may reach the outside.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

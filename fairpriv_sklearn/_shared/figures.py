@@ -1,7 +1,5 @@
 """The common look of the pictures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]

@@ -4,8 +4,6 @@ A line ``{name}`` of a class docstring is replaced by what the docstring of a ba
 says of the parameter of that name, or by the fragment below.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -1,7 +1,5 @@
 """The one place that calls wrapped estimators: only a model and answers leave."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from types import MethodType
 

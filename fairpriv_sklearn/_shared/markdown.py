@@ -1,7 +1,5 @@
 """Text of unknown origin in Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from html import escape

@@ -1,7 +1,5 @@
 """Estimators inside others, by their places in `set_params`: "" is the outermost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

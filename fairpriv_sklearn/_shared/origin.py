@@ -5,8 +5,6 @@ the model the old one. The columns mean something else then, and what the encode
 that the model was fitted behind is in no statement.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import secrets
 import weakref

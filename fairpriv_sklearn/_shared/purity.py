@@ -7,8 +7,6 @@ a property of the object, ``__fairpriv_row_pure__``, and not of the moment: it g
 through freezing, pickling, pipelines and threads.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import deque
 from collections.abc import Mapping

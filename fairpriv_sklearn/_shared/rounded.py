@@ -1,7 +1,5 @@
 """Numbers with few digits that never promise more than they do."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 

@@ -6,8 +6,6 @@ linear-algebra library may sum a row in another order when the row stands elsewh
 or has other neighbours. Everything private that multiplies rows goes through here.
 """
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Iterator
 from decimal import Decimal

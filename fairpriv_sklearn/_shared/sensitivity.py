@@ -5,8 +5,6 @@ or removing it changes each table by that vector; replacing it by two such vecto
 which are orthogonal in the worst case, being non-negative or in different rows.
 """
 
-from __future__ import annotations
-
 import math
 
 _ROWS_CHANGED = {

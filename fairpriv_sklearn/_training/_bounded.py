@@ -1,7 +1,5 @@
 """Glue of the linear models: public bounds in, honest coefficients out."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 

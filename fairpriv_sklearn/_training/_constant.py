@@ -1,7 +1,5 @@
 """Tables too small for features: all of the budget tells one constant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace

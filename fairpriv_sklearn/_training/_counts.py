@@ -1,7 +1,5 @@
 """How many records there are, in all and in every stratum: a fit's first release."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the fits by noisy gradients share: strata, public sizes, arguments."""
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 

@@ -6,8 +6,6 @@ References
    Private (Sliced) Wasserstein Gradients". arXiv:2502.01701, 2025.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 

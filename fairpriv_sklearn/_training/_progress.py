@@ -1,7 +1,5 @@
 """Progress of a fit: how many of its public number of steps are done, nothing else."""
 
-from __future__ import annotations
-
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn < 1.9

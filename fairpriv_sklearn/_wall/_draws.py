@@ -1,7 +1,5 @@
 """Draws of rows under a secret key: the same however the rows are cut."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

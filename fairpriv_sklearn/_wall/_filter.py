@@ -1,7 +1,5 @@
 """The filter: a plan is reserved, carried out, and stated."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Lines of a plan, public numbers only, and what they cost together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

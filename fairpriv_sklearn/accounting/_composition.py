@@ -1,7 +1,5 @@
 """Composition of events, and calibration of sampled fits by composing them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -5,8 +5,6 @@ by one rule: a kind is never removed and never changes its meaning; a new field 
 default under which everything stored before means what it meant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Gaussian releases: exact conversions, and the error of the Gaussian sampler."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

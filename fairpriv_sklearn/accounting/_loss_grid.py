@@ -12,8 +12,6 @@ it gains hardly anything over that, as both sides of a large block look Gaussian
 small blocks matter little. Few splits are not played but gone through one by one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

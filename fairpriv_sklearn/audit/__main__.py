@@ -8,8 +8,6 @@ of three numbers in [0, 1] with classes 0 and 1, and without groups.
 exit codes: 0 not violated, 1 violated, 2 not conclusive, or the audit could not run
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

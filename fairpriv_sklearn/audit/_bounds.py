@@ -8,8 +8,6 @@ probability at most `alpha`, however often one looks and whenever one stops. Eve
 direction and stake are chosen anew before each batch of runs, from those before it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Self
 

@@ -1,7 +1,5 @@
 """What an estimator claims, as something that can be refuted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

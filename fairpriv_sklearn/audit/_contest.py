@@ -1,7 +1,5 @@
 """Bets on real outputs: statistics that tell two tables apart, and bounds by them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lower bounds of an audit beside the claim."""
 
-from __future__ import annotations
-
 import math
 from textwrap import shorten
 from typing import Self

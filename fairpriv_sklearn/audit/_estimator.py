@@ -1,7 +1,5 @@
 """The auditor: neighbours of its own making, replay, and bets on real outputs."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import time

@@ -1,7 +1,5 @@
 """Everything that comes out of a fit, as leaves that can be compared and measured."""
 
-from __future__ import annotations
-
 import contextlib
 import copyreg
 import io

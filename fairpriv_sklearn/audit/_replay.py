@@ -1,7 +1,5 @@
 """One pair of fits: what else than the released values tells neighbours apart?"""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ library's mechanisms, of diffprivlib's, and the draws of NumPy's generators, and
 feed released values of one fit into another.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import random

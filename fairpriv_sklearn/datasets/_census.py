@@ -1,7 +1,5 @@
 """Simulated people in the form of the Adult data set."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.utils import check_random_state
 

@@ -1,7 +1,5 @@
 """Loaders of real data: one function, driven by the table of sources."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

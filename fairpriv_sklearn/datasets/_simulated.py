@@ -1,7 +1,5 @@
 """Simulated data whose best predictor and group disparity are known."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils import check_random_state

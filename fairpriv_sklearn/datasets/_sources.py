@@ -5,8 +5,6 @@ code book gives no range (amounts of money, voice measures), the bounds are roun
 figures of ours that are wide enough for the published file; `rounded` names them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What the generators share: public facts, labels, sampling."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import sqrt
 from numbers import Integral, Real

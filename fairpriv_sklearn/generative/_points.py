@@ -25,8 +25,6 @@ References
 .. [3] W. James, C. Stein, "Estimation with Quadratic Loss", Berkeley Symposium 1961.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How good a synthetic table is, released under the budget of its fit."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, field
 

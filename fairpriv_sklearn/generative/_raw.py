@@ -1,7 +1,5 @@
 """Raw tables: what is public about their columns, what is learnt, and the way back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial

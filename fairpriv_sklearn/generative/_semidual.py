@@ -18,8 +18,6 @@ Everything here works in the coordinates of a public orthonormal basis. Sums are
 in units of the clip radius.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 from types import SimpleNamespace

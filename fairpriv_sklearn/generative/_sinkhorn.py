@@ -1,7 +1,5 @@
 """Private synthetic data by entropic optimal transport."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from math import inf, sqrt

@@ -1,7 +1,5 @@
 """Private synthetic data from projections: noisy histograms, or noisy gradients."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from numbers import Integral
 

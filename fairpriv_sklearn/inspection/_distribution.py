@@ -1,7 +1,5 @@
 """Distribution functions of the scores in each group."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Self
 

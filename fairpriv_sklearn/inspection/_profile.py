@@ -1,7 +1,5 @@
 """Delta against epsilon of privacy guarantees."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import numpy as np

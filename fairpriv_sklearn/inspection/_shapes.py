@@ -1,7 +1,5 @@
 """What an additive model makes of each column of a table."""
 
-from __future__ import annotations
-
 import math
 from typing import Self
 

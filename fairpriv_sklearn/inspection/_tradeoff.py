@@ -1,7 +1,5 @@
 """Error against disparity, for several privacy budgets."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Self
 

@@ -1,7 +1,5 @@
 """The maps of a barycenter repair."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import numpy as np

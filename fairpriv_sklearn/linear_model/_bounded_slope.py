@@ -14,8 +14,6 @@ References
    Dimensionality in Unconstrained Private GLMs". AISTATS, 2021.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, logit

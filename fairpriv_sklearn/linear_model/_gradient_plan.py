@@ -1,7 +1,5 @@
 """What a fit by noisy gradients releases, at which share of the budget."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ directions at once. Constants were chosen on simulated tables (settings of the b
 breast cancer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

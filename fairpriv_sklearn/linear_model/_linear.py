@@ -1,7 +1,5 @@
 """Linear regression from noisy second moments."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from numbers import Integral, Real

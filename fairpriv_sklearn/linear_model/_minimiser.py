@@ -6,8 +6,6 @@ References
    Risk Minimization". Journal of Machine Learning Research 12, 2011.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Logistic loss plus penalty, minimised without noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

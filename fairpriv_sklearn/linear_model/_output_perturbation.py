@@ -1,7 +1,5 @@
 """Logistic regression made private by noise in its parameters."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Real

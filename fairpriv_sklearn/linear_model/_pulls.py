@@ -3,8 +3,6 @@
 Constants were chosen on Adult with two groups and on simulated groups.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A record with scaled features and the constant of the intercept, z, :math:`|z| \
 has one bounded slope for each output (one for two classes, else one per class).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from functools import cached_property

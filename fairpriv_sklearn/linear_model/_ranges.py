@@ -1,7 +1,5 @@
 """The ranges of the features inside public bounds, learnt from noisy counts."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """How far the predictions of groups are apart, from the data as they are."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Noisy group rates with confidence intervals: what an auditor may publish."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral
 

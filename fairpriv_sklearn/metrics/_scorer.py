@@ -1,7 +1,5 @@
 """Scorers that hand the sensitive features to the model and to the metric."""
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np

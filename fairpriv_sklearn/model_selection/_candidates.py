@@ -4,8 +4,6 @@ What a candidate shows of itself beside its released model is nothing: no warnin
 output, no ledger entry, no numeric error.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys

@@ -1,7 +1,5 @@
 """How a budget is shared out over fits and scores: functions of public numbers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What to expect of a budget before it is spent: a rehearsal on made-up people."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

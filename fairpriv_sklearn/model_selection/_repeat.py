@@ -5,8 +5,6 @@ more than one run if K is random and stays secret (Papernot and Steinke, "Hyperp
 Tuning with Renyi Differential Privacy", ICLR 2022). Public numbers only in here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Every record of a test set adds a short vector: each per-record score scaled to
 for. The noisy sum of these vectors is all that a score ever shows of the data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Search for the best parameters under one privacy budget."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any

@@ -1,7 +1,5 @@
 """What search and cross-validation share: the table, its groups, its statistic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

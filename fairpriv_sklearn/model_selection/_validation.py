@@ -1,7 +1,5 @@
 """Cross-validation that is private as a whole: fits and scores under one budget."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from numbers import Integral

@@ -1,7 +1,5 @@
 """An autoencoder whose code has the same distribution in every group."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multi-layer perceptrons with a sliced Wasserstein penalty between groups."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array

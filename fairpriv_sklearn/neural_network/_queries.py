@@ -1,7 +1,5 @@
 """What the networks ask of private rows: counts, and one gradient a step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Fair regression by post-processing: one distribution of the scores for all groups."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

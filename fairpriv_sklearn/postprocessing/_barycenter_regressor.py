@@ -1,7 +1,5 @@
 """Fair regression around a regressor: fit it on some rows, repair it by the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Repair of decisions: what `DP2DPClassifier` releases, and its rule made of it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -4,8 +4,6 @@ Here is the public face. What is released and how the rule is found: `_decisions
 mathematics: `_parity` and `_blind`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from numbers import Integral, Real
 

@@ -14,8 +14,6 @@ with little information falls back to the pooled shape, and no bin or group is e
 "Differentially Private Post-Processing for Fair Regression", ICML 2024, mended.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

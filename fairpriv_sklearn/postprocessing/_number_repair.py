@@ -3,8 +3,6 @@
 The estimators of `_barycenter` and `_barycenter_regressor` share it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real

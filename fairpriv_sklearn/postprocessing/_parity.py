@@ -9,8 +9,6 @@ each row on its own; `_queries` adds up what they give. Everything else is
 post-processing of noisy sums and of public numbers, and costs no privacy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat

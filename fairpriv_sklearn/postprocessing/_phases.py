@@ -10,8 +10,6 @@ saw the same people.
 All that a fit costs is known, and reserved, before a wrapped estimator sees a row.
 """
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ the sensitivities are those of Lemma A (`_sensitivity`). `DistinctScores` alone 
 records, and changes by at most one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

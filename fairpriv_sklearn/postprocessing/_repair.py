@@ -4,8 +4,6 @@ A *blind* repair reads the groups in `fit` only. It fits one more model, of the 
 and its rule reads that model's shares instead of a label.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from functools import partial
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """What the table encoder asks of private rows: one count per record and column."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Names and declared kinds of a table's columns; no cell is looked at."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ by (the header line, marks at the start of the file) belongs to the file and not
 person in it; lines that are not UTF-8 are decoded one by one.
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """A data frame as it is, turned into bounded numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from numbers import Real

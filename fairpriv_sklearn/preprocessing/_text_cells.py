@@ -4,8 +4,6 @@ Every function is a rule for one cell. What a whole column must agree on (which 
 the decimal one, whether days come first) is an argument.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, date, datetime

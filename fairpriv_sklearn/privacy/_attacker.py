@@ -1,7 +1,5 @@
 """What an attacker gains at most from what a guarantee allows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A card to hand over: what a fitted model promises, for registry and officer."""
 
-from __future__ import annotations
-
 import json
 import math
 import platform

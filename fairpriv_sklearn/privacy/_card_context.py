@@ -1,7 +1,5 @@
 """What a card is told beyond what the model knows of itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 from numbers import Integral

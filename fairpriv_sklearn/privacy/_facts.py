@@ -1,7 +1,5 @@
 """Facts that a guarantee takes as public, and the warning where one was not given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

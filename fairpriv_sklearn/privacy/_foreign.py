@@ -5,8 +5,6 @@ does it hold, what does the fit read from the data besides, and what does it pub
 without noise? Where one of these cannot be answered the model is not covered.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..accounting import PureEvent

@@ -1,7 +1,5 @@
 """The privacy of a whole pipeline, step by step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

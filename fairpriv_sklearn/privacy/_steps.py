@@ -1,7 +1,5 @@
 """What each step of an estimator does to privacy, fitted or not yet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import getattr_static

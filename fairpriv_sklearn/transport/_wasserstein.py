@@ -1,7 +1,5 @@
 """The squared Wasserstein distance of samples on the line, and its gradient."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
