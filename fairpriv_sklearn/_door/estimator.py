@@ -132,12 +132,10 @@ def _part_by_part(method):
         self = as_it_is(self)
         check_columns(*args, *kwargs.values())
         refuse_other_origin(self, args[0] if args else kwargs.get("X"))
-        if not (args and _comes_in_parts(args[0])):
-            with usual_underflow():
-                said = method(self, *args, **kwargs)
-        else:
-            said = answer_in_parts(self, method, *args, **kwargs)
-        return said
+        if args and _comes_in_parts(args[0]):
+            return answer_in_parts(self, method, *args, **kwargs)
+        with usual_underflow():
+            return method(self, *args, **kwargs)
 
     return answer
 

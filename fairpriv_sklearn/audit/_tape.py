@@ -141,12 +141,15 @@ def taped(tape: Tape, estimator=None):
         NumPy's generators are looked for in the module of its class as well.
     """
     with ExitStack() as stack:
-        for cls in (GaussianMechanism, DiscreteLaplaceMechanism):
-            stack.enter_context(patch.object(cls, "release", _spy(tape, cls.release)))
+        for cls, kind, parameter in (
+            (GaussianMechanism, "gaussian", "mu"),
+            (DiscreteLaplaceMechanism, "pure", "epsilon_spent"),
+            (PermuteAndFlip, "choice", "epsilon"),
+        ):
+            spy = _spy(tape, cls.release, kind, parameter)
+            stack.enter_context(patch.object(cls, "release", spy))
         spy = _keyed_spy(tape, GaussianMechanism.release_keyed)
         stack.enter_context(patch.object(GaussianMechanism, "release_keyed", spy))
-        spy = _choice_spy(tape, PermuteAndFlip.release)
-        stack.enter_context(patch.object(PermuteAndFlip, "release", spy))
         for name in ("uniform", "key", "choice", "bernoulli", "integers"):
             spy = _coin_spy(tape, getattr(NoiseSource, name))
             stack.enter_context(patch.object(NoiseSource, name, spy))
@@ -170,18 +173,17 @@ def _modules_that_guard(n_modules: int) -> list:
     ]
 
 
-def _spy(tape: Tape, release: Callable):
+def _spy(tape: Tape, release: Callable, kind: str, parameter: str):
     def taped_release(mechanism, value, noise):
-        gaussian = isinstance(mechanism, GaussianMechanism)
         tape.stop_here()
-        released = release(mechanism, value, noise)
         return tape.add(
             Released(
-                "gaussian" if gaussian else "pure",
+                kind,
                 np.array(value, dtype=np.float64),
-                released,
+                release(mechanism, value, noise),
                 float(mechanism.sensitivity),
-                mechanism.mu if gaussian else mechanism.epsilon_spent,
+                getattr(mechanism, parameter),
+                bool(getattr(mechanism, "monotonic", False)),
             )
         )
 
@@ -192,23 +194,6 @@ def _keyed_spy(tape: Tape, release: Callable):
     def taped_release(mechanism, counts, keys, secret):
         released = release(mechanism, counts, keys, secret)
         return np.array(tape.add_keyed(dict(zip(keys, released, strict=True))))
-
-    return taped_release
-
-
-def _choice_spy(tape: Tape, release: Callable):
-    def taped_release(mechanism, utilities, source):
-        tape.stop_here()
-        return tape.add(
-            Released(
-                "choice",
-                np.array(utilities, dtype=np.float64),
-                release(mechanism, utilities, source),
-                float(mechanism.sensitivity),
-                mechanism.epsilon,
-                bool(mechanism.monotonic),
-            )
-        )
 
     return taped_release
 

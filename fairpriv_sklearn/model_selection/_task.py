@@ -14,7 +14,7 @@ from fairpriv_sklearn._door.estimator import (
     public_target_range,
     refuse_cells,
 )
-from fairpriv_sklearn._door.groups import code_groups
+from fairpriv_sklearn._door.groups import NEEDED, code_groups
 from fairpriv_sklearn._shared.domain import (
     check_columns,
     domain,
@@ -34,11 +34,7 @@ from fairpriv_sklearn.model_selection._scoring import (
 )
 from fairpriv_sklearn.postprocessing import ConstantClassifier, ConstantRegressor
 
-SCORE_NEEDS_GROUPS = (
-    "The score compares groups and needs the sensitive features: pass them in the "
-    "call, as in fit(X, y, sensitive_features=labels), or name the column(s) of X in "
-    "the constructor, as in sensitive_features='sex'."
-)
+SCORE_NEEDS_GROUPS = NEEDED.format("The score compares groups and")
 _ROW_PURITY = "the candidates predict each row on its own"
 
 
