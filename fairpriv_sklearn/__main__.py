@@ -250,12 +250,7 @@ def run(args) -> int:
         terminal,
         write_report,
     )
-    from fairpriv_sklearn._cli.saved import (
-        CARDS,
-        needed_skops,
-        save_model,
-        write_card,
-    )
+    from fairpriv_sklearn._cli.saved import CARDS, needed_skops, save_model, write_card
     from fairpriv_sklearn._cli.study import run_study
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 

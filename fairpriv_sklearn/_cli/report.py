@@ -257,8 +257,7 @@ def markdown(study: Study, picture: Path | None) -> str:
         "plain and the constant model, and the picture; they were computed from the "
         "data without noise.",
         markdown_table(
-            [*_columns(words), "epsilon"],
-            map(_cells, (study.constant, *study.results)),
+            [*_columns(words), "epsilon"], map(_cells, (study.constant, *study.results))
         ),
         f"{words.error_name}: {markdown_line(words.error_meaning)}. {words.gap_name}: "
         f"{words.gap_meaning}. Both on {study.n_test} test rows (parted from "

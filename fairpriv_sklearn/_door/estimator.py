@@ -45,11 +45,7 @@ from fairpriv_sklearn._shared.sklearn import (
     Interval,
     StrOptions,
 )
-from fairpriv_sklearn._wall import (
-    Fact,
-    refuse_widths,
-    warn_leak,
-)
+from fairpriv_sklearn._wall import Fact, refuse_widths, warn_leak
 
 _PACKAGE = __name__.split(".")[0]
 _NOT_OURS = "{}, a class of another package, keeps nothing else of its rows"

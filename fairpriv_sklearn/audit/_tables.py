@@ -324,8 +324,7 @@ def _corner(table: Table, side: int) -> Table:
     if (table.X.min(axis=0) == table.X.max(axis=0)).all():
         X = X + side
     return Table(
-        X,
-        *(_extreme(column, side) for column in (table.y, table.sensitive_features)),
+        X, *(_extreme(column, side) for column in (table.y, table.sensitive_features))
     )
 
 

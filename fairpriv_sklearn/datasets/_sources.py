@@ -178,12 +178,7 @@ _LAW_SCHOOL = Source(
     origin="LSAC National Longitudinal Bar Passage Study (Wightman 1998), the table "
     "known as bar_pass_prediction.csv, for example in the GitHub repository "
     "TheRohanVerma/CMPUT622_FairSMOTE_vs_FairClassBal, data/bar_pass_prediction.csv",
-    bounds={
-        "lsat": (10, 48),
-        "ugpa": (1, 4),
-        "DOB_yr": (0, 99),
-        "fam_inc": (1, 5),
-    },
+    bounds={"lsat": (10, 48), "ugpa": (1, 4), "DOB_yr": (0, 99), "fam_inc": (1, 5)},
     categories={
         "cluster": [1, 2, 3, 4, 5, 6],
         "fulltime": [1, 2],
@@ -250,10 +245,7 @@ _COMMUNITIES_CRIME = Source(
     bounds={
         name: (0, 1) for name in _COMMUNITIES_HEADER if name not in _COMMUNITIES_OMITTED
     },
-    categories={
-        "fold": list(range(1, 11)),
-        "racepctblack > 0.06": [0, 1],
-    },
+    categories={"fold": list(range(1, 11)), "racepctblack > 0.06": [0, 1]},
     targets=("ViolentCrimesPerPop",),
     sensitive=("racepctblack > 0.06",),
     thresholds={"racepctblack > 0.06": 0.06},

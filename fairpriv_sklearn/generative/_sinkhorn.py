@@ -6,10 +6,7 @@ from math import inf, sqrt
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairpriv_sklearn._door.estimator import label_codes
 from fairpriv_sklearn._shared.domain import domain, same_length
@@ -61,10 +58,7 @@ from fairpriv_sklearn.generative._raw import (
     public_columns,
     table_columns,
 )
-from fairpriv_sklearn.generative._schema import (
-    Container,
-    column_names,
-)
+from fairpriv_sklearn.generative._schema import Container, column_names
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
 from fairpriv_sklearn.generative._tables import (
     TABLE_SHARE,
@@ -286,10 +280,7 @@ class DPSinkhornGenerator(BaseGenerator):
         "bins": [Interval(Integral, 1, None, closed="left"), dict],
         "n_points": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "regularization": [
-            StrOptions({"auto"}),
-            SCALE,
-        ],
+        "regularization": [StrOptions({"auto"}), SCALE],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "sampling_rate": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
         "l1_weight": [Interval(Real, 0, None, closed="left")],

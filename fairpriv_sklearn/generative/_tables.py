@@ -24,11 +24,7 @@ from fairpriv_sklearn._shared.arrays import count_cells, project_simplex
 from fairpriv_sklearn._shared.rowwise import row_softmax
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.generative._exact import (
-    MAX_RECORDS,
-    UNIT,
-    encode_probabilities,
-)
+from fairpriv_sklearn.generative._exact import MAX_RECORDS, UNIT, encode_probabilities
 from fairpriv_sklearn.generative._semidual import MIN_COUNT_SHARE, POTENTIAL_RATE
 
 RAKING_ROUNDS = 30

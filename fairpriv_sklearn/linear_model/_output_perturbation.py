@@ -39,10 +39,7 @@ from fairpriv_sklearn._wall import (
     open_wall,
     refuse_many_rows,
 )
-from fairpriv_sklearn.linear_model._gradient_plan import (
-    NOMINAL_RECORDS,
-    constant_share,
-)
+from fairpriv_sklearn.linear_model._gradient_plan import NOMINAL_RECORDS, constant_share
 from fairpriv_sklearn.linear_model._minimiser import (
     TOLERANCE,
     RegularisedLogistic,
@@ -391,11 +388,7 @@ class Parameters(Query):
     @property
     def rounding(self) -> float:
         return rounding_bound(
-            self.n_most,
-            self.n_columns,
-            self.n_outputs,
-            self.scaling.row_norm,
-            self.C,
+            self.n_most, self.n_columns, self.n_outputs, self.scaling.row_norm, self.C
         )
 
     @property

@@ -9,11 +9,7 @@ from scipy import sparse
 
 from fairpriv_sklearn._shared.arrays import Floats, Integers
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows, is_coded
-from fairpriv_sklearn._training._target import (
-    RangeCounts,
-    bins_that_tell,
-    learnt_parts,
-)
+from fairpriv_sklearn._training._target import RangeCounts, bins_that_tell, learnt_parts
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 
 # Where the number of records times the Gaussian-DP parameter is so many times what

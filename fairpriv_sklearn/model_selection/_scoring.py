@@ -125,11 +125,7 @@ _REGRESSION = {
     "neg_mean_absolute_error": lambda y, p: -np.abs(y - p),
     "neg_mean_squared_error": lambda y, p: -((y - p) ** 2),
 }
-SCORE_NAMES = [
-    *_CLASSIFICATION,
-    *_REGRESSION,
-    *(f"neg_{name}" for name in DISPARITIES),
-]
+SCORE_NAMES = [*_CLASSIFICATION, *_REGRESSION, *(f"neg_{name}" for name in DISPARITIES)]
 
 
 def needs_target_bounds(scoring) -> bool:

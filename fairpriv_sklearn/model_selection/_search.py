@@ -137,12 +137,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         **DPEstimator._parameter_constraints,
         **DELTA_CONSTRAINT,
         "estimator": [HasMethods(["fit", "predict", "get_params"])],
-        "scoring": [
-            None,
-            StrOptions(set(SCORE_NAMES)),
-            BoundedScore,
-            ConstrainedScore,
-        ],
+        "scoring": [None, StrOptions(set(SCORE_NAMES)), BoundedScore, ConstrainedScore],
         "method": [StrOptions({"auto", "repeat", "compose"})],
         "coverage": [Interval(Real, 0, 1, closed="neither")],
         "holdout_size": [Interval(Real, 0, 1, closed="neither")],

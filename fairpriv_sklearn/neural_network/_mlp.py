@@ -287,11 +287,7 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         self._facts.append(fact)
         with np.errstate(all="ignore"):
             targets = scaled_target(Y, low, high)
-        return {
-            **columns,
-            "y": targets,
-            "stratum": self._strata(groups, len(Y)),
-        }
+        return {**columns, "y": targets, "stratum": self._strata(groups, len(Y))}
 
     def predict(self, X) -> np.ndarray:
         """Predicted targets, inside `target_bounds`.

@@ -11,10 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fairpriv_sklearn._door.estimator import check_given
 from fairpriv_sklearn._door.groups import fit_groups
 from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
-from fairpriv_sklearn._shared.sklearn import (
-    HasMethods,
-    fit_context,
-)
+from fairpriv_sklearn._shared.sklearn import HasMethods, fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
 from fairpriv_sklearn.postprocessing._blind import Reach
 from fairpriv_sklearn.postprocessing._number_repair import NumberRepair

@@ -489,8 +489,5 @@ def reach(measured: list[Measured], tolerances) -> Reach:
     chosen = np.where(meets.any(axis=1), meets.argmax(axis=1), len(measured) - 1)
     strengths = chosen / max(len(measured) - 1, 1)
     return Reach.of(
-        [measured[i] for i in chosen],
-        tolerances,
-        strengths,
-        reached=meets.any(axis=1),
+        [measured[i] for i in chosen], tolerances, strengths, reached=meets.any(axis=1)
     )

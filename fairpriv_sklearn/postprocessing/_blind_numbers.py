@@ -165,10 +165,7 @@ def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     for region, of_region in enumerate(counts.swapaxes(0, 1)):
         # Groups differ in a region if they differ at all: the repair stands back else.
         pmfs, weights = smooth_estimate(
-            of_region,
-            n=None,
-            noise_variance=max(noise_variance, 1.0),
-            doubted=False,
+            of_region, n=None, noise_variance=max(noise_variance, 1.0), doubted=False
         )
         masses[:, region] = max(of_region.sum(), 1.0) * weights[:, None] * pmfs
     return masses / masses.sum()

@@ -310,10 +310,7 @@ class DecisionRepair(MetaRepair):
         n_classes = len(self.classes_)
         pooled = untold_cells(self.counts_, variance)
         masses, weights = parity.estimate_cells(
-            self.counts_,
-            noise_variance=variance,
-            ordered=n_classes == 2,
-            pooled=pooled,
+            self.counts_, noise_variance=variance, ordered=n_classes == 2, pooled=pooled
         )
         self._rule_bins = self._n_bins()
         defaults = parity.bin_classes(n_classes, self._rule_bins)

@@ -40,10 +40,7 @@ from fairpriv_sklearn.postprocessing._phases import (
     Coded,
     ConstantClassifier,
 )
-from fairpriv_sklearn.postprocessing._repair import (
-    REACH_SIZES,
-    class_probabilities,
-)
+from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, class_probabilities
 
 
 def _has_histogram(estimator) -> bool:

@@ -706,10 +706,7 @@ def _one_plus(matrices: np.ndarray) -> np.ndarray:
 
 
 def _group_shares(
-    counts: np.ndarray,
-    profile: np.ndarray,
-    noise_variance: float,
-    doubted: bool = True,
+    counts: np.ndarray, profile: np.ndarray, noise_variance: float, doubted: bool = True
 ) -> np.ndarray:
     """Return the share ``r_a(j) > 0`` of each group in each bin."""
     weights = _group_weights(counts, profile, noise_variance)[:, None]

@@ -336,10 +336,7 @@ class NumberRepair(Repair):
         if self.estimation == "auto" and self._noise_variance == 0:
             return histogram.exact_estimate(counts)
         return histogram.smooth_estimate(
-            counts,
-            n=self._n_public,
-            noise_variance=self._noise_variance,
-            pooled=pooled,
+            counts, n=self._n_public, noise_variance=self._noise_variance, pooled=pooled
         )
 
     def _window(self, pmfs, counts, scale) -> np.ndarray:

@@ -36,10 +36,7 @@ def _grouped(thousands: str, decimal: str) -> re.Pattern:
     return re.compile(rf"[+-]?(?:{three}|{indian})(?:{d}\d*)?")
 
 
-_GROUPED = {
-    ".": _grouped(r"[,'’_ ]", "."),
-    ",": _grouped(r"[.'’_ ]", ","),
-}
+_GROUPED = {".": _grouped(r"[,'’_ ]", "."), ",": _grouped(r"[.'’_ ]", ",")}
 
 
 def is_missing(value) -> bool:

@@ -514,8 +514,7 @@ class DeploymentCard:
             "data_product_type": self.product_type,
             "data_product_region": context.get("region", TO_FILL),
             "description": context.get(
-                "description",
-                f"{self.report.estimator}: {self.guarantee.mechanism}",
+                "description", f"{self.report.estimator}: {self.guarantee.mechanism}"
             ),
             "publication_date": str(context.get("publication_date", date.today())),
         }

@@ -13,14 +13,7 @@ PRODUCTS = (
     "Interactive API",
     "SQL queries",
 )
-SECTORS = (
-    "Technology",
-    "Healthcare",
-    "Education",
-    "Government",
-    "Energy",
-    "Finance",
-)
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 
 # What the caller may tell, beyond what the model knows of itself, and one line of help.
 CONTEXT = {

@@ -13,12 +13,7 @@ from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 from ..accounting import PureEvent
 from ._composition import Composition
-from ._guarantee import (
-    PrivacyGuarantee,
-    check_delta,
-    check_epsilon,
-    own_events,
-)
+from ._guarantee import PrivacyGuarantee, check_delta, check_epsilon, own_events
 from ._store import FileStore, MemoryStore
 
 

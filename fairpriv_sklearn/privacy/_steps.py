@@ -380,7 +380,7 @@ _METAS = {
         lambda one: [("estimator", one.estimator)],
     ),
     "CalibratedClassifierCV": _Meta(
-        refusal=lambda one: "Its calibration is fitted without noise: leave it out.",
+        refusal=lambda one: "Its calibration is fitted without noise: leave it out."
     ),
 }
 

@@ -321,10 +321,7 @@ def point_cost(
 
 
 @checked(
-    plan=floats(2),
-    X=floats(2),
-    Y=floats(2),
-    l1_weight=number(0, np.inf, closed="left"),
+    plan=floats(2), X=floats(2), Y=floats(2), l1_weight=number(0, np.inf, closed="left")
 )
 def transport_gradient(
     plan: np.ndarray, X: np.ndarray, Y: np.ndarray, *, l1_weight: float = 0.0
