@@ -56,7 +56,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         "auto" takes the size of that error, which the noisy counts tell.
     {estimation}
     {output_refinement}
-    {solver_2}
+    {solver}
     output : {"auto", "continuous", "randomized", "mean"}, default="auto"
         "continuous" is a deterministic, increasing map of each group's scores; where
         scores are rounded or otherwise repeat, the groups then differ by more than the
@@ -81,12 +81,12 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     handle_unknown : {"error", "pooled"}, default="error"
         What `transform` does with a label that is not in `groups`: raise, or repair it
         as a member of the pooled population.
-    {neighboring_2}
+    {neighboring}
     sensitive_features : str, int, list of these, or callable, default=None
         Columns of the input that hold the sensitive features (they are then no
         scores), or a function of the input that returns the labels. None: pass
         `sensitive_features` to `fit` and `transform`.
-    {groups_2}
+    {groups}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes its cost.
     random_state : int, RandomState instance or None, default=None

@@ -59,7 +59,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         predictions, up to estimation error. Range: [0, 1].
     {estimation}
     {output_refinement}
-    {solver_2}
+    {solver}
     output : {"auto", "continuous", "randomized", "mean"}, default="auto"
         A deterministic increasing map, or one that splits the scores of a bin at
         random, or its mean; see `DPBarycenterTransformer`.
@@ -89,13 +89,13 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     handle_unknown : {"error", "pooled"}, default="error"
         What `predict` does with a label that is not in `groups`: raise, or repair the
         row as a member of the pooled population.
-    {neighboring_2}
-    {sensitive_features_3}
-    {groups_2}
+    {neighboring}
+    {sensitive_features}
+    {groups}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes the cost of both phases, or of the second
         alone if the wrapped regressor has a ledger of its own or no guarantee.
-    {random_state_4}
+    {random_state}
 
     Attributes
     ----------

@@ -146,13 +146,13 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     handle_unknown : {"error", "pooled"}, default="error"
         What prediction does with a label that is not in `groups`: raise, or decide
         without a shift (for a randomised rule, by the average rule).
-    {neighboring_2}
-    {sensitive_features_3}
-    {groups_2}
+    {neighboring}
+    {sensitive_features}
+    {groups}
     ledger : PrivacyLedger, default=None
         Budget from which each fit takes the cost of both phases, or of the second
         alone if the wrapped classifier has a ledger of its own or no guarantee.
-    {random_state_4}
+    {random_state}
 
     Attributes
     ----------

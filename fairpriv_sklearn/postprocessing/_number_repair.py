@@ -81,7 +81,21 @@ def _tolerance(name, value):
 
 
 class NumberRepair(Repair):
-    """What the transformer and the regressor share: release, solve, remap."""
+    """What the transformer and the regressor share: release, solve, remap.
+
+    Parameters
+    ----------
+    estimation : {"auto", "smooth", "isotonic"}, default="auto"
+        How distributions are estimated from the noisy counts. "smooth" treats each
+        group as a smooth share of the pooled distribution; "isotonic" is the published
+        method, for comparison. "auto" is "smooth" where there is noise; without it the
+        counts are taken as they are, so that the tolerance holds for the calibration
+        rows themselves.
+    output_refinement : int, default=3
+        Number of output values per bin. Range: [1, 100].
+    solver : str, default="exact"
+        "exact", "cvxpy", or a solver's name; see `transport.fair_barycenter`.
+    """
 
     _renamed = {"randomized": "output"}
     _bounds_name = "bounds"

@@ -81,7 +81,16 @@ class RepairWarning(UserWarning):
 
 
 class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
-    """The group model of a blind repair, and the phases of a fit."""
+    """The group model of a blind repair, and the phases of a fit.
+
+    Parameters
+    ----------
+    group_guarantee : PrivacyGuarantee, "public" or None, default=None
+        Blind only: what fitting `group_estimator` costs, if it does not say so itself.
+    groups : array-like of shape (n_groups,), default=None
+        Public list of groups, tuples for intersections; a last entry ``"..."`` stands
+        for all other labels. None takes it from the data, with a warning.
+    """
 
     _parameter_constraints: dict = {
         **DPEstimator._parameter_constraints,
@@ -249,6 +258,18 @@ class MetaRepair(MetaEstimatorMixin, Repair):
     """A repair around an estimator, which some rows fit and the others calibrate.
 
     Subclasses name the estimator's method that is repaired, `_base_method`.
+
+    Parameters
+    ----------
+    calibration_size : float, default=0.25
+        Chance of a row to calibrate. Range: (0, 1).
+    sensitive_features : str, int, list of these, or callable, default=None
+        Columns of `X` that hold the sensitive features, or a function of `X` that
+        labels each row on its own. None: pass `sensitive_features` to `fit` and
+        `predict`.
+    random_state : int, RandomState instance or None, default=None
+        None draws the split and the noise from the operating system. Anything else is
+        reproducible and hence not private; `privacy_` says so.
     """
 
     _reads_batches = True
