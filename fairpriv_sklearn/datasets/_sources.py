@@ -259,6 +259,7 @@ _COMMUNITIES_CRIME = Source(
 # --------------------------------------------------------------------------------------
 # Parkinsons telemonitoring
 # --------------------------------------------------------------------------------------
+_SHIMMER = ("Shimmer:APQ3", "Shimmer:APQ5", "Shimmer:APQ11", "Shimmer:DDA")
 _PARKINSONS = Source(
     file="parkinsons_telemonitoring.csv.gz",
     sha256="cacdc7007846c68ca852cb3dbb43b1f68b7a9edefa2336f965f6610551cd30e6",
@@ -273,25 +274,17 @@ _PARKINSONS = Source(
         "total_UPDRS": (0, 176),
         "Jitter(%)": (0, 0.2),
         "Jitter(Abs)": (0, 0.001),
-        "Jitter:RAP": (0, 0.2),
-        "Jitter:PPQ5": (0, 0.2),
-        "Jitter:DDP": (0, 0.2),
+        **dict.fromkeys(("Jitter:RAP", "Jitter:PPQ5", "Jitter:DDP"), (0, 0.2)),
         "Shimmer": (0, 0.5),
         "Shimmer(dB)": (0, 3),
-        "Shimmer:APQ3": (0, 0.5),
-        "Shimmer:APQ5": (0, 0.5),
-        "Shimmer:APQ11": (0, 0.5),
-        "Shimmer:DDA": (0, 0.5),
+        **dict.fromkeys(_SHIMMER, (0, 0.5)),
         "NHR": (0, 1),
         "HNR": (0, 40),
-        "RPDE": (0, 1),
-        "DFA": (0, 1),
-        "PPE": (0, 1),
+        **dict.fromkeys(("RPDE", "DFA", "PPE"), (0, 1)),
     },
     rounded=(
         *("age", "test_time", "Jitter(%)", "Jitter(Abs)", "Jitter:RAP", "Jitter:PPQ5"),
-        *("Jitter:DDP", "Shimmer", "Shimmer(dB)", "Shimmer:APQ3", "Shimmer:APQ5"),
-        *("Shimmer:APQ11", "Shimmer:DDA", "NHR", "HNR"),
+        *("Jitter:DDP", "Shimmer", "Shimmer(dB)", *_SHIMMER, "NHR", "HNR"),
     ),
     categories={"subject#": list(range(1, 43)), "sex": [0, 1]},
     targets=("total_UPDRS",),

@@ -61,15 +61,9 @@ _SLACK = 1.0 + 1e-9
 
 
 # What hands on labels or targets of its own making: a public list does not fit them.
-_RELABEL = {
-    "BaggingClassifier",
-    "OneVsOneClassifier",
-    "OneVsRestClassifier",
-    "OutputCodeClassifier",
-    "StackingClassifier",
-    "TransformedTargetRegressor",
-    "VotingClassifier",
-}
+_RELABEL = """BaggingClassifier OneVsOneClassifier OneVsRestClassifier
+    OutputCodeClassifier StackingClassifier TransformedTargetRegressor
+    VotingClassifier""".split()
 # What an estimator that is not told it may read from the data.
 _FACTS = ("bounds", "classes", "data_norm", "groups", "target_bounds")
 

@@ -128,11 +128,8 @@ class DecisionRepair(MetaRepair):
             query = SoftCounts(*shape, self.smoothing)
             rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
             rows = rows.only("scores", "groups", "cells")
-        found = self._find_offsets(
-            lambda offsets: wall.release(query, rows, offsets),
-            wall.scale(query),
-            held=parity.n_held(self.max_iter, wall.scale(query)),
-        )
+        held = parity.n_held(self.max_iter, wall.scale(query))
+        found = self._find_offsets(wall, query, rows, held=held)
         offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
         self._set_pooled(~found.told.all(axis=0), "without a shift")
         self._publish_offsets(offsets)
@@ -144,14 +141,14 @@ class DecisionRepair(MetaRepair):
             return block.codes
         return block.labels * n_groups + block.codes
 
-    def _find_offsets(self, release, noise_scale, rate=1.0, **limits):
+    def _find_offsets(self, wall, query, rows, rate=1.0, **limits):
         """Steps by noisy sums."""
         self.n_iter_ = self.max_iter
         return parity.fit_offsets(
-            release,
+            lambda offsets: wall.release(query, rows, offsets),
             steered=self._steered(),
             n_groups=len(self.groups_),
-            noise_scale=noise_scale,
+            noise_scale=wall.scale(query),
             max_iter=self.max_iter,
             learning_rate=self.learning_rate * rate,
             tolerance=self.fairness_tolerance,
@@ -213,12 +210,8 @@ class DecisionRepair(MetaRepair):
         # By true class an offset moves a row by the class's probability: all together
         # they move it as far as one without.
         faster *= shape[0] / self._steered().any(axis=1).sum()
-        steps = self._find_offsets(
-            lambda offsets: wall.release(query, scored, offsets),
-            wall.scale(query),
-            faster,
-            largest=1 + self.learning_rate * faster / 2,
-        )
+        largest = 1 + self.learning_rate * faster / 2
+        steps = self._find_offsets(wall, query, scored, faster, largest=largest)
         offsets = steps.offsets
         rates = None if shape[0] == 1 else self._rates()
 

@@ -119,14 +119,8 @@ def _fills_constant(step) -> bool:
 
 # Steps of scikit-learn that learn nothing and work on each row on its own. That one
 # needs no fit does not say so: a Gaussian process does not, and keeps all rows.
-_WITHOUT_FIT = {
-    "AdditiveChi2Sampler",
-    "Binarizer",
-    "FeatureHasher",
-    "FunctionTransformer",
-    "HashingVectorizer",
-    "Normalizer",
-}
+_WITHOUT_FIT = """AdditiveChi2Sampler Binarizer FeatureHasher FunctionTransformer
+    HashingVectorizer Normalizer""".split()
 
 # Steps of scikit-learn that may learn nothing beyond what their constructor was told:
 # the condition under which that is so, and how to reach it.

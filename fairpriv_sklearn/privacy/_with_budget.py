@@ -51,17 +51,9 @@ _ENCODER_SHARE = 0.1
 _SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
 # What fits one step several times: how often may depend on the data.
-_COPIES = {
-    "BaggingClassifier",
-    "BaggingRegressor",
-    "ClassifierChain",
-    "MultiOutputClassifier",
-    "MultiOutputRegressor",
-    "OneVsOneClassifier",
-    "OneVsRestClassifier",
-    "OutputCodeClassifier",
-    "RegressorChain",
-}
+_COPIES = """BaggingClassifier BaggingRegressor ClassifierChain MultiOutputClassifier
+    MultiOutputRegressor OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier
+    RegressorChain""".split()
 
 
 def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
