@@ -849,9 +849,9 @@ MUTANTS = [
     ),
     (
         "h66",
-        "generative/_sinkhorn.py",
-        "sum(line.n_draws for line in lines(1.0))",
-        "sum(line.n_coordinates for line in lines(1.0))",
+        "generative/_base.py",
+        "n_draws=sum(line.n_draws for line in planned)",
+        "n_draws=sum(line.n_coordinates for line in planned)",
         "raw tables: releases of a line are one release of draws",
     ),
     (

@@ -28,9 +28,9 @@ from fairpriv_sklearn.accounting._gaussian import without_sampler_error
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
+    _base,
     _pairs,
     _raw,
-    _sinkhorn,
     _sliced_gradient,
 )
 from fairpriv_sklearn.generative._slices import SlicedPlan
@@ -727,7 +727,7 @@ def test_a_raw_table_pays_for_every_number_that_is_drawn(monkeypatch):
         asked.append(n_draws)
         return calibrate_gaussian(*args, n_draws=n_draws, failure=failure)
 
-    monkeypatch.setattr(_sinkhorn, "calibrate_gaussian", calibrated)
+    monkeypatch.setattr(_base, "calibrate_gaussian", calibrated)
     X = np.random.default_rng(0).normal(size=(200, 3))
     generator = DPSinkhornGenerator(method="pairs", random_state=0)
     generator.fit(pd.DataFrame(X, columns=list("abc")))

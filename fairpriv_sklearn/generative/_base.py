@@ -51,6 +51,7 @@ SMALLEST_IMAGE = 65
 
 # Fractions of a diameter, a learning rate: beyond these, squares leave the doubles.
 SCALE = Interval(Real, 1e-6, 1e6, closed="both")
+AUTO_COUNT = [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")]
 
 
 class BaseGenerator(DPEstimator):
@@ -74,10 +75,7 @@ class BaseGenerator(DPEstimator):
         "bounds": "no_validation",  # `read_bounds` says what is wrong
         "classes": ["array-like", None],
         "basis": [StrOptions({"auto", "dct", "identity"}), list, tuple, np.ndarray],
-        "n_components": [
-            StrOptions({"auto"}),
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "n_components": AUTO_COUNT,
         "clip_norm": [StrOptions({"auto"}), SCALE],
         "variance_cap": ["boolean"],
         "jitter": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
@@ -178,8 +176,17 @@ class BaseGenerator(DPEstimator):
             rest = plan.lines(mu * sqrt(1 - TARGET_SHARE))
             return [counts.line(mu * sqrt(TARGET_SHARE)), *rest]
 
-        n_draws = sum(line.n_draws for line in lines(1.0))
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        return self._calibrated(lines, facts)
+
+    def _calibrated(self, lines, facts) -> PrivacyFilter:
+        """Open the wall for ``lines(mu)`` with the `mu` that the budget pays for."""
+        planned = lines(1.0)
+        mu = calibrate_gaussian(
+            self.epsilon,
+            self.delta,
+            n_draws=sum(line.n_draws for line in planned),
+            failure=sum(getattr(line, "delta", 0.0) for line in planned),
+        )
         return self._filter(lines(mu), facts)
 
     def _range_counts(self, space, n_records) -> RangeCounts | None:
@@ -237,9 +244,8 @@ class BaseGenerator(DPEstimator):
         mean_clip, clip = BOX_CLIPS
         if space.centre == 0:
             mean_clip, clip = IMAGE_MEAN_CLIP, self._image_defaults()[0]
-        return mean_clip * space.diameter, or_default(
-            self.clip_norm, clip
-        ) * space.diameter
+        clip = or_default(self.clip_norm, clip)
+        return mean_clip * space.diameter, clip * space.diameter
 
     def _add_jitter(self, unit, public):
         # directions outside the basis would otherwise be constant, and a classifier

@@ -16,7 +16,6 @@ from fairpriv_sklearn._wall import (
     Fact,
     GaussianEvent,
     Rows,
-    calibrate_gaussian,
     calibrate_poisson,
     calibrate_without_replacement,
     compose_epsilon,
@@ -25,6 +24,7 @@ from fairpriv_sklearn._wall import (
     refuse_many_rows,
 )
 from fairpriv_sklearn.generative._base import (
+    AUTO_COUNT,
     NOMINAL_RECORDS,
     SCALE,
     BaseGenerator,
@@ -278,8 +278,8 @@ class DPSinkhornGenerator(BaseGenerator):
         "codebook": "no_validation",  # `Codebook.from_dict` says what is wrong
         "quality": ["boolean"],
         "bins": [Interval(Integral, 1, None, closed="left"), dict],
-        "n_points": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_points": AUTO_COUNT,
+        "max_iter": AUTO_COUNT,
         "regularization": [StrOptions({"auto"}), SCALE],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "sampling_rate": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="right")],
@@ -460,7 +460,12 @@ class DPSinkhornGenerator(BaseGenerator):
             share=1 - learning_share(columns, places),
             n_records=n_records,
         )
-        wall = self._raw_filter(columns, plan, places, facts)
+
+        def lines(mu):
+            learnt = learning_lines(columns, mu, self.delta, places)
+            return [*learnt, *plan.lines(mu)]
+
+        wall = self._calibrated(lines, facts)
         with np.errstate(all="ignore"):
             columns = learn_columns(wall, rows, columns, plan.n_records)
             # Two bytes a cell: these are held in memory, wherever the rows are.
@@ -477,12 +482,8 @@ class DPSinkhornGenerator(BaseGenerator):
                     wall, levels, codes, pairs, class_names, groups
                 )
         columns = [c.with_shares(x) for c, x in zip(columns, pairs.levels, strict=True)]
-        self._kind, self._pairs, self._columns, self._label = (
-            "pairs",
-            pairs,
-            columns,
-            label,
-        )
+        self._kind, self._pairs = "pairs", pairs
+        self._columns, self._label = columns, label
         self._publish(wall, pairs.counts)
         return self
 
@@ -504,18 +505,6 @@ class DPSinkhornGenerator(BaseGenerator):
         facts = [Fact("columns", known), *facts]
         self._public = columns, label, facts
         return {"cells": table, "codes": codes.astype(np.int64)}
-
-    def _raw_filter(self, columns, plan, places, facts):
-        def lines(mu):
-            learnt = learning_lines(columns, mu, self.delta, places)
-            return [*learnt, *plan.lines(mu)]
-
-        n_draws = sum(line.n_draws for line in lines(1.0))
-        shown = sum(getattr(line, "delta", 0.0) for line in lines(1.0))
-        mu = calibrate_gaussian(
-            self.epsilon, self.delta, n_draws=n_draws, failure=shown
-        )
-        return self._filter(lines(mu), facts)
 
     def _sample_raw(self, n_samples, y, given, public):
         pairs, label = self._pairs, self._label

@@ -8,7 +8,7 @@ import numpy as np
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
 from fairpriv_sklearn._wall import read_rows, refuse_many_rows
-from fairpriv_sklearn.generative._base import SCALE, BaseGenerator
+from fairpriv_sklearn.generative._base import AUTO_COUNT, SCALE, BaseGenerator
 from fairpriv_sklearn.generative._exact import MAX_RECORDS as MOST_SUMMED
 from fairpriv_sklearn.generative._network_training import latent_inputs
 from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
@@ -180,10 +180,7 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
 
     _parameter_constraints: dict = {
         **BaseGenerator._parameter_constraints,
-        "n_projections": [
-            StrOptions({"auto"}),
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "n_projections": AUTO_COUNT,
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "n_flow_steps": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"histogram", "gradient"})],
