@@ -35,6 +35,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     link_slopes,
     linked,
     linked_with_slopes,
+    shortened,
     slopes_and_links,
 )
 from fairpriv_sklearn.linear_model._queries import (
@@ -128,7 +129,45 @@ def test_gradients_are_what_the_formula_says(n_outputs, container):
     outputs = [1] if n_outputs == 1 else range(n_outputs)
     is_class = y[:, None] == np.array(outputs)
     slopes = np.clip(expit(Z @ weights) - is_class, -0.5, 0.5)
-    assert_allclose(got, Z.T @ (class_weights[y][:, None] * slopes) / n, atol=2e-6)
+    slopes *= class_weights[y][:, None]
+    norms = np.linalg.norm(slopes, axis=1, keepdims=True)
+    if n_outputs > 2:
+        assert 0.01 < np.mean(norms > math.sqrt(0.5)) < 0.5
+        slopes *= np.minimum(1.0, math.sqrt(0.5) / norms)
+    assert_allclose(got, Z.T @ slopes / n, atol=2e-6)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3, 4, 40])
+@pytest.mark.parametrize("penalised", [False, True])
+def test_one_record_reaches_the_sensitivity_of_the_loss(n_outputs, penalised):
+    """Wrong about all classes, or about two: its slopes are no longer than these."""
+    query = loss_gradient(1, 1, n_outputs)
+    if penalised:
+        query = fair_gradient(1, "barycenter", n_outputs, 2, (1.0, 1e-9, 0.0))
+    d = query.geometry.n_features
+    bound = LossGradient.sensitivity(query, "add_remove")
+    norms = []
+    for sure in (2, n_outputs):
+        weights = np.full((d + 1, n_outputs), -4000.0)
+        weights[:, :sure] = 4000.0
+        X = np.full((1, d), 1 / math.sqrt(d))
+        # Its own class is another one, where there is one.
+        rows = rows_of(grid(X), np.array([0 if n_outputs == 1 else n_outputs - 1]))
+        found = query.of_rows(rows, weights)
+        if penalised:
+            found = query.parts(found)[0]
+        norms.append(np.linalg.norm(found))
+        assert norms[-1] <= bound
+    assert max(norms) > 0.99 * bound
+
+
+def test_slopes_of_few_classes_are_not_shortened():
+    rng = np.random.default_rng(0)
+    slopes = rng.uniform(-0.5, 0.5, (99, 2))
+    assert_array_equal(shortened(slopes.copy()), slopes)
+    slopes = np.array([[0.5, -0.5, 0.0], [0.5, 0.5, 0.5], [0.1, 0.2, -0.3]])
+    expected = slopes * [[1.0], [math.sqrt(2 / 3)], [1.0]]
+    assert_allclose(shortened(slopes.copy()), expected, rtol=1e-12)
 
 
 def test_sums_do_not_know_order_or_blocks():
@@ -628,7 +667,7 @@ def test_sensitivity_of_the_parts(relation, n_records):
     query = fair_gradient(10, "barycenter", 3, 2, (0.3, 0.7, 0.5))
     R = math.hypot(1.0, 0.25)
     parts = (
-        n_records * 0.5 * math.sqrt(3) * R / 10,
+        n_records * 0.5 * math.sqrt(2) * R / 10,
         4 * 4 / 6 * R / 10 / math.sqrt(3),
         n_records / 6 * math.sqrt(3) * R / 10,
     )

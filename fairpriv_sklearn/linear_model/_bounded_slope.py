@@ -14,6 +14,8 @@ References
    Dimensionality in Unconstrained Private GLMs". AISTATS, 2021.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, logit
@@ -37,6 +39,24 @@ def bounded_slopes(scores: Floats, is_class: NDArray) -> Floats:
     np.subtract(p, is_class, out=p)
     np.maximum(p, -SLOPE, out=p)
     return np.minimum(p, SLOPE, out=p)
+
+
+def largest_slopes(n_outputs: int) -> float:
+    """Norm of the slopes of one record, those of all outputs together."""
+    return SLOPE * math.sqrt(min(n_outputs, 2))
+
+
+def shortened(slopes: Floats) -> Floats:
+    """The slopes, in their place, of records whose norm would be larger scaled down.
+
+    These are wrong by one half about more than two classes, which few records are.
+    """
+    n_outputs = slopes.shape[1]
+    if n_outputs > 2:
+        norms = np.sqrt(np.einsum("ij,ij->i", slopes, slopes))
+        most = largest_slopes(n_outputs)
+        slopes *= (most / np.maximum(norms, most))[:, None]
+    return slopes
 
 
 def linked(scores: Floats) -> Floats:

@@ -35,6 +35,8 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     LINK_SLOPE,
     SLOPE,
     bounded_slopes,
+    largest_slopes,
+    shortened,
     slopes_and_links,
 )
 
@@ -150,7 +152,7 @@ class _MeanQuery(Query):
     def of_block(self, block, state) -> Integers:
         rows = dense_block(block.x)
         slopes = self.slopes_at(self.geometry.scores(rows, state), block)
-        return self._exact_sums(rows, _whole(slopes))
+        return self._exact_sums(rows, _whole(shortened(slopes)))
 
     def _exact_sums(self, rows, integers: Floats) -> Integers:
         """Sums of whole coefficients, by so many rows that products are exact."""
@@ -256,8 +258,8 @@ class LossGradient(_MeanQuery):
         return self.geometry.n_columns * self.geometry.n_outputs
 
     def sensitivity(self, neighboring: str) -> float:
-        r"""Half of :math:`\sqrt K R / n` for each record that differs."""
-        bound = SLOPE * math.sqrt(self.geometry.n_outputs) * self.geometry.row_norm
+        r"""Half of :math:`\sqrt{\min(K, 2)} R / n` for each record that differs."""
+        bound = largest_slopes(self.geometry.n_outputs) * self.geometry.row_norm
         return rows_changed(neighboring) * bound / self.n_records * (1 + CLOSING)
 
     def slopes_at(self, scores: Floats, block) -> Floats:
@@ -346,7 +348,7 @@ class FairGradient(LossGradient):
             loss, outputs, slopes[part] = slopes_and_links(
                 self._scores(scores, block.x), self._is_class(block.y)
             )
-            losses[part] = _whole(self._weighted(loss, block))
+            losses[part] = _whole(shortened(self._weighted(loss, block)))
             codes[part], stratum[part] = self.penalty.codes(outputs), block.stratum
         pulls = self.penalty.pulls(codes, stratum)
         del codes

@@ -131,7 +131,7 @@ class DPWassersteinLogisticRegression(
     moments. No sensitive feature is needed at prediction. The loss is the logistic loss
     with its slope cut off at 1/2 [2]_, whose scores s mean :math:`\eta = 2 p / (1 + 2
     p)`, p the logistic of s, below 1/2, and mirrored above; more than two classes one
-    versus the rest.
+    versus the rest, a record's slopes together not longer than :math:`\sqrt{1/2}`.
 
     .. rubric:: Privacy
 
@@ -150,7 +150,7 @@ class DPWassersteinLogisticRegression(
     of the outputs' slopes over each group, by at most
 
     .. math::
-        \Delta_1 = \frac{\sqrt K R}{n}, \quad
+        \Delta_1 = \frac{\sqrt{\min(K, 2)}\, R}{n}, \quad
         \Delta_2 = \frac{R}{6 \sqrt K}\, \frac{8 \kappa}{n}, \quad
         \Delta_3 = \frac{\sqrt K R}{3 n},
 
