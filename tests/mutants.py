@@ -122,7 +122,8 @@ OTHERS = {
     "_shared/purity.py": "breaches barycenter rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
-    "generative/_base.py": "generative generative_pairs generative_privacy plan_numbers",
+    "generative/_base.py": "generative generative_pairs generative_privacy "
+    "plan_numbers",
     "generative/_exact.py": "generative_privacy",
     "generative/_points.py": "generative_pairs",
     "generative/_space.py": "generative",

@@ -170,6 +170,15 @@ def test_slopes_of_few_classes_are_not_shortened():
     assert_allclose(shortened(slopes.copy()), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n_outputs", [3, 26, 10_000])
+def test_a_record_is_shortened_alone_as_among_others(n_outputs):
+    slopes = np.random.default_rng(0).uniform(-0.5, 0.5, (50, n_outputs))
+    together = shortened(slopes.copy())
+    for i in range(50):
+        assert_array_equal(shortened(slopes[i : i + 1].copy())[0], together[i])
+    assert shortened(slopes[:0].copy()).shape == (0, n_outputs)
+
+
 def test_sums_do_not_know_order_or_blocks():
     rng = np.random.default_rng(1)
     n = 40_001  # slopes are worked out of 16,384 rows together, sums of 4,096 are exact

@@ -53,7 +53,9 @@ def shortened(slopes: Floats) -> Floats:
     """
     n_outputs = slopes.shape[1]
     if n_outputs > 2:
-        norms = np.sqrt(np.einsum("ij,ij->i", slopes, slopes))
+        # Of two rows at least: one alone, if long, is summed in another order.
+        rows = slopes if len(slopes) > 1 else np.repeat(slopes, 2, axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[: len(slopes)]
         most = largest_slopes(n_outputs)
         slopes *= (most / np.maximum(norms, most))[:, None]
     return slopes
