@@ -18,6 +18,7 @@ from sklearn.utils.fixes import parse_version
 
 from fairpriv_sklearn._training._penalty import GroupPenalty
 from fairpriv_sklearn._training._target import TargetCounts
+from fairpriv_sklearn._wall import PrivacyFilter
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     WithoutReplacementGaussianEvent,
@@ -385,6 +386,29 @@ def test_default_C_balances():
     assert private == pytest.approx(
         default_C(4000, math.hypot(model.data_norm_, 1), mu), rel=0.05
     )
+
+
+@pytest.mark.parametrize("n, norm, mu", [(1000, 2.0, 0.3), (30_000, 1.4, 1.1)])
+def test_default_C_costs_least(n, norm, mu):
+    """What noise of 2 R C / mu adds to the loss, and shrinking slopes of square 8."""
+    tried = np.geomspace(1e-3, 1.0, 100_001)
+    costs = norm**4 * tried**2 / (2 * mu**2) + 8 / (2 * n * tried)
+    least = tried[costs.argmin()]
+    assert default_C(n, norm, mu) == pytest.approx(least, rel=1e-3)
+
+
+def test_rounding_is_bounded_for_the_largest_table_if_the_size_is_private(monkeypatch):
+    sizes, release = [], PrivacyFilter.release
+
+    def seen(self, query, *args, **kwargs):
+        sizes.append(query.max_rows)
+        return release(self, query, *args, **kwargs)
+
+    monkeypatch.setattr(PrivacyFilter, "release", seen)
+    X, y, _ = table(n=4000)
+    for relation, size in (("replace_one", 4000), ("add_remove", 2**25)):
+        parameter_noise(neighboring=relation).fit(X, y)
+        assert sizes[-1] == size
 
 
 @pytest.mark.parametrize("k", [3, 10])
