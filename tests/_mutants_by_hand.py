@@ -1400,7 +1400,8 @@ _PROOFS = {
         "accounting/_gaussian.py | 2.0 * epsilon / (math.sqrt(tail**2 + 2.0 * epsilon) + tail), | 2.0 -> 4.0 | 2",
         "accounting/_composition.py | while excess(high, roughness) > 0.0: | excess(high, roughness) > 0.0 -> excess(high, roughness) >= 0.0",
         "accounting/_composition.py | while excess(low, roughness) <= 0.0: | excess(low, roughness) <= 0.0 -> excess(low, roughness) < 0.0",
-        "accounting/_composition.py | root = max(math.log(q * full_batch), least) | q * full_batch -> q / full_batch",
+        "accounting/_composition.py | root = max(math.log(q) + most, least) | math.log(q) + most -> math.log(q) - most",
+        "accounting/_composition.py | if high > most: | high > most -> high >= most",
         "accounting/_composition.py | low, high, step = high, high + step, 2.0 * step | 2.0 * step -> 2.0 / step",
         "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 * step -> 2.0 / step",
         "accounting/_composition.py | high, low, step = low, max(low - step, least), 2.0 * step | 2.0 -> 4.0",
@@ -1561,7 +1562,7 @@ _PROOFS = {
         "accounting/_composition.py | if error > 1.0: | 1.0 -> 2.0",
     ],
     "one tolerance more of noise where the excess is exactly at it": [
-        "accounting/_composition.py | while excess(root) > -tolerance: | excess(root) > -tolerance -> excess(root) >= -tolerance",
+        "accounting/_composition.py | while excess(root) > 0.0: | excess(root) > 0.0 -> excess(root) >= 0.0",
     ],
     "the root of the sum of squares does not see zeros": [
         "accounting/_privacy_loss.py | mus = [one.mu for one in several if one.mu > 0.0] | one.mu > 0.0 -> one.mu >= 0.0",

@@ -348,13 +348,39 @@ def test_noise_is_never_less_than_a_twentieth_nor_more_than_of_full_batches(
 ):
     delta, q, steps = 1e-5, 0.1, 100
     full = 10.0 / calibrate_gaussian(1.0, delta)
-    for found, constant in ((0.05, delta / 2), (0.05, delta)):
+    for found, constant in ((0.05, delta / 2), (0.05, delta * (1 - 2e-6))):
         monkeypatch.setattr(_composition, "_delta_of", lambda *_, c=constant: c)
         with ends_within(500, _composition):
             got = _composition._calibrate_sampled(
                 WithoutReplacementGaussianEvent, 1.0, delta, q, steps, 0
             )
         assert got == found < full
+
+
+def test_the_search_for_noise_ends_where_more_hardly_costs_less(monkeypatch):
+    """With batches as rare as delta allows it went on by millionths, for hours."""
+    looks, delta_of = [], _composition._delta_of
+    monkeypatch.setattr(
+        _composition, "_delta_of", lambda *args: looks.append(args) or delta_of(*args)
+    )
+    calibrate = _composition._calibrate_sampled
+    for beside in (0.0, 0.001):
+        found = calibrate(
+            WithoutReplacementGaussianEvent, 0.01, 1e-3, 1e-3, 1, 0, beside
+        )
+        assert 0.05 < found < 1.0
+    assert len(looks) < 200
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99, 0.9999])
+def test_nearly_full_batches_need_no_more_noise_than_full_ones(share):
+    """Beside what takes nearly all of the budget the bracket overflowed."""
+    beside = math.sqrt(share) * calibrate_gaussian(0.01, 1e-8)
+    found, full = (
+        calibrate_without_replacement(0.01, 1e-8, q, 1, beside=beside)
+        for q in (0.999999, 1.0)
+    )
+    assert 0.99 * full < found <= full
 
 
 def test_a_gaussian_of_no_draws_is_free_of_the_sampler():

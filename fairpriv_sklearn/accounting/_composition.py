@@ -412,20 +412,24 @@ def _calibrate_sampled(
         )
 
     others = (GaussianEvent(beside),) if beside else ()
+    # Clearly inside the budget, so that its composition rounds up to no more.
+    aim = math.log(delta) - 1e-6
 
     def excess(log_multiplier: float, roughness: float = 1.0) -> float:
         sampled = kind(q, math.exp(log_multiplier), steps, n_draws)
         event = _sum(map(_single, (sampled, *others)))
         composed = _delta_of(replace(event, roughness=roughness), epsilon)
-        return math.log(composed) - math.log(delta)
+        return math.log(composed) - aim
 
-    least = math.log(_LEAST_MULTIPLIER)
-    root = max(math.log(q * full_batch), least)
+    least, most = math.log(_LEAST_MULTIPLIER), math.log(full_batch)
+    root = max(math.log(q) + most, least)
     # Nearly all of the search on a grid that costs little, then close to its root.
     for roughness, width, tolerance in ((16.0, 0.25, 1e-4), (1.0, 1e-3, 1e-6)):
         low = high = root
         step = width
         while excess(high, roughness) > 0.0:
+            if high > most:
+                return full_batch
             low, high, step = high, high + step, 2.0 * step
         step = width
         while excess(low, roughness) <= 0.0:
@@ -433,7 +437,6 @@ def _calibrate_sampled(
                 return min(full_batch, _LEAST_MULTIPLIER)
             high, low, step = low, max(low - step, least), 2.0 * step
         root = brentq(excess, low, high, args=(roughness,), xtol=tolerance)
-    # Clearly inside the budget, so that its composition rounds up to no more.
-    while excess(root) > -tolerance:
+    while excess(root) > 0.0:
         root += tolerance
     return min(full_batch, math.exp(root))
