@@ -32,7 +32,6 @@ from fairpriv_sklearn.generative._schema import (
     check_edges,
     given_ranges,
     listed_values,
-    refuse_unknown,
 )
 from fairpriv_sklearn.preprocessing import (
     Codebook,
@@ -43,8 +42,9 @@ from fairpriv_sklearn.preprocessing import (
     key_of,
     look_closer,
     looks,
+    placed_columns,
+    refuse_unknown,
     universal_edges,
-    voted_kinds,
     without_missing_values,
 )
 
@@ -172,13 +172,9 @@ def read_codebook(codebook) -> Codebook:
 
 def _declared(names, codebook, categories) -> dict:
     codebook = read_codebook(codebook)
-    unknown = [name for name in codebook if name not in names]
-    unknown = [name for name in unknown if codebook[name].kind != "left out"]
-    unknown = [name for name in unknown if codebook[name].role != "target"]
-    if unknown:
-        raise ValueError(
-            f"codebook names columns that X does not have: {unknown}; leave them out."
-        )
+    used = [name for name in codebook if codebook[name].kind != "left out"]
+    used = [name for name in used if codebook[name].role != "target"]
+    refuse_unknown("codebook", used, names)
     columns = {name: codebook.columns.get(name, Column()) for name in names}
     refuse_unknown("categories", categories or {}, names)
     for name, values in (categories or {}).items():
@@ -277,12 +273,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         scale = wall.scale(query, name=PLACES)
         counts = query.split(counts)
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
-        declared = [column.declared.kind for column in located]
-        kinds = voted_kinds(declared, counts, total, scale)
-        placed = [
-            column.placed(seen, scale, kind)
-            for column, seen, kind in zip(located, counts, kinds, strict=True)
-        ]
+        placed = placed_columns(located, counts, total, scale)
         placed = look_closer(wall, rows, placed, total)
         found |= {c.position: c.with_cells(total) for c in placed}
         _tell_of_noise(located, counts, scale, placed)

@@ -11,13 +11,6 @@ from fairpriv_sklearn._door.estimator import read_bounds
 from fairpriv_sklearn._shared.domain import domain
 
 
-def refuse_unknown(argument: str, given, names) -> None:
-    """Refuse names of columns that the table does not have."""
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise ValueError(f"{argument} names columns that X does not have: {unknown}.")
-
-
 def given_ranges(bounds, names) -> dict:
     """Public ranges of columns of numbers; a mapping may leave some of them out."""
     if isinstance(bounds, Mapping):

@@ -17,7 +17,8 @@ from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
     Counted,
     check_lists,
-    voted_kinds,
+    placed_columns,
+    refuse_unknown,
     without_missing_values,
 )
 from fairpriv_sklearn.preprocessing._places import (

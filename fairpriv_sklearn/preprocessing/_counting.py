@@ -168,6 +168,34 @@ def voted_kinds(declared, counts, total: float, noise: float) -> list[str]:
     return [next(found) if kind is None else kind for kind in declared]
 
 
+def placed_columns(columns, counts, total: float, scale: float) -> list:
+    """The columns, of the kinds that noisy counts tell, with where their numbers lie.
+
+    Parameters
+    ----------
+    columns : sequence of LearntColumn
+    counts : sequence of ndarray
+        Noisy counts of each, as `LearntColumn.located` asks for them.
+    total : float
+        Number of records.
+    scale : float
+        Standard deviation of a count.
+    """
+    declared = [column.declared.kind for column in columns]
+    kinds = voted_kinds(declared, counts, total, scale)
+    triples = zip(columns, counts, kinds, strict=True)
+    return [column.placed(seen, scale, kind) for column, seen, kind in triples]
+
+
+def refuse_unknown(argument: str, given, names) -> None:
+    """Refuse names of columns that the table does not have."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{argument} names columns that X does not have: {unknown}; leave them out."
+        )
+
+
 def check_lists(table: TableReader, columns) -> None:
     """Refuse a cell outside a list that is said to be complete."""
     closed = [c for c in columns if c.complete_list() is not None]

@@ -35,7 +35,8 @@ from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
 from fairpriv_sklearn.preprocessing._counting import (
     ColumnCounts,
     check_lists,
-    voted_kinds,
+    placed_columns,
+    refuse_unknown,
 )
 from fairpriv_sklearn.preprocessing._draft import Draft
 from fairpriv_sklearn.preprocessing._encoded import (
@@ -444,12 +445,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         noisy, _, scale = _asked(wall, query, rows, _FIRST)
         counts = query.split(noisy)
         self._total = total = self._n_records(rows, counts)
-        declared = [column.declared.kind for column in located]
-        kinds = voted_kinds(declared, counts, total, scale)
-        columns = [
-            column.placed(seen, scale, kind)
-            for column, seen, kind in zip(located, counts, kinds, strict=True)
-        ]
+        columns = placed_columns(located, counts, total, scale)
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         if LOOKS in wall._lines:
             columns = look_closer(wall, rows, columns, total)
@@ -561,10 +557,6 @@ def _facts(codebook) -> list[Fact]:
 
 
 def _check_names(given, names, argument) -> None:
-    unknown = [name for name in given if name not in list(names)]
     if len(given) > len(names):  # labels of rows, perhaps: not to be quoted
         raise ValueError(f"{argument} names more columns than X has.")
-    if unknown:
-        raise ValueError(
-            f"{argument} names columns that X does not have: {unknown}; leave them out."
-        )
+    refuse_unknown(argument, given, list(names))

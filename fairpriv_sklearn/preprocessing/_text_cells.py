@@ -123,7 +123,12 @@ def day(text: str, day_first: bool = False) -> datetime | None:
             return _numeric_date(match, day_first)
     except ValueError:
         return None
-    for form in _NAMED_DATES:
+    return _in_form(text, _NAMED_DATES)
+
+
+def _in_form(text: str, forms) -> datetime | None:
+    """What the text says in the first of the forms that it has."""
+    for form in forms:
         try:
             return datetime.strptime(text, form)
         except ValueError:
@@ -156,11 +161,9 @@ def _numeric_date(match, day_first) -> datetime | None:
 
 
 def _clock(text: str) -> datetime | None:
-    for form in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"):
-        try:
-            return datetime.strptime(text, form)
-        except ValueError:
-            continue
+    clock = _in_form(text, ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"))
+    if clock is not None:
+        return clock
     try:
         return datetime.fromisoformat("2000-01-01T" + text.replace(" ", ""))
     except ValueError:

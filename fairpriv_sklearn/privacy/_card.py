@@ -407,9 +407,8 @@ class DeploymentCard:
 
     def _prepared(self) -> Iterator[tuple]:
         for step in self.report.steps:
-            status = {"private": "private", "public": "public"}.get(
-                step.status, "not covered"
-            )
+            is_known = step.status in ("private", "public")
+            status = step.status if is_known else "not covered"
             fix = f" {step.fix}" if step.fix else ""
             assumed = f" Assumed: {step.assumption}." if step.assumption else ""
             told = f"{step.title}: {step.status}.{assumed}{fix}"
