@@ -255,7 +255,9 @@ def run(args) -> int:
     from fairpriv_sklearn._cli.table import load_table, simulated_table
 
     folder = check_folder(args.out, args.force)
-    named = [new_file(path, args.force) for path in (args.save, args.card) if path]
+    named = [
+        new_file(path, args.force, args.out) for path in (args.save, args.card) if path
+    ]
     reports = [str(folder / name) for name in REPORTS if not args.card or name != CARD]
     refuse_same(named + reports, [path for path in (args.data, args.codebook) if path])
     if args.card:

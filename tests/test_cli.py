@@ -1132,6 +1132,16 @@ def test_single_quotes_around_all_names_are_around_cells_too(tmp_path):
     assert read_table(path).columns["age"] == ["'40'"]
 
 
+def test_model_and_card_may_go_into_the_folder_of_the_report(people, tmp_path):
+    pytest.importorskip("skops")
+    folder = tmp_path / "out"
+    base = [people(), "--target", "salary", "--sensitive", "sex", "--epsilon", "9"]
+    files = [str(folder / name) for name in ("m.skops", "own.html")]
+    assert run(tmp_path, *base, "--save", files[0], "--card", files[1]) == 0
+    assert {"m.skops", "own.html", "report.md"} <= {f.name for f in folder.iterdir()}
+    assert run(tmp_path, *base, "--force", "--save", str(tmp_path / "no" / "m.skops"))
+
+
 def test_a_learnt_range_of_the_target_ends_where_targets_do(tmp_path):
     """It ended at 2.6e10, where the noise of an empty cell was, and models with it."""
     rng = np.random.default_rng(0)

@@ -378,6 +378,10 @@ def test_columns_that_noise_hides_are_named(quick_fits):
         fit(0.1)
     assert len(seen) == 1
     assert "known" not in str(seen[0].message)
+    with pytest.warns(
+        UserWarning, match="told what the column 'c0' holds, or where its"
+    ):
+        fit(0.1, X[["c0", "known"]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit(np.inf)

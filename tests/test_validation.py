@@ -10,6 +10,7 @@ from sklearn.model_selection import (
     KFold,
     PredefinedSplit,
     StratifiedKFold,
+    cross_val_predict,
 )
 
 from fairpriv_sklearn.accounting import (
@@ -17,7 +18,10 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     compose_epsilon,
 )
-from fairpriv_sklearn.linear_model import DPLinearRegression
+from fairpriv_sklearn.linear_model import (
+    DPLinearRegression,
+    DPWassersteinLogisticRegression,
+)
 from fairpriv_sklearn.mechanisms import (
     GaussianMechanism,
     noise_source,
@@ -274,3 +278,15 @@ def audit_tables_of_scores():
     other = y.copy()
     other[0] = 0
     return (X, y), (X, other)
+
+
+def test_probabilities_of_folds_are_asked_with_numbers_for_labels():
+    """Scikit-learn hands on numbers there: a sentence says so."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (300, 2)), rng.choice(["no", "yes"], 300)
+    settings = {"bounds": (-1, 1), "fairness_weight": 0.0}
+    model = DPWassersteinLogisticRegression(classes=["no", "yes"], **settings)
+    with pytest.raises(ValueError, match="cross_val_predict of probabilities"):
+        cross_val_predict(model, X, y, method="predict_proba")
+    model.set_params(classes=[0, 1])
+    assert cross_val_predict(model, X, y, method="predict_proba").shape == (300, 2)

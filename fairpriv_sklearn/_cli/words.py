@@ -37,14 +37,19 @@ def lenient() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def new_file(path: str, force: bool) -> str:
-    """The path, if nothing that has to stay is overwritten by writing to it."""
+def new_file(path: str, force: bool, made: str | None = None) -> str:
+    """The path, if nothing that has to stay is overwritten by writing to it.
+
+    `made` is a folder that will be made before.
+    """
     where = _real(path)
     if os.path.exists(where) and not (force and os.path.isfile(where)):
         raise InputError(f"{path!r} is there already; name another file, or --force.")
     folder = os.path.dirname(where)
+    if not os.path.exists(folder) and made is not None and folder == _real(made):
+        return path
     if not os.path.isdir(folder):
-        raise InputError(f"There is no folder for {path!r}.")
+        raise InputError(f"There is no folder for {path!r}; make it first.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path!r} cannot be written: its folder is read-only.")
     return path

@@ -405,8 +405,9 @@ def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
         hint = ""
         if y.dtype.kind in "iu" and classes.dtype.kind not in "iuf":
             hint = (
-                " Voting, stacking and bagging of scikit-learn hand on numbers for "
-                "labels: in them list classes=[0, 1, ...]."
+                " Voting, stacking and bagging of scikit-learn, and cross_val_predict "
+                "of probabilities, hand on numbers for labels: in them list "
+                "classes=[0, 1, ...]."
             )
         raise ValueError(
             f"y contains a label that is not in classes={classes.tolist()!r}; add it "

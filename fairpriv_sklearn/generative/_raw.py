@@ -321,11 +321,13 @@ def _tell_of_noise(located, counts, scale, placed) -> None:
     if hidden:
         names = ", ".join(map(repr, hidden[:MOST_NAMED]))
         more = ", ..." if len(hidden) > MOST_NAMED else ""
+        told = f"column {names} holds, or where its numbers lie"
+        if len(hidden) > 1:
+            told = f"columns {names}{more} hold, or where their numbers lie"
         warn_caller(
-            f"By their noisy counts it cannot be told what the columns {names}{more} "
-            "hold, or where their numbers lie: samples may have anything there. "
-            "Declare their kinds and ranges in a codebook, or use more rows or a "
-            "larger epsilon.",
+            f"By noisy counts it cannot be told what the {told}: samples may have "
+            "anything there. Declare kinds and ranges in a codebook, or use more rows "
+            "or a larger epsilon.",
             UserWarning,
         )
 
