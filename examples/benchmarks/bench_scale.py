@@ -53,6 +53,24 @@ def logistic_with_penalty(X, y, groups):
     return logistic(X, y, groups, 0.5)
 
 
+def logistic_in_batches(X, y, groups):
+    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+
+    model = DPWassersteinLogisticRegression(
+        classes=[0, 1], groups=[0, 1], group_sizes_public=True, batch_size=256, **PUBLIC
+    )
+    labels = (y > 0).astype(int)
+    return lambda: model.fit(X, labels, sensitive_features=groups)
+
+
+def output_perturbation(X, y, groups):
+    from fairpriv_sklearn.linear_model import DPOutputPerturbationLogisticRegression
+
+    model = DPOutputPerturbationLogisticRegression(classes=[0, 1], **PUBLIC)
+    labels = (y > 0).astype(int)
+    return lambda: model.fit(X, labels)
+
+
 def repair(X, y, groups):
     from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
 
@@ -197,6 +215,8 @@ FITS = {
         mlp_classifier,
         autoencoder,
         logistic_with_penalty,
+        logistic_in_batches,
+        output_perturbation,
         sliced_generator,
         semidual_generator,
         pairs_generator,

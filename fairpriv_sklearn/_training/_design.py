@@ -283,12 +283,17 @@ class Design:
 
     def scores(self, weights: Floats) -> Floats:
         """Scores of all rows: shape (n_rows,) or (n_rows, n_outputs), as weights."""
+        scores = np.empty((self.shape[0], *weights.shape[1:]))
+        for part, _, own in self.scored(weights):
+            scores[part] = own
+        return scores
+
+    def scored(self, weights: Floats) -> Iterator[tuple[slice, NDArray, Floats]]:
+        """Which rows are a block, the block itself, and its scores."""
         scale = self.scale if weights.ndim == 1 else self.scale[:, None]
         scaled = scale * weights
-        scores = np.empty((self.shape[0], *scaled.shape[1:]))
         for part, rows in self._blocks():
-            scores[part] = rows @ scaled
-        return scores
+            yield part, rows, rows @ scaled
 
     def sums(self, coefficients: Floats) -> Floats:
         """Sum over records of coefficient times features, as floats add up.
@@ -301,9 +306,16 @@ class Design:
         -------
         sums : ndarray of shape (n_columns,) or (n_columns, n_outputs)
         """
-        total = np.zeros((*coefficients.shape[1:], self.shape[1]))
-        for part, rows in self._blocks():
-            total += coefficients[part].T @ rows
+        return self.added(
+            ((rows, coefficients[part]) for part, rows in self._blocks()),
+            coefficients.shape[1:],
+        )
+
+    def added(self, blocks: Iterator, shape: tuple) -> Floats:
+        """The same of blocks with their coefficients, for outputs of this shape."""
+        total = np.zeros((*shape, self.shape[1]))
+        for rows, coefficients in blocks:
+            total += coefficients.T @ rows
         return (total * self.scale).T
 
     def exact_sums(self, coefficients: Floats) -> Floats:
@@ -312,10 +324,17 @@ class Design:
         Coefficients in [-1, 1] are rounded to the nearest multiple of 2**-40; the exact
         sum for these is rounded once.
         """
-        shape = (*coefficients.shape[1:], self.shape[1])
+        return self.added_exactly(
+            ((rows, coefficients[part]) for part, rows in self._blocks()),
+            coefficients.shape[1:],
+        )
+
+    def added_exactly(self, blocks: Iterator, shape: tuple) -> Floats:
+        """The same of blocks with their coefficients, for outputs of this shape."""
+        shape = (*shape, self.shape[1])
         totals = np.zeros((2, 2, *shape), dtype=np.int64)  # of two digits, two halves
-        for part, rows in self._blocks():
-            units = coefficients[part] * 2.0**BITS
+        for rows, coefficients in blocks:
+            units = coefficients * 2.0**BITS
             first = np.rint(units)
             second = np.rint((units - first) * 2.0**BITS)
             # Scaling by a power of two is exact, and cheaper after the product.

@@ -90,9 +90,14 @@ class RegularisedLogistic:
         return weights
 
     def _gradient(self, weights: Floats) -> tuple[Floats, Floats]:
-        scores = self.design.scores(weights)
-        p = expit(scores) if scores.ndim == 1 else row_softmax(scores)
-        gradient = self.design.exact_sums(p - self.targets)
+        p = np.empty_like(self.targets)
+
+        def residuals():  # block by block, which stays in the cache
+            for part, rows, scores in self.design.scored(weights):
+                p[part] = expit(scores) if scores.ndim == 1 else row_softmax(scores)
+                yield rows, p[part] - self.targets[part]
+
+        gradient = self.design.added_exactly(residuals(), p.shape[1:])
         return p, gradient + weights / self.C
 
     def _newton_direction(self, p: Floats, gradient: Floats) -> Floats:
@@ -106,12 +111,16 @@ class RegularisedLogistic:
         return x.reshape(gradient.shape)
 
     def _hessian_product(self, p: Floats, weights: Floats) -> Floats:
-        change = self.design.scores(weights)
-        if p.ndim == 1:
-            change = p * (1 - p) * change
-        else:
-            change = p * (change - (p * change).sum(axis=1, keepdims=True))
-        return self.design.sums(change) + weights / self.C
+        def changes():
+            for part, rows, change in self.design.scored(weights):
+                own = p[part]
+                if p.ndim == 1:
+                    yield rows, own * (1 - own) * change
+                else:
+                    mean = (own * change).sum(axis=1, keepdims=True)
+                    yield rows, own * (change - mean)
+
+        return self.design.added(changes(), p.shape[1:]) + weights / self.C
 
     def _smoothness(self) -> float:
         """Bound of the largest eigenvalue of the Hessian: trace of X'X / 2 + 1 / C."""
