@@ -1,6 +1,12 @@
-"""The command line: from a table of people to a private and fair model and a report.
+"""From a table of people to a private and fair model and a report.
 
-``python -m fairpriv_sklearn`` runs on simulated people; give it a file to run on yours.
+Fit three models on the rows of a table: a plain one, one that is differentially
+private, and one that is private and treats the groups alike. Print how wrong each is
+and how differently it treats the groups, and write a report with a picture and the
+privacy statement. Without a file it runs on simulated people.
+
+Reads CSV and other text (any usual separator, encoding and decimal mark, packed or
+not), Excel, Parquet and Arrow. Money and percentages are numbers, and so are dates.
 """
 
 import argparse
@@ -20,15 +26,6 @@ from fairpriv_sklearn._cli.words import (
 )
 from fairpriv_sklearn.inspection import printable
 from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
-
-DESCRIPTION = """\
-Fit three models on the rows of a table: a plain one, one that is differentially
-private, and one that is private and treats the groups alike. Print how wrong each is
-and how differently it treats the groups, and write a report with a picture and the
-privacy statement. Without a file it runs on simulated people.
-
-Reads CSV and other text (any usual separator, encoding and decimal mark, packed or
-not), Excel, Parquet and Arrow. Money and percentages are numbers, and so are dates."""
 
 EPILOG = """\
 examples:
@@ -58,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     """The arguments of the main job."""
     parser = _Parser(
         prog="python -m fairpriv_sklearn",
-        description=DESCRIPTION,
+        description=__doc__,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

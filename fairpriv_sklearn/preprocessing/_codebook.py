@@ -590,9 +590,8 @@ def _shown(value) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def with_role(codebook: Codebook, role: str, *names: str) -> Codebook:
-    """The code book with a role given to some columns, added if they are not there."""
+def with_role(codebook: Codebook, role: str, name: str) -> Codebook:
+    """The code book with a role given to a column, added if it is not there."""
     columns = dict(codebook.columns)
-    for name in names:
-        columns[name] = replace(columns.get(name, Column()), role=role)
+    columns[name] = replace(columns.get(name, Column()), role=role)
     return Codebook(tuple(columns.items()))
