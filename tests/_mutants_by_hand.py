@@ -1646,6 +1646,11 @@ _PROOFS = {
     "the share is .2 for every signal that small": [
         "linear_model/_line_search.py | return min(0.2, max(0.03, 60 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
     ],
+    "nothing is cut off where nothing is larger": [
+        "linear_model/_queries.py | if not np.abs(second, out=first).max(initial=0.0) <= 2.0**BITS: | np.abs(second, out=first).max(initial=0.0) <= 2.0 ** BITS -> np.abs(second, out=first).max(initial=0.0) < 2.0 ** BITS",
+        "linear_model/_queries.py | if not np.abs(second, out=first).max(initial=0.0) <= 2.0**BITS: | 2.0 ** BITS -> 2.0 * BITS",
+        "linear_model/_queries.py | if not np.abs(second, out=first).max(initial=0.0) <= 2.0**BITS: | 0.0 -> 1.0",
+    ],
     "zeros: the start alone either way": [
         "linear_model/_queries.py | slopes = self.loss.slopes_at(start + 0.0 * scores, block) | start + 0.0 * scores -> start - 0.0 * scores",
     ],

@@ -177,6 +177,16 @@ def test_coefficients_of_a_fair_gradient_stand_side_by_side(n_outputs):
         assert_array_equal(row, np.append(used, np.zeros(row.size - used.size)))
 
 
+def test_scores_of_a_long_block_are_those_of_its_parts():
+    rng, geometry = np.random.default_rng(0), Geometry(300, 1, 1.0, 20.0, 0.5)
+    rows = rng.integers(-(2**20), 2**20, size=(1500, 300)) * 2.0**-20
+    penalty = SimpleNamespace(shape=(1, 2))
+    query = FairGradient(geometry, 9.0, np.ones(2), penalty=penalty)
+    scores = geometry.scores_by(rng.normal(size=(301, 1)))
+    for n in (0, 1, 700, 1500):  # 873 are a part
+        assert_array_equal(query._scores(scores, rows[:n]), scores(rows[:n]))
+
+
 @pytest.mark.parametrize("told, in_pulls", [(0.0, 1.0), (0.25, 0.5), (0.5, 1.0)])
 def test_noise_of_loss_and_penalty_together(told, in_pulls):
     *_, geometry = table(0.75)
