@@ -1131,7 +1131,7 @@ MUTANTS = [
     (
         "h106",
         "generative/_slices.py",
-        "z = self.plan.moments.coordinates(block)",
+        "z = plan.moments.coordinates(block)",
         "z = block.z",
         "histograms of projections: coordinates of the bounds, not of the ranges",
     ),

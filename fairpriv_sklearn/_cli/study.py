@@ -375,9 +375,8 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
         )
     large = {group: size for group, size in sizes.items() if size >= FEW_TRAIN}
     sizes = large if len(large) > 1 else sizes
-    model = task(table, replace(UNKNOWN, groups=list(sizes)), args)[1][
-        "private and fair"
-    ]
+    _, models = task(table, replace(UNKNOWN, groups=list(sizes)), args)
+    model = models["private and fair"]
     model.set_params(**shares["private and fair"])
     few = _too_few_to_learn(model, len(train))
     if few:

@@ -179,10 +179,8 @@ def _randomized_response(epsilon: float, count: int) -> tuple[Floats, Floats]:
     weights = np.exp(log_choose + count * log_plus - minus * epsilon)
     losses = epsilon * (count - 2.0 * minus)
     if len(minus) <= count:
-        losses, weights = (
-            np.append(losses, epsilon * count),
-            np.append(weights, _NEGLECTED),
-        )
+        losses = np.append(losses, epsilon * count)
+        weights = np.append(weights, _NEGLECTED)
     return losses, weights
 
 

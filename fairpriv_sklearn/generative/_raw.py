@@ -239,11 +239,9 @@ def learning_lines(columns, mu, delta, places) -> list[Release]:
     if keyed or unknown:
         n_keyed = len(keyed) + len(unknown)
         mu_keys = mu * sqrt(CATEGORY_SHARE)
-        lines.append(
-            KeyedRelease(
-                CATEGORIES, "gaussian", mu_keys, n_keyed, delta=KEY_SHARE * delta
-            )
-        )
+        shown = KEY_SHARE * delta
+        line = KeyedRelease(CATEGORIES, "gaussian", mu_keys, n_keyed, delta=shown)
+        lines.append(line)
     return lines
 
 

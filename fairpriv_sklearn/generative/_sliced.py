@@ -344,12 +344,8 @@ class DPSlicedWassersteinGenerator(BaseGenerator):
         factor = mixture.factors[c]
         particles = public.standard_normal((n_moved, len(factor))) @ factor.T
         targets = slice_quantiles(self._distributions[c], n_moved, self._plan_)
-        local = flow(
-            particles,
-            targets * self._scales[c],
-            self.directions_,
-            self._plan_.n_flow_steps,
-        )[:n]
+        targets = targets * self._scales[c]
+        local = flow(particles, targets, self.directions_, self._plan_.n_flow_steps)[:n]
         centre = space.pixels(mixture.means[c])
         local = space.spread(local)
         if self.variance_cap and space.basis is not None:

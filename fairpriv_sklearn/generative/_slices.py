@@ -97,14 +97,10 @@ class SliceCounts(Query):
 
     def of_block(self, block, state):
         """Exact counts."""
-        means, directions, scales = state
-        C, K, B = shape = (
-            self.plan.moments.n_classes,
-            self.plan.n_projections,
-            self.plan.n_bins,
-        )
+        plan, (means, directions, scales) = self.plan, state
+        C, K, B = shape = plan.moments.n_classes, plan.n_projections, plan.n_bins
         directions = np.ascontiguousarray(directions)
-        z = self.plan.moments.coordinates(block)
+        z = plan.moments.coordinates(block)
         cells = np.empty((block.n_rows, K), dtype=np.intp)
         # Arrays that are used again: new ones would take longer than what is done.
         projected, divisors = np.empty((2, BLOCK_ROWS, K))

@@ -129,22 +129,15 @@ class TransportDisplay:
             raise ValueError("groups must be as many as those of transport.")
         # Scores live on the points with mass; an output grid may be finer
         points = np.flatnonzero(transport.source_pmf.sum(axis=0) > 0)
-        maps = transport.conditional_mean[:, points]
+        grid, maps = transport.grid[points], transport.conditional_mean[:, points]
         low, high = maps.copy(), maps.copy()
         for a, plan in enumerate(transport.couplings):
             position = points.searchsorted(plan.source)
             targets = transport.grid[plan.target]
             np.minimum.at(low[a], position, targets)
             np.maximum.at(high[a], position, targets)
-        display = cls(
-            grid=transport.grid[points],
-            maps=maps,
-            groups=groups,
-            low=low,
-            high=high,
-            note=note,
-        )
-        return display.plot(ax=ax, **kwargs)
+        shown = cls(grid=grid, maps=maps, groups=groups, low=low, high=high, note=note)
+        return shown.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax=None, **kwargs) -> Self:
         """Draw the maps, over the diagonal that leaves every score in place.

@@ -153,11 +153,9 @@ def _numeric_date(match, day_first) -> datetime | None:
     if time is None:
         return when
     clock = _clock(time.strip())
-    return (
-        None
-        if clock is None
-        else plain_date(datetime.combine(when.date(), clock.time(), clock.tzinfo))
-    )
+    if clock is None:
+        return None
+    return plain_date(datetime.combine(when.date(), clock.time(), clock.tzinfo))
 
 
 def _clock(text: str) -> datetime | None:
