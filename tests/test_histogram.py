@@ -72,6 +72,15 @@ def test_scores_on_an_edge_are_in_the_upper_bin(bounds, n_bins):
     np.testing.assert_array_equal(bin_scores(edges, bounds, n_bins), expected)
 
 
+def test_a_score_is_in_the_bin_of_most_of_its_step():
+    """Edges of three bins lie a third and two thirds of a step above a step."""
+    one, two = histogram.SCORE_STEPS // 3, 2 * histogram.SCORE_STEPS // 3
+    steps = np.array([one - 1, one, one + 1, two, two + 1])
+    assert bin_scores(steps / histogram.SCORE_STEPS, (0, 1), 3).tolist() == [
+        *(0, 1, 1, 1, 2)
+    ]
+
+
 def test_scores_that_are_not_finite_have_a_bin():
     scores = np.array([-np.inf, np.nan, np.inf, -5.0, 9.0])
     np.testing.assert_array_equal(bin_scores(scores, (1, 4), 36), [0, 0, 35, 0, 35])
@@ -148,6 +157,8 @@ def test_refined_distributions_keep_mass_and_mean(refinement):
         (10_000, np.inf, True, 97),
         (1, 1e-6, False, 8),
         (10**9, 1.0, False, 64),
+        (10**9, np.inf, True, 192),
+        (1, np.inf, True, 8),
     ],
 )
 def test_default_number_of_bins(n, epsilon, continuous, expected):
@@ -177,6 +188,25 @@ def test_distinct_scores_change_by_one_at_most(table, other):
 def test_distinct_scores_reach_their_sensitivity():
     assert histogram.distinct_scores(np.array([0.1, 0.1]), (-1, 1)) == 1
     assert histogram.distinct_scores(np.array([0.2, 0.1]), (-1, 1)) == 2
+
+
+@pytest.mark.parametrize(
+    "n, noise, least", [(1000, 10.0, 870.0), (1000, 200.0, 500.0), (20, 0.0, 18.0)]
+)
+def test_twins_are_rare_where_nine_in_ten_scores_are_distinct(n, noise, least):
+    """Less three times the noise, and never less than half."""
+    assert histogram.is_continuous(least, n, noise)
+    assert not histogram.is_continuous(least - 0.01, n, noise)
+
+
+def test_fine_masses_are_those_of_the_bins_but_for_a_thousandth():
+    pmfs = np.array([[0.0, 0.25, 0.75], [0.5, 0.5, 0.0]])
+    fine = histogram.fine_pmfs(pmfs)
+    np.testing.assert_allclose(
+        fine.reshape(2, 3, -1).sum(axis=2), 0.999 * pmfs + 0.001 / 3, rtol=1e-12
+    )
+    assert np.ptp(fine.reshape(2, 3, -1), axis=2).max() == 0.0
+    assert fine.shape == (2, 3 * histogram.SUB_BINS)
 
 
 def test_a_map_of_few_levels_is_as_fair(monkeypatch):
@@ -749,6 +779,19 @@ def test_others_may_add_as_much_as_the_gap_that_goes(times, told):
     counts = size * np.repeat(np.column_stack([shares, 1 - shares]) / 5, 5, axis=1)
     untold = histogram.untold_cells(counts[None], variance)
     assert untold.tolist() == [[False, False, not told]]
+
+
+@pytest.mark.parametrize("place", range(10))
+def test_groups_differ_wherever_their_distribution_functions_do(place):
+    """But at the last edge, where both are 1."""
+    counts = np.full((2, 10), 100.0)
+    moved = 300.0 if place < 9 else 0.0
+    counts[0, min(place, 8)] += moved
+    counts[0, 9] += 300.0 - moved
+    gap, *_ = histogram._differences(counts, 1.0)
+    edges = np.arange(1, 10)
+    first = (100 * edges + moved * (edges > min(place, 8))) / 1300
+    np.testing.assert_allclose(gap, np.abs(first - edges / 10).max(), rtol=1e-12)
 
 
 def test_untold_groups_differ_from_others_where_there_are_others():
