@@ -1244,8 +1244,8 @@ MUTANTS = [
     (
         "h117",
         "_training/_design.py",
-        "low=np.where(whole, self.low, low),",
-        "low=middle - half,",
+        "low, high = np.where(whole, self.low, low), np",
+        "low, high = middle - half, np",
         "bounds where nothing is narrower are rounded",
     ),
     (

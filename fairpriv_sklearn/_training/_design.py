@@ -120,11 +120,8 @@ class FeatureScaling:
         half = width * self.half_width
         # Rounding leaves no part beyond the whole.
         low, high = np.clip([middle - half, middle + half], self.low, self.high)
-        return replace(
-            self,
-            low=np.where(whole, self.low, low),
-            high=np.where(whole, self.high, high),
-        )
+        low, high = np.where(whole, self.low, low), np.where(whole, self.high, high)
+        return replace(self, low=low, high=high)
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Turn weights of scaled features into those of the original features.

@@ -305,11 +305,8 @@ def _tap_numpy(stack: ExitStack, tape: Tape, estimator):
 
     def tapped_default_rng(seed=None):
         if isinstance(seed, np.random.Generator | np.random.RandomState):
-            return generator(
-                seed.bit_generator
-                if hasattr(seed, "bit_generator")
-                else seed._bit_generator
-            )
+            own = getattr(seed, "bit_generator", None) or seed._bit_generator
+            return generator(own)
         return generator(default_rng(seed).bit_generator)
 
     shared = legacy(np.random.mtrand._rand._bit_generator)
