@@ -156,14 +156,16 @@ def test_curvature_follows_how_flat_the_loss_is():
     for told, noise, doubt in (
         (9.0, 9.0, 1e-6),
         (-9.0, least, 0.1),
+        (-9.0, 3 * least, 0.1),
         (-9.0, 1e-9, 0.1),
         (0.4 * least, 0.3 * least, 0.9),
     ):
         known = path(flatness=flat, doubt=np.full(1, doubt), typical=np.full(1, 0.3))
         curvatures.append(search(0.3, told, (1e-9, noise)).scale(known)[3])
-    # What the moments say; a tenth of what is typical at least where noise is as large,
-    # and a tenth of that where it is not; what was released between the two.
-    expected = [0.125 * 0.5], [0.7 * least], [0.1 * least], [0.4 * least]
+    # What the moments say; a tenth of what is typical at most, however large the noise,
+    # and a tenth of that where there is none; what was released between the two.
+    shares = [0.7], [1.0], [0.1], [0.4]
+    expected = [[0.125 * 0.5], *np.multiply(shares, least)]
     assert_allclose(curvatures, expected, rtol=0.02)
 
 

@@ -1689,3 +1689,16 @@ def test_ends_of_runs():
     assert _outer_runs(cells[3:], noisy, 1.0) == [3, 6]
     assert _outer_runs(cells, noisy, 3.0) == []
     assert _outer_runs(cells, np.array([0.0, 0, 1, 0, 0, 2, 0, 0, 0]), 0.0) == [2, 5]
+    # 2.97 and 3.11 times the noise of both.
+    assert _outer_runs(cells[:2], np.array([2.1, 2.1]), 1.0) == []
+    assert _outer_runs(cells[:2], np.array([2.2, 2.2]), 1.0) == [0, 1]
+
+
+def test_a_learnt_range_reaches_to_a_crowd_far_from_the_rest():
+    """Runs end where cells are far: there one stands out alone, or none does."""
+    rng = np.random.default_rng(0)
+    pay = rng.normal(50, 10, 20_000)
+    pay[:200] = 1e6 * np.exp(2 * rng.normal(size=200))
+    encoder = DPTableEncoder({"pay": {"kind": "number"}}, epsilon=1.0, random_state=0)
+    low, high = encoder.fit(pd.DataFrame({"pay": pay})).codebook_["pay"].bounds
+    assert -20 < low < 50 and 1e6 < high < 1e9

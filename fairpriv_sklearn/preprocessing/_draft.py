@@ -107,9 +107,9 @@ class Draft(LearntColumn):
         # Far from where records surely are, a cell has to be as sure as these.
         reach = _REACH * max(-low, high)
         far = is_placed & ((edges[1:] <= low - reach) | (edges[:-1] >= high + reach))
-        alone = np.flatnonzero(noisy > np.where(far, SURE, _SIGNIFICANT) * scale)
+        sure = np.flatnonzero(far & (noisy > SURE * scale))
         runs = _outer_runs(np.flatnonzero(~far), noisy, scale)
-        crowded = np.union1d(alone, runs).astype(np.intp)
+        crowded = np.union1d(sure, runs).astype(np.intp)
         if is_placed and not len(crowded):
             return float(low), float(high)
         if not len(crowded):
