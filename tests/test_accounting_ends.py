@@ -9,8 +9,10 @@ from _ends import answer, approx, ends_within, taken
 from scipy.optimize import brentq
 
 from fairpriv_sklearn.accounting import (
+    DeclaredEvent,
     GaussianEvent,
     PoissonGaussianEvent,
+    PureEvent,
     WithoutReplacementGaussianEvent,
     _composition,
     _gaussian,
@@ -381,6 +383,28 @@ def test_nearly_full_batches_need_no_more_noise_than_full_ones(share):
         for q in (0.999999, 1.0)
     )
     assert 0.99 * full < found <= full
+
+
+@pytest.mark.parametrize(
+    "kind", [PoissonGaussianEvent, WithoutReplacementGaussianEvent]
+)
+@pytest.mark.parametrize(
+    "q, epsilon", [(0.9999, 3.0), (0.999999, 0.1), (0.999999, 1.0)]
+)
+def test_nearly_full_batches_cost_no_more_than_full_ones(kind, q, epsilon):
+    """A grid of losses rounded up to more than the budget that was calibrated to."""
+    calibrate = _composition._calibrate_sampled
+    for steps, n_draws in ((1, 0), (10, 100)):
+        noise = calibrate(kind, epsilon, 1e-5, q, steps, n_draws)
+        sampled = kind(q, noise, steps, n_draws)
+        assert 0.999 * epsilon < compose_epsilon([sampled], 1e-5) <= epsilon
+        assert 0.99e-5 < compose_delta([sampled], epsilon) <= 1e-5
+    full = GaussianEvent(math.sqrt(10) / noise, 100)
+    others = [GaussianEvent(0.3, 5), PureEvent(0.2), DeclaredEvent(0.1, 1e-6)]
+    expected = compose_epsilon([full, *others], 1e-5)
+    assert compose_epsilon([sampled, *others], 1e-5) == approx(expected, rel=1e-4)
+    rare = kind(0.01, noise, 10, 100)
+    assert compose_epsilon([rare], 1e-5) < 0.5 * epsilon
 
 
 def test_a_gaussian_of_no_draws_is_free_of_the_sampler():

@@ -225,7 +225,10 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
     if total.sampled:
         if largest > _MOST_EPSILON:
             return math.inf
-        return _worst_curve(total).epsilon(delta - _FFT_NOISE)
+        on_grid = _worst_curve(total).epsilon(delta - _FFT_NOISE)
+        if on_grid == math.inf:
+            return on_grid
+        return min(on_grid, _ideal_epsilon(total.unsampled(), delta))
     if total.mu > 0.0:
         if delta == failure:
             return math.inf
@@ -272,7 +275,8 @@ def _ideal_delta(total: _Composition, epsilon: float) -> float:
     if max(_about_largest_loss(total), total.mu) > _MOST_EPSILON:
         return 1.0
     if total.sampled:
-        return min(1.0, _worst_curve(total).delta(epsilon) + _FFT_NOISE)
+        on_grid = _worst_curve(total).delta(epsilon) + _FFT_NOISE
+        return min(on_grid, _ideal_delta(total.unsampled(), epsilon))
     if epsilon == math.inf:
         return total.failure
     return min(1.0, _exact_delta(total, epsilon) * (1.0 + _COMPOSITION_MARGIN))

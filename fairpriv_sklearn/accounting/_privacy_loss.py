@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -68,6 +68,12 @@ class _Composition:
             min(1.0, failure * (1 + 1e-15)),
             tuple((*family, n * count) for *family, n in self.sampled if count),
         )
+
+    def unsampled(self) -> _Composition:
+        """The same with full batches: by convexity it costs at least as much."""
+        mus = [math.sqrt(steps) / noise for _, _, noise, steps in self.sampled]
+        mu = math.hypot(self.mu, *mus) * (1 + 1e-14)
+        return replace(self, mu=mu, sampled=(), roughness=1.0)
 
     def covers(self, other: _Composition) -> bool:
         """Whether `other` costs no more, as far as that can be seen at once."""
