@@ -284,7 +284,8 @@ def main():
     print(
         f"fairpriv_sklearn {fairpriv_sklearn.__version__}, scikit-learn "
         f"{sklearn.__version__}, NumPy {np.__version__}, Python "
-        f"{platform.python_version()}, {platform.machine()}; {len(SEEDS)} seeds"
+        f"{platform.python_version()}, {platform.machine()}; {len(SEEDS)} seeds for "
+        "repairs, eight splits for models"
     )
     parts = sys.argv[1:] or ["repairs", "linear", "networks"]
     if parts[0] == "others":
