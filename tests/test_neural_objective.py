@@ -620,7 +620,7 @@ def test_audit_of_the_released_gradient(monkeypatch):
     y = np.zeros(len(X))
     params = {"epsilon": 6.0, "fairness_weight": 1.0, "min_group_size": 30}
     outputs = [
-        one_step(table, codes, y, 1e3, monkeypatch, 600, **params)
+        one_step(table, codes, y, 1e3, monkeypatch, 1500, **params)
         for table, codes in ((X, groups), (X_other, groups_other))
     ]
     mu = outputs[0][1].events[0].mu
