@@ -1,5 +1,6 @@
 """Optimal transport: the fair barycenter and one-dimensional distances."""
 
+from fairpriv_sklearn._shared.exact_transport import RESOLUTION
 from fairpriv_sklearn.transport._barycenter import (
     BarycenterResult,
     Coupling,
