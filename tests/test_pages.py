@@ -64,6 +64,19 @@ def test_a_finished_classifier_made_fair(capsys):
     assert names["fair"].privacy_.epsilon <= 1.0
 
 
+def test_what_pages_import_is_there():
+    """Their examples run with the documentation only, long after the tests."""
+    imported = []
+    for page in PAGE.parent.rglob("*.rst"):
+        lines = re.sub(r"(?m)^\s*(>>>|\.\.\.|) ?", "", page.read_text(encoding="utf-8"))
+        imported += re.findall(
+            r"(?m)^from (fairpriv_sklearn[\w.]*) import (\([^)]*\)|.*)$", lines
+        )
+    for module, names in imported:
+        exec(f"from {module} import {names}", {})
+    assert len(imported) > 100
+
+
 def test_what_once_stopped_has_a_test_or_a_page():
     """The tests and pages that the list names are there; every row names one."""
     docs, tests = PAGE.parent, Path(__file__).parent
