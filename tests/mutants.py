@@ -118,6 +118,7 @@ QUERIES = {
 OTHERS = {
     "_door/_dask.py": "distributed_fits",
     "_door/_stream.py": "linear_ranges",
+    "_shared/domain.py": "breaches_variants",
     "_shared/guarded.py": "wall breaches",
     "_shared/purity.py": "breaches barycenter rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
@@ -128,6 +129,7 @@ OTHERS = {
     "generative/_points.py": "generative_pairs",
     "generative/_space.py": "generative",
     "generative/_sinkhorn.py": "budgets generative_pairs plan_numbers",
+    "linear_model/_bounded_slope.py": "linear_queries linear_values",
     "linear_model/_ranges.py": "linear_ranges",
     "model_selection/_candidates.py": "search",
     "model_selection/_search.py": "search",
