@@ -685,7 +685,11 @@ def test_a_display_shows_the_claim_and_the_worst():
     display = audit.AuditDisplay.from_report(report)
     assert display.largest in display.violated
     assert display.ax_.get_xlabel().startswith("lower bound")
-    plt.close(display.figure_)
+    # Beside a claim of infinity bars are told apart, too.
+    display = audit.AuditDisplay(bounds={"a": 2.0, "b": 3.0}, claimed=np.inf).plot()
+    assert [bar.get_width() for bar in display.ax_.patches] == [2.0, 3.0]
+    assert display.ax_.get_xlim()[1] > 3.0
+    plt.close("all")
 
 
 # --- command line ---------------------------------------------------------------------

@@ -21,9 +21,9 @@ from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import study
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
-from fairpriv_sklearn._cli.report import _families
 from fairpriv_sklearn._cli.study import Result
 from fairpriv_sklearn._cli.table import simulated_table
+from fairpriv_sklearn._shared.figures import families
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
 from fairpriv_sklearn.preprocessing import Column
 from fairpriv_sklearn.preprocessing._reader import _separator, read_table
@@ -1743,11 +1743,12 @@ def test_the_picture_has_fonts_for_the_signs_that_the_usual_one_lacks():
     fonts = pytest.importorskip("matplotlib.font_manager")
     usual = fonts.FontProperties().get_family()
     # In none, in the usual one, in one that comes with matplotlib.
-    assert _families(set("\U0010fffd")) == _families(set("abc 1é")) == usual
+    assert families("\U0010fffd") == families("abc 1é") == usual
     sign = "\ue000"
-    (other,) = _families(set("a" + sign))[len(usual) :]
+    (other,) = families("a" + sign)[len(usual) :]
     file = fonts.findfont(fonts.FontProperties(family=[other]))
     assert ord(sign) in fonts.get_font(file).get_charmap()
+    assert fonts.FontProperties().get_family() == usual  # for what others draw
 
 
 def test_a_name_that_another_encoding_hides_is_no_riddle(tmp_path, capsys):

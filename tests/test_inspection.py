@@ -188,8 +188,30 @@ def test_names_and_categories_are_drawn_as_they_are(label):
     display = AdditiveShapesDisplay.from_estimator(pipeline.fit(table, table["n"]))
     assert display.axes_[0].get_xlabel() == ODD[label]
     ticks = [text.get_text() for text in display.axes_[0].get_xticklabels()]
-    assert ODD[label] in ticks
+    short = ODD[label].replace("i" * 26 + "…" + "i" * 12, "i" * 13 + "…" + "i" * 5)
+    assert short in ticks
     display.figure_.draw_without_rendering()
+
+
+@pytest.mark.parametrize("name", ["group {}", "a name that is {} and long, and longer"])
+def test_names_that_would_hide_the_curves_stand_beside_them(name):
+    few, many = [[name.format(i) for i in range(k)] for k in (3, 60)]
+    long = len(name) > 24
+    for names, beside in [(few, long), (many, True)]:
+        display = GroupDistributionDisplay.from_predictions(
+            np.arange(120.0), sensitive_features=names * (120 // len(names))
+        )
+        axes, figure = display.axes_[0], display.figure_
+        figure.draw_without_rendering()
+        plot, said = axes.get_window_extent(), axes.get_legend().get_window_extent()
+        assert (said.x0 >= plot.x1) == beside
+        assert figure.bbox.x0 <= said.x0 and said.x1 <= figure.bbox.x1 + 1
+        assert figure.bbox.y0 <= said.y0 and said.y1 <= figure.bbox.y1 + 1
+        assert plot.height > 0.6 * figure.bbox.height
+        assert plot.width > 0.3 * figure.bbox.width
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(texts) == 42 and texts[-1] == "… and 19 more"
+    assert len(display.lines_[0]) == 60
 
 
 def test_distribution_input_is_checked():

@@ -20,7 +20,7 @@ from fairpriv_sklearn._wall import (
     privacy_report,
     round_up,
 )
-from fairpriv_sklearn.inspection import picture_text, printable
+from fairpriv_sklearn.inspection import families, picture_text, printable
 from fairpriv_sklearn.preprocessing import InputError
 
 CARD = "card.md"
@@ -386,35 +386,13 @@ def draw(study: Study, path: Path) -> Path | None:
     except ImportError:
         return None
     shown = [study.table.target, *study.group_sizes, *(study.learnt.classes or ())]
-    families = {"font.family": _families(set("".join(map(picture_text, shown))))}
-    with warnings.catch_warnings(), plt.rc_context(families):
+    fonts = {"font.family": families("".join(map(picture_text, shown)))}
+    with warnings.catch_warnings(), plt.rc_context(fonts):
         warnings.simplefilter("ignore")  # a glyph that no font has
         figure = _figure(study, plt)
         figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)
     return path
-
-
-def _families(signs: set[str]) -> list[str]:
-    """The usual family of fonts, and of the others here those with signs it lacks."""
-    from matplotlib import font_manager as fonts
-
-    def having(file):
-        try:
-            return signs & set(map(chr, fonts.get_font(file).get_charmap()))
-        except (OSError, RuntimeError):  # not every font can be read
-            return set()
-
-    usual = fonts.FontProperties()
-    families, lacking = usual.get_family(), signs - having(fonts.findfont(usual))
-    for font in fonts.fontManager.ttflist:
-        upright = (font.style, font.weight) == ("normal", 400)
-        # One of the last resort has a box for every sign.
-        if lacking and upright and "Last Resort" not in font.name:
-            had = having(font.fname) & lacking
-            families += [font.name] if had else []
-            lacking -= had
-    return families
 
 
 def _figure(study: Study, plt):

@@ -1,11 +1,15 @@
 """The common look of the pictures."""
 
+import math
+
 import numpy as np
 
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 _LINES = ["-", "--", "-.", ":"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<"]
 NOT_PRIVATE = "Not private: drawn from the data as they are."
+_INSIDE = 10, 24  # lines of a legend, and signs of the longest, that hide no curve
+_BESIDE = 14  # lines of a legend in one column beside the axes, in three at most
 
 
 def _pyplot():
@@ -76,6 +80,48 @@ def footnote(ax, text: str):
     )
 
 
+def legend(ax, grow: bool, title: str | None = None, **place):
+    """Name the lines: at `place` in the axes or, where it would hide them, beside.
+
+    The figure grows by what that takes if `grow`.
+    """
+    handles, labels = ax.get_legend_handles_labels()
+    most, longest = 3 * _BESIDE, max(map(len, labels), default=0)
+    if len(labels) > most:
+        labels = [*labels[: most - 1], f"… and {len(labels) - most + 1} more"]
+        handles = [*handles[: most - 1], ax.plot([], [], " ")[0]]
+    if len(labels) > _INSIDE[0] or longest > _INSIDE[1]:
+        columns = math.ceil(len(labels) / _BESIDE)
+        place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "ncols": columns}
+        if grow:
+            wider = columns * (0.5 + 0.08 * longest)
+            ax.figure.set_figwidth(ax.figure.get_figwidth() + wider)
+    fonts = {"family": families("".join(labels)), "size": 9}
+    ax.legend(handles, labels, title=title, prop=fonts, **place)
+
+
+def families(text: str) -> list[str]:
+    """The usual family of fonts, and of the others here those with signs it lacks."""
+    from matplotlib import font_manager as fonts
+
+    def having(file):
+        try:
+            return signs & set(map(chr, fonts.get_font(file).get_charmap()))
+        except (OSError, RuntimeError):  # not every font can be read
+            return set()
+
+    signs, usual = set(text), fonts.FontProperties()
+    found, lacking = [*usual.get_family()], signs - having(fonts.findfont(usual))
+    for font in fonts.fontManager.ttflist:
+        upright = (font.style, font.weight) == ("normal", 400)
+        # One of the last resort has a box for every sign.
+        if lacking and upright and "Last Resort" not in font.name:
+            had = having(font.fname) & lacking
+            found += [font.name] if had else []
+            lacking -= had
+    return found
+
+
 def printable(text, most: int = 60) -> str:
     """One line without control characters, not too long: its middle is left out."""
     text = " ".join(str(text).split())
@@ -86,9 +132,9 @@ def printable(text, most: int = 60) -> str:
     return f"{text[: most - end - 1]}…{text[-end:]}"
 
 
-def picture_text(text) -> str:
+def picture_text(text, most: int = 40) -> str:
     """The text as it is, in matplotlib: no mathematics, no label to be hidden."""
-    text = printable(text, most=40).replace("$", r"\$")
+    text = printable(text, most).replace("$", r"\$")
     return text if text and not text.startswith("_") else " " + text
 
 

@@ -1,11 +1,10 @@
 """Lower bounds of an audit beside the claim."""
 
 import math
-from textwrap import shorten
 from typing import Self
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, real
-from fairpriv_sklearn._shared.figures import footnote, new_axes
+from fairpriv_sklearn._shared.figures import footnote, new_axes, printable
 
 _SHOWN = 12
 
@@ -90,21 +89,21 @@ class AuditDisplay:
         """
         (self.ax_,), self.figure_ = new_axes(ax)
         shown = sorted(self.bounds.items(), key=lambda one: one[1])[-_SHOWN:]
-        right = 1.5 * self.claimed if math.isfinite(self.claimed) else 1.0
+        finite = [bound for _, bound in shown if math.isfinite(bound)]
+        claim = self.claimed if math.isfinite(self.claimed) else max(finite, default=0)
+        right = 1.5 * claim or 1.0
         for i, (name, bound) in enumerate(shown):
             refuted = name in self.violated or bound > self.claimed * (1 + 1e-6)
             color = "#D55E00" if refuted else "#0072B2"
             self.ax_.barh(i, min(bound, right), color=color, height=0.7)
-        self.ax_.set_yticks(
-            range(len(shown)),
-            [shorten(name, 40, placeholder=" …") for name, _ in shown],
-        )
+        names = [printable(name, 40) for name, _ in shown]
+        self.ax_.set_yticks(range(len(shown)), names)
         if math.isfinite(self.claimed):
             self.ax_.axvline(self.claimed, color="black", linestyle="--")
         self.ax_.set(
             xlim=(0, right),
-            xlabel="lower bound on epsilon (dashed: claimed)",
-            title=self.title,
+            xlabel="lower bound on epsilon",
+            title=printable(self.title, 48),
         )
-        footnote(self.ax_, "Orange: refutes the claim. Not private.")
+        footnote(self.ax_, "Dashed: claimed. Orange: refutes it.\nNot private.")
         return self

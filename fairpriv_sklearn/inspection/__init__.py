@@ -5,7 +5,7 @@ the numbers and draw them; ``plot`` draws them again. Colours (Okabe and Ito), l
 styles and markers change together, so that a picture can be read in grey.
 """
 
-from fairpriv_sklearn._shared.figures import picture_text, printable
+from fairpriv_sklearn._shared.figures import families, picture_text, printable
 from fairpriv_sklearn.inspection._distribution import GroupDistributionDisplay
 from fairpriv_sklearn.inspection._profile import PrivacyProfileDisplay
 from fairpriv_sklearn.inspection._shapes import AdditiveShapesDisplay

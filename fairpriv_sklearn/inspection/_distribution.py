@@ -18,6 +18,7 @@ from fairpriv_sklearn._shared.figures import (
     NOT_PRIVATE,
     footnote,
     group_name,
+    legend,
     new_axes,
     style,
 )
@@ -241,7 +242,7 @@ class GroupDistributionDisplay:
             axes.grid(alpha=0.25)
         self.axes_[0].set_ylabel("share of the group at or below")
         self.axes_[0].set_ylim(-0.02, 1.02)
-        self.axes_[-1].legend(title="group", fontsize=9, loc="lower right")
+        legend(self.axes_[-1], ax is None, "group", loc="lower right")
         footnote(self.axes_[0], NOT_PRIVATE)
         return self
 

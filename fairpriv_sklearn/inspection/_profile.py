@@ -12,7 +12,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     optional,
 )
-from fairpriv_sklearn._shared.figures import new_axes, style
+from fairpriv_sklearn._shared.figures import legend, new_axes, printable, style
 
 _FLOOR = 1e-12  # smallest delta shown
 _GUARANTEE = having("a PrivacyGuarantee or several", "epsilon", "delta_at")
@@ -159,10 +159,10 @@ class PrivacyProfileDisplay:
         self.lines_ = []
         curves = zip(self.names, self.delta, self.stated, strict=True)
         for i, (name, delta, (epsilon, stated_delta)) in enumerate(curves):
-            look = style(i, len(self.epsilon), kwargs)
+            look = style(i, len(self.epsilon), kwargs) | {"label": printable(name, 40)}
             # Zero has no logarithm: the curve leaves the picture at its lower edge
             shown = np.maximum(delta, _FLOOR**2)
-            self.lines_ += self.ax_.plot(self.epsilon, shown, label=name, **look)
+            self.lines_ += self.ax_.plot(self.epsilon, shown, **look)
             if np.isfinite(epsilon) and stated_delta > 0:
                 self.ax_.plot(
                     epsilon, stated_delta, "o", color=look["color"], markersize=9
@@ -175,5 +175,5 @@ class PrivacyProfileDisplay:
             ylim=(_FLOOR, 2.0),
         )
         self.ax_.grid(alpha=0.25)
-        self.ax_.legend(fontsize=9)
+        legend(self.ax_, ax is None)
         return self

@@ -16,7 +16,7 @@ from fairpriv_sklearn._shared.arguments import (
     position,
     word,
 )
-from fairpriv_sklearn._shared.figures import new_axes, picture_text, style
+from fairpriv_sklearn._shared.figures import families, new_axes, picture_text, style
 
 _POINTS = 201
 
@@ -170,8 +170,9 @@ class AdditiveShapesDisplay:
             if len(where) and isinstance(where[0], str):
                 places = np.arange(len(where))
                 axes[i].bar(places, curve, yerr=error, color=look["color"])
-                said = [picture_text(category) for category in where]
-                axes[i].set_xticks(places, said, rotation=45, ha="right")
+                said = [picture_text(category, most=20) for category in where]
+                fonts = families("".join(said))
+                axes[i].set_xticks(places, said, rotation=45, ha="right", family=fonts)
             else:
                 axes[i].plot(where, curve, **look)
                 if error is not None:
@@ -179,7 +180,7 @@ class AdditiveShapesDisplay:
                         where, curve - error, curve + error, alpha=0.25,
                         color=look["color"],
                     )  # fmt: skip
-            axes[i].set_xlabel(picture_text(name))
-        axes[0].set_ylabel("contribution to the score")
+            axes[i].set_xlabel(picture_text(name), family=families(picture_text(name)))
+        axes[0].set_ylabel("contribution\nto the score")
         self.axes_, self.figure_ = axes[: len(self.names)], figure
         return self

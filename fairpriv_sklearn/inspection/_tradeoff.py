@@ -24,7 +24,13 @@ from fairpriv_sklearn._shared.arguments import (
     word,
 )
 from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.figures import NOT_PRIVATE, footnote, new_axes, style
+from fairpriv_sklearn._shared.figures import (
+    NOT_PRIVATE,
+    footnote,
+    legend,
+    new_axes,
+    style,
+)
 from fairpriv_sklearn.metrics import (
     demographic_parity_difference,
     group_predictions,
@@ -271,7 +277,7 @@ class TradeoffDisplay:
             title="Error against disparity",
         )
         self.ax_.grid(alpha=0.25)
-        self.ax_.legend(title="epsilon", fontsize=9)
+        legend(self.ax_, ax is None, "epsilon")
         footnote(self.ax_, self.note)
         return self
 

@@ -5,7 +5,13 @@ from typing import Self
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import checked, having, listed, position, word
-from fairpriv_sklearn._shared.figures import footnote, group_name, new_axes, style
+from fairpriv_sklearn._shared.figures import (
+    footnote,
+    group_name,
+    legend,
+    new_axes,
+    style,
+)
 
 
 class TransportDisplay:
@@ -178,7 +184,7 @@ class TransportDisplay:
             title="Where scores are sent",
         )
         self.ax_.grid(alpha=0.25)
-        self.ax_.legend(title="group", fontsize=9)
+        legend(self.ax_, ax is None, "group")
         if self.note:
             footnote(self.ax_, self.note)
         return self

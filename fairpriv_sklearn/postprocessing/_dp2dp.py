@@ -225,7 +225,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     .. [1] L. Say, C. Denis, R. Pinot. "Fairness Meets Privacy: Integrating Differential
        Privacy and Demographic Parity in Multi-class Classification".
        arXiv:2511.18876, 2025.
-    .. [2] M. Hardt, E. Cost, N. Srebro. "Equality of Opportunity in Supervised
+    .. [2] M. Hardt, E. Price, N. Srebro. "Equality of Opportunity in Supervised
        Learning". NeurIPS 2016.
 
     Examples

@@ -707,7 +707,7 @@ def randomised_rule(
     for the listed pairs :math:`(y, k)`, with free centres :math:`c`: a linear
     program. For two classes the probability of the second one may only rise with the
     score; the rule then mixes thresholds, and the best point that the groups' ROC
-    curves have in common is found exactly (Hardt, Cost, Srebro 2016).
+    curves have in common is found exactly (Hardt, Price, Srebro 2016).
 
     Parameters
     ----------
