@@ -1,16 +1,21 @@
 """What is silenced for private rows: in every thread, and no longer than meant."""
 
 import gc
+import itertools
 import pickle
 import threading
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from common import ENTRIES, first_sign, fit, table
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from fairpriv_sklearn._shared import callers
-from fairpriv_sklearn._shared.callers import hushed
+from fairpriv_sklearn._shared.callers import NOT_OF_SHAPES, hushed
+from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.postprocessing import (
@@ -72,7 +77,7 @@ def test_one_thread_stays_hushed_when_the_other_leaves():
 
 @pytest.mark.parametrize("at", ["enter", "leave"])
 def test_an_interrupt_leaves_no_silence_behind(at, monkeypatch):
-    shared = callers._HUSHED[Warning]
+    shared = callers._HUSHED[callers.ANY]
     honest = getattr(shared, at)
 
     def interrupted(token):
@@ -87,7 +92,7 @@ def test_an_interrupt_leaves_no_silence_behind(at, monkeypatch):
 
 
 def test_an_interrupt_before_the_end_does_not_prolong_the_silence(monkeypatch):
-    shared = callers._HUSHED[Warning]
+    shared = callers._HUSHED[callers.ANY]
 
     def interrupted(token):
         monkeypatch.undo()
@@ -207,3 +212,155 @@ def test_a_fit_that_fails_leaves_no_warning_waiting():
     assert not callers._waiting.is_fit and not callers._waiting.has_spent
     callers.spent()  # of a function, whose warnings do not wait
     assert not callers._waiting.has_spent
+
+
+# --- cells that speak for themselves -------------------------------------------------
+
+
+class Speaks:
+    """A cell that quotes itself, in a warning or an error, wherever it is asked."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def _say(self):
+        if self.error is not None:
+            raise self.error("secret")
+        warnings.warn("secret", stacklevel=2)
+
+    def __float__(self):
+        self._say()
+        return 0.5
+
+    def __hash__(self):
+        self._say()
+        return 7
+
+    def __eq__(self, other):
+        self._say()
+        return False
+
+    def __ne__(self, other):
+        self._say()
+        return True
+
+    def __lt__(self, other):
+        self._say()
+        return True
+
+    def __repr__(self):
+        self._say()
+        return "secret"
+
+
+class SpeakingNumber(Speaks, float):
+    """The same, as a number of Python, which is equal to itself."""
+
+    def __ne__(self, other):
+        self._say()
+        return False
+
+    def __new__(cls, error=None):
+        return super().__new__(cls, 0.5)
+
+
+CELLS = {
+    "masked": np.ma.masked,
+    "warns": Speaks(),
+    "number": SpeakingNumber(),
+    "type": Speaks(TypeError),
+    "value": Speaks(ValueError),
+    "runtime": Speaks(RuntimeError),
+}
+# A generator that reads one list of columns and of labels stands for the others.
+LIKE_OTHERS = ("DPSinkhornGenerator-pairs", "DPSlicedWassersteinGenerator-gradient")
+CELL_PLACES, CELL_LISTS = (
+    ("X", "y", "groups"),
+    ({}, {"classes": None}, {"groups": None}),
+)
+SPOKEN_TO = [entry for entry in ENTRIES if entry.name not in LIKE_OTHERS]
+
+
+def _heard(call) -> list[str]:
+    """All that is said: warnings, and an error with what it came from."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            call()
+            error = None
+        except Exception as raised:
+            error = raised
+    texts = [str(one.message) for one in said]
+    while error is not None:
+        texts.append(f"{error} {vars(error)}")
+        error = error.__cause__ or error.__context__
+    return texts
+
+
+def _fit_with(entry, place, cell, **lists):
+    X, y = table(entry, n=40)
+    columns = {"X": X.astype(object), "y": y.astype(object), "groups": first_sign(X)}
+    columns["groups"] = columns["groups"].astype(object)
+    columns[place][(7, 1) if place == "X" else 7] = cell
+    model = entry.make(**entry.public).set_params(random_state=0, **lists)
+    given = {}
+    if "groups" in model.get_params():
+        model.set_params(sensitive_features=None)
+        given = {"sensitive_features": columns["groups"]}
+    fit(entry, model, columns["X"], columns["y"], **given)
+
+
+@pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
+@pytest.mark.parametrize("entry", SPOKEN_TO, ids=lambda entry: entry.name)
+def test_a_cell_that_speaks_is_not_heard(entry, cell):
+    known = entry.make(**entry.public).get_params()
+    for place, read in itertools.product(CELL_PLACES, CELL_LISTS):
+        published = place in read and cell is CELLS["number"]  # as one of the groups
+        if read.keys() <= known.keys() and not published:
+            heard = _heard(partial(_fit_with, entry, place, cell, **read))
+            assert not any("secret" in t or "masked" in t for t in heard), heard
+
+
+@pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
+def test_a_cell_of_a_batch_is_not_heard(cell):
+    y = TWO.astype(object)
+    y[7] = cell
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
+    heard = _heard(lambda: model.fit(Batches([(SCORES, y, None)])))
+    assert not any("secret" in text or "masked" in text for text in heard), heard
+
+
+def test_a_function_that_labels_rows_is_not_heard():
+    def labels(X):
+        warnings.warn(f"secret {X[0]}", stacklevel=1)
+        return TWO
+
+    repair = _noisy_repair(epsilon=1e4, sensitive_features=labels)
+    assert not _heard(lambda: repair.fit(SCORES))
+
+
+@pytest.mark.parametrize("cell", [None, "nan", "inf", "9" * 400, np.ma.masked])
+def test_a_target_that_is_no_number_once_it_is_read(cell):
+    """As a cell of objects it passed for finite, and was read as 0 or the largest."""
+    y = TWO.astype(object)
+    y[7] = cell
+    ledger = PrivacyLedger(10.0, 1e-5)
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1), ledger=ledger)
+    with pytest.raises(ValueError, match="Input y contains (NaN|infinity)"):
+        model.fit(SCORES, y)
+    assert ledger.spends() == []
+
+
+def test_what_scikit_learn_says_of_shapes_and_names_is_heard():
+    pandas = pytest.importorskip("pandas")
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        model.fit(SCORES, TWO[:, None])
+    with pytest.warns(UserWarning, match="X has feature names"):
+        model.predict(pandas.DataFrame(SCORES, columns=["a"]))
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        model.fit(pandas.DataFrame(SCORES, columns=["a"]), TWO).predict(SCORES)
+    with pytest.warns(UserWarning, match="X has feature"), hushed(NOT_OF_SHAPES):
+        sent = pickle.loads(pickle.dumps(warnings.filters[0]))[1]
+        assert sent.match("secret") and not sent.match("X has feature names, but")
+        warnings.warn("X has feature names, but", stacklevel=1)

@@ -20,6 +20,7 @@ from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_ar
 from fairpriv_sklearn._shared.arguments import as_python
 from fairpriv_sklearn._shared.callers import (
     all_checks,
+    hushed,
     usual_underflow,
     warn_now,
     warned_at_the_end,
@@ -360,13 +361,15 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
     fact : Fact
         The fact taken as public.
     """
-    with domain("y"):
+    with domain("y", own_words=True):
         y = column_or_1d(y, warn=True)
+        if classes is None:
+            assert_all_finite(y, input_name="y")
+            _refuse_mixed("y", y)
+            check_classification_targets(y)
+            found = np.unique(y)
     if classes is None:
-        assert_all_finite(y, input_name="y")
-        _refuse_mixed("y", y)
-        check_classification_targets(y)
-        classes = np.unique(y)
+        classes = found
         fact = warn_leak("classes", "the list of labels")
         if len(classes) < least:
             raise ValueError(
@@ -431,11 +434,12 @@ def positions_in(labels: list | np.ndarray, listed: list) -> np.ndarray:
                 positions += (labels == label) * np.int8(position + 1)
             return positions.astype(np.int64)
         labels = labels.tolist()
-    index = {label: position for position, label in enumerate(listed)}
-    try:
-        places = [index.get(label, -1) for label in labels]
-    except Exception:  # one has no hash, or cannot be compared
-        places = [_place_of(label, index) for label in labels]
+    with hushed():
+        index = {label: position for position, label in enumerate(listed)}
+        try:
+            places = [index.get(label, -1) for label in labels]
+        except Exception:  # one has no hash, or cannot be compared
+            places = [_place_of(label, index) for label in labels]
     return np.array(places, dtype=np.int64)
 
 

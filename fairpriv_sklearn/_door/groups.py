@@ -166,7 +166,8 @@ def code_groups(labels: list | np.ndarray, groups) -> tuple[np.ndarray, list, Fa
     if groups is None:
         if isinstance(labels, np.ndarray):
             labels = labels.tolist()
-        groups = _sorted_groups(set(labels))
+        with domain(LABELS):
+            groups = _sorted_groups(set(labels))
         fact = warn_leak("groups", "the list of groups")
         if len(groups) < 2:
             raise ValueError(

@@ -12,6 +12,9 @@ from sklearn import config_context
 
 # Code between the user and a warning: this library, and what hands calls on to it.
 BETWEEN = ("fairpriv_sklearn", "sklearn", "joblib")
+# Messages: all, and all but those of scikit-learn about shapes and names of columns.
+ANY = ""
+NOT_OF_SHAPES = "(?!A column-vector y|X (does not have valid|has) feature names)"
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
@@ -70,20 +73,25 @@ def spent() -> None:
 
 
 @contextmanager
-def hushed(category: type[Warning] = Warning):
+def hushed(pattern: str = ANY):
     """Ignore warnings, also of threads and processes that are started inside.
 
     `warnings.catch_warnings` puts back the filters that it found, so that of two
     threads the one that leaves last may restore the other's: what is meant for private
     rows only would then go on for the whole process, or end too early. Here one filter
     is shared, and it holds as long as any thread is inside.
+
+    Parameters
+    ----------
+    pattern : {ANY, NOT_OF_SHAPES}, default=ANY
+        What the messages that are ignored begin with.
     """
     if getattr(sys.flags, "context_aware_warnings", False):  # filters of a context
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", category)
+            warnings.filterwarnings("ignore", pattern)
             yield
         return
-    shared, token = _HUSHED[category], _Token()
+    shared, token = _HUSHED[pattern], _Token()
     try:
         shared.enter(token)  # an interrupt here must not leave the silence behind
         yield
@@ -129,21 +137,22 @@ class _Token:
 class _WhileHushed:
     """Stands for the pattern of a filter's message: matches while hushed."""
 
-    def __init__(self, category: type[Warning]) -> None:
-        self.filter = ("ignore", self, category, None, 0)
+    def __init__(self, pattern: str) -> None:
+        self.filter = ("ignore", self, Warning, None, 0)
+        self._pattern = re.compile(pattern, re.IGNORECASE)
         # Weak: an interrupt may come before `leave`, and must not prolong the silence.
         self.lock, self.inside = threading.Lock(), WeakSet()
 
     def match(self, text: str) -> bool:
-        return bool(self.inside)
+        return bool(self.inside) and self._pattern.match(text) is not None
 
     @property
     def pattern(self) -> str:
-        """Matches everything or nothing: what workers are told of the filter."""
-        return "" if self.inside else "(?!)"
+        """What matches here or nothing: what workers are told of the filter."""
+        return self._pattern.pattern if self.inside else "(?!)"
 
     def __reduce__(self):
-        return re.compile, (self.pattern,)
+        return re.compile, (self.pattern, re.IGNORECASE)
 
     def enter(self, token: _Token) -> None:
         with self.lock:
@@ -158,4 +167,4 @@ class _WhileHushed:
                 warnings.filters.remove(self.filter)
 
 
-_HUSHED = {category: _WhileHushed(category) for category in (Warning, RuntimeWarning)}
+_HUSHED = {pattern: _WhileHushed(pattern) for pattern in (ANY, NOT_OF_SHAPES)}

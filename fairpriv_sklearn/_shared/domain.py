@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length
 
-from fairpriv_sklearn._shared.callers import hushed
+from fairpriv_sklearn._shared.callers import NOT_OF_SHAPES, hushed
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
 _PUBLIC = re.compile(
@@ -59,12 +59,13 @@ def domain(name: str = "X", *, own_words: bool = False) -> Iterator[None]:
     With `own_words` what this package says itself, which quotes no cell, is left as it
     is.
     """
-    with hushed(RuntimeWarning), np.errstate(all="ignore"):
+    with hushed(NOT_OF_SHAPES), np.errstate(all="ignore"):
         try:
             yield
         except Exception as error:  # Arrow's are none of the usual kinds, and quote
             public = isinstance(error, ImportError | MemoryError)
             if public or (own_words and is_ours(error)):
+                error.__context__ = None  # it may quote one
                 raise
             raise scrubbed(error, _sentence(error, name)) from None
 

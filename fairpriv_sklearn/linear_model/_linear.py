@@ -7,6 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import erf
 from sklearn.base import RegressorMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import (
@@ -446,6 +447,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             X, y = validate_data(self, finite_sparse(X), y, **INPUT)
         with domain("y"):
             y = y.astype(np.float64, copy=False)
+            assert_all_finite(y, input_name="y")  # objects may be so before
         scaling, facts = self._public_scaling(X)
         low, high, fact = public_target_range(self.target_bounds, y)
         self._public = scaling, (low, high), [*facts, fact]

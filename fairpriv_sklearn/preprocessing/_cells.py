@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairpriv_sklearn._shared.arrays import is_text_column, objects_of, row_slices
+from fairpriv_sklearn._shared.callers import hushed
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn.preprocessing._codebook import category_key
 
@@ -402,7 +403,8 @@ def _as_numbers(column) -> NDArray[np.float64] | None:
 
 def _cells_of_objects(objects) -> Cells:
     read_text = cache(_read_text)
-    cells = [read_text(cell) if type(cell) is str else _read(cell) for cell in objects]
+    with hushed():
+        cells = [read_text(c) if type(c) is str else _read(c) for c in objects]
     kinds = np.array([kind for kind, _, _ in cells], dtype=np.int8)
     values = np.array([value for _, value, _ in cells], dtype=np.float64)
     return Cells(kinds, values, [text for _, _, text in cells])
