@@ -495,6 +495,8 @@ def test_a_fact_read_from_the_data_makes_the_guarantee_conditional():
     assert secret.value is None and "93" not in repr(secret)
     given = Fact("groups", [0, 1])
     book = Fact("classes", ["a", "b"], origin="public source")
+    learnt = Fact("target_bounds", (15396.788839458763, 7.0), origin="released")
+    assert str(learnt) == "target_bounds=(15396.8, 7.0) (released)"
     one = gaussian(0.7, assumptions=[secret, given, book, "rows are shuffled"])
     number = epsilon_of_gaussian(0.7, 1e-5)
     assert one.epsilon == math.inf and one.conditional_on == ("bounds",)

@@ -125,7 +125,10 @@ def families(text: str) -> list[str]:
 def printable(text, most: int = 60) -> str:
     """One line without control characters, not too long: its middle is left out."""
     text = " ".join(str(text).split())
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    # Two signs join or part letters of Persian and Hindi, and parts of emoji.
+    text = "".join(
+        c if c.isprintable() or c in "\u200c\u200d" else "\ufffd" for c in text
+    )
     if len(text) <= most:
         return text
     end = most // 3  # where labels that begin alike may differ

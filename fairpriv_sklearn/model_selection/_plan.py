@@ -174,7 +174,7 @@ def _repeated(
             share = gaussian_share(score_mu, delta, n_draws)
         else:
             # A fit fails to be pure with probability `delta`: the mean number of runs
-            # times that, in all; the other half costs the pure rest.
+            # times that, in all; the other half pays for the pure rest.
             fit_epsilon = calibrate_repeat(
                 "pure", ideal_epsilon, ideal_delta / 2, distribution
             )

@@ -379,8 +379,8 @@ class DeploymentCard:
         ledger = self.context.get("ledger")
         if ledger is None:
             told = (
-                "Not known. This card costs one model; other releases about the same "
-                "records add to it. Keep a PrivacyLedger (`ledger`)."
+                "Not known. This card is about one model; other releases about the "
+                "same records add to it. Keep a PrivacyLedger (`ledger`)."
             )
             yield "all releases", told, "to fill in"
             return

@@ -67,8 +67,16 @@ default="given"
     def __str__(self) -> str:
         if self.is_read:
             return f"{self.name} (read from the data)"
-        words = self.name if self.value is None else f"{self.name}={self.value!r}"
+        value = _few_digits(self.value) if self.origin == "released" else self.value
+        words = self.name if value is None else f"{self.name}={value!r}"
         return words if self.origin == "given" else f"{words} ({self.origin})"
+
+
+def _few_digits(value):
+    """A released range, which has the digits of its noise, for a reader."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_few_digits, value))
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def warn_leak(argument: str, what: str) -> Fact:
