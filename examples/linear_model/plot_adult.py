@@ -71,10 +71,10 @@ for epsilon in epsilons:
 # Error against parity, with the weight growing from right to left.
 
 fig, ax = plt.subplots(figsize=(5.5, 4))
-for epsilon in epsilons:
+for epsilon, look in zip(epsilons, ("o-", "s--", "^-.", "v:"), strict=True):
     path = np.array([points[weight, epsilon][:2] for weight in weights])
     label = "no privacy" if epsilon == np.inf else f"epsilon {epsilon:g}"
-    ax.plot(path[:, 0], path[:, 1], "o-", label=label)
+    ax.plot(path[:, 0], path[:, 1], look, label=label)
 ax.set(xlabel="demographic parity difference", ylabel="test error")
 ax.set_title("Error against parity, by budget")
 ax.legend()

@@ -111,8 +111,10 @@ for (weight, epsilon), row in table.items():
     print(f"{weight:6g} {epsilon:7g}  {error:.4f}  {distance:.5f}", end="")
     print(f"  {odds[0]:.3f}  {odds[1]:.3f}")
 
+names = ["squared sliced distance"]
+names += [f"odds disparity {side} the diagonal" for side in ("below", "above")]
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.3))
-for ax, column, name in zip(axes, (1, 2, 3), ("SW2", "OD_0", "OD_1"), strict=True):
+for ax, column, name in zip(axes, (1, 2, 3), names, strict=True):
     for epsilon, marker in zip(epsilons, "os^v", strict=True):
         curve = np.array([table[weight, epsilon] for weight in weights])
         label = "no privacy" if epsilon == np.inf else f"epsilon {epsilon:g}"
