@@ -20,6 +20,8 @@ from fairpriv_sklearn.accounting import (
     GaussianEvent,
     MaximumEvent,
     PureEvent,
+    ThresholdEvent,
+    compose_epsilon,
     gaussian_delta,
 )
 from fairpriv_sklearn.audit import AuditReport
@@ -31,7 +33,11 @@ from fairpriv_sklearn.privacy import (
     deployment_card,
     privacy_report,
 )
-from fairpriv_sklearn.privacy._attacker import attacker_gain, gaussian_parameter
+from fairpriv_sklearn.privacy._attacker import (
+    attacker_gain,
+    gaussian_parameter,
+    of_several,
+)
 from fairpriv_sklearn.privacy._card import QUESTIONS
 from fairpriv_sklearn.privacy._card_context import CONTEXT
 from fairpriv_sklearn.privacy._guarantee import RELATIONS
@@ -295,7 +301,7 @@ def test_delta_is_held_against_one_over_n(model, n, words):
 
 def test_several_rows_of_a_person(model):
     answer = deployment_card(model, {"records_per_person": 3}).answers("whom")[1]
-    assert "epsilon = 3" in answer
+    assert "(epsilon = 3.408, delta = 1e-05)" in answer
     said = deployment_card(model, {"records_per_person": 3}).answers("conditions")
     assert not any("each person has one" in one for one in said)
     said = deployment_card(model, {"records_per_person": 1}).answers("conditions")
@@ -307,7 +313,47 @@ def test_several_rows_of_a_person_on_a_condition(model):
     on_condition = report.guarantee.qualified(conditional_on=("bounds",))
     report = replace(report, guarantee=on_condition)
     answer = report.to_card({"records_per_person": 3}).answers("whom")[1]
-    assert "epsilon = 3" in answer and "if the conditions hold" in answer
+    assert "epsilon = 3.408, delta = 1e-05) if the conditions hold" in answer
+
+
+def told(events, delta, k):
+    epsilon = compose_epsilon(events, delta)
+    statement = PrivacyGuarantee(epsilon, delta, "replace_one", "noise", events)
+    return epsilon, *of_several(statement, k)
+
+
+@pytest.mark.parametrize("k", [2, 8, 40])
+def test_gaussian_noise_of_several_records(k):
+    mu = 0.268
+    _, epsilon, delta = told((GaussianEvent(mu),), 1e-5, k)
+    shift = k * mu  # the hockey-stick divergence of two normal distributions
+    assert delta == 1e-5
+    exact = stats.norm.cdf(-epsilon / shift + shift / 2)
+    exact -= np.exp(epsilon) * stats.norm.cdf(-epsilon / shift - shift / 2)
+    assert 0.99e-5 < exact <= 1e-5
+
+
+@pytest.mark.parametrize("k", [2, 8, 1000])
+def test_pure_noise_of_several_records(k):
+    assert told((PureEvent(0.25), PureEvent(0.5)), 0.0, k)[1:] == (0.75 * k, 0.0)
+    assert told((PureEvent(0.25), PureEvent(0.5)), 1e-5, k)[1] <= 0.75 * k
+
+
+@pytest.mark.parametrize("k", [2, 3, 8])
+@pytest.mark.parametrize("shown", [0.0, 1e-7, 1e-6])
+@pytest.mark.parametrize("each", [0.05, 0.5, 1.0])
+def test_several_records_beside_names_that_may_be_shown(k, shown, each):
+    """A count with geometric noise, and all of the table with a small probability."""
+    events = (PureEvent(each), ThresholdEvent(shown))
+    _, epsilon, delta = told(events, 1e-6, k)
+    assert (epsilon < np.inf) and 1e-6 <= delta <= 1
+    noise = np.exp(-each * np.abs(np.arange(-2000, 2001)))
+    noise /= noise.sum()
+    first, last = np.append(noise, np.zeros(k)), np.append(np.zeros(k), noise)
+    exact = np.maximum(first - np.exp(epsilon) * last, 0).sum()
+    assert shown + (1 - shown) * exact <= delta
+    grown = sum(np.exp(1.07 * each * i) for i in range(k))
+    assert epsilon <= 1.07 * k * each and delta <= max(1e-6, shown * grown)
 
 
 def test_what_is_not_private_says_so_at_the_top():

@@ -5,7 +5,12 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from fairpriv_sklearn.accounting import _options
+from fairpriv_sklearn.accounting import (
+    GaussianEvent,
+    _options,
+    compose_delta,
+    compose_epsilon,
+)
 
 from ._guarantee import PrivacyGuarantee, own_events
 
@@ -40,6 +45,48 @@ def _mu_of(side) -> float:
         for epsilon, count in side.pures
     )
     return math.sqrt(math.fsum([side.mu**2, *pures]))
+
+
+def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, float]:
+    """Return epsilon and delta where so many records differ: those of one person.
+
+    Proof: ``privacy/composition:several-records``.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        With a finite `epsilon`.
+    n_records : int
+        Range: [2, inf).
+
+    Returns
+    -------
+    epsilon : float
+    delta : float
+        That of the guarantee where a finite epsilon is found for it, else the least.
+    """
+    events, delta = own_events(guarantee), guarantee.delta
+
+    def chained(epsilon: float) -> float:
+        """Delta at `n_records` times this epsilon: record by record."""
+        of_one, grown = compose_delta(events, epsilon), n_records * epsilon
+        if of_one == 0.0 or grown > 700:
+            return 1.0 if of_one else 0.0
+        growth = math.expm1(grown) / math.expm1(epsilon) if epsilon else n_records
+        return min(1.0, growth * (1 + 1e-9) * of_one)
+
+    multiples = (guarantee.epsilon * np.linspace(1, 8, 113)).tolist()
+    kept = next((e for e in multiples if chained(e) <= delta), math.inf)
+    found = n_records * min(kept, compose_epsilon(events, 0.0))
+    mu = gaussian_parameter(guarantee)
+    if mu is not None:
+        n_draws = sum(side.n_draws for side in _options(events))
+        event = GaussianEvent(n_records * mu * (1 + 1e-9), n_draws)
+        found = min(found, compose_epsilon([event], delta))
+    if math.isfinite(found):
+        return found, delta
+    least = min(multiples, key=chained)
+    return n_records * least, chained(least)
 
 
 def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | None:

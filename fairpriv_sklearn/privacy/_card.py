@@ -18,7 +18,7 @@ from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
-from ._attacker import attacker_gain, gaussian_parameter
+from ._attacker import attacker_gain, gaussian_parameter, of_several
 from ._card_context import CONTEXT, PRODUCTS, checked_context
 from ._facts import READ
 from ._guarantee import RELATIONS, UNIT_OF_PRIVACY, PrivacyGuarantee, own_events
@@ -274,12 +274,10 @@ class DeploymentCard:
         if total.epsilon == math.inf or not events:
             return f"At most {rows}; no promise is made for a row."
         where = " if the conditions hold" if self.guarantee.conditional_on else ""
-        # Group privacy: rows times epsilon, at a delta that grows with it.
-        epsilon = rows * total.epsilon
-        delta = rows * math.exp(min((rows - 1) * total.epsilon, 700)) * total.delta
+        epsilon, delta = of_several(total, rows)
         return (
             f"At most {rows}; for a person the promise is (epsilon = "
-            f"{round_up(epsilon)}, delta = {round_up(min(delta, 1.0))}){where}."
+            f"{round_up(epsilon)}, delta = {round_up(delta)}){where}."
         )
 
     def _how_much(self) -> Iterator[tuple]:
