@@ -639,6 +639,26 @@ def test_a_changed_cell_of_any_kind_stops_the_fit(name, column):
             fit(Batches(make_batches))
 
 
+@pytest.mark.parametrize("first_changed", [2, 4])
+def test_a_repair_says_that_batches_changed_while_its_model_read_them(
+    first_changed, monkeypatch
+):
+    """It said that its model refused the rows."""
+    monkeypatch.setattr("fairpriv_sklearn._door._stream.MOST_HELD", 0)
+    rng, passes = np.random.default_rng(0), []
+    X, groups = rng.uniform(-1, 1, size=(300, 2)), np.arange(300) % 2
+
+    def make_batches():
+        passes.append(None)
+        is_changed = len(passes) >= first_changed
+        yield np.nextafter(X, 1) if is_changed else X, X[:, 0], groups
+
+    line = DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    repair = DPBarycenterRegressor(line, target_bounds=(-1, 1), groups=[0, 1])
+    with pytest.raises((ValueError, RuntimeError), match="data changed between two"):
+        repair.fit(Batches(make_batches))
+
+
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_batches_behind_an_encoder_are_told_apart_by_their_cells(
     is_changed, monkeypatch

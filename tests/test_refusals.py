@@ -15,13 +15,19 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     Normalizer,
@@ -65,6 +71,7 @@ from fairpriv_sklearn.postprocessing import (
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,
+    PrivacyGuarantee,
     PrivacyLeakWarning,
     PrivacyLedger,
     kept,
@@ -232,6 +239,91 @@ def test_labels_that_were_read_from_rows_are_not_printed():
         with pytest.raises(ValueError, match="knows a class") as refusal:
             repair.fit(X, np.where(Y > 0, "hidden", "known"), sensitive_features=GROUP)
         assert "secret" not in str(refusal.value) and "hidden" not in str(refusal.value)
+
+
+def _unreadable():
+    """Tables with something that a model of two columns of numbers does not read."""
+    objects = {"text": "a", "number": 10**400, "gap": None, "nan": np.nan}
+    for name, cell in objects.items():
+        table = X.astype(object)
+        table[7, 1] = cell
+        yield name, table
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    yield "column of text", frame.assign(b=np.where(Y, "u", "v"))
+    yield "gap of pandas", frame.assign(b=pandas.array([None, *X[1:, 1]], "Float64"))
+    yield "another column", frame.assign(c=0.0)
+    yield "a column less", frame[["a"]]
+    yield "other names", frame.rename(columns={"b": "c"})
+    yield "categories", frame.assign(b=pandas.Categorical(np.where(Y, "u", "v")))
+
+
+def _of_names(model):
+    pandas = pytest.importorskip("pandas")
+    return model.fit(pandas.DataFrame(X, columns=["a", "b"]), Y)
+
+
+@pytest.mark.parametrize("repair", ["numbers", "decisions"])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("name", [name for name, _ in _unreadable()])
+def test_a_fitted_model_says_before_the_spend_what_it_does_not_read(
+    repair, scaled, name
+):
+    """It is asked about rows that are private, and its own words are not shown."""
+    model = LogisticRegression() if repair == "decisions" else LinearRegression()
+    model = _of_names(make_pipeline(StandardScaler(), model) if scaled else model)
+    model = {"numbers": numbers, "decisions": decisions}[repair](**frozen(model))
+    ledger, table = PrivacyLedger(50.0, 1e-3), dict(_unreadable())[name]
+    with pytest.raises((TypeError, ValueError)) as refusal:
+        model.set_params(ledger=ledger).fit(table, Y, sensitive_features=GROUP)
+    assert ledger.spends() == [] and "u" not in str(refusal.value).split()
+    same = dict(_unreadable())["other names"].set_axis(["a", "b"], axis=1)
+    model.fit(same, Y, sensitive_features=GROUP)
+    assert len(ledger.spends()) == 1
+
+
+@pytest.mark.parametrize("name", ["text", "number", "gap", "nan", "column of text"])
+def test_a_model_of_scikit_learn_reads_numbers(name):
+    """One that is fitted here is not asked before, but says so by its tags."""
+    declared = PrivacyGuarantee(1.0, 0.0, "replace_one", "declared")
+    table = dict(_unreadable())[name]
+    for model in (LogisticRegression(), DecisionTreeClassifier(), BernoulliNB()):
+        ledger = PrivacyLedger(50.0, 1e-3)
+        repair = decisions(model, base_guarantee=declared, ledger=ledger)
+        if name in ("gap", "nan") and isinstance(model, DecisionTreeClassifier):
+            continue  # takes gaps
+        with pytest.raises(ValueError, match="cell that cannot be read|contains NaN"):
+            repair.fit(table, Y, sensitive_features=GROUP)
+        assert ledger.spends() == []
+
+
+def test_models_that_take_text_are_left_to_say_what_they_read():
+    pandas = pytest.importorskip("pandas")
+    declared = PrivacyGuarantee(1.0, 0.0, "replace_one", "declared")
+    words = np.where(np.c_[Y, GROUP], "yes", "no")
+    tables = words.astype(object), pandas.DataFrame(words).astype("category")
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    encoded = make_pipeline(encoder, LogisticRegression())
+    for model in (encoded, DummyClassifier(), BaggingClassifier(encoded, 2)):
+        repair = decisions(model, base_guarantee=declared)
+        assert repair.fit(tables[0], Y, sensitive_features=GROUP).privacy_
+    trees = HistGradientBoostingClassifier(categorical_features="from_dtype")
+    repair = decisions(trees.set_params(max_iter=2), base_guarantee=declared)
+    assert repair.fit(tables[1], Y, sensitive_features=GROUP).privacy_
+
+
+def test_a_fitted_model_is_not_asked_about_rows_that_nobody_can_pay_for(monkeypatch):
+    asked = []
+
+    def answer(model, X):
+        asked.append(len(X))
+        return np.full((len(X), 2), 0.5)
+
+    monkeypatch.setattr(LogisticRegression, "predict_proba", answer)
+    repair = decisions(**frozen(FITTED), ledger=PrivacyLedger(0.1, 1e-6))
+    with pytest.raises(BudgetExceededError):
+        repair.fit(X, Y, sensitive_features=GROUP)
+    assert asked == [1]  # about a public row
 
 
 def test_models_that_may_serve_are_taken():

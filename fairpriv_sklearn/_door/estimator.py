@@ -507,24 +507,20 @@ def _handed_the_table(estimator) -> Iterator:
 def refuse_cells(estimator, X) -> None:
     """Refuse cells that an estimator inside would, before anything is spent.
 
-    Arrays of numbers are checked for all, other tables for those of this library that
-    read every column as a number; elsewhere frames may hold text.
+    Arrays of numbers are checked for all, other tables for those that read every column
+    as a number; elsewhere frames may hold text.
     """
     for reader in _handed_the_table(estimator):
         reader._refuse_cells(X)
     reader = reader_of(estimator)
     if reader is None:  # nothing but "passthrough"
         return
-    # What a model of another package, or behind named columns, reads is not known.
-    is_last = isinstance(reader, DPEstimator) and not hasattr(reader, "estimator")
-    named = getattr(reader, "sensitive_features", None) is not None
-    tags = get_tags(reader).input_tags
-    reads_numbers = is_last and not named and not tags.string
+    reads_numbers, allow_nan = _reads_numbers(reader, X)
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
     # Numbers need no copy in double precision to be looked at; longer ones may be
     # finite before it and not after.
     has_numbers = is_plain and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8
-    if reads_numbers:
+    if reads_numbers and isinstance(reader, DPEstimator):
         refuse_dates(X)
     if reads_numbers or is_plain or sparse.issparse(X):
         with domain("X"):
@@ -532,10 +528,30 @@ def refuse_cells(estimator, X) -> None:
                 finite_sparse(X),
                 accept_sparse=True,
                 dtype=np.float64 if reads_numbers and not has_numbers else None,
-                ensure_all_finite=not tags.allow_nan,
+                ensure_all_finite=not allow_nan,
                 estimator=reader,
                 input_name="X",
             )
+
+
+def _reads_numbers(reader, X) -> tuple[bool, bool]:
+    """Whether a reader takes numbers only, as it says, and whether these may be gaps.
+
+    What one of another package, or behind named columns, takes is not known.
+    """
+    tags = get_tags(reader)
+    told = tags.input_tags.string or tags.input_tags.categorical or tags.no_validation
+    if isinstance(reader, DPEstimator):
+        is_last = not hasattr(reader, "estimator")
+        known = is_last and getattr(reader, "sensitive_features", None) is None
+    else:
+        # Boosted trees take categories of pandas, and do not say so.
+        dtypes = getattr(X, "dtypes", ())
+        listed = any(hasattr(dtype, "categories") for dtype in dtypes)
+        is_last = len(owners(reader)) == 1 and tags.input_tags.two_d_array
+        is_known = type(reader).__module__.startswith("sklearn.")
+        known = is_known and is_last and not listed
+    return known and not told, tags.input_tags.allow_nan
 
 
 def reader_of(estimator):

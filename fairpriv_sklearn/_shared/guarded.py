@@ -14,6 +14,10 @@ _REFUSED = (
     "private rows and is not shown; fairpriv_sklearn.privacy.show_wrapped_errors() "
     "shows it to a holder of the data who may look."
 )
+_BEFORE = (
+    " Fit it to public rows of the same form first: that shows, at no cost, what it "
+    "takes."
+)
 
 
 @contextmanager
@@ -115,8 +119,9 @@ def guarded(call: MethodType, *args, own_words: bool = False, **kwargs):
         try:
             return call(*args, **kwargs)
         except BaseException as error:
-            kind, said = type(error), _REFUSED
-            if isinstance(error, TypeError | ValueError) and is_ours(error):
+            kind, said = type(error), _REFUSED + _BEFORE
+            told = TypeError | ValueError | RuntimeError
+            if isinstance(error, told) and is_ours(error):
                 said = f"The wrapped estimator refused its rows or arguments: {error}"
     # Out of the handler: what is raised here has no context.
     if issubclass(kind, KeyboardInterrupt):

@@ -242,7 +242,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         noise = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
         bounds, facts = self._public
-        phases, wall, rows = self._fit_models(
+        phases, wall, rows, _ = self._fit_models(
             rows,
             self._plan(len(bounds)),
             columns=(len(bounds), False),

@@ -391,22 +391,34 @@ class Phases:
             cost = opened(Model.unpaid).planned
         self.wall = opened(Model.lines, ledger=meta.ledger, cost=cost)
 
-    def begin(self, rows: Rows):
+    def begin(self, rows: Rows, ask):
         """Reserve, part the rows, fit the models; return what calibrates.
+
+        Parameters
+        ----------
+        rows : Rows
+            With a column `X` if there are models.
+        ask : callable
+            ``ask(rows)``: the rows that calibrate, and what the models answer to them.
 
         Returns
         -------
         wall : PrivacyFilter
         rows : Rows
-            Of the calibration, with a column `X` if there are models.
+        answers : ndarray or None
         """
+        if not self.fitted_here:
+            # They may refuse rows, which costs nothing before the reserve.
+            room = getattr(self.meta.ledger, "_refuse_beyond", lambda planned: None)
+            room(self.wall.planned)
+            answered = ask(rows)
+            self.wall.reserve()
+            return self.wall, *answered
         refuse_without_room(
             *(model.given for model in self.fitted_here),
             beside=(self.meta.ledger, self.wall.cost or self.wall.planned),
         )
         self.wall.reserve()
-        if not self.fitted_here:
-            return self.wall, rows
         calibrate, (wall, others) = self.wall.split(
             rows.gathered(), self.meta.calibration_size, name="calibration"
         )
@@ -416,7 +428,8 @@ class Phases:
             branches = wall.split(others, 1 - share, name="models")
         for model, (wall, part) in zip(self.fitted_here, branches, strict=True):
             model.learn(wall, part)
-        return calibrate
+        wall, part = calibrate
+        return wall, *ask(part)
 
     def guarantee(self) -> PrivacyGuarantee:
         """The guarantee of all phases; part of the plan left out raises."""

@@ -80,6 +80,11 @@ class RepairWarning(UserWarning):
     """A repair that would not help stood back, by noisy or public numbers."""
 
 
+def _nothing(rows) -> tuple:
+    """Rows that no model is asked about."""
+    return rows, None
+
+
 class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
     """The group model of a blind repair, and the phases of a fit.
 
@@ -153,7 +158,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
                 f"{self.calibration_size + self.group_size:.3g}."
             )
 
-    def _fit_models(self, rows, plan, *, models=(), columns, **about):
+    def _fit_models(self, rows, plan, *, models=(), columns, ask=_nothing, **about):
         """Reserve, part the rows, fit the models; return what calibrates.
 
         Parameters
@@ -164,6 +169,8 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             Besides the group model of a blind repair.
         columns : tuple (n_columns, named)
             Of the models' table.
+        ask : callable
+            ``ask(rows)``: the rows that calibrate, and what the models answer to them.
         **about
             `facts`, `noise` and `delta` of `Phases`.
 
@@ -172,6 +179,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         phases : Phases
         wall : PrivacyFilter
         rows : Rows
+        answers : ndarray or None
         """
         self.repair_notes_: list[str] = []
         models = list(models)
@@ -183,10 +191,10 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
             name, said = "group_estimator", self.group_guarantee
             models.append(Model(name, given, said, "group", stand_in, *columns))
         phases = Phases(self, models, plan, **about)
-        wall, rows = phases.begin(rows)
+        wall, rows, answers = phases.begin(rows, ask)
         for model in models:
             setattr(self, f"{model.name}_", model.fitted)
-        return phases, wall, rows
+        return phases, wall, rows, answers
 
     def _note(self, said: str) -> None:
         """Say, and keep for reports, what the repair leaves as it was."""
@@ -324,19 +332,21 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         given, said = self.estimator, self.base_guarantee
         groups = None if self.groups_.dtype == object else self.groups_.tolist()
         model = Model("estimator", given, said, "y", stand_in, *shape, metadata, groups)
-        phases, wall, rows = self._fit_models(
-            rows, plan, models=[model], columns=shape, facts=facts, **about
-        )
         scores_of = "X", *(f"score_{name}" for name in scored_with)
         reads = (*reads, "X") if self.blind else reads
-        # Batches and partitions are read once for all that calibrates.
-        model = self.estimator_
-        model = model.estimator if isinstance(model, FrozenEstimator) else model
-        by_row = not self.blind and getattr(model, "_answers_row_by_row", False)
-        model = to_travel(model) if by_row else self.estimator_
-        answered = rows.answered if by_row else partial(Rows.answered, rows)
-        rows, scores = answered(_Scores(self, model, scored_with), scores_of, reads)
-        return phases, wall, rows, scores
+
+        def ask(rows):
+            # Batches and partitions are read once for all that calibrates.
+            one = model.fitted
+            one = one.estimator if isinstance(one, FrozenEstimator) else one
+            by_row = not self.blind and getattr(one, "_answers_row_by_row", False)
+            one = to_travel(one) if by_row else model.fitted
+            answered = rows.answered if by_row else partial(Rows.answered, rows)
+            return answered(_Scores(self, one, scored_with), scores_of, reads)
+
+        return self._fit_models(
+            rows, plan, models=[model], columns=shape, ask=ask, facts=facts, **about
+        )
 
     def _scored(self, caller, X, sensitive_features):
         """Read a table for prediction, and ask the wrapped model.
