@@ -805,6 +805,32 @@ def test_a_locked_file_says_so(path, monkeypatch):
     assert ledger.total().epsilon == 1.0
 
 
+def test_a_full_disk_forgets_nothing_and_says_so(path, monkeypatch):
+    """SQLite then says what it says where the disk has no room for one page more."""
+    ledger = PrivacyLedger(1e6, 0.0, path)
+    n_pages = path.stat().st_size // 4096 + 4
+
+    def without_room(connection, honest=_store._make_durable):
+        honest(connection)
+        connection.execute(f"PRAGMA max_page_count = {n_pages}")
+
+    monkeypatch.setattr(_store, "_make_durable", without_room)
+    n_spends = 0
+    with pytest.raises(RuntimeError, match="cannot be used: database or disk is full"):
+        for n_spends in range(1000):  # noqa: B007
+            ledger.spend(PURE)
+    assert 0 < n_spends == len(ledger.spends()) == ledger.total().epsilon
+    n_pages = 2
+    with pytest.raises(RuntimeError, match="cannot be made: database or disk is full"):
+        PrivacyLedger(5, 0.0, path.with_name("new"))
+    assert {file.name.partition("-")[0] for file in path.parent.iterdir()} == {
+        path.name
+    }
+    monkeypatch.undo()
+    ledger.spend(PURE)
+    assert ledger.total().epsilon == n_spends + 1
+
+
 # --- Speed ----------------------------------------------------------------------------
 
 

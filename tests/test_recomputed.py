@@ -12,6 +12,7 @@ import pytest
 from _recording import recording
 from scipy.signal import fftconvolve
 from scipy.stats import norm
+from sklearn.pipeline import make_pipeline
 
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -28,8 +29,15 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.model_selection import DPGridSearchCV, dp_cross_validate
+from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
 from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    privacy_report,
+    with_budget,
+)
 
 STEP, REACH = 1e-3, 15_000  # losses up to 15
 PLACES = np.arange(-REACH, REACH + 1)
@@ -232,6 +240,29 @@ def test_batches_and_ranges_of_all_records_cost_one_budget(epsilon):
     ]
     spends([*events_of(first), *sampled], model.privacy_.epsilon, 1e-5, 0.95)
     assert 0.999 * epsilon <= model.privacy_.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("model", ["line", "network"])
+def test_an_encoder_and_a_model_cost_one_budget(relation, model):
+    pandas = pytest.importorskip("pandas")
+    X, y, groups = table()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    frame["text"] = np.where(groups, "u", "v")
+    model = {
+        "line": DPLinearRegression(target_bounds=(-1, 1)),
+        "network": DPWassersteinMLPRegressor(
+            target_bounds=(-1, 1), fairness_weight=0, max_iter=3
+        ),
+    }[model].set_params(neighboring=relation)
+    encoder = DPTableEncoder(neighboring=relation)
+    whole = with_budget(make_pipeline(encoder, model), 2.0)
+    with recording() as seen:
+        whole.fit(frame, y)
+    printed = privacy_report(whole).guarantee
+    shown = [e for e in whole[0].privacy_.events if isinstance(e, ThresholdEvent)]
+    assert len(shown) == 1 and 1.999 < printed.epsilon <= 2.0
+    spends([*events_of(seen.crossings), *shown], printed.epsilon, printed.delta)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])

@@ -353,6 +353,8 @@ def _create(path: str, cap: tuple[float, float]) -> None:
         # A hard link appears whole or not at all, and never replaces a file.
         with suppress(FileExistsError):
             os.link(draft, path)
+    except sqlite3.Error as error:  # a disk that is full
+        raise RuntimeError(f"The ledger {path!r} cannot be made: {error}.") from error
     finally:
         for leftover in (draft, f"{draft}-journal"):
             if os.path.exists(leftover):
