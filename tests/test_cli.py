@@ -531,6 +531,31 @@ def test_rows_with_missing_values_can_be_dropped(people, tmp_path, capsys):
     assert way_out in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_a_missing_value_that_a_list_names_is_a_value(tmp_path, capsys):
+    """Classes + and -, and people of no school, were missing whatever lists said."""
+    path, model = tmp_path / "credit.csv", tmp_path / "model.skops"
+    rows = [
+        f"{i % 50},{'none' if i % 3 else 'high'},{'+-'[i % 50 > 25]}"
+        for i in range(3000)
+    ]
+    path.write_text("\n".join(["debt,school,good", *rows]) + "\n")
+    base = [str(path), "--target", "good", "--sensitive", "school"]
+    assert run(tmp_path, *base) == 2
+    assert "missing values unless a codebook lists them" in capsys.readouterr().err
+    book = tmp_path / "book.json"
+    book.write_text(json.dumps({"good": ["+", "-"]}))
+    base += ["--codebook", str(book), "--groups", "high", "none"]
+    assert run(tmp_path, *base, "--save", str(model)) == 0
+    data = report(tmp_path)
+    assert data["n_train"] + data["n_test"] == 3000 and data["left_out"] == []
+    assert set(data["group_sizes"]) == {"high", "none"}
+    predictions = tmp_path / "predictions.csv"
+    capsys.readouterr()
+    assert main(["predict", str(model), str(path), "--out", str(predictions)]) == 0
+    said = capsys.readouterr()
+    assert "does not know" not in said.out + said.err
+
+
 def test_dropping_that_leaves_little_behind_stops(tmp_path, capsys):
     rows = [f"{i if i % 3 == 0 else ''},{'fm'[i % 2]},{i % 7}" for i in range(300)]
     two_thirds = tmp_path / "gaps.csv"

@@ -132,14 +132,16 @@ def read_named(args) -> Raw:
 
 
 def parse_columns(
-    raw: Raw, codebook, names, writing: Writing, strict=True
+    raw: Raw, codebook, names, writing: Writing, strict=True, sensitive=(), groups=()
 ) -> dict[str, Parsed]:
     """Parse the named columns of a table; strict: one of no number is an error."""
+    labels = {label for group in groups for label in (group, *group.split(" / "))}
     mark = writing.decimal or _decimal_mark(raw, codebook, writing.learnt_decimal)
     columns = {}
     for name in names:
         column = _known(raw, codebook, name)
-        columns[name] = _parse(name, raw.columns[name], column, writing, mark)
+        named = labels if name in sensitive else ()
+        columns[name] = _parse(name, raw.columns[name], column, writing, mark, named)
         # Where no number is read the mark is no condition, and must not be told.
         if column.kind in (None, "number"):
             columns[name].decimal = writing.decimal if writing.public_decimal else mark
@@ -176,12 +178,16 @@ def _known(raw: Raw, codebook, name) -> Column:
     return column
 
 
-def _parse(name, cells, column: Column, writing: Writing, mark) -> Parsed:
+def _parse(name, cells, column: Column, writing: Writing, mark, labels=()) -> Parsed:
     gaps = set(column.missing_values)
-    cells = [
-        None if is_missing(c) or (gaps and category_key(c) in gaps) else c
-        for c in cells
-    ]
+    listed = {*map(category_key, column.categories or ()), *labels}
+
+    def is_gap(cell):
+        if is_missing(cell):  # unless a list has "none" or "-" among what it names
+            return not (isinstance(cell, str) and label_key(cell) in listed)
+        return bool(gaps) and category_key(cell) in gaps
+
+    cells = [None if is_gap(cell) else cell for cell in cells]
     if column.kind == "left out":
         return Parsed(name, column, np.full(len(cells), None, dtype=object), True)
     if column.kind is None:

@@ -153,7 +153,8 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     known = Codebook(tuple({**codebook.columns, **groups}.items()))
     learnt = {"orders": content["day_first"], "learnt_decimal": content["decimal"]}
     writing = dataclasses.replace(writing, **learnt)
-    parsed = parse_columns(raw, known, list(known), writing, strict=False)
+    named = {"sensitive": sensitive, "groups": content["groups"] if sensitive else ()}
+    parsed = parse_columns(raw, known, list(known), writing, strict=False, **named)
     X = encoded(content["encoder"], parsed)
     outside, given = 0, {}
     if sensitive:

@@ -154,7 +154,8 @@ def load_table(args) -> Table:
     names = _check_names(args, raw, codebook)
     codebook = _with_arguments(args, codebook, raw)
     writing = Writing.of(args, raw)
-    parsed = parse_columns(raw, codebook, names, writing)
+    named = {"sensitive": args.sensitive, "groups": args.groups or ()}
+    parsed = parse_columns(raw, codebook, names, writing, **named)
     n_in_file = len(next(iter(raw.columns.values())))
     left_out, remarks = list(raw.left_out), list(raw.remarks)
     from_data = looked_up(parsed, raw, writing)
@@ -281,7 +282,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
     target = parsed[args.target]
     leave_out(
         ~_listed(target),
-        f"without a value of {args.target}",
+        _without(args.target),
         f"the number of rows with a value of {args.target}",
         f"every row has a value of {args.target}",
     )
@@ -316,6 +317,10 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
                 "it no row is lost, or leave out the emptiest columns with --drop."
             )
     return np.flatnonzero(rows), assumed
+
+
+def _without(target: str) -> str:
+    return f"without a value of {target}"
 
 
 def _listed(target: Parsed) -> np.ndarray:
@@ -409,7 +414,12 @@ def _classes(table: Table, target: Parsed) -> None:
             f"{MOST_CLASSES} classes can be told apart."
         )
     if len(classes) < 2:
-        raise InputError(f"The target {table.target!r} holds one class only.")
+        lost = any(note.endswith(_without(table.target)) for note in table.left_out)
+        raise InputError(
+            f"The target {table.target!r} holds one class only."
+            + " Cells such as '-', '?' and 'none' are missing values unless a "
+            "codebook lists them as categories (--codebook)." * lost
+        )
 
 
 def in_order(text: str):

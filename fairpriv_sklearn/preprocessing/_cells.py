@@ -114,8 +114,9 @@ class _Coded(Cells):
         self._listed, self._codes = listed, codes
 
     @cached_property
-    def _texts(self) -> NDArray:
-        return np.array(self._listed._texts, dtype=object)[self._codes]
+    def _texts(self) -> NDArray | None:
+        texts = self._listed._texts
+        return None if texts is None else np.array(texts, dtype=object)[self._codes]
 
     def keys(self) -> tuple[list, NDArray[np.intp]]:
         listed, inverse = self._listed.once
@@ -157,6 +158,8 @@ def _read(value) -> tuple[int, float, str | None]:
 def _read_object(value) -> tuple[int, float, str | None]:
     if value is None:
         return MISSING, np.nan, None
+    if type(value) is float:
+        return _number(value)
     if isinstance(value, str):
         return _read_text(value)
     if isinstance(value, bytes):
@@ -372,11 +375,14 @@ def _cells_of(column) -> Cells:
         return _Coded(*_Text(column).coded)
     numbers = _as_numbers(column)
     if numbers is not None:
-        numbers = numbers + 0.0
-        missing = np.isnan(numbers)
-        kinds = np.where(missing, np.int8(MISSING), np.int8(NUMBER))
-        return Cells(kinds, numbers)
+        return _cells_of_numbers(numbers)
     return _cells_of_objects(objects_of(column))
+
+
+def _cells_of_numbers(numbers) -> Cells:
+    numbers = numbers + 0.0
+    missing = np.isnan(numbers)
+    return Cells(np.where(missing, np.int8(MISSING), np.int8(NUMBER)), numbers)
 
 
 def _as_numbers(column) -> NDArray[np.float64] | None:
@@ -402,6 +408,9 @@ def _as_numbers(column) -> NDArray[np.float64] | None:
 
 
 def _cells_of_objects(objects) -> Cells:
+    filled = [cell for cell in objects if cell is not None]
+    if filled and all(type(cell) is float for cell in filled):
+        return _cells_of_numbers(np.array(objects, dtype=np.float64))  # in one go
     read_text = cache(_read_text)
     with hushed():
         cells = [read_text(c) if type(c) is str else _read(c) for c in objects]
