@@ -1340,6 +1340,41 @@ MUTANTS = [
         "outputs = network.forward(padded_chunk(block.x))[-1][: block.n_rows]",
         "networks: residuals of rows scaled by the bounds",
     ),
+    (
+        "h160",
+        "generative/_pairs.py",
+        "more * (A - 1))",
+        "more)",
+        "pairs: products with a target are paid as if they were those of one pair",
+    ),
+    (
+        "h161",
+        "generative/_pairs.py",
+        "more *= 2 * (A - 1 - min((A - 1) * own, others))",
+        "more *= 2 * (A - 1)",
+        "pairs: features of a target are taken to be at right angles",
+    ),
+    (
+        "h162",
+        "generative/_pairs.py",
+        "self.weight if self.target in pair else 1 for",
+        "self.weight for",
+        "pairs: all products count as often as those with a target",
+    ),
+    (
+        "h163",
+        "generative/_pairs.py",
+        "(p / w for p, w in parts)",
+        "(p for p, w in parts)",
+        "pairs: products with a target keep their weights",
+    ),
+    (
+        "h164",
+        "generative/_pairs.py",
+        "deviations = {t: scale / w for",
+        "deviations = {t: scale for",
+        "pairs: products with a target are taken to be no more exact than others",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1102,7 +1102,7 @@ def noisy_targets(rng, deviation, n=20_000):
         [np.maximum(t + deviation * rng.normal(size=t.shape), 0) for t in one],
         [np.full(t.shape, deviation) for t in one],
         {p: t + deviation * rng.normal(size=t.shape) for p, t in two.items()},
-        deviation,
+        dict.fromkeys(two, deviation),
         [np.zeros(m) for m in sizes],
         [np.eye(m) for m in sizes],
     )
@@ -1110,7 +1110,7 @@ def noisy_targets(rng, deviation, n=20_000):
         one,
         [np.zeros(t.shape) for t in one],
         two,
-        0.0,
+        dict.fromkeys(two, 0.0),
         [np.zeros(m) for m in sizes],
         [np.eye(m) for m in sizes],
     )
@@ -1189,7 +1189,9 @@ def test_what_a_column_has_to_do_with_the_others():
     tables = [h.sum(axis=0)[None] for h in hot]
     flat = [np.zeros(3)] * 4
     noise = [np.full((1, 3), 30.0)] * 4
-    targets = _points.targets_of(tables, noise, pairs, 30.0, flat, [np.eye(3)] * 4)
+    targets = _points.targets_of(
+        tables, noise, pairs, dict.fromkeys(pairs, 30.0), flat, [np.eye(3)] * 4
+    )
     # correlations 1, .3, .3 of a, .3 twice of the third: 1.09, 1.09, .18, 0
     wanted = np.array([1.09, 1.09, 0.18, 0.0]) / (2.36 / 4)
     wanted = np.clip(wanted, 0.3, 3.0)
@@ -1209,7 +1211,9 @@ def test_points_lie_in_24_dimensions():
     }
     flat = [np.zeros(9)] * 5
     exact = [np.zeros((1, 9))] * 5
-    targets = _points.targets_of(one, exact, two, 0.0, flat, [np.eye(9)] * 5)
+    targets = _points.targets_of(
+        one, exact, two, dict.fromkeys(two, 0.0), flat, [np.eye(9)] * 5
+    )
     _, p = _points._fit(targets, noise_source(0).public())
     logits = np.log(p[0]).reshape(-1, 5, 9)
     assert len(logits) > 40
@@ -1609,21 +1613,30 @@ def test_sensitivity_of_tables_and_distances(query, relation):
     assert 0.95 * bound < largest <= bound * (1 + 1e-12)
 
 
-def products(sizes, n_smooth=3.0):
+def products(sizes, n_smooth=3.0, **target):
     """Features of columns: categories, and numbers of seven bins or more."""
     features = tuple(
         _pairs.features_of(np.r_[np.ones(m - 1), 0] * (m > 6), np.ones(m), n_smooth)
         for m in sizes
     )
-    return _pairs.Products(features, tuple(np.arange(m) for m in sizes))
+    return _pairs.Products(features, tuple(np.arange(m) for m in sizes), **target)
 
 
 @pytest.mark.parametrize(
-    "sizes, reached", [((2, 2, 2, 2), 0.99), ((2, 2), 0.99), ((3, 9, 2, 7), 0.9)]
+    "sizes, reached, target",
+    [
+        ((2, 2, 2, 2), 0.99, {}),
+        ((2, 2), 0.99, {}),
+        ((3, 9, 2, 7), 0.9, {}),
+        ((2, 2, 2, 2), 0.95, {"target": 3, "weight": 4}),
+        ((2, 2), 0.99, {"target": 0, "weight": 3}),
+        ((2, 3, 9, 7), 0.9, {"target": 0, "weight": 8}),
+        ((3, 9, 2, 7), 0.9, {"target": 3, "weight": 2}),
+    ],
 )
-def test_sensitivity_of_products_of_features(sizes, reached):
+def test_sensitivity_of_products_of_features(sizes, reached, target):
     """Against every two records there are, on the code that a fit runs."""
-    query = products(sizes)
+    query = products(sizes, **target)
     records = np.array(list(np.ndindex(sizes)), dtype=np.int16)
     rng = np.random.default_rng(0)
     few = records[rng.permutation(len(records))[:100]]
@@ -1637,6 +1650,7 @@ def test_sensitivity_of_products_of_features(sizes, reached):
         np.concatenate(
             [
                 np.einsum("ni,nj->nij", rows[a], rows[b]).reshape(len(few), -1)
+                * (target["weight"] if target.get("target") in (a, b) else 1)
                 for a in range(len(sizes))
                 for b in range(a + 1, len(sizes))
             ],
@@ -1653,10 +1667,72 @@ def test_sensitivity_of_products_of_features(sizes, reached):
     total = query.of_rows(as_rows(few, np.zeros(len(few), dtype=int)), None)
     np.testing.assert_array_equal(total, values.sum(axis=0))
     split = query.split(total)
-    np.testing.assert_array_equal(
-        np.concatenate([*map(np.ravel, split.values())]), total
+    np.testing.assert_allclose(
+        np.concatenate(
+            [
+                table.ravel() * w
+                for table, w in zip(split.values(), query.weights, strict=True)
+            ]
+        ),
+        total,
+        rtol=1e-15,
     )
     assert list(split)[:2] == [(0, 1), (0, 2)][: len(split)]
+    plain = products(sizes)
+    of_few = as_rows(few, np.zeros(len(few), dtype=int))
+    for pair, table in plain.split(plain.of_rows(of_few, None)).items():
+        np.testing.assert_allclose(split[pair], table, rtol=1e-15)
+
+
+@pytest.mark.parametrize("n_columns, weight", [(3, 1), (8, 2), (18, 3), (140, 8)])
+def test_products_with_a_target_have_less_noise(monkeypatch, n_columns, weight):
+    """About half of all is for them; of a target that a code book names, no other."""
+    asked, deviations = [], []
+
+    def release(wall, query, rows, state=None, **name):
+        asked.append(query)
+        return np.zeros(query.n_coordinates) + 400 / n_columns
+
+    def targets_of(tables, noise, pairs, pair_deviations, *rest):
+        deviations.append(pair_deviations)
+        raise StopIteration
+
+    monkeypatch.setattr(PrivacyFilter, "release", release)
+    monkeypatch.setattr(_pairs, "targets_of", targets_of)
+    X = pd.DataFrame(np.zeros((100, n_columns), dtype=int)).add_prefix("x")
+    range_of = {"kind": "number", "integer": True, "range": [0, 1]}
+    for target in (1, None):
+        book = {name: dict(range_of) for name in X}
+        if target is not None:
+            book["x1"]["role"] = "target"
+        with pytest.raises(StopIteration):
+            DPSinkhornGenerator(codebook=book, random_state=0).fit(X)
+        query = asked[-1]
+        assert isinstance(query, _pairs.Products) and query.target == target
+        assert query.weight == (weight if target else 1)
+        noise, least = (f(deviations[-1].values()) for f in (max, min))
+        assert noise == pytest.approx(least * (weight if target else 1))
+        assert deviations[-1][0, 2] == noise and deviations[-1][0, 1] == least
+
+
+def test_decimals_of_few_records_are_seldom_whole():
+    """Noise of 330 records and 300 of them: a third are taken to be whole by chance."""
+    n_whole = 0
+    for seed in range(8):
+        X = np.random.default_rng(seed).normal(size=(300, 8)).round(3)
+        book = {f"x{i}": {"kind": "number", "range": [-9, 9]} for i in range(8)}
+        X = pd.DataFrame(X, columns=list(book))
+        generator = DPSinkhornGenerator(epsilon=0.3, codebook=book, random_state=seed)
+        n_whole += sum(generator.fit(X).sample(5).dtypes == "int64")
+    assert 10 <= n_whole <= 32
+
+
+def test_numbers_are_no_labels():
+    X, y = pd.DataFrame({"a": ["x", "y"] * 20}), np.linspace(0, 1, 40)
+    with pytest.raises(
+        ValueError, match=r'^y has numbers .* \{"role": "target"\}\}\.$'
+    ):
+        DPSinkhornGenerator(random_state=0).fit(X, y)
 
 
 def test_least_products_against_all_corners():

@@ -37,6 +37,9 @@ UNIT = 1024
 CENTRINGS = 20
 # Weights of tables in one release are integers, those of one cell this.
 WEIGHT = 16
+# Products with a target count as often as makes theirs half of all, at most this: sums
+# over 2**30 records are then exact.
+MOST_WEIGHT = 8
 # Part of the records from which a level is an atom.
 LARGE = 1 / 16
 # Power of a correlation that goes on within the points; odd.
@@ -238,10 +241,15 @@ class Products(Query):
         Integers of every bin of a column, over `UNIT`; rows are no longer than 1.
     bins : tuple of ndarray
         Bin of every level of each column.
+    target : int, default=None
+        Column whose products with others count `weight` times.
+    weight : int, default=1
     """
 
     features: tuple
     bins: tuple
+    target: int | None = None
+    weight: int = 1
 
     name = PAIR_TABLES
     theorem = "user_guide/synthetic_tables:feature-products"
@@ -267,16 +275,29 @@ class Products(Query):
         return [(widths[a], widths[b]) for a, b in self.tables.tables]
 
     @property
+    def weights(self) -> list[int]:
+        """How often the products of every pair count."""
+        return [
+            self.weight if self.target in pair else 1 for pair in self.tables.tables
+        ]
+
+    @property
     def n_coordinates(self) -> int:
         return sum(map(prod, self.shapes))
 
     def sensitivity(self, neighboring: str) -> float:
-        """Rows of length 1, the least inner product of two of them in every column."""
-        A = len(self.features)
+        """Rows of length 1, the least inner product of two of them in every column.
+
+        What a target counts more is bounded by itself.
+        """
+        A, more = len(self.features), self.weight**2 - 1
         if rows_changed(neighboring) == 1:
-            return sqrt(A * (A - 1) / 2)
+            return sqrt(A * (A - 1) / 2 + more * (A - 1))
         least = [min((f @ f.T).min() / UNIT**2, 0.0) for f in self.features]
-        return sqrt(A * (A - 1) - _least_products(least))
+        if more:
+            own, others = least[self.target], sum(least) - least[self.target]
+            more *= 2 * (A - 1 - min((A - 1) * own, others))
+        return sqrt(A * (A - 1) - _least_products(least) + more)
 
     def of_block(self, block, state):
         """Exact counts of the tables."""
@@ -289,12 +310,13 @@ class Products(Query):
         products = [
             self.features[a].T @ table @ self.features[b] for (a, b), (table,) in pairs
         ]
-        return np.concatenate([p.ravel() for p in products]) / UNIT**2
+        weighted = zip(products, self.weights, strict=True)
+        return np.concatenate([(p * w).ravel() for p, w in weighted]) / UNIT**2
 
     def split(self, values) -> dict:
-        """Return the products of every pair."""
-        parts = pieces(values, *self.shapes)
-        return dict(zip(self.tables.tables, parts, strict=True))
+        """Return the products of every pair, over their weight."""
+        parts = zip(pieces(values, *self.shapes), self.weights, strict=True)
+        return dict(zip(self.tables.tables, (p / w for p, w in parts), strict=True))
 
 
 def _least_products(least) -> float:
@@ -434,11 +456,16 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         for one, table, scale in zip(all_binned, tables, scales, strict=True):
             one.see_classes(table, scale)
     features = tuple(features_of(one.near, one.margin, few) for one in all_binned)
-    pairs = {}
+    roles, target, weight = [column.declared.role for column in columns], None, 1
+    if "target" in roles:
+        target = roles.index("target")
+        weight = int(np.clip(round(sqrt(A / 2)), 1, MOST_WEIGHT))
+    pairs, deviations = {}, {}
     if twos:
-        query = Products(features, bins)
+        query = Products(features, bins, target, weight)
         pairs = query.split(wall.release(query, rows, name=PAIR_TABLES))
-        noise = wall.scale(query, name=PAIR_TABLES)
+        scale = wall.scale(query, name=PAIR_TABLES)
+        deviations = {t: scale / w for t, w in zip(twos, query.weights, strict=True)}
     for one in all_binned:
         one.settle(n)
     counts = np.array([n])
@@ -448,7 +475,7 @@ def fit_pairs(rows: Rows, columns: list, plan: PairsPlan, wall: PrivacyFilter) -
         [_with_margin(one.by_class, counts, one.margin) for one in all_binned],
         [_deviation(one.variance, C, one.noise) for one in all_binned],
         pairs,
-        noise,
+        deviations,
         [one.near for one in all_binned],
         [f / UNIT for f in features],
     )

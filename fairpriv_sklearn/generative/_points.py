@@ -81,7 +81,7 @@ class Targets:
     features: np.ndarray
 
 
-def targets_of(tables, deviations, pairs, pair_deviation, smooth, features) -> Targets:
+def targets_of(tables, deviations, pairs, pair_deviations, smooth, features) -> Targets:
     """Lay all tables side by side.
 
     Parameters
@@ -92,7 +92,7 @@ def targets_of(tables, deviations, pairs, pair_deviation, smooth, features) -> T
         Of their noise.
     pairs : dict of (int, int) to ndarray of shape (q_a, q_b)
         Noisy sums of products of features.
-    pair_deviation : float
+    pair_deviations : dict of (int, int) to float
     smooth : list of ndarray of shape (m_a,)
         Whether a bin and the next are neighbours.
     features : list of ndarray of shape (m_a, q_a)
@@ -104,7 +104,7 @@ def targets_of(tables, deviations, pairs, pair_deviation, smooth, features) -> T
     shares, precision = np.zeros((2, ends[-1], ends[-1]))
     for (a, b), table in pairs.items():
         shares[blocks[a], blocks[b]] = table / n
-        precision[blocks[a], blocks[b]] = max(pair_deviation / n, EXACT) ** -2
+        precision[blocks[a], blocks[b]] = max(pair_deviations[a, b] / n, EXACT) ** -2
     return Targets(
         n,
         starts,

@@ -279,7 +279,8 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
         noisy, scale = wall.release(query, rows), wall.scale(query)
-        most = MOST_FRACTIONAL * total + 2 * scale
+        # where noise hides which, either is as likely
+        most = min(MOST_FRACTIONAL * total + 2 * scale, total / 2)
         for column, count in zip(maybe_whole, noisy.tolist(), strict=True):
             learnt = found[column.position]
             if learnt.declared.kind == "number" and count <= most:

@@ -6,6 +6,7 @@ from math import inf, sqrt
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairpriv_sklearn._door.estimator import label_codes
@@ -145,8 +146,9 @@ class DPSinkhornGenerator(BaseGenerator):
         "pairs": what is public about the columns, see
         :class:`~fairpriv_sklearn.preprocessing.Codebook`. The rest is learnt: kinds,
         places of numbers, whether they are whole, frequent categories. A target that
-        it names is the label if `fit` gets no y; its groups get quality figures of
-        their own.
+        it names is the label if its categories are listed and `fit` gets no y; what
+        columns have to do with any other target is measured with less noise. Groups
+        get quality figures of their own.
     categories : dict, default=None
         Makes X a table: public list of values for categorical columns, by column name
         (position in an array); None in a list stands for missing values. With
@@ -395,6 +397,11 @@ class DPSinkhornGenerator(BaseGenerator):
             X = as_table(X)
         if y is not None:
             same_length(table, y)
+            if self.classes is None and type_of_target(y) == "continuous":
+                raise ValueError(
+                    "y has numbers that are no classes: make it a column of X that a "
+                    'codebook names, {"<name>": {"role": "target"}}.'
+                )
         codes, facts = self._encode_labels(y, len(table))
         self._container, self._names = Container.of(X), column_names(X)
         return table, codes, facts
