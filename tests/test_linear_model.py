@@ -774,6 +774,23 @@ def test_scores_vary_no_more_than_the_clipped_target(monkeypatch):
     assert asked[-1].most == np.inf
 
 
+@pytest.mark.parametrize(
+    ("n_columns", "often", "share"), [(60, 0.1, 0.9), (150, 0.05, 0.6)]
+)
+def test_long_tails_do_not_make_slopes_shorter_where_there_is_more_budget(
+    n_columns, often, share
+):
+    """The wider the learnt range, the more of them was put down to who was drawn."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((12_000, n_columns)) < often).astype(float)
+    y = np.exp(X @ rng.normal(size=n_columns) / 3 + rng.normal(size=len(X)))
+    train, test = slice(4000), slice(4000, None)
+    bounds = {"bounds": (0, 1), "target_bounds": (0, np.ceil(y.max()))}
+    model = linear(**bounds, epsilon=100.0).fit(X[train], y[train])
+    plain = LinearRegression().fit(X[train], y[train]).score(X[test], y[test])
+    assert model.score(X[test], y[test]) > share * plain > 0.05
+
+
 def test_targets_beyond_the_learnt_range_widen_intervals(monkeypatch):
     """They are clipped to its ends: their squares are one, in units of its width."""
     _, known = drawn("regressor", 0)

@@ -376,6 +376,24 @@ def test_the_range_of_the_target_is_learnt():
     assert query.sensitivity("replace_one") == math.sqrt(2)
 
 
+@pytest.mark.parametrize("largest", [0.4, 2.0])
+def test_residuals_of_the_constant_are_told_by_the_counts_of_the_target(largest):
+    """In units of the learnt range, beyond which the target is clipped."""
+    rng = np.random.default_rng(0)
+    query = TargetCounts(64)
+    for y in (rng.normal(0.2, 0.1, 5000), rng.exponential(0.05, 5000) - 1):
+        y = np.clip(y, -1, 1)
+        counts = query.of_rows(rows_of(np.zeros((5000, 1)), y), None)
+        center, width = query.range(counts, 5000, 5.0)
+        clipped = np.clip((y - center) / width, -1, 1)
+        residuals = np.minimum(np.abs(clipped - clipped.mean()), largest)
+        told = query.sampling(counts, 5000, center, width, largest)
+        assert told == approx(np.mean(residuals**2), rel=0.1)
+    # All in one bin: as likely to be anywhere there.
+    told = query.sampling(np.eye(64)[5] * 9, 9, -53 / 64, 1 / 64, largest)
+    assert told == approx(min(1 / 3, largest**2))
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_sensitivities_and_sizes_grow_as_the_proofs_say(relation):
     k = 2 if relation == "replace_one" else 1

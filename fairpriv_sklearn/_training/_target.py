@@ -100,6 +100,22 @@ class TargetCounts(Query):
         inside, _ = self._within(center, width)
         return float(1 - released[inside].sum() / n_records)
 
+    def sampling(
+        self, released, n_records, center: float, width: float, largest: float
+    ) -> float:
+        """Mean square of residuals, cut off at `largest`, of the mean as a constant.
+
+        In units of `width`; the target is clipped to its range, and as likely to be
+        anywhere in a bin.
+        """
+        shares = project_simplex(released, n_records) / n_records
+        inside, middles = self._within(center, width)
+        y = np.clip(middles / width, -1.0, 1.0)
+        squares = (
+            np.square(y - shares @ y) + inside * (2 / self.n_bins / width) ** 2 / 12
+        )
+        return float(shares @ np.minimum(squares, largest**2))
+
     def _within(self, center: float, width: float):
         """Which bins lie in a range, and the middles of all, less its centre."""
         middles = (np.arange(self.n_bins) + 0.5) * (2 / self.n_bins) - 1 - center

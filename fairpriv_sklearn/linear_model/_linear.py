@@ -76,7 +76,7 @@ from fairpriv_sklearn.linear_model._ranges import (
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
 SIGNAL_OF_FEATURES = 125.0
 PRIOR_OF_MEAN = 0.6
-# Mean square of a scaled target, of which fits are supposed to see some by chance.
+# Mean square of the residuals of a scaled target whose range is not learnt.
 USUAL_SQUARE = 0.1
 # Less, in its learnt range, is taken for this.
 LEAST_SQUARE = 1e-3
@@ -400,6 +400,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
         # Targets beyond the range are clipped to its ends.
         clipped = square + outside * (1 - square)
+        sampling = USUAL_SQUARE  # of which fits see some by chance
+        if n_bins:
+            sampling = counts.sampling(released, n_records, center, width, largest)
 
         def at_scores(means, variances):
             squares, slopes = _of_residuals(clipped - variances, largest)
@@ -414,7 +417,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             max_iter=plan.n_steps,
             average=True,
             noise_ridge=regression_ridge(mu, n_assumed),
-            constant=Constant.guessed(start, USUAL_SQUARE / n_records),
+            constant=Constant.guessed(start, sampling / n_records),
             at_scores=at_scores,
             search=LineSearch(
                 line_search_oracle(wall, rows, query),
