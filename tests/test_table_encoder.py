@@ -955,6 +955,16 @@ def test_where_noisy_counts_say_that_others_are_many():
 )
 def test_others_share_fewer_indicators_in_wide_tables(n_lists, n_others):
     assert n_other_indicators(n_lists) == n_others
+    assert n_other_indicators(n_lists, 60.0) == n_others
+    assert n_other_indicators(n_lists, 59.99) == 1
+
+
+@pytest.mark.parametrize("n_rows, n_others", [(223, 1), (225, 32)])
+def test_others_share_one_indicator_where_noise_reigns(n_rows, n_others):
+    # Number of records times the Gaussian parameter, .2681 at epsilon 1: 59.8, 60.3.
+    X = pd.DataFrame({"w": [f"only {i}" for i in range(n_rows)]})
+    encoder = DPTableEncoder({"w": {"kind": "category"}}, random_state=0).fit(X)
+    assert len(encoder.get_feature_names_out()) == n_others
 
 
 def test_where_others_stand_is_a_function_of_their_text():

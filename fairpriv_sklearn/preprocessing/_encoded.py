@@ -32,7 +32,7 @@ _WRITTEN = 512
 _ENCODED = 48 * BLOCK_ROWS
 # Indicators that the others of one column share, and those of all columns. Chosen on
 # simulated tables: 8 to 128 were tried.
-_MOST_OTHERS, _ALL_OTHERS = 32, 256
+_MOST_OTHERS, _ALL_OTHERS, _SIGNAL_OF_OTHERS = 32, 256, 60.0
 # Rows this many standard deviations longer than the mean are shortened.
 _LONG = 1.0
 
@@ -269,8 +269,14 @@ class CodedTable:
         return CodedTable(self.layout, self.codes[rows], self.squares[rows])
 
 
-def n_other_indicators(n_lists: int) -> int:
-    """How many indicators others share where so many columns have frequent others."""
+def n_other_indicators(n_lists: int, signal: float = math.inf) -> int:
+    """How many indicators others share where so many columns have frequent others.
+
+    One where noise reigns, by the number of records times the Gaussian parameter of the
+    encoder: each further one has noise of its own in a model.
+    """
+    if signal < _SIGNAL_OF_OTHERS:
+        return 1
     return max(1, min(_MOST_OTHERS, _ALL_OTHERS // max(1, n_lists)))
 
 

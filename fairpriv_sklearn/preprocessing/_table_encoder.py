@@ -135,7 +135,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     -----
     Categories that are not listed and that no crowd has share one indicator, "other",
     or, where their noisy count is large, up to 32, to which a hash of their text parts
-    them [3]_: in small tables no category may be frequent enough to be shown.
+    them [3]_: in small tables no category may be frequent enough to be shown. With very
+    little budget (fewer than 60 records times the encoder's Gaussian-DP parameter)
+    they share one again: a model would learn the noise of 32.
 
     Text that says a number is a number, and text that says a day is a date. A cell
     that does not fit the kind of its column counts as missing, which has an indicator
@@ -488,7 +490,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         n_numbers = sum(draft.rank_map is not None for draft in drafts)
         width = self.n_coordinates or n_coordinates(n_numbers, signal)
         n_lists = sum(draft.has_many_others for draft in drafts)
-        n_others = n_other_indicators(n_lists) if self.handle_unknown == "other" else 0
+        is_other = self.handle_unknown == "other"
+        n_others = n_other_indicators(n_lists, signal) if is_other else 0
         columns = [draft.finished(int(width), n_others) for draft in drafts]
         self._columns = columns
         self._feature_names: list[str] = []
