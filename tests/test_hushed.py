@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from fairpriv_sklearn._shared import callers
 from fairpriv_sklearn._shared.callers import NOT_OF_SHAPES, hushed
 from fairpriv_sklearn.distributed import Batches
+from fairpriv_sklearn.generative import DPSlicedWassersteinGenerator
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.postprocessing import (
@@ -319,6 +320,38 @@ def test_a_cell_that_speaks_is_not_heard(entry, cell):
         if read.keys() <= known.keys() and not published:
             heard = _heard(partial(_fit_with, entry, place, cell, **read))
             assert not any("secret" in t or "masked" in t for t in heard), heard
+
+
+@pytest.mark.parametrize("cell", [*CELLS.values(), []], ids=[*CELLS, "list"])
+def test_a_label_of_the_index_is_not_heard(cell):
+    """It names a record, and the rows of y and X are compared by it."""
+    pandas = pytest.importorskip("pandas")
+    labels = np.arange(40).astype(object)
+    labels[7] = cell
+    X = pandas.DataFrame(SCORES, columns=["a"], index=pandas.Index(labels))
+    y = pandas.Series(TWO, index=pandas.Index(labels.copy()))
+    models = (
+        DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1)),
+        DPSlicedWassersteinGenerator(bounds=(-1, 1), classes=[0, 1]),
+    )
+    for model, target in itertools.product(models, (y, y.iloc[::-1])):
+        heard = _heard(partial(model.fit, X, target))
+        assert not any("secret" in text or "hash" in text for text in heard), heard
+
+
+@pytest.mark.parametrize("label", ["columns", "compute", "make_batches"])
+def test_a_label_of_the_index_is_no_attribute(label):
+    """Pandas says that a series has what is in its index: one record stopped a fit."""
+    pandas = pytest.importorskip("pandas")
+    index = pandas.Index(["a", label, *range(38)])
+    groups = pandas.Series(TWO.astype(object), index=index)
+    y = pandas.Series(TWO, index=index)
+    repair = _noisy_repair(epsilon=1e4).fit(SCORES, sensitive_features=groups)
+    assert repair.groups_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="same rows in another order"):
+        DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1)).fit(
+            pandas.DataFrame(SCORES, columns=["a"], index=index), y.iloc[::-1]
+        )
 
 
 @pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))

@@ -633,7 +633,7 @@ def _arrays_of(column) -> list:
         return [column or []]
     if sparse.issparse(column):
         return [column.data, column.indices, column.indptr]
-    if hasattr(column, "get_columns"):
+    if hasattr(type(column), "get_columns"):
         return [_array_of(part) for part in column.get_columns()]
     if hasattr(column, "iloc") and column.ndim == 2:
         return [_array_of(column.iloc[:, i]) for i in range(column.shape[1])]

@@ -236,7 +236,8 @@ def label_list(sensitive_features) -> list:
             "sensitive_features must hold one label per row, or one column per "
             f"attribute, got {described(sensitive_features)}."
         )
-    if hasattr(sensitive_features, "columns"):  # a DataFrame: each column's own dtype
+    # A DataFrame: each column's own dtype. A label of the index may be called so.
+    if hasattr(type(sensitive_features), "columns"):
         columns = range(sensitive_features.shape[1])
         lists = [
             _column_list(safe_indexing(sensitive_features, i, axis=1)) for i in columns
