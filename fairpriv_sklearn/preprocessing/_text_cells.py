@@ -110,6 +110,12 @@ _NAMED_DATES = (
     *("%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y"),
     *("%b %d %Y", "%B %d %Y", "%d. %B %Y", "%d/%b/%Y"),
 )
+# What all of these look like, whatever months are called: to try each of them on every
+# name or address takes most of the time.
+_LIKE_NAMED = re.compile(
+    r"\d{1,2}(?:\.?\s|[-/]).*(?:\s|[-/])\d{2}(?:\d{2})?|.*\s\d{1,2},?\s+\d{4}",
+    re.DOTALL,
+)
 
 
 def day(text: str, day_first: bool = False) -> datetime | None:
@@ -123,7 +129,7 @@ def day(text: str, day_first: bool = False) -> datetime | None:
             return _numeric_date(match, day_first)
     except ValueError:
         return None
-    return _in_form(text, _NAMED_DATES)
+    return _in_form(text, _NAMED_DATES) if _LIKE_NAMED.fullmatch(text) else None
 
 
 def _in_form(text: str, forms) -> datetime | None:
@@ -159,13 +165,10 @@ def _numeric_date(match, day_first) -> datetime | None:
 
 
 def _clock(text: str) -> datetime | None:
-    clock = _in_form(text, ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"))
-    if clock is not None:
-        return clock
     try:
         return datetime.fromisoformat("2000-01-01T" + text.replace(" ", ""))
     except ValueError:
-        return None
+        return _in_form(text, ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"))
 
 
 def plain_date(value) -> datetime | None:
