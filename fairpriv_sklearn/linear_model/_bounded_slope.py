@@ -145,9 +145,9 @@ def flattening(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
         none, one = (bounded_slopes(there, label) for label in (0, 1))
         return ((none + p * (one - none)) * weights).sum(axis=1)
 
-    def flattens(length, part=0.05):
-        before, at, after = (rise(length * (1 + i * part)) for i in (-1, 0, 1))
-        tangent, secant = (after - before) / (2 * part), at - rise(0.0)
+    def flattens(length):
+        before, at, after = (rise(length * part) for part in (0.95, 1.0, 1.05))
+        tangent, secant = (after - before) / 0.1, at - rise(0.0)
         return np.clip(1 - tangent / np.maximum(secant, 1e-300), 0.0, 1.0)
 
     return flattens(1.0), flattens(2.0)
