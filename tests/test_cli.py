@@ -21,6 +21,7 @@ from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import study
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
+from fairpriv_sklearn._cli.report import _draw_rates
 from fairpriv_sklearn._cli.study import Result
 from fairpriv_sklearn._cli.table import simulated_table
 from fairpriv_sklearn._shared.figures import families
@@ -1763,6 +1764,27 @@ def test_groups_with_long_names_alike_stay_two_in_the_picture(tmp_path, monkeypa
     asked = ["--target", "pay", "--task", "regression", "--sensitive", "sex"]
     assert run(tmp_path, str(path), *asked) == 0
     assert drawn == [names]
+
+
+@pytest.mark.parametrize(
+    "classes, told", [("ab", ""), ("abcdef", ""), ("abcdefgh", "Not drawn: 2 more")]
+)
+def test_the_picture_says_how_many_classes_it_leaves_out(classes, told):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    y = np.array(list(classes))
+    drawn = SimpleNamespace(
+        group_sizes={"g": (9, len(y))},
+        learnt=SimpleNamespace(classes=list(classes)),
+        table=SimpleNamespace(target="level"),
+        results=[SimpleNamespace(name="plain")],
+        predictions=[y],
+        test_labels=np.full(len(y), "g"),
+    )
+    figure = _draw_rates(drawn, plt)
+    (note,) = (text.get_text() for text in figure.axes[0].texts)
+    assert note.startswith("Not private") and ("Not drawn" in note) == bool(told)
+    assert told in note
+    plt.close(figure)
 
 
 def test_the_picture_has_fonts_for_the_signs_that_the_usual_one_lacks():

@@ -443,8 +443,10 @@ def _draw_rates(study: Study, plt):
     axes[0, 0].set_yticks(np.arange(len(groups)), list(map(picture_text, groups)))
     axes[0, 0].invert_yaxis()
     axes[0, -1].legend(title="model", loc="upper left", bbox_to_anchor=(1.01, 1))
+    n_hidden = len(classes) - max(2, len(shown))
     axes[0, 0].annotate(
-        "Not private: drawn from the data. Whiskers: ± one standard error.",
+        "Not private: drawn from the data. Whiskers: ± one standard error."
+        + (f" Not drawn: {n_hidden} more classes." if n_hidden else ""),
         xy=(0, 0), xycoords="axes fraction", xytext=(0, -48),
         textcoords="offset points", style="italic",
     )  # fmt: skip
