@@ -1715,6 +1715,28 @@ def test_products_with_a_target_have_less_noise(monkeypatch, n_columns, weight):
         assert deviations[-1][0, 2] == noise and deviations[-1][0, 1] == least
 
 
+@pytest.mark.parametrize("top", [2, 3, 5, 7])
+def test_samples_of_ratings_are_ratings(top):
+    """A place that ends at the next whole number does not hold that one."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(1, top + 1, (6000, 6))).add_prefix("x")
+    sample = DPSinkhornGenerator(random_state=0, quality=False).fit(X).sample(6000)
+    assert (sample > top).to_numpy().mean() < 0.03  # .07 to .25 with that number
+    shares = (sample == top).to_numpy().mean(axis=0)
+    assert_allclose(shares, 1 / top, atol=0.04)
+
+
+def test_parts_are_kept_where_one_value_beside_zero_is_common():
+    """Zero holds most of the column, and noise hides which part has the rest."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(7 * (rng.random((10_000, 16)) < 0.14)).add_prefix("x")
+        generator = DPSinkhornGenerator(random_state=seed, quality=False)
+        sample = generator.fit(X).sample(2000)
+        shares = (sample == 7).to_numpy().mean(axis=0)
+        assert_allclose(shares, 0.14, atol=0.04)
+
+
 def test_decimals_of_few_records_are_seldom_whole():
     """Noise of 330 records and 300 of them: a third are taken to be whole by chance."""
     n_whole = 0

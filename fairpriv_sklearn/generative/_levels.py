@@ -181,7 +181,9 @@ class LevelColumn(LearntColumn):
             held = np.where(is_there, held, 0.0)
             likely = held >= min(0.5, held.max())
             inner = self.places.inner
-            if inner is not None and seen[likely].sum() < total / 2:
+            if inner is not None and (
+                seen[likely].sum() < total / 2 or not likely[inner].any()
+            ):
                 likely[inner] = True  # noise hides where among these parts most are
             where = np.flatnonzero(likely)
             inside = slice(where[0], where[-1] + 1)
@@ -342,8 +344,8 @@ class LevelColumn(LearntColumn):
     def with_whole_cells(self) -> LevelColumn:
         """The column if its numbers are whole: each cell holds whole numbers."""
         edges = np.unique(np.ceil(self.edges))
-        if edges[-1] == self.edges[-1]:
-            edges[-1] += 1  # the upper end belongs to the last cell
+        if edges[-1] == self.edges[-1] and self.declared.range is not None:
+            edges[-1] += 1  # the upper end belongs to the last cell; that of places not
         if len(edges) < 2:
             edges = edges[0] + np.arange(2.0)
         return replace(self, edges=edges)
