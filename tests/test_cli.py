@@ -154,6 +154,20 @@ def test_text_with_many_values_is_left_out(tmp_path):
     assert report(tmp_path)["conditional_on"] == unlearnt
 
 
+def test_the_plain_model_knows_the_frequent_ones_of_many_categories(tmp_path):
+    """It left out the whole column, and looked worse than the private one."""
+    path = tmp_path / "breeds.csv"
+    rng = np.random.default_rng(0)
+    breeds = [f"breed {min(int(e), 99)}" for e in rng.exponential(9, 6000)]
+    rows = [f"{b},{'fm'[i % 2]},{int(b[6:]) % 2}" for i, b in enumerate(breeds)]
+    path.write_text("\n".join(["breed,sex,barks", *rows]) + "\n")
+    assert len(set(breeds)) > 64
+    assert run(tmp_path, str(path), "--target", "barks", "--sensitive", "sex") == 0
+    plain, private, _ = report(tmp_path)["models"]
+    assert plain["error"] < 0.02 < 0.5 * report(tmp_path)["constant"]["error"]
+    assert plain["error"] <= private["error"]
+
+
 def test_too_few_rows_for_features_are_told_by_a_constant(tmp_path, capsys):
     path = tmp_path / "few.csv"
     rows = [f"{i % 40},{'fm'[i % 2]},{i % 2 + i % 7 / 10}" for i in range(400)]
@@ -1590,6 +1604,25 @@ def test_fairness_costs_accuracy_only_where_it_is_seen(note, more, said):
     warned = study.after_fitting(one)
     about = [w for w in warned if "accura" in w]
     assert (said in about[0]) if said else not about
+
+
+def test_a_plain_model_that_errs_more_is_no_sign_that_privacy_is_free(tmp_path, capsys):
+    path = tmp_path / "curve.csv"
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 100, 6000)
+    ill = np.abs(age - 50) + rng.normal(0, 5, 6000) > 25
+    rows = [
+        f"{a},{'fm'[i % 2]},{int(b)}"
+        for i, (a, b) in enumerate(zip(age, ill, strict=True))
+    ]
+    path.write_text("\n".join(["age,sex,ill", *rows]) + "\n")
+    base = [str(path), "--target", "ill", "--sensitive", "sex"]
+    assert run(tmp_path, *base, "--epsilon", "3") == 0
+    said = "That privacy costs nothing does not follow."
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert said in (tmp_path / "out" / "report.md").read_text()
+    assert run(tmp_path) == 0  # its target is linear in the columns
+    assert said not in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

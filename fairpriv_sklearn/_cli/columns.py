@@ -24,7 +24,7 @@ from fairpriv_sklearn.preprocessing import (
     read_table,
 )
 
-MOST_CATEGORIES = 64  # a text column with more of them names people rather than kinds
+MOST_CATEGORIES = 64  # of a text column that the plain model looks at
 ENOUGH = 0.9  # share of the filled cells that make a column one of numbers or of dates
 LARGEST = 1e300  # numbers beyond count as no numbers: their ranges would overflow
 _PERSON = (

@@ -1,9 +1,13 @@
 """Columns as numbers for the plain model, which may look at everything."""
 
+from collections import Counter
+
 import numpy as np
 
 from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed
 from fairpriv_sklearn.preprocessing import Column, category_key
+
+_SEVERAL = 10  # rows of a category among many
 
 
 def plain_numbers(features: dict[str, Parsed]) -> np.ndarray:
@@ -36,8 +40,14 @@ def _is_useless(p: Parsed) -> bool:
     """Empty, or text that names people rather than kinds."""
     if p.column.bounds is not None or p.column.categories:
         return False
-    found = {v for v in p.values if v is not None and v == v}
-    return not found or (not p.is_number and len(found) > MOST_CATEGORIES)
+    return bool(p.gaps.all()) if p.is_number else not _kinds(p)
+
+
+def _kinds(p: Parsed) -> list:
+    """Categories of a text; of many the frequent ones, which are no names of people."""
+    counts = Counter(v for v in p.values if v is not None)
+    least = _SEVERAL if len(counts) > MOST_CATEGORIES else 1
+    return sorted(v for v, n in counts.most_common(MOST_CATEGORIES) if n >= least)
 
 
 def _complete(p: Parsed) -> Column:
@@ -48,6 +58,5 @@ def _complete(p: Parsed) -> Column:
             high = low + max(1.0, abs(low))
         return Column("number", range=(low, high))
     if not p.is_number and p.column.categories is None:
-        found = sorted({v for v in p.values if v is not None})
-        return Column("category", categories=tuple(found))
+        return Column("category", categories=tuple(_kinds(p)))
     return p.column

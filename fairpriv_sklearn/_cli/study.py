@@ -145,13 +145,12 @@ class Study:
         low, high = self.learnt.bounds
         return float(np.mean((self.table.y < low) | (self.table.y > high)))
 
-    @property
-    def fair_errs_more(self) -> bool:
-        """Whether the fair model errs more than the private one, beyond chance."""
-        private, fair = (self._losses(y_pred) for y_pred in self.predictions[1:])
-        more = fair - private
+    def errs_more(self, one: int, other: int) -> bool:
+        """Whether one of the models errs more than another one, beyond chance."""
+        losses = [self._losses(self.predictions[i]) for i in (one, other)]
+        more = losses[0] - losses[1]
         chance = 2 * np.std(more) / math.sqrt(len(more))
-        clear = self.results[2].error > 1.02 * self.results[1].error
+        clear = self.results[one].error > 1.02 * self.results[other].error
         return bool(clear and np.mean(more) > chance)
 
     def _losses(self, y_pred) -> np.ndarray:
@@ -463,7 +462,7 @@ def after_fitting(study: Study) -> list[str]:
             "The fair model does not treat the groups more alike than the private one "
             f"(gap {number(fair.gap)} against {number(private.gap)}): {why}"
         )
-    if study.fair_errs_more:
+    if study.errs_more(2, 1):
         why = (
             "The fair model learnt from fewer rows and is less accurate for it"
             if stood_back
@@ -472,6 +471,13 @@ def after_fitting(study: Study) -> list[str]:
         said.append(
             f"{why}: {name} {_error(fair)} of the fair model against {_error(private)} "
             "of the private one."
+        )
+    if study.errs_more(0, 1):
+        said.append(
+            f"The plain model errs more than the private one ({name} {_error(plain)} "
+            f"against {_error(private)}), as it is linear in the numbers as they are; "
+            "the private one tells ranges of them apart. That privacy costs nothing "
+            "does not follow."
         )
     for result in study.results:
         if result.n_predicted == 1:
