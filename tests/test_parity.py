@@ -1,11 +1,13 @@
 """Sums over groups, offsets, thresholds and randomised rules against oracles."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 
 from fairpriv_sklearn._shared.arrays import project_simplex
@@ -848,3 +850,94 @@ def test_cells_that_are_told_are_drawn_to_no_other():
         np.abs(np.diff(told, axis=0)).sum() > 2 * np.abs(np.diff(drawn, axis=0)).sum()
     )
     assert_allclose(masses[0, 1], masses[1, 1])
+
+
+def steps_by_hand(script, steered, noise_scale, *, rate, tolerance, largest, held):
+    """Offsets, rates and variances of scripted answers, one group at a time."""
+    max_iter, n_conditions, n_groups, n_classes = script.shape
+    found, n_turns = [], 0
+    for condition in range(n_conditions):
+        answers = script[:, condition]
+        nu, last = np.zeros((2, n_groups, n_classes))
+        parts, reached, weights = np.ones(n_groups), [], []
+        for t in range(held, max_iter + 1):
+            size = answers[:t].sum(axis=2).mean(axis=0)
+            size = np.maximum(size, 1 + 2 * noise_scale * math.sqrt(n_classes / t))
+            now, of_mean = answers[t - 1], 1.0
+            if t == held:
+                now, of_mean = answers[:t].mean(axis=0), math.sqrt(held)
+            step, z = np.empty(n_groups), np.empty((n_groups, n_classes))
+            for s in range(n_groups):
+                seen = 1 / n_classes + (now[s] - now[s].mean()) / size[s]
+                caution = 1 + 4 * noise_scale / size[s] / of_mean
+                step[s] = parts[s] * rate / math.sqrt(t + 1 - held) / caution
+                z[s] = nu[s] + step[s] * np.clip(seen, 0, 1)
+
+            def shrunk(centre, k, z=z, step=step):
+                moved = z[:, k] - step * centre
+                least = np.maximum(np.abs(moved) - step * tolerance / 2, 0.0)
+                return np.sign(moved) * least
+
+            new = np.zeros((n_groups, n_classes))
+            for k in np.flatnonzero(steered[condition]):
+                centre = brentq(lambda c, k=k: size @ shrunk(c, k), -99, 99, xtol=1e-14)  # noqa: B023
+                new[:, k] = np.clip(shrunk(centre, k), -largest, largest)
+            reached.append(new)
+            weights.append((t + 1 - held) / parts**2)
+            for s in range(n_groups):
+                move = (new[s] - nu[s]) / step[s]
+                least = 8 * (noise_scale / size[s]) ** 2 + 0.1**2
+                has_turned = move @ last[s] < -least
+                last[s] = 0.0 if has_turned else move
+                parts[s] /= 2 if has_turned else 1
+                n_turns += has_turned
+            nu = new
+        weights = np.array(weights) / np.sum(weights, axis=0)
+        offsets = np.einsum("ts,tsk->sk", weights, reached)
+        size = np.maximum(answers.sum(axis=2).mean(axis=0), 1.0)
+        parted = answers - answers.mean(axis=2, keepdims=True)
+        rates = 1 / n_classes + np.array(
+            [weights[:, s] @ parted[held - 1 :, s] / size[s] for s in range(n_groups)]
+        )
+        spread = (weights**2).sum(axis=0) * (1 - 1 / n_classes) * noise_scale**2
+        found.append((offsets, np.clip(rates, 0, 1), spread / size**2))
+    return *map(np.array, zip(*found, strict=True)), n_turns
+
+
+@pytest.mark.parametrize("largest", [1.0, 0.2])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("held", [1, 3])
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("noise_scale", [0.0, 3.0])
+def test_steps_are_those_that_are_written_down(
+    largest, n_classes, held, tolerance, noise_scale
+):
+    """Groups of some people and of nobody, and one whose answers turn round."""
+    rng = np.random.default_rng(held + 10 * n_classes)
+    script = rng.dirichlet(np.ones(n_classes), size=(9, 2, 4))
+    script *= np.array([60.0, 25.0, 40.0, 0.0])[:, None]
+    script[::2, :, 2] = 40.0 * np.eye(n_classes)[0]
+    script[1::2, :, 2] = 40.0 * np.eye(n_classes)[1]
+    script += noise_scale * rng.normal(size=script.shape)
+    steered = np.ones((2, n_classes), bool)
+    steered[1, 0] = False
+    answers = iter(script)
+    found = parity.fit_offsets(
+        lambda offsets: next(answers),
+        steered=steered,
+        n_groups=4,
+        noise_scale=noise_scale,
+        max_iter=len(script),
+        learning_rate=3.0,
+        tolerance=tolerance,
+        **({} if largest == 1.0 else {"largest": largest}),
+        **({} if held == 1 else {"held": held}),
+    )
+    offsets, rates, variances, n_turns = steps_by_hand(
+        script, steered, noise_scale, rate=3.0, tolerance=tolerance, largest=largest,
+        held=held,
+    )  # fmt: skip
+    assert n_turns > 0 and (np.abs(offsets).max() > 0.2 or largest == 0.2)
+    assert_allclose(found.offsets, offsets, atol=1e-9)
+    assert_allclose(found.rates, rates, atol=1e-12)
+    assert_allclose(found.variances, variances[..., None] + np.zeros(n_classes))

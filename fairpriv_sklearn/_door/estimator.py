@@ -548,9 +548,9 @@ def _reads_numbers(reader, X) -> tuple[bool, bool]:
         # Boosted trees take categories of pandas, and do not say so.
         dtypes = getattr(X, "dtypes", ())
         listed = any(hasattr(dtype, "categories") for dtype in dtypes)
-        is_last = len(owners(reader)) == 1 and tags.input_tags.two_d_array
-        is_known = type(reader).__module__.startswith("sklearn.")
-        known = is_known and is_last and not listed
+        is_theirs = type(reader).__module__.startswith("sklearn.")
+        known = is_theirs and len(owners(reader)) == 1 and not listed
+        known = known and tags.input_tags.two_d_array
     return known and not told, tags.input_tags.allow_nan
 
 
