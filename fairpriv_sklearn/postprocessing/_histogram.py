@@ -301,6 +301,8 @@ DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
 # epsilon .1 (Law School) are made where no group can be told for sure.
 LARGE = 3000
+# Groups that are not told to differ may do so by this much without a word.
+MAY_REMAIN = 0.1
 
 
 def untold_groups(
@@ -330,6 +332,12 @@ def untold_groups(
     if noise_variance == 0 or (np.sum(counts) if n is None else n) > LARGE:
         return drowned
     return drowned | (gap < _clear_gap(error, len(counts), HARM))
+
+
+def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
+    """By how much groups may differ from all others: two standard errors more."""
+    gap, error, _ = _differences(counts, noise_variance)
+    return np.minimum(gap + 2 * error, 1.0)
 
 
 def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:

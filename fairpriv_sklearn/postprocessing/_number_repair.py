@@ -321,6 +321,25 @@ class NumberRepair(Repair):
         self.transports_ = transports
         self._windows = windows
         self._maps = maps
+        may = max(map(self._left_gap, range(len(transports))), default=0.0)
+        if may > histogram.MAY_REMAIN:
+            groups = self.groups_.tolist()
+            self._note(
+                f"{histogram.untold_message(groups, len(groups))} They may by up to "
+                f"{may:.2f}, and their scores are hardly moved."
+            )
+
+    def _left_gap(self, column) -> float:
+        """By how much groups may differ that are hardly moved for want of evidence."""
+        counts, variance = self.counts_[column], self._noise_variance
+        pooled = np.isin(self.groups_, self.pooled_groups_[column])
+        moved = np.ptp(self.transports_[column].source_cdf, axis=0).max()
+        error = histogram.default_tolerance(counts, noise_variance=variance)
+        if variance == 0 or moved > error or pooled.all():
+            return 0.0
+        if histogram.is_constant(counts, variance):
+            return 0.0
+        return float(histogram.largest_gaps(counts, variance)[~pooled].max())
 
     def _tolerance(self, counts) -> float:
         """The tolerance of a column with these counts by group and bin."""
