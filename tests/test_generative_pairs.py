@@ -1726,6 +1726,19 @@ def test_samples_of_ratings_are_ratings(top):
     assert_allclose(shares, 1 / top, atol=0.04)
 
 
+def test_ends_of_whole_numbers():
+    def ends(*edges, **declared):
+        column = Column("number", integer=True, **declared)
+        column = LevelColumn("a", 0, column, np.array(edges))
+        return column.with_whole_cells().edges.tolist()
+
+    after = np.nextafter(2.0, 3.0)
+    assert ends(1.0, 2.0, after, 3.0) == [1, 2, 3, 4]  # beyond 2 is a cell
+    assert ends(1.0, 4.0, 8.0) == [1, 4, 8] and ends(1.0, 1.3, 1.5) == [1, 2]
+    assert ends(2.0, 3.0) == [2, 3, 4] and ends(2.0) == [2, 3]
+    assert ends(1.0, 7.0, 8.0, range=(1, 8)) == [1, 7, 9]
+
+
 def test_parts_are_kept_where_one_value_beside_zero_is_common():
     """Zero holds most of the column, and noise hides which part has the rest."""
     for seed in range(3):

@@ -344,8 +344,12 @@ class LevelColumn(LearntColumn):
     def with_whole_cells(self) -> LevelColumn:
         """The column if its numbers are whole: each cell holds whole numbers."""
         edges = np.unique(np.ceil(self.edges))
-        if edges[-1] == self.edges[-1] and self.declared.range is not None:
-            edges[-1] += 1  # the upper end belongs to the last cell; that of places not
+        if edges[-1] == self.edges[-1]:
+            if self.declared.range is not None:
+                edges[-1] += 1  # the upper end belongs to the last cell
+            elif len(edges) > 1 and edges[-1] - edges[-2] == 1:
+                # one number alone: what lies beyond, if anything, is no part of it
+                edges = np.append(edges, edges[-1] + 1)
         if len(edges) < 2:
             edges = edges[0] + np.arange(2.0)
         return replace(self, edges=edges)
