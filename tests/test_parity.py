@@ -941,3 +941,91 @@ def test_steps_are_those_that_are_written_down(
     assert_allclose(found.offsets, offsets, atol=1e-9)
     assert_allclose(found.rates, rates, atol=1e-12)
     assert_allclose(found.variances, variances[..., None] + np.zeros(n_classes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("n_bins", [5, 12, 40])
+def test_certain_scores_stay_in_the_regions_of_their_class(n_classes, n_bins):
+    certain = np.eye(n_classes)
+    bins, classes = (
+        parity.score_bins(certain, n_bins),
+        parity.bin_classes(n_classes, n_bins),
+    )
+    assert bins.max() < len(classes) == parity.n_score_bins(n_classes, n_bins)
+    assert classes[bins].tolist() == list(range(n_classes))
+
+
+def test_of_two_classes_the_first_has_the_region_in_the_middle():
+    """There both are equally likely, and the first of equal scores is chosen."""
+    assert parity.bin_classes(2, 5).tolist() == [0, 0, 0, 1, 1]
+    assert parity.bin_classes(2, 4).tolist() == [0, 0, 1, 1]
+
+
+def told_by_hand(sums, sizes, steered, noise_scale, rates, variances):
+    """Groups that differ, of rates without offsets that are given."""
+    max_iter, n_conditions, n_groups, n_classes = sums.shape
+    drowned = sizes < 5 * noise_scale * math.sqrt(n_classes / max_iter)
+    errors, apart = np.zeros((2, n_conditions, n_groups, n_classes))
+    compared = np.zeros(errors.shape, bool)
+    for c in range(n_conditions):
+        seen = np.where(drowned[c], 0, sizes[c])
+        share = seen / max(seen.sum(), 1)
+        parted = sums[:, c] - sums[:, c].mean(axis=2, keepdims=True)
+        mean_rates = parted.mean(axis=0) / sizes[c][:, None]
+        for k in range(n_classes):
+            chosen = min(max(share @ mean_rates[:, k] + 1 / n_classes, 0), 1)
+            of_rate = variances[c, :, k] + chosen * (1 - chosen) / sizes[c]
+            mean = share @ rates[c, :, k]
+            for s in range(n_groups):
+                others = max(1 - share[s], 1e-9)
+                of_gap = share**2 @ of_rate + (1 - 2 * share[s]) * of_rate[s]
+                errors[c, s, k] = math.sqrt(max(of_gap, 0)) / others
+                apart[c, s, k] = abs(rates[c, s, k] - mean) / others
+                is_alone = share[s] == 1 and n_groups > 1
+                compared[c, s, k] = steered[c, k] and not drowned[c, s] and not is_alone
+    n_pairs = n_groups * (n_groups - 1) // 2 * steered.any(axis=1).sum()
+    worst = (errors * compared).max(axis=(0, 2))
+
+    def clear(s, harmless):
+        least = parity.COST * n_pairs * (n_classes - 1) * worst[s] / harmless
+        doubt = math.sqrt(2 * math.log(max(least, 1)))
+        return compared[:, s] & (apart[:, s] >= doubt * errors[:, s])
+
+    groups = range(n_groups)
+    sure = [apart[:, s] - errors[:, s] for s in groups]
+    sure = [np.where(clear(s, parity.HARMLESS), sure[s], 0).max() for s in groups]
+    least = parity.HARMLESS + parity.BESIDE * max(0, *sure)
+    told = np.array([clear(s, least).any() for s in groups])
+    return told & ~drowned
+
+
+def test_groups_are_told_by_what_is_written_down(monkeypatch):
+    rng, found = np.random.default_rng(0), []
+    for _ in range(1000):
+        n_conditions, n_groups, n_classes = rng.integers([1, 2, 2], [4, 5, 5])
+        shape = (n_conditions, n_groups, n_classes)
+        noise_scale = rng.uniform(0.5, 20) * rng.choice([0.1, 1])
+        sizes = rng.choice([rng.choice([1, 3]), 60, 900, 2e4], shape[:2]) * rng.uniform(
+            1, 2
+        )
+        sums = rng.dirichlet(np.ones(n_classes), (8, *shape[:2])) * sizes[..., None]
+        sums *= rng.choice([1, 3])  # at times more than a size says
+        steered = rng.random((n_conditions, n_classes)) < 0.8
+        rates = np.clip(rng.normal(0.5, rng.uniform(0, 0.2), shape), 0, 1)
+        variances = rng.uniform(0, (noise_scale / sizes[:, :, None]) ** 2, shape)
+        asked = []
+
+        def given(own, moves, noise, seen, of_classes, rates=rates, asked=asked):
+            asked.append((noise, of_classes))
+            return rates, variances  # noqa: B023
+
+        monkeypatch.setattr(parity, "rates_without_offsets", given)
+        about = sizes, steered, noise_scale
+        told = parity.clear_differences(sums, np.zeros_like(sums), *about)
+        expected = told_by_hand(sums, *about, rates, variances)
+        assert_array_equal(told, expected)
+        ((noise, of_classes),) = asked
+        assert_allclose(noise, (noise_scale / sizes) ** 2 * (1 - 1 / n_classes))
+        assert_allclose(of_classes, sizes.sum(axis=1) / sizes.sum())
+        found += expected.ravel().tolist()
+    assert 0.1 < np.mean(found) < 0.9
