@@ -439,6 +439,25 @@ def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
         assert gap <= tolerance + 0.03  # 1000 rows a group
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_a_group_of_nobody_keeps_no_repair_back(epsilon):
+    """Its error was that of all: scores of few values were left as they were."""
+    rng = np.random.default_rng(0)
+    group = (np.arange(6000) % 3 == 0).astype(int)
+    scores = np.rint(rng.normal(size=(6000, 1)) * 5 - group[:, None]) / 20
+    repair = transformer(groups=[0, 1, 2], epsilon=epsilon, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        repair.fit(scores, sensitive_features=group)
+    assert repair.output_ == ["randomized"]
+    repaired = repair.transform(scores, sensitive_features=group)[:, 0]
+    before, after = (
+        ks_parity_difference(one, one, sensitive_features=group)
+        for one in (scores[:, 0], repaired)
+    )
+    assert before > 0.05 > after and "hardly" not in "".join(repair.repair_notes_)
+
+
 @pytest.mark.parametrize("grain", [0.0, 0.05])
 def test_a_gap_that_may_be_left_is_said(grain):
     """Nothing was said of a few hundred people who differed, but not clearly enough."""

@@ -333,9 +333,7 @@ class NumberRepair(Repair):
         """By how much groups may differ that are hardly moved for want of evidence."""
         counts, variance = self.counts_[column], self._noise_variance
         pooled = np.isin(self.groups_, self.pooled_groups_[column])
-        moved = np.ptp(self.transports_[column].source_cdf, axis=0).max()
-        error = histogram.default_tolerance(counts, noise_variance=variance)
-        if variance == 0 or moved > error or pooled.all():
+        if variance == 0 or pooled.all() or self._is_told(column):
             return 0.0
         if histogram.is_constant(counts, variance):
             return 0.0
@@ -485,8 +483,24 @@ class NumberRepair(Repair):
         counts, variance = self.counts_[column], self._noise_variance
         if histogram.is_constant(counts, variance):
             return False
-        error = histogram.default_tolerance(counts, noise_variance=variance)
-        return np.ptp(self.transports_[column].source_cdf, axis=0).max() > error
+        return self._is_told(column)
+
+    def _is_told(self, column) -> bool:
+        """Whether a group differs from all others by more than both may be wrong by.
+
+        Not by more than the smallest group may be: "all others" has hardly anybody.
+        """
+        counts, variance = self.counts_[column], self._noise_variance
+        transport = self.transports_[column]
+        of_all = transport.weights @ transport.source_cdf
+        for own, cdf, weight in zip(
+            counts, transport.source_cdf, transport.weights, strict=True
+        ):
+            apart = np.abs(cdf - of_all).max() / max(1 - weight, 1e-9)
+            both = np.stack([own, counts.sum(axis=0) - own])
+            if apart > histogram.default_tolerance(both, noise_variance=variance):
+                return True
+        return False
 
     # --- blind ---------------------------------------------------------------------
 
