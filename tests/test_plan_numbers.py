@@ -529,10 +529,17 @@ def test_parts_of_the_random_splits():
     phases = object.__new__(Phases)
     phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15, ledger=None)
     phases.wall, phases.fitted_here = Wall(), [learns, learns]
-    assert phases.begin(AllRows("rows")) == (phases.wall, "rows of calibration")
+
+    def ask(rows):
+        told.append(f"answers to {rows}")
+        return rows, "answers"
+
+    part = "rows of calibration"
+    assert phases.begin(AllRows("rows"), ask) == (phases.wall, part, "answers")
     models = ["rows but calibration of models", "rows but calibration but models"]
     splits = [("calibration", 0.25), ("models", approx(0.8, rel=1e-12))]
-    assert told == ["reserve", "gathered", *splits, *models]
+    asked = ["answers to rows of calibration"]
+    assert told == ["reserve", "gathered", *splits, *models, *asked]
 
 
 @pytest.mark.parametrize("reach_size", [0.0, 0.2])
