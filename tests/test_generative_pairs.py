@@ -1770,6 +1770,20 @@ def test_numbers_are_no_labels():
         DPSinkhornGenerator(random_state=0).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.array([0.5, np.nan] * 20), "y contains NaN"),
+        (np.array(["x"] * 39 + [1], dtype=object), "^y mixes text with labels"),
+    ],
+)
+def test_labels_that_are_refused_warn_of_nothing(y, said):
+    X = pd.DataFrame({"a": ["x", "y"] * 20})
+    with warnings.catch_warnings(), pytest.raises(ValueError, match=said):
+        warnings.simplefilter("error")
+        DPSinkhornGenerator(random_state=0).fit(X, y)
+
+
 def test_least_products_against_all_corners():
     rng = np.random.default_rng(0)
     for _ in range(50):

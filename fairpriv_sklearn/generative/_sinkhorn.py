@@ -6,7 +6,6 @@ from math import inf, sqrt
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairpriv_sklearn._door.estimator import label_codes
@@ -397,11 +396,12 @@ class DPSinkhornGenerator(BaseGenerator):
             X = as_table(X)
         if y is not None:
             same_length(table, y)
-            if self.classes is None and type_of_target(y) == "continuous":
-                raise ValueError(
-                    "y has numbers that are no classes: make it a column of X that a "
-                    'codebook names, {"<name>": {"role": "target"}}.'
-                )
+            with domain("y", own_words=True):
+                if self.classes is None and _is_continuous(column_or_1d(y)):
+                    raise ValueError(
+                        "y has numbers that are no classes: make it a column of X that "
+                        'a codebook names, {"<name>": {"role": "target"}}.'
+                    )
         codes, facts = self._encode_labels(y, len(table))
         self._container, self._names = Container.of(X), column_names(X)
         return table, codes, facts
@@ -724,6 +724,11 @@ class DPSinkhornGenerator(BaseGenerator):
             lists = [c.listed([True] * c.n_levels) for c in self._columns]
             return self._container.build(drawn, lists)
         return super()._output(X, public)
+
+
+def _is_continuous(y) -> bool:
+    is_number = y.dtype.kind == "f" and bool(np.isfinite(y).all())
+    return is_number and bool((y != np.rint(y)).any())
 
 
 @lru_cache(maxsize=64)
