@@ -23,6 +23,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
@@ -36,8 +37,10 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import all_estimators
 
 import fairpriv_sklearn
+from fairpriv_sklearn._door.estimator import refuse_cells
 from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
@@ -280,6 +283,37 @@ def test_a_fitted_model_says_before_the_spend_what_it_does_not_read(
     same = dict(_unreadable())["other names"].set_axis(["a", "b"], axis=1)
     model.fit(same, Y, sensitive_features=GROUP)
     assert len(ledger.spends()) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["text", "categories", "gaps"])
+def test_what_an_estimator_of_scikit_learn_takes_is_not_refused(kind):
+    """Not all of those that take text or gaps say so by their tags."""
+    pandas = pytest.importorskip("pandas")
+    number, words = np.linspace(0, 1, 40), np.tile(["x", "y"], 20)
+    first = {
+        "text": words,
+        "categories": pandas.Categorical(words),
+        "gaps": np.where(words == "x", np.nan, number),
+    }[kind]
+    table, y = pandas.DataFrame({"a": first, "b": number}), np.tile([0, 0, 1, 1], 10)
+    several = [
+        ColumnTransformer([("kept", "passthrough", ["b"])]),
+        SimpleImputer(strategy="most_frequent"),
+        SimpleImputer(strategy="constant"),
+        HistGradientBoostingClassifier(categorical_features="from_dtype"),
+    ]
+    for _, known in all_estimators(type_filter=["transformer", "classifier"]):
+        with contextlib.suppress(TypeError):
+            several.append(known())
+    taken = []
+    for one in several:
+        with contextlib.suppress(Exception):
+            clone(one).fit(table, y)
+            taken.append(one)
+    assert len(taken) > 8
+    for one in taken:
+        refuse_cells(one, table)
 
 
 @pytest.mark.parametrize("name", ["text", "number", "gap", "nan", "column of text"])

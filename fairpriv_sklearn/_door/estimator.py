@@ -1,6 +1,7 @@
 """What every private estimator shares: its constructor contract and its budget."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache, wraps
 from numbers import Integral, Real
@@ -548,8 +549,9 @@ def _reads_numbers(reader, X) -> tuple[bool, bool]:
         # Boosted trees take categories of pandas, and do not say so.
         dtypes = getattr(X, "dtypes", ())
         listed = any(hasattr(dtype, "categories") for dtype in dtypes)
-        is_theirs = type(reader).__module__.startswith("sklearn.")
-        known = is_theirs and len(owners(reader)) == 1 and not listed
+        # What fills gaps, or picks columns, takes text, and does not say so either.
+        is_theirs = re.match(r"sklearn\.(?!impute|compose)", type(reader).__module__)
+        known = is_theirs is not None and len(owners(reader)) == 1 and not listed
         known = known and tags.input_tags.two_d_array
     return known and not told, tags.input_tags.allow_nan
 
