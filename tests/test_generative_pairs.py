@@ -1768,6 +1768,11 @@ def test_numbers_are_no_labels():
         ValueError, match=r'^y has numbers .* \{"role": "target"\}\}\.$'
     ):
         DPSinkhornGenerator(random_state=0).fit(X, y)
+    whole = np.tile([0.0, 1.0], 20)  # floats, as a column with gaps has
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is read from the data
+        generator = DPSinkhornGenerator(random_state=0).fit(X, whole)
+    assert generator.classes_.tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -799,6 +799,15 @@ def test_untold_groups_differ_from_others_where_there_are_others():
     assert "['f', 'm'] differ; " in histogram.untold_message(["f", "m"], 2)
 
 
+def test_gaps_that_groups_may_have():
+    """What is seen, and two standard errors of both sides; no more than 1."""
+    counts, variance = np.array([[30.0, 10.0], [10.0, 30.0]]), 2.0
+    of_one = 0.25 / 40 + 2 * variance / (4 * 40**2)  # in the middle, of two bins
+    expected = 0.5 + 2 * (2 * of_one) ** 0.5
+    np.testing.assert_allclose(histogram.largest_gaps(counts, variance), expected)
+    assert (histogram.largest_gaps(counts, 1000.0) == 1.0).all()
+
+
 @pytest.mark.parametrize("n_groups", [2, 4])
 def test_untold_groups_by_chance_and_by_difference(n_groups):
     """Small equal groups are hardly ever told apart, different ones nearly always."""
