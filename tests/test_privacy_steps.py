@@ -607,6 +607,21 @@ def test_a_bag_keeps_the_number_of_rows(part):
     assert covered.epsilon == pytest.approx(1.0)
 
 
+def test_a_bag_that_draws_by_weights_is_not_covered():
+    """One weight of a record says how many rows all others are drawn for."""
+    bag = BaggingRegressor(line(), n_estimators=1, bootstrap=False, max_samples=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the bag
+        try:
+            heavy = clone(bag).fit(X, TARGET, sample_weight=[100.0] + [1.0] * 119)
+        except ValueError:  # scikit-learn before 1.7 had no weights without bootstrap
+            return
+    assert len(heavy.estimators_samples_[0]) > 0.2 * 120
+    guarantee = privacy_report(heavy).guarantee
+    assert guarantee.epsilon == math.inf and guarantee.uncovered
+    assert privacy_report(bag.fit(X, TARGET)).guarantee.epsilon == pytest.approx(1.0)
+
+
 def _bagged(**params):
     return BaggingRegressor(line(**params), n_estimators=1, bootstrap=False)
 

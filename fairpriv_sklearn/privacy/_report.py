@@ -81,7 +81,8 @@ class PrivacyReport:
             for step in self.steps
             if step.fix
         ]
-        to_do = ["### To cover the whole", "\n".join(fixes)] if fixes else []
+        title = "### To cover the whole, and fit again"
+        to_do = [title, "\n".join(fixes)] if fixes else []
         sections = [
             f"## Privacy of {self.estimator}",
             markdown_line(self.guarantee),
@@ -134,8 +135,8 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     that says so. A `ColumnTransformer` is uncovered if it chooses columns by a
     callable, or between sparse and dense output by the rows; a pipeline if it caches
     its steps (`memory`), since what comes from the cache tells whether the rows are
-    those of an earlier fit; bagging if it draws with replacement, or if the number of
-    rows is private, which it keeps.
+    those of an earlier fit; bagging if it draws with replacement or by weights, or if
+    the number of rows is private, which it keeps.
 
     Models of diffprivlib are judged one by one: a tree or forest costs twice its
     epsilon for one replaced record, on the condition that `bounds` and `classes` were
@@ -170,10 +171,13 @@ def privacy_report(estimator, *, before=None) -> PrivacyReport:
     Notes
     -----
     Data may only enter through `fit`: constants that were read from the data and passed
-    to a constructor cannot be seen here. A step that was fitted behind another fit of a
-    private transformer, as in a pipeline whose second fit stopped half-way, is
-    uncovered; where a step between hides that, it is listed as assumed that it was not.
-    A pipeline out of `with_budget` is unfitted there.
+    to a constructor cannot be seen here. Arguments of what is not private itself are
+    read as they are now: what was set after the fit says nothing of it, so fit again.
+
+    A step that was fitted behind another fit of a private transformer, as in a pipeline
+    whose second fit stopped half-way, is uncovered; where a step between hides that, it
+    is listed as assumed that it was not. A pipeline out of `with_budget` is unfitted
+    there.
 
     Examples
     --------

@@ -312,6 +312,11 @@ def _bagging_refusal(bagging) -> str:
             "A bootstrap sample holds a record several times: pass `bootstrap=False`, "
             "or use a `VotingClassifier` or `VotingRegressor`."
         )
+    if getattr(bagging, "_sample_weight", None) is not None:
+        return (
+            "It keeps the weights of the rows, by which it draws: fit it without "
+            "`sample_weight`."
+        )
     inner = walk(bagging.estimator, fitted=False)
     relations = {one.step.guarantee.neighboring for one in inner if one.step.guarantee}
     if "add_remove" not in relations:
