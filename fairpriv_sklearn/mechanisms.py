@@ -44,6 +44,8 @@ _TAIL = np.uint64(1 << 50)
 _SIGN = np.uint64(1 << 63)
 # Grid units beyond this are saturated, so that adding the noise cannot overflow.
 _SATURATION = 1 << 62
+# A standard deviation of more of them would overflow itself.
+_MOST_UNITS = 2.0**57
 _MIN_EPSILON, _MAX_EPSILON = 1e-6, 1e6
 _MAX_NUMERATOR = 1 << 40
 # Thresholds of discrete Laplace noise are products over digits of this many bits. At
@@ -389,6 +391,11 @@ class GaussianMechanism:
                 "sensitivity / mu must be in (1e-250, 1e250), got "
                 f"{self.sensitivity!r} / {self.mu!r}."
             )
+        if self.scale > self.grid * _MOST_UNITS:
+            raise ValueError(
+                f"mu={self.mu!r} is too small for n_coordinates={self.n_coordinates!r}:"
+                " the noise has no room in 64-bit integers."
+            )
 
     @cached_property
     def grid(self) -> float:
@@ -641,6 +648,8 @@ class DiscreteLaplaceMechanism:
         _SOURCE("noise", noise)
         if not np.issubdtype(counts.dtype, np.integer):
             raise ValueError(f"counts must be integers, got dtype {counts.dtype}.")
+        if counts.dtype == np.uint64:
+            counts = np.minimum(counts, _SATURATION)
         counts = counts.astype(np.int64, copy=False)
         if self.epsilon == math.inf:
             return counts

@@ -389,6 +389,18 @@ def test_gaussian_saturates_huge_values_and_counts_nan_as_zero():
     np.testing.assert_allclose(released[1:], [limit, -limit, limit], rtol=1e-9)
 
 
+def test_noise_that_has_no_room_in_integers_is_refused():
+    """It was cast to one and the same number, which is no noise."""
+    with pytest.raises(ValueError, match="mu=1e-19 is too small for n_coord.*=4:"):
+        GaussianMechanism(1.0, 1e-19, 4)
+    mechanism = GaussianMechanism(1.0, 2e-17, 4)
+    top = np.full(4, np.inf)
+    rooms = [mechanism.release(top, noise_source(seed)) for seed in range(500)]
+    assert np.std(rooms) == pytest.approx(mechanism.scale, rel=0.1)
+    with pytest.raises(ValueError, match="no room"):
+        GaussianMechanism(1.0, 2e-17, 10)
+
+
 def test_gaussian_release_is_the_rounded_query_plus_rounded_noise():
     mechanism = GaussianMechanism(2.0, 0.7, 6)
     value = np.linspace(-3, 5, 6).reshape(2, 3)
@@ -738,6 +750,9 @@ def test_discrete_laplace_without_privacy_and_at_the_integer_limits():
     limits = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min])
     released = DiscreteLaplaceMechanism(1, 1e-6).release(limits, noise_source(0))
     np.testing.assert_allclose(released, [2.0**62, -(2.0**62)], rtol=1e-9)
+    beyond = np.array([2**63 - 1, 2**63], dtype=np.uint64)  # neighbours stay so
+    released = DiscreteLaplaceMechanism(1, 1e-6).release(beyond, noise_source(0))
+    np.testing.assert_allclose(released, 2.0**62, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

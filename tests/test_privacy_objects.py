@@ -99,6 +99,13 @@ def test_a_stored_event_has_its_fields_and_no_others(event, stored):
     assert event.to_dict() == stored
     assert taken(event_from_dict, stored) and event_from_dict(stored) == event
     assert not taken(event_from_dict, {**stored, "more": 1.0})
+    assert not taken(event_from_dict, {**stored, "kind": [stored["kind"]]})
+    needed = dict(list(stored.items())[:2])
+    assert taken(event_from_dict, needed)
+    for name in needed:
+        rest = {key: value for key, value in needed.items() if key != name}
+        with pytest.raises(ValueError, match="privacy event of a kind|has the fields"):
+            event_from_dict(rest)
 
 
 def test_defaults_of_events():

@@ -7,7 +7,7 @@ default under which everything stored before means what it meant.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -282,14 +282,15 @@ def checked_events(
 
 def event_from_dict(data: Mapping[str, Any]) -> PrivacyEvent:
     """Rebuild an event from `to_dict`, also after a journey through JSON."""
-    if not isinstance(data, Mapping) or data.get("kind") not in _KINDS:
+    if not isinstance(data, Mapping) or data.get("kind") not in list(_KINDS):
         raise ValueError(
             f"Expected a stored privacy event of a kind in {list(_KINDS)}, got {data!r}"
             ". A newer version of the library may have written it."
         )
     event = _KINDS[data["kind"]]
     known = {one.name for one in fields(event)}
-    if not set(data) <= {"kind", *known}:
+    needed = {one.name for one in fields(event) if one.default is MISSING}
+    if not {"kind", *needed} <= set(data) <= {"kind", *known}:
         raise ValueError(f"A {event.kind} event has the fields {known}, got {data!r}.")
     values = {name: from_plain(data[name]) for name in known & set(data)}
     return event(**values)
