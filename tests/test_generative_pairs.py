@@ -877,6 +877,34 @@ def test_atoms_and_tails():
     assert {0.3, 0.35, 2.0} <= set(_levels.round_numbers(np.array([0.1, 0.5, 1, 3.0])))
 
 
+def test_numbers_of_code_books_are_asked_for():
+    """Wherever they lie among the cells, within the coordinates of the plan."""
+    inside = np.array([0.0, 5e-324, 5, 10, 20, 30, 64, 1024])
+    found = set(_levels.round_numbers(inside))
+    assert {9.0, 98.0, 777.0, 888.0, 998.0, 999.0, 999.9} <= found
+    assert not {-1.0, 9999.0} & found
+    wide = np.geomspace(1e-5, 1e9, 40)
+    asked = _levels.round_numbers(np.concatenate([-wide[::-1], [0.0], wide]))
+    assert {-1.0, -9.0, -99.0, -999.9, -9999.0, 9999.0, 999999999.0} <= set(asked)
+    # decades, multiples on a span of 128, zero; an edge before and behind each
+    most = 90 * _levels.MOST_DECADES + 129 + 1 + len(_levels.SENTINELS)
+    assert len(asked) <= most and 2 * most + 4 <= 2 * _levels.MOST_ROUND
+
+
+@pytest.mark.parametrize("decimals", [0, 2])
+@pytest.mark.parametrize("sentinel", [999, -99, 9999])
+def test_a_number_for_missing_comes_out_exactly(sentinel, decimals):
+    """A third had it, and 980 to 1,020 came out; or the next number there is."""
+    rng = np.random.default_rng(0)
+    days = rng.uniform(0, 29, 6000).round(decimals)
+    frame = pd.DataFrame({"days": np.where(rng.random(6000) < 1 / 3, sentinel, days)})
+    generator = DPSinkhornGenerator(epsilon=1.0, random_state=0).fit(frame)
+    drawn = generator.sample(3000)["days"].to_numpy(float)
+    assert (drawn == sentinel).mean() == pytest.approx(1 / 3, abs=0.03)
+    is_day = (drawn >= 0) & (drawn <= 30)
+    assert (is_day | (drawn == sentinel)).mean() > 0.95
+
+
 def test_levels_and_places_are_least_squares():
     """Against a solver; as exact as is said; nothing is said of what lies beyond."""
     rng, n_draws = np.random.default_rng(0), 2000

@@ -33,7 +33,18 @@ MOST_LEARNT = 200
 MOST_WHOLE_LEVELS = 128
 OTHER = "other"
 # Round numbers that are asked for in a column, and that get a cell of their own.
-MOST_ROUND, MOST_ATOMS, MOST_DECADES = 900, 32, 8
+MOST_ROUND, MOST_ATOMS, MOST_DECADES = 1000, 32, 8
+# Numbers that code books give a meaning of their own, such as missing or refused.
+SENTINELS = tuple(
+    sign * float(number)
+    for sign in (-1, 1)
+    for number in (
+        *range(1, 10),
+        *(digit * n for digit in "789" for n in range(2, 10)),
+        *("9" * n + digit for digit in "678" for n in range(1, 5)),
+        *("99.9", "999.9", "9999.9"),
+    )
+)
 # Decades of the span of a column at which edges of a tail beyond it lie.
 TAIL_DECADES = -3, 1
 # Part of the records from which a place counts as an atom.
@@ -409,9 +420,10 @@ class LevelColumn(LearntColumn):
 
     def _decode_numbers(self, levels, within):
         cells = np.minimum(levels, self.n_cells - 1)
-        low, width = self.edges[:-1][cells], np.diff(self.edges)[cells]
-        # the atom at zero has a cell of no width, and no other number
-        width = np.where(width < NO_WIDTH, 0.0, width)
+        # a cell that ends at the next number there is has its own and no other
+        is_single = np.nextafter(self.edges[:-1], inf) >= self.edges[1:]
+        widths = np.where(is_single, 0.0, np.diff(self.edges))
+        low, width = self.edges[:-1][cells], widths[cells]
         if self.falls is not None:
             within = _falling(within, self.falls[cells])
         drawn = low + width * within
@@ -498,9 +510,9 @@ def _tail(seen, far, count, span) -> np.ndarray:
 
 
 def round_numbers(edges) -> np.ndarray:
-    """Numbers of two digits where the edges are dense, and multiples of a power of ten.
+    """Numbers of two digits where the edges are dense, multiples of a power of ten.
 
-    Edges are dense where the records are.
+    Edges are dense where the records are. `SENTINELS` are among them wherever they lie.
     """
     sizes = edges[np.abs(edges) >= 1e-9]
     decades = np.sign(sizes) * (np.floor(np.log10(np.abs(sizes))) + 100)
@@ -511,7 +523,7 @@ def round_numbers(edges) -> np.ndarray:
     low, high = np.quantile(edges, [0.1, 0.9])
     unit = 10.0 ** np.ceil(np.log10(max(high - low, 1e-6) / 128))
     even = unit * np.arange(np.ceil(low / unit), np.floor(high / unit) + 1)
-    numbers = np.concatenate([[0.0], *two, even])
+    numbers = np.concatenate([[0.0], SENTINELS, *two, even])
     # 0.3 is 3 / 10 and not 3 * 0.1: the nearest number to the decimal one
     numbers = np.array([float(f"{x:.12g}") for x in numbers])
     return np.unique(numbers[(numbers >= edges[0]) & (numbers <= edges[-1])])
