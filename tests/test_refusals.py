@@ -316,6 +316,24 @@ def test_what_an_estimator_of_scikit_learn_takes_is_not_refused(kind):
         refuse_cells(one, table)
 
 
+@pytest.mark.parametrize("fitted", ["estimator", "group_estimator"])
+def test_a_fitted_model_beside_others_refuses_columns_at_no_cost(fitted):
+    """By one row: the other model is to be fitted to these rows first."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["a", "b"])
+    others = {"one less": table[["a"]], "renamed": table.rename(columns={"a": "c"})}
+    for columns in others.values():
+        public = LogisticRegression().fit(columns, Y)
+        models = {"estimator": logistic(), "group_estimator": logistic()}
+        said = {"estimator": "base_guarantee", "group_estimator": "group_guarantee"}
+        models |= {fitted: FrozenEstimator(public), said[fitted]: "public"}
+        refused(decisions(**models, blind=True), "to public rows of the same", table)
+        ledger = PrivacyLedger(0.1, 1e-6)  # nobody can pay: it is not asked
+        repair = decisions(**models, blind=True, ledger=ledger)
+        with pytest.raises(BudgetExceededError):
+            repair.fit(table, Y, sensitive_features=GROUP)
+
+
 @pytest.mark.parametrize("name", ["text", "number", "gap", "nan", "column of text"])
 def test_a_model_of_scikit_learn_reads_numbers(name):
     """One that is fitted here is not asked before, but says so by its tags."""

@@ -86,6 +86,8 @@ class Model:
         Columns that its `fit` asked for by routing.
     groups : list or None
         Their public list, for an estimator that asked for sensitive features.
+    scored_with : tuple of str
+        What it asks for, besides X, to score rows.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Model:
     named: bool
     metadata: dict = field(default_factory=dict)
     groups: list | None = None
+    scored_with: tuple = ()
     fitted: Any = None
     stands_in: bool = False  # a constant took its place
     refused: bool = False  # as rows of one label were refused
@@ -156,9 +159,8 @@ class Model:
         last = last_step(self.given.estimator)
         width = getattr(last, "n_features_in_", self.n_columns)
         is_classifier = isinstance(self.stand_in, ConstantClassifier)
-        method = "predict_proba" if is_classifier else "predict"
         try:
-            call = getattr(last, method)
+            call = getattr(last, self._method)
             answer = np.asarray(guarded(call, np.zeros((1, width))))
         except Exception:
             return
@@ -170,6 +172,16 @@ class Model:
                 f"The {self.name} must answer one {wanted}; it was fitted to several "
                 "targets, or answers in another form."
             )
+
+    @property
+    def _method(self) -> str:
+        is_classifier = isinstance(self.stand_in, ConstantClassifier)
+        return "predict_proba" if is_classifier else "predict"
+
+    def answer(self, block) -> None:
+        """Answer rows, or refuse them."""
+        given = {name: getattr(block, f"score_{name}") for name in self.scored_with}
+        numbers_of(self.fitted, self._method, block.X, private=True, **given)
 
     @property
     def uncovered(self) -> bool:
@@ -407,10 +419,19 @@ class Phases:
         rows : Rows
         answers : ndarray or None
         """
-        if not self.fitted_here:
+        frozen = [model for model in self.models if model.frozen]
+        if frozen:
             # They may refuse rows, which costs nothing before the reserve.
             room = getattr(self.meta.ledger, "_refuse_beyond", lambda planned: None)
-            room(self.wall.planned)
+            room(self.wall.cost or self.wall.planned)
+        # The first is asked about all rows if nothing is fitted here. A stream would be
+        # read once more.
+        asked = frozen if self.fitted_here else frozen[1:]
+        if asked and type(rows) is Rows:
+            row = rows.block(slice(0, 1))
+            for model in asked:
+                model.answer(row)
+        if not self.fitted_here:
             answered = ask(rows)
             self.wall.reserve()
             return self.wall, *answered
