@@ -1622,7 +1622,7 @@ _PROOFS = {
     ],
     "at exactly 1e100 no privacy at all may be stated as well: a bound from above": [
         "accounting/_composition.py | if max(_about_largest_loss(everything), everything.mu) > _MOST_EPSILON: | max(_about_largest_loss(everything), everything.mu) > _MOST_ -> max(_about_largest_loss(everything), everything.mu) >= _MOST",
-        "accounting/_composition.py | if largest > _MOST_EPSILON: | largest > _MOST_EPSILON -> largest >= _MOST_EPSILON",
+        "accounting/_composition.py | if max(largest, total.mu) > _MOST_EPSILON: | max(largest, total.mu) > _MOST_EPSILON -> max(largest, total.mu) >= _MOST_EPSILON",
         "accounting/_composition.py | if max(_about_largest_loss(total), total.mu) > _MOST_EPSILON: | max(_about_largest_loss(total), total.mu) > _MOST_EPSILON -> max(_about_largest_loss(total), total.mu) >= _MOST_EPSILON",
     ],
     "at exactly 1e100 the largest loss is stated, a bound from above": [

@@ -413,3 +413,24 @@ def test_a_gaussian_of_no_draws_is_free_of_the_sampler():
     )
     one = _composition._single(GaussianEvent(0.5, 1))
     assert _composition._epsilon_of(one, 1e-5) > gaussian_epsilon(0.5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "kind", [PoissonGaussianEvent, WithoutReplacementGaussianEvent]
+)
+def test_rare_and_quiet_records_have_a_finite_cost(kind):
+    """Losses of less than what rounding leaves had a grid without a place."""
+    for q, noise in ((1e-15, 1e3), (1e-12, 1e300), (1e-300, 1e3), (1e-12, 1e2)):
+        rare = kind(q, noise, 1)
+        assert compose_epsilon([rare], 1e-5) == 0.0
+        # The loss of a rare record costs nothing but what the grid leaves out.
+        assert 0.0 <= compose_delta([rare], 0.0) < 2e-11
+        beside = compose_epsilon([rare, PureEvent(0.5)], 1e-9)
+        assert beside == approx(0.5, rel=1e-6)
+
+
+def test_a_gaussian_without_noise_beside_samples_has_no_epsilon():
+    for mu in (1e101, 1e160):
+        events = [GaussianEvent(mu), PoissonGaussianEvent(0.5, 1.0, 10)]
+        assert compose_epsilon(events, 1e-5) == INF
+        assert compose_delta(events, 1e100) == 1.0

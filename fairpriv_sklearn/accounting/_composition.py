@@ -223,7 +223,7 @@ def _ideal_epsilon(total: _Composition, delta: float) -> float:
     if delta < failure or max(largest, total.mu) == math.inf:
         return math.inf
     if total.sampled:
-        if largest > _MOST_EPSILON:
+        if max(largest, total.mu) > _MOST_EPSILON:
             return math.inf
         on_grid = _worst_curve(total).epsilon(delta - _FFT_NOISE)
         if on_grid == math.inf:

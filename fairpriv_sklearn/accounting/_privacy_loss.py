@@ -287,7 +287,8 @@ def _sampled_curves(q: float, mu: float) -> tuple[Curve, Curve]:
 def _largest_sampled_loss(q: float, mu: float) -> float:
     """Return an epsilon at which delta of one sampled step is negligible."""
     inner = gaussian_epsilon(mu, min(1.0, _TAIL_MASS / q))
-    return inner + math.log(q + (1.0 - q) * math.exp(-inner))
+    # Rounding makes it negative where the tail is heavier than a rare record.
+    return max(0.0, inner + math.log(q + (1.0 - q) * math.exp(-inner)))
 
 
 def _grid_step(total: _Composition) -> float:
