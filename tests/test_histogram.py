@@ -794,6 +794,79 @@ def test_groups_differ_wherever_their_distribution_functions_do(place):
     np.testing.assert_allclose(gap, np.abs(first - edges / 10).max(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
+@pytest.mark.parametrize("smallest, variance", [(400, 900.0), (1900, 9.0), (250, 9e3)])
+def test_groups_of_a_larger_table_are_doubted_together(
+    smallest, variance, times, told, monkeypatch
+):
+    """A gap, times its odds, has to be worth twice the largest error of each group."""
+    sizes, k = np.array([2500.0, 1000.0, smallest]), 10
+    drowned = sizes < 2 * np.sqrt(k * variance)
+    rest = sizes.sum() - sizes
+    errors = 0.25 / sizes + variance * k / (4 * sizes**2)
+    errors += 0.25 / rest + 2 * variance * k / (4 * rest**2)
+    counts = np.repeat(sizes[:, None] / k, k, axis=1)
+    counts[1, :5] += 20
+    counts[1, 5:] -= 20  # .6 of them are in the first half, .5 of the others
+    asked = 2 * 3 * np.sqrt(errors[~drowned].max()) / 0.1
+
+    def some(*odds):
+        fitted = None, np.array(odds)
+        monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
+        return histogram.untold_numbers
+
+    one = some(0.0, times * asked, 0.0)
+    pooled = drowned if told else [True] * 3
+    assert one(counts, variance).tolist() == list(pooled)
+    assert one(counts, variance, n=3001).tolist() == list(pooled)
+    assert not one(counts, 0.0).any()  # without noise nothing is doubted
+    few = histogram.untold_groups(counts, variance, n=3000)
+    assert one(counts, variance, n=3000).tolist() == few.tolist()
+    of_smallest = some(0.0, 0.0, 1e9)(counts, variance)
+    assert of_smallest.all() == drowned[2]  # what drowns tells nothing
+    assert some(*[np.nan] * 3)(counts, variance).all()
+
+
+@pytest.mark.parametrize("n", [None, 5200])
+def test_odds_of_a_difference_by_dense_matrices(n):
+    """How likely a table is if shares vary from bin to bin, and if they do not."""
+    rng, k, variance = np.random.default_rng(3), 12, 300.0
+    slope = np.linspace(0.8, 1.2, k)
+    counts = np.array([200 * slope, 150 * slope[::-1], 80 * np.ones(k)])
+    counts += rng.normal(scale=variance**0.5, size=counts.shape)
+    level = counts + (0 if n is None else (n - counts.sum()) / counts.size)
+    profile = histogram._pooled_profile(level, n or counts.sum(), variance)
+    weights, *_, odds = histogram._fitted_shares(level, profile, variance)
+    centres = (np.arange(k) + 0.5) / k
+    ranks = (profile.cumsum() - profile / 2) / profile.sum()
+    kernels = [(centres, one) for one in (0.1, 0.2, 0.4, 0.8)]
+    kernels += [(ranks, one) for one in (0.15, 0.3, 0.6, 1.2)]
+    for own, weight, found in zip(level, weights[:, 0], odds, strict=True):
+        mean = weight * profile
+        cov = variance + mean * (1 - weight) + (1e-5 * mean) ** 2 + 1e-6
+
+        def likelihood(prior, mean=mean, cov=cov, own=own):
+            of_all = np.diag(cov) + np.outer(mean, mean) * prior
+            return stats.multivariate_normal(mean, of_all).logpdf(own)
+
+        alike = likelihood(np.ones((k, k)))
+        expected = []
+        for x, length in kernels:
+            smooth = np.exp(-(np.subtract.outer(x, x) ** 2) / (2 * length**2))
+            line = 1 + 1.08 * np.outer(x - 0.5, x - 0.5)
+            logs = [likelihood(line + a**2 * smooth) for a in (0.1, 0.2, 0.4, 0.8, 1.6)]
+            expected.append(np.exp(max(logs) - alike))
+        np.testing.assert_allclose(found, np.mean(expected), rtol=1e-6)
+    # It is these odds that a larger table is asked for, of counts that add up to n.
+    if n is not None:
+        gaps, errors, _ = histogram._differences(counts, variance)
+        worth = (odds * gaps).max() / (3 * errors.max())
+        for asked, untold in ((0.999 * worth, False), (1.001 * worth, True)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(histogram, "WORTH", asked)
+                assert histogram.untold_numbers(counts, variance, n).all() == untold
+
+
 def test_untold_groups_differ_from_others_where_there_are_others():
     assert "['f'] differ from the others; " in histogram.untold_message(["f"], 2)
     assert "['f', 'm'] differ; " in histogram.untold_message(["f", "m"], 2)

@@ -301,6 +301,9 @@ DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
 # epsilon .1 (Law School) are made where no group can be told for sure.
 LARGE = 3000
+# But none is repaired there unless one is told: its gap, times the odds of a
+# difference, is so many times the harm, the largest error for each of the groups.
+WORTH = 2.0
 # Groups that are not told to differ may do so by this much without a word.
 MAY_REMAIN = 0.1
 
@@ -332,6 +335,28 @@ def untold_groups(
     if noise_variance == 0 or (np.sum(counts) if n is None else n) > LARGE:
         return drowned
     return drowned | (gap < _clear_gap(error, len(counts), HARM))
+
+
+def untold_numbers(
+    counts: np.ndarray, noise_variance: float, n: float | None = None
+) -> np.ndarray:
+    """Tell which groups do not differ, as `untold_groups` does; all, where none may.
+
+    In larger tables the groups are doubted together: what noise makes of a small one,
+    or of one among several, would drive groups apart that are alike. A group that does
+    not differ has odds of b or more in at most one table of b, so that `WORTH` asks of
+    the odds what a gap is worth against that. Where one is told all are repaired.
+    """
+    untold = untold_groups(counts, noise_variance, n)
+    if noise_variance == 0 or (np.sum(counts) if n is None else n) <= LARGE:
+        return untold
+    gap, error, _ = _differences(counts, noise_variance)
+    with np.errstate(all="ignore"):
+        counts, n = _levelled(counts, n)
+        profile = _pooled_profile(counts, n, noise_variance)
+        *_, odds = _fitted_shares(counts, profile, noise_variance)
+    harm = len(odds) * error[~untold].max(initial=0.0)
+    return untold | ~((odds * gap)[~untold] >= WORTH * harm).any()
 
 
 def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
@@ -549,18 +574,22 @@ def smooth_estimate(
     weights : ndarray of shape (n_groups,)
         Positive, sum to 1.
     """
-    counts = np.asarray(counts, dtype=np.float64)
     with np.errstate(all="ignore"):
-        if n is None:
-            n = max(counts.sum(), 1.0)
-        else:
-            counts = counts + (n - counts.sum()) / counts.size
+        counts, n = _levelled(counts, n)
         profile = _pooled_profile(counts, n, noise_variance)
         shares = _group_shares(counts, profile, noise_variance, doubted)
         pmfs, weights = _normalise(profile * shares)
     if pooled is not None:
         pmfs[pooled] = weights @ pmfs
     return pmfs, weights
+
+
+def _levelled(counts, n: float | None) -> tuple[np.ndarray, float]:
+    """Counts that add up to a public number of records, and this or the noisy one."""
+    counts = np.asarray(counts, dtype=np.float64)
+    if n is None:
+        return counts, max(counts.sum(), 1.0)
+    return counts + (n - counts.sum()) / counts.size, n
 
 
 def exact_estimate(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -717,6 +746,26 @@ def _group_shares(
     counts: np.ndarray, profile: np.ndarray, noise_variance: float, doubted: bool = True
 ) -> np.ndarray:
     """Return the share ``r_a(j) > 0`` of each group in each bin."""
+    weights, relative, alike, odds = _fitted_shares(counts, profile, noise_variance)
+    if doubted:
+        # Drawn towards a share that is the same in every bin, by the odds that it is
+        # not, and all the way if it is the likelier one: a positive-part rule, as what
+        # is believed of chance drives groups apart. The square spares what is likely.
+        # Chosen on simulated tables.
+        believed = np.maximum(1 - odds**-2, 0.0)[:, None]
+        relative = alike + believed * (relative - alike)
+
+    shares = weights * (1 + relative)
+    largest = np.maximum(shares.max(axis=1, keepdims=True), SMALLEST_SHARE * weights)
+    return np.maximum(shares, SMALLEST_SHARE * largest)
+
+
+def _fitted_shares(counts, profile, noise_variance):
+    """Weights of the groups, shares relative to them, and the odds of a difference.
+
+    The shares as they are fitted and the same in every bin, and how many times as
+    likely the first make the counts; by group.
+    """
     weights = _group_weights(counts, profile, noise_variance)[:, None]
     deviation = np.sqrt(_count_variance(profile, weights, noise_variance))
     residual = (counts - weights * profile) / deviation  # (n_groups, n_bins)
@@ -731,19 +780,9 @@ def _group_shares(
     fits = [_fit_shares(factor, residual, signal) for factor in factors]
     fitted, evidence = map(np.array, zip(*fits, strict=True))
     relative = fitted[evidence.argmax(axis=0), np.arange(len(counts))]
-    if doubted:
-        # Drawn towards a share that is the same in every bin, by the odds that it is
-        # not, and all the way if it is the likelier one: a positive-part rule, as what
-        # is believed of chance drives groups apart. The square spares what is likely.
-        # Chosen on simulated tables.
-        alike, of_alike = _fit_shares(np.ones((k, 1)), residual, signal)
-        odds = np.exp(np.minimum(evidence - of_alike, 100)).mean(axis=0)
-        believed = np.maximum(1 - odds**-2, 0.0)[:, None]
-        relative = alike + believed * (relative - alike)
-
-    shares = weights * (1 + relative)
-    largest = np.maximum(shares.max(axis=1, keepdims=True), SMALLEST_SHARE * weights)
-    return np.maximum(shares, SMALLEST_SHARE * largest)
+    alike, of_alike = _fit_shares(np.ones((k, 1)), residual, signal)
+    odds = np.exp(np.minimum(evidence - of_alike, 100)).mean(axis=0)
+    return weights, relative, alike, odds
 
 
 def _count_variance(

@@ -313,17 +313,20 @@ class NumberRepair(Repair):
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
             self._note(f"The repair stood back: {CROWDED}")
-        if untold:
-            self._note(
-                f"{histogram.untold_message(untold, len(self.groups_))} Their scores "
-                "are repaired as those of all people together."
-            )
         self.transports_ = transports
         self._windows = windows
         self._maps = maps
-        may = max(map(self._left_gap, range(len(transports))), default=0.0)
-        if may > histogram.MAY_REMAIN:
-            groups = self.groups_.tolist()
+        groups = self.groups_.tolist()
+        none_told = untold == groups
+        seen = np.flatnonzero(np.invert(crowded))
+        may = max(map(self._left_gap, seen), default=0.0)
+        stays = may > (0.0 if none_told else histogram.MAY_REMAIN)
+        if untold and not (none_told and stays):
+            self._note(
+                f"{histogram.untold_message(untold, len(groups))} Their scores "
+                "are repaired as those of all people together."
+            )
+        if stays:
             self._note(
                 f"{histogram.untold_message(groups, len(groups))} They may by up to "
                 f"{may:.2f}, and their scores are hardly moved."
@@ -332,12 +335,13 @@ class NumberRepair(Repair):
     def _left_gap(self, column) -> float:
         """By how much groups may differ that are hardly moved for want of evidence."""
         counts, variance = self.counts_[column], self._noise_variance
-        pooled = np.isin(self.groups_, self.pooled_groups_[column])
-        if variance == 0 or pooled.all() or self._is_told(column):
+        if variance == 0 or self._is_told(column):
             return 0.0
         if histogram.is_constant(counts, variance):
             return 0.0
-        return float(histogram.largest_gaps(counts, variance)[~pooled].max())
+        gaps = histogram.largest_gaps(counts, variance)
+        pooled = np.isin(self.groups_, self.pooled_groups_[column])
+        return float(gaps[~pooled | pooled.all()].max())
 
     def _tolerance(self, counts) -> float:
         """The tolerance of a column with these counts by group and bin."""
@@ -349,7 +353,7 @@ class NumberRepair(Repair):
         """Groups that noise does not let be told from the rest."""
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
-        return histogram.untold_groups(counts, self._noise_variance, self._n_public)
+        return histogram.untold_numbers(counts, self._noise_variance, self._n_public)
 
     def _crowded(self, counts) -> bool:
         """Whether default bins see nearly all scores in very few of them."""
