@@ -23,7 +23,11 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
-from fairpriv_sklearn.neural_network._base import LearntRange, start_from
+from fairpriv_sklearn.neural_network._base import (
+    LearntRange,
+    _curvature,
+    start_from,
+)
 from fairpriv_sklearn.neural_network._objective import (
     INPUTS,
     GradientSensitivity,
@@ -592,6 +596,57 @@ def test_noise_is_what_the_outputs_see_of_it():
     assert model._caution(network, units, 1e-9, head) == 1.0
     model.solver = "adam"
     assert model._caution(network, units, 0.1, head) == 1.0
+
+
+def test_curvature_is_what_two_gradients_tell():
+    """Along a step, less two standard deviations of what their noise adds."""
+    rng = np.random.default_rng(0)
+    hessian = np.diag([1.0, 4.0, 9.0])
+    old, new = rng.normal(size=(2, 3))
+    step, units = new - old, np.array([0.1, 0.2, 0.3])
+    exact = step @ hessian @ step / (step @ step)
+    places = (old, hessian @ old), (new, hessian @ new)
+    assert _curvature(*places, np.zeros(3)) == pytest.approx(exact)
+    told = [
+        _curvature(
+            (old, hessian @ old + units * rng.normal(size=3)),
+            (new, hessian @ new + units * rng.normal(size=3)),
+            units,
+        )
+        for _ in range(4000)
+    ]
+    assert np.mean(told) == pytest.approx(exact - 2 * np.std(told), abs=0.01)
+    assert _curvature(places[0], places[0], units) <= 0.0  # no step tells nothing
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_steps_come_to_rest_at_any_curvature(momentum):
+    """At half of the largest step size with which they do; Adam has its own."""
+    model = DPWassersteinMLPRegressor(learning_rate=0.5, momentum=momentum)
+    largest = (1 + momentum) / 0.5
+    assert model._steady(0.0) == model._steady(0.99 * largest) == 1.0
+    assert model._steady(4 * largest) == pytest.approx(0.25)
+    for factor, rests in ((1.9, True), (2.1, False)):
+        at, velocity, curvature = 1.0, 0.0, 4 * largest
+        for _ in range(300):
+            gradient = model._steady(curvature) * factor * curvature * at
+            velocity = momentum * velocity + gradient
+            at -= 0.5 * velocity
+        assert (abs(at) < 1) == rests
+    assert model.set_params(solver="adam")._steady(1e9) == 1.0
+
+
+def test_networks_without_much_noise_do_not_diverge():
+    """R2 was -3.4 and -1.6."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([np.ones(4000), rng.normal(size=(4000, 3)) / 4])
+        y = np.exp(X[:, 1] + rng.normal(size=4000) / 2)
+        model = DPWassersteinMLPRegressor(
+            fairness_weight=0, epsilon=1e4, data_norm=1.5, target_bounds=(0, 100),
+            random_state=seed,
+        ).fit(X, y)  # fmt: skip
+        assert model.score(X, y) > 0.1
 
 
 def test_a_network_on_many_columns_of_short_rows_is_no_constant():

@@ -449,6 +449,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         optimizer = Adam() if self.solver == "adam" else SGD(self.momentum)
         theta, decay = network.theta, self._decay(network)
         total, n_dropped = np.zeros_like(theta), self.max_iter // 2
+        last, steepest = None, 0.0
         for step in range(self.max_iter):
             # Fresh directions in every step: the average over steps sees many.
             normals = wall.public(
@@ -481,7 +482,13 @@ class FairNetworkMixin(NoisyGradientsMixin):
             )
             released = query.units * wall.release(query, rows, state)
             progress.step()
-            caution = self._caution(network, query.units, wall.scale(query), head)
+            scale = wall.scale(query)
+            caution = self._caution(network, query.units, scale, head)
+            if last is not None:
+                here = (theta, released), query.units * scale
+                steepest = max(steepest, _curvature(last, *here))
+            caution = min(caution, self._steady(steepest))
+            last = theta.copy(), released
             gradient = released * caution + decay * theta
             optimizer.step(theta, gradient, self.learning_rate)
             # Weights of this size say nothing any more; infinities would become NaN.
@@ -512,6 +519,14 @@ class FairNetworkMixin(NoisyGradientsMixin):
         walk = norm * self.learning_rate / (1 - self.momentum)
         drowned = norm / self.max_iter / USUAL_GRADIENT
         return 1.0 / max(1.0, walk / head.reach * (1 + drowned**2))
+
+    def _steady(self, curvature: float) -> float:
+        """Factor of the step size with which steps along a curvature come to rest."""
+        if self.solver == "adam":
+            return 1.0
+        # With steps twice as large the error would grow for ever.
+        largest = (1 + self.momentum) / self.learning_rate
+        return min(1.0, largest / max(curvature, 1e-300))
 
     def _decay(self, network: Network):
         """Weight decay of every parameter: `alpha` for weights, none for biases."""
@@ -547,3 +562,13 @@ class FairNetworkMixin(NoisyGradientsMixin):
         X = self._check_X(blind_X(self, X))
         design = self._fitted_scaling().design(X, exact=False)
         return design.rows * design.scale
+
+
+def _curvature(last, here, noise) -> float:
+    """How fast the gradient grows along the last step, less twice its noise.
+
+    Of two places, each with its noisy gradient: no more is asked of the data.
+    """
+    step, change = (new - old for old, new in zip(last, here, strict=True))
+    doubt = 2 * math.sqrt(2) * np.linalg.norm(noise * step)
+    return (change @ step - doubt) / max(step @ step, 1e-300)
