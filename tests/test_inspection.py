@@ -194,6 +194,25 @@ def test_names_and_categories_are_drawn_as_they_are(label):
     display.figure_.draw_without_rendering()
 
 
+@pytest.mark.filterwarnings("error")
+def test_columns_of_which_no_category_is_shown_have_no_curve():
+    """Surnames, say: their mean over no category had warned."""
+    rng = np.random.default_rng(0)
+    names = [f"name {i}" for i in range(4000)]
+    table = pd.DataFrame({"name": names, "n": rng.random(4000)})
+    pipeline = make_pipeline(
+        DPTableEncoder(random_state=0),
+        DPLinearRegression(target_bounds=(0, 1), random_state=0),
+    )
+    pipeline.fit(table, table["n"])
+    assert AdditiveShapesDisplay.from_estimator(pipeline).names == ["n"]
+    display = AdditiveShapesDisplay.from_estimator(pipeline, columns=["name", "n"])
+    assert [len(curve) for curve in display.contributions] == [0, 201]
+    pipeline.fit(table[["name"]], table["n"])
+    with pytest.raises(ValueError, match="at least one column"):
+        AdditiveShapesDisplay.from_estimator(pipeline)
+
+
 @pytest.mark.parametrize("name", ["group {}", "a name that is {} and long, and longer"])
 def test_names_that_would_hide_the_curves_stand_beside_them(name):
     few, many = [[name.format(i) for i in range(k)] for k in (3, 60)]

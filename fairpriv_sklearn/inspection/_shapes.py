@@ -76,7 +76,7 @@ class AdditiveShapesDisplay:
             A fitted :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` and a
             fitted linear model.
         columns : list of str, default=None
-            Which columns. None: all that the encoder uses.
+            Which columns. None: all of which the encoder shows numbers or categories.
         output : int, default=0
             Which output of a model with several classes.
         ax : array of Axes, default=None
@@ -104,7 +104,10 @@ class AdditiveShapesDisplay:
         covariance = getattr(model, "coef_covariance_", None)
         if covariance is not None:
             covariance = covariance.reshape(-1, len(coef), len(coef))[output]
-        chosen = list(encoder.feature_slices_) if columns is None else columns
+        chosen = columns
+        if columns is None:  # those of whose cells nothing is shown have no curve
+            shown = encoder.feature_slices_
+            chosen = [name for name in shown if len(encoder.shape_points(name, 2)[0])]
         if not chosen:
             raise ValueError("columns must list at least one column.")
         names, values, curves, errors = [], [], [], []
@@ -113,7 +116,7 @@ class AdditiveShapesDisplay:
                 raise ValueError(f"columns names {name!r}, which the encoder left out.")
             where, rows = encoder.shape_points(name, _POINTS)
             at = encoder.feature_slices_[name]
-            centred = rows - rows.mean(axis=0)
+            centred = rows - rows.sum(axis=0) / max(len(rows), 1)
             names.append(name)
             values.append(where)
             curves.append(centred @ coef[at])
