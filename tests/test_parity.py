@@ -524,7 +524,8 @@ def test_where_no_slope_fits_the_first_release_is_believed():
 
 
 def test_the_first_step_follows_the_mean_of_a_quarter_of_the_releases():
-    assert [parity.n_held(n, 5.0) for n in (1, 30, 100)] == [1, 8, 25]
+    for noise in (1e-3, 0.5, 5.0):
+        assert [parity.n_held(n, noise) for n in (1, 30, 100)] == [1, 8, 25]
     assert parity.n_held(30, 0.0) == 1  # nothing is in doubt
     size, noise = 500.0, 40.0
 
@@ -683,6 +684,15 @@ def test_score_bins_agree_with_their_classes(n_classes):
     corners = parity.score_bins(np.eye(n_classes), 32)
     assert len(set(corners.tolist())) == n_classes
     assert (parity.score_bins(np.full((1, n_classes), 1 / n_classes), 32) >= 0).all()
+
+
+def test_the_rates_that_groups_must_share():
+    odds, chances = "equalized_odds", "equal_opportunity"
+    assert parity.constrained_rates(odds, 2) == [(0, 1), (1, 1)]
+    every = [(y, k) for y in range(3) for k in range(3)]
+    assert parity.constrained_rates(odds, 3) == every
+    assert parity.constrained_rates(chances, 2) == [(1, 1)]
+    assert parity.constrained_rates(chances, 3) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_cell_counts_change_by_one_record():
