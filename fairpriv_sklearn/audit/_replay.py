@@ -151,7 +151,9 @@ def replay(estimator, tables, neighbours=None, *, random_state=0):
     tables : list of Neighbours, or list of tables
         From `audit.neighbours`, or tables as tuples (X, y, sensitive_features).
     neighbours : list of tables or None, default=None
-        One neighbour for each of `tables`; None if `tables` are pairs already.
+        One neighbour for each of `tables`; None if `tables` are pairs already. Of two
+        that are not equally long the longer has one row more at its end: a random split
+        tosses for row after row, and all behind a missing one would change sides.
     random_state : int, default=0
         Seed of all randomness, the same in both fits.
 
