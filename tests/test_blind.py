@@ -910,6 +910,31 @@ def test_the_interval_of_the_disparity_covers(noise):
     assert 930 <= error_hits <= 970
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("by_class", [False, True])
+def test_noise_of_rates_and_errors_is_that_of_simulations(
+    n_classes, by_class, noise=20.0
+):
+    """Every entry of a table has its own, those that are chosen and all others."""
+    rng = np.random.default_rng(n_classes)
+    table = rng.uniform(2e3, 9e3, (2, n_classes, n_classes))
+    rates = [(y, 1) for y in range(n_classes)] if by_class else None
+    measured = blind.measure(table, rates, noise)
+    tables = table + noise * rng.normal(size=(20_000, *table.shape))
+    for (y, k), said in zip(
+        blind.compared(rates, n_classes), measured.told[1], strict=True
+    ):
+        rows = tables[:, :, y : y + 1] if by_class else tables
+        found = rows[..., k].sum(axis=2) / rows.sum(axis=(2, 3))
+        np.testing.assert_allclose(found.var(axis=0), said, rtol=0.05)
+    right = np.trace(tables, axis1=2, axis2=3).sum(axis=1)
+    found = (1 - right / tables.sum(axis=(1, 2, 3))).var()
+    error, (low, high) = measured.error, measured.error_interval
+    said = ((high - low) / 2 / 1.959964) ** 2
+    chance = error * (1 - error) / table.sum()
+    assert said - chance == pytest.approx(found, rel=0.05)
+
+
 @pytest.mark.parametrize("differ", [0.0, 0.15])
 def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
     """What the steps told is joined; of 250 simulated tables 92 to 98.5 % are held.
