@@ -998,8 +998,8 @@ MUTANTS = [
     (
         "h87",
         "generative/_raw.py",
-        "seen = np.array([*(listed[name] for name in names), *missing])",
-        "seen = np.array([*(listed[name] for name in names[::-1]), *missing])",
+        "seen = np.array([*(listed[name] for name in names), *seen])",
+        "seen = np.array([*(listed[name] for name in names[::-1]), *seen])",
         "counts of categories are those of others",
     ),
     (

@@ -165,6 +165,17 @@ def column_counts(relation):
     return query, first, second, None
 
 
+def category_counts(relation):
+    """The number and the category of a record change."""
+    columns = (Counted(0, "number", np.array([-1.0, 0, 1])), Counted(1, "category"))
+    cells = np.array([[-0.5, None], [0.5, "b"], [0.5, "b"]], dtype=object)
+    query, first, second, _ = pair(
+        relation, _raw.CategoryCounts(columns), {"cells": cells}, {"cells": [0.5, "c"]}
+    )
+    first, second = (of_cells(one.whole().cells) for one in (first, second))
+    return query, first, second, None
+
+
 def of_cells(cells):
     return Rows(len(cells), cells=TableReader.of(cells))
 
@@ -508,6 +519,7 @@ WORST = {
     SoftCounts: soft_counts,
     ColumnCounts: column_counts,
     _raw.FractionalCounts: fractional_counts,
+    _raw.CategoryCounts: category_counts,
     Scores: scores,
     LossGradient: loss_gradient,
     ResidualGradient: residual_gradient,

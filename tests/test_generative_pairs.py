@@ -1071,7 +1071,11 @@ def test_a_fit_uses_the_counts_of_its_categories_and_round_numbers(monkeypatch):
     assert job.values == ("clerk", "smith") and 0 < scale < 40
     assert 0 < abs(seen - truth).max() < 4 * scale
     assert abs(jobs[[0, 1, -1]] - truth).max() < 4 * scale
-    assert job.rounds is None and age.shown is None
+    assert job.rounds is None
+    counted, deviation = age.shown  # as categories are, at half the weight
+    assert deviation == 2 * scale and len(counted) == age.n_cells + 1
+    ages_within = np.histogram(frame["age"], age.edges)[0]
+    assert 0 < abs(counted[:-1] - ages_within).max() < 4.5 * deviation
     rounds = age.rounds
     truth = np.histogram(frame["age"], rounds.edges)[0]
     assert np.ptp(rounds.noise) == 0 and (truth > 50).sum() > 30

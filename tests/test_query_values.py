@@ -23,6 +23,7 @@ from fairpriv_sklearn.generative import (
     _slices,
     _tables,
 )
+from fairpriv_sklearn.generative._raw import CategoryCounts
 from fairpriv_sklearn.neural_network._objective import RealOutputs
 from fairpriv_sklearn.neural_network._queries import (
     NetworkGradient,
@@ -30,7 +31,8 @@ from fairpriv_sklearn.neural_network._queries import (
     TrainingState,
 )
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
-from fairpriv_sklearn.preprocessing._counting import ColumnCounts
+from fairpriv_sklearn.preprocessing._cells import TableReader
+from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
 
 N = 57
 
@@ -229,6 +231,20 @@ def test_an_empty_question_counts_nothing_once():
     query = ColumnCounts(())
     assert (query.n_coordinates, query.n_keyed_columns) == (1, 0)
     assert query.sensitivity("replace_one") == math.sqrt(2)
+    assert CategoryCounts(()).sensitivity("replace_one") == math.sqrt(2)
+
+
+@pytest.mark.parametrize("relation, rows", [("replace_one", 2), ("add_remove", 1)])
+def test_numbers_count_one_half_beside_categories(relation, rows):
+    """So that they add a quarter to the square of the sensitivity."""
+    number, list_ = Counted(0, "number", np.array([0.0, 1, 2])), Counted(1, "category")
+    query = CategoryCounts((number, list_, number))
+    assert query.sensitivity(relation) == math.sqrt(1.5 * rows)
+    cells = np.array([[0.5, "a"], [1.5, None], [1.5, "a"]], dtype=object)
+    counts, keyed = query.counts(Rows(3, cells=TableReader.of(cells)))
+    assert counts.tolist() == [0.5, 1, 0, 1, 0.5, 1, 0] and keyed == {(1, "a"): 2}
+    split = [seen.tolist() for seen in query.split(counts)]
+    assert split == [[1, 2, 0], [1], [1, 2, 0]]
 
 
 def test_the_largest_tables_of_soft_counts_are_added_exactly():

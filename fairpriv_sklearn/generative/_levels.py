@@ -93,8 +93,8 @@ class LevelColumn(LearntColumn):
     rounds : Places, default=None
         Noisy counts of round numbers and of what lies between them.
     shown : tuple of (ndarray, float), default=None
-        Noisy counts by which its categories were found, and that of missing cells;
-        the standard deviation of their noise.
+        Noisy counts by which its categories were found, or those of its cells, and that
+        of missing cells; the standard deviation of their noise.
     """
 
     edges: np.ndarray | None = None
@@ -137,10 +137,10 @@ class LevelColumn(LearntColumn):
         return self.declared.kind is None or (self.is_number and self.edges is None)
 
     def keyed(self) -> Counted:
-        """How its cells are counted to find its categories."""
-        return Counted(
-            self.position, "category", missing_values=self.declared.missing_values
-        )
+        """How its cells are counted once those of numbers are known."""
+        kind = self.declared.kind if self.is_number else "category"
+        edges = self.edges if self.is_number else None
+        return Counted(self.position, kind, edges, self.declared.missing_values)
 
     def is_told(self, noisy, scale) -> bool:
         """Whether any number, gap, date or text stands out of the noise."""
@@ -301,7 +301,7 @@ class LevelColumn(LearntColumn):
         yield parts, np.bincount(between, self.rounds.noisy[some]), np.diag(variance)
 
     def _by_shown(self):
-        """The same of the categories that were found, and of missing cells."""
+        """The same of cells or categories that were found, and of missing cells."""
         if self.shown is not None:
             seen, scale = self.shown
             at = [*range(self.n_cells), self.n_levels - 1]

@@ -24,8 +24,10 @@ from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
 LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
 PAIR_TABLES = "tables of all pairs"
 
-# Parts of mu**2; the tables of all pairs have the rest.
-LEVEL_SHARE, CLASS_SHARE, QUALITY_SHARE = 0.38, 0.2, 0.02
+# Parts of mu**2; the tables of all pairs have the rest. Levels have less where all are
+# counted with categories that nobody listed.
+LEVEL_SHARE, COUNTED_LEVEL_SHARE = 0.38, 0.3
+CLASS_SHARE, QUALITY_SHARE = 0.2, 0.02
 # Bins of a column in tables of two: numbers, categories; fewer in wide tables.
 MOST_BINS, MOST_CATEGORIES = 32, 64
 ALL_BINS, ALL_CATEGORIES = 480, 1920
@@ -62,6 +64,8 @@ class PairsPlan:
         Part of ``mu**2`` that is left for all this.
     n_records : int or None
         Number of records where it is public.
+    is_counted : bool, default=False
+        Whether levels are counted with categories that nobody listed as well.
     """
 
     n_classes: int
@@ -70,6 +74,7 @@ class PairsPlan:
     quality: tuple
     share: float
     n_records: int | None
+    is_counted: bool = False
 
     def lines(self, mu: float) -> list[Release]:
         """What is released, out of a total of `mu` in Gaussian DP."""
@@ -83,8 +88,9 @@ class PairsPlan:
         for name, size in self.quality:
             shares[name] = (QUALITY_SHARE / len(self.quality), size)
         rest = 1 - sum(part for part, _ in shares.values() if part < 1)
-        shares[LEVELS] = (LEVEL_SHARE if A > 1 else rest, A * self.most_levels)
-        shares[PAIR_TABLES] = ((A > 1) * (rest - LEVEL_SHARE), shares[PAIR_TABLES][1])
+        levels = COUNTED_LEVEL_SHARE if self.is_counted else LEVEL_SHARE
+        shares[LEVELS] = (levels if A > 1 else rest, A * self.most_levels)
+        shares[PAIR_TABLES] = ((A > 1) * (rest - levels), shares[PAIR_TABLES][1])
         return [
             Release(name, "gaussian", mu * sqrt(share), size)
             for name, (share, size) in shares.items()

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._shared.sensitivity import rows_changed
+from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import (
     KEY_SHARE,
     READ,
@@ -52,7 +52,9 @@ PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2. Three looks into crowded cells have theirs out of that of places, .08.
 PLACE_SHARE, LOOK_SHARE, ATOM_SHARE = 0.071, 0.003, 0.05
-CATEGORY_SHARE, WHOLE_SHARE = 0.1, 0.01
+CATEGORY_SHARE, WHOLE_SHARE = 0.2, 0.01
+# What a record counts for the levels of numbers beside those of unlisted categories.
+NUMBER_WEIGHT = 0.5
 # Places of columns without a range have more where all records would not be so many
 # times the noise of a count, up to a third: chosen on simulated tables.
 SEEN, MOST_PLACE_SHARE = 70.0, 0.35
@@ -95,6 +97,35 @@ class FractionalCounts(Query):
             cells = without_missing_values(cells, column.declared.missing_values)
             counts[i] = is_fractional(cells).sum()
         return counts
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryCounts(ColumnCounts):
+    """Counts of categories that nobody listed; those of numbers count one half.
+
+    Few columns of either kind leave the others less noise: nothing is spent in vain.
+    """
+
+    name = CATEGORIES
+    theorem = "user_guide/synthetic_tables:pair-tables"
+
+    def sensitivity(self, neighboring: str) -> float:
+        """As in the sum of the squares of what a record counts in each column."""
+        return counts_l2(neighboring, sum(w * w for w in self.weights) or 1)
+
+    @property
+    def weights(self) -> list[float]:
+        """What a record counts in each column."""
+        return [1.0 if c.kind == "category" else NUMBER_WEIGHT for c in self.columns]
+
+    def value(self, total, state):
+        """Exact counts, each times its weight, a power of two."""
+        return total * np.repeat(self.weights, [c.n_cells for c in self.columns])
+
+    def split(self, counts) -> list[np.ndarray]:
+        """Counts of each column, over its weight."""
+        parts = super().split(counts)
+        return [seen / w for seen, w in zip(parts, self.weights, strict=True)]
 
 
 def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColumn]:
@@ -237,7 +268,7 @@ def learning_lines(columns, mu, delta, places) -> list[Release]:
         mu_whole = mu * sqrt(WHOLE_SHARE)
         lines.append(Release(WHOLE, "gaussian", mu_whole, len(maybe_whole)))
     if keyed or unknown:
-        n_keyed = len(keyed) + len(unknown)
+        n_keyed = len(columns) * (most_levels(columns) + 1)
         mu_keys = mu * sqrt(CATEGORY_SHARE)
         shown = KEY_SHARE * delta
         line = KeyedRelease(CATEGORIES, "gaussian", mu_keys, n_keyed, delta=shown)
@@ -251,10 +282,14 @@ def learning_share(columns, places) -> float:
     return sum(line.parameter**2 * line.times for line in lines)
 
 
+def has_unlisted(columns) -> bool:
+    """Whether a column has, or may have, categories that nobody listed."""
+    return any(c.is_keyed or c.declared.kind is None for c in columns)
+
+
 def most_levels(columns) -> int:
     """Largest number of levels that any column may come to have."""
-    keyed = any(c.is_keyed or c.declared.kind is None for c in columns)
-    learnt = MOST_LEARNT + 2 if keyed else 1
+    learnt = MOST_LEARNT + 2 if has_unlisted(columns) else 1
     cells = MOST_CELLS + 2 * MOST_ATOMS + 16
     cells = cells if any(c.is_located for c in columns) else 1
     known = [c.n_levels for c in columns if not (c.is_located or c.is_keyed)]
@@ -286,27 +321,13 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
             if learnt.declared.kind == "number" and count <= most:
                 declared = _whole(learnt.declared)
                 found[column.position] = replace(learnt, declared=declared)
+    for at, column in found.items():
+        if column.is_number and column.is_whole:
+            found[at] = column.with_whole_cells()
     if keyed or unknown:
-        asked = [found[c.position] for c in (*keyed, *unknown)]
-        asked = [column for column in asked if column.is_keyed]
-        query = ColumnCounts(tuple(column.keyed() for column in asked))
-        counts, shown = wall.release_keyed(query, rows, name=CATEGORIES)
-        scale = wall.scale(query, name=CATEGORIES)
-        for column, missing in zip(asked, query.split(counts), strict=True):
-            listed = {k: n for (at, k), n in shown.items() if at == column.position}
-            largest = sorted(listed, key=lambda k: (-listed[k], k))[:MOST_LEARNT]
-            names = sorted(largest)
-            seen = np.array([*(listed[name] for name in names), *missing])
-            if column.declared.kind == "flag" and {*names} <= {key_of(0), key_of(1)}:
-                names = [name == key_of(1) for name in names]
-            column = replace(column, shown=(seen, scale))
-            found[column.position] = column.with_categories(names)
+        learn_categories(wall, rows, found)
     learnt = [found[column.position] for column in columns]
-    return [
-        column.with_whole_cells() if column.is_number and column.is_whole else column
-        for column in learnt
-        if column.is_used
-    ]
+    return [column for column in learnt if column.is_used]
 
 
 def _tell_of_noise(located, counts, scale, placed) -> None:
@@ -340,6 +361,31 @@ def learn_atoms(wall, rows, found) -> None:
     scale = wall.scale(query, name=ATOMS)
     for column, seen in zip(asked, query.split(counts), strict=True):
         found[column.position] = column.with_atoms(seen, scale)
+
+
+def learn_categories(wall, rows, found) -> None:
+    """Release counts of categories that nobody listed, and of levels of numbers."""
+    used = [column for column in found.values() if column.is_used]
+    asked = [
+        column
+        for column in used
+        if column.is_keyed or (column.is_number and column.n_levels <= MOST_LEARNT)
+    ]
+    query = CategoryCounts(tuple(column.keyed() for column in asked))
+    counts, shown = wall.release_keyed(query, rows)
+    scales = wall.scale(query) / np.array(query.weights)
+    for column, seen, scale in zip(asked, query.split(counts), scales, strict=True):
+        if column.is_number:
+            found[column.position] = replace(column, shown=(seen, scale))
+            continue
+        listed = {k: n for (at, k), n in shown.items() if at == column.position}
+        largest = sorted(listed, key=lambda k: (-listed[k], k))[:MOST_LEARNT]
+        names = sorted(largest)
+        seen = np.array([*(listed[name] for name in names), *seen])
+        if column.declared.kind == "flag" and {*names} <= {key_of(0), key_of(1)}:
+            names = [name == key_of(1) for name in names]
+        column = replace(column, shown=(seen, scale))
+        found[column.position] = column.with_categories(names)
 
 
 def _whole(declared: Column) -> Column:

@@ -48,6 +48,7 @@ from fairpriv_sklearn.generative._raw import (
     draw_classes,
     encode_rows,
     given_levels,
+    has_unlisted,
     label_of,
     learn_columns,
     learning_lines,
@@ -466,6 +467,7 @@ class DPSinkhornGenerator(BaseGenerator):
             quality=quality_lines(class_names, groups) if self.quality else (),
             share=1 - learning_share(columns, places),
             n_records=n_records,
+            is_counted=has_unlisted(columns),
         )
 
         def lines(mu):
