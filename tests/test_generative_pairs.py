@@ -296,21 +296,43 @@ def test_quality_report():
     assert exact.one_way.low == exact.one_way.value == exact.one_way.high < 0.01
 
 
-def test_the_report_names_columns_that_are_all_other():
+def test_the_report_says_what_became_other():
+    """Distances take it for one category, and see no difference in it."""
+    n = 4000
     frame = pd.DataFrame(
         {
-            "na|me": [f"p{i}" for i in range(800)],
-            "town": ["A", "B"] * 400,
-            "age": np.arange(800) % 50,
+            "na|me": [f"p{i}" for i in range(n)],
+            "town": ["A", "B"] * (n // 2),
+            "street": ["High"] * (n // 4) + [f"s{i}" for i in range(n * 3 // 4)],
+            "age": np.arange(n) % 50,
         }
     )
     generator = DPSinkhornGenerator(epsilon=3.0, random_state=0)
     report = generator.fit(frame).quality_report()
-    assert set(generator.sample(50)["na|me"]) == {"other"}
-    (line,) = [text for text in report.splitlines() if "All values" in text]
-    assert "na" in line and "me" in line and "town" not in line and "age" not in line
+    drawn = generator.sample(1000)
+    assert set(drawn["na|me"]) == {"other"}
+    assert generator.quality_.one_way.value < 0.02
+    (told,) = [text for text in report.splitlines() if "all values" in text]
+    assert "na" in told and "me" in told and "|" not in told.replace("\\|", "")
+    (told,) = [text for text in report.splitlines() if text.startswith("- street")]
+    share = round(100 * (drawn["street"] == "other").mean())
+    assert abs(share - 75) <= 2 and "categories shown: 1" in told
+    assert any(f" {part} %" in told or f" {part}%" in told for part in (74, 75, 76))
+    assert "they do not see" in report and "- town" not in report
+    assert "age" not in report.split("## Privacy")[0]
     report = generator.fit(frame[["town", "age"]]).quality_report()
-    assert "All values" not in report
+    assert "they do not see" not in report
+
+
+def test_a_category_may_be_called_other():
+    """Given "other", rows are those of this category, not of what nobody listed."""
+    rng = np.random.default_rng(0)
+    threat = rng.choice(["attack", "other"], 6000)
+    armed = np.where(threat == "other", "no", "yes")
+    frame = pd.DataFrame({"threat": threat, "armed": armed})
+    generator = DPSinkhornGenerator(epsilon=3.0, random_state=0).fit(frame)
+    drawn = generator.sample(500, given={"threat": "other"})
+    assert (drawn["threat"] == "other").all() and (drawn["armed"] == "no").mean() > 0.9
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

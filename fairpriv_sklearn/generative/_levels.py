@@ -377,11 +377,6 @@ class LevelColumn(LearntColumn):
         return self.declared.kind == "category" and self.declared.other
 
     @property
-    def has_only_other(self) -> bool:
-        """Whether no category is listed."""
-        return self.has_other and not self.keys
-
-    @property
     def n_levels(self) -> int:
         """Number of levels: cells or categories, then "other", then missing."""
         return max(1, self.n_cells + self.has_other + self.declared.missing)

@@ -151,27 +151,37 @@ TOO_SMALL = (
 )
 
 
+# Part of the rows from which it is told that they are "other".
+MANY_OTHERS = 0.05
 UNLISTED = (
-    '**All values are "other"** in these columns, and the distances see no difference '
-    "there, as no category has enough rows to be shown within this budget: {}. A code "
-    "book can list their categories at no cost."
+    "Too few rows have the other categories of these columns for them to be shown "
+    'within this budget. They became "other", which the distances take for one '
+    "category: **what was lost there they do not see.** A code book can list "
+    "categories at no cost."
 )
 
 
-def quality_text(quality: TableQuality, guarantee, unlisted=()) -> str:
+def quality_text(quality: TableQuality, guarantee, others=()) -> str:
     """Report for whoever publishes the table, in Markdown.
 
-    `unlisted` names columns of which no category was found: the distances take all
-    their values for one.
+    `others` has, for each column of categories that were learnt, its name, how many
+    there are, and the part of the rows that has another one.
     """
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
     lines.append(f"- Mean distance of two-way tables: {quality.two_way}.")
     if quality.one_way.high > 0.2:
         lines += ["", TOO_SMALL]
-    if unlisted:
-        names = ", ".join(map(markdown_line, unlisted))
-        lines += ["", UNLISTED.format(names)]
+    lost = [
+        f'- {markdown_line(name)}: **all values are "other"**'
+        if not n_shown
+        else f'- {markdown_line(name)}: {share:.0%} of the rows are "other", '
+        f"categories shown: {n_shown}"
+        for name, n_shown, share in others
+        if not n_shown or share >= MANY_OTHERS
+    ]
+    if lost:
+        lines += ["", UNLISTED, "", *lost]
     for name, figures in quality.by_group.items():
         lines += ["", f"One-way tables by {markdown_line(name)}:", ""]
         lines += [f"- {markdown_line(v)}: {figure}" for v, figure in figures.items()]

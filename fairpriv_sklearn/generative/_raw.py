@@ -439,8 +439,8 @@ def label_of(columns, codebook) -> LevelColumn | None:
 def level_codes(values, column, name) -> np.ndarray:
     """Levels of given categories of a column; anything else is an error."""
     index = {key: level for level, key in enumerate(column.keys)}
-    if column.has_other:
-        index[OTHER] = column.n_cells
+    if column.has_other:  # a category may have this name
+        index.setdefault(OTHER, column.n_cells)
     if column.declared.missing:
         index[None] = column.n_levels - 1
     levels = [index.get(key_of(value), -1) for value in values]

@@ -565,8 +565,13 @@ class DPSinkhornGenerator(BaseGenerator):
             raise ValueError(
                 'quality_report needs a fit with method="pairs" and quality=True.'
             )
-        unlisted = [c.name for c in self._columns if c.has_only_other]
-        return quality_text(self.quality_, self.privacy_, unlisted)
+        n_records = self._pairs.counts.sum()
+        others = [
+            (c.name, c.n_cells, self._pairs.level_counts(a)[c.n_cells] / n_records)
+            for a, c in enumerate(self._columns)
+            if c.has_other
+        ]
+        return quality_text(self.quality_, self.privacy_, others)
 
     def _records_per_class(self, n_records):
         if self.neighboring == "replace_one":
