@@ -436,6 +436,29 @@ def test_the_tables_of_all_classes_together_say_whether_groups_differ(monkeypatc
     assert_array_equal(chosen, P.argmax(axis=1))
 
 
+@pytest.mark.parametrize(
+    ("pooled", "named", "ends"),
+    [
+        ([[True, False], [False, False]], [0], "part of the true classes only"),
+        ([[True, True], [True, False]], [0, 1], "part of the true classes only"),
+        ([[True, False], [True, False]], [0], "as all people together"),
+        ([[True, True], [True, True]], [0, 1], "as all people together"),
+    ],
+)
+def test_groups_of_few_people_of_one_true_class_are_said_to_be(
+    monkeypatch, pooled, named, ends
+):
+    """They are repaired in the others, which "as all people together" denied."""
+    monkeypatch.setattr(decisions, "untold_cells", lambda *_: np.array(pooled))
+    P, y, group = two_classes(2000)
+    model = DP2DPClassifier(
+        oracle(), constraint="equalized_odds", random_state=0, **PUBLIC
+    )
+    with pytest.warns(RepairWarning, match=rf"{ends}\.$"):
+        model.fit(P, y, sensitive_features=group)
+    assert model.pooled_groups_.tolist() == named
+
+
 @pytest.mark.filterwarnings("ignore::fairpriv_sklearn.postprocessing.RepairWarning")
 @pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
 def test_a_group_of_a_twentieth_at_little_budget(constraint):

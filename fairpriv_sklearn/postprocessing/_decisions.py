@@ -308,7 +308,9 @@ class DecisionRepair(MetaRepair):
         self._rule_bins = self._n_bins()
         defaults = parity.bin_classes(n_classes, self._rule_bins)
         self._group_weights = weights.sum(axis=1)
-        self._set_pooled(pooled.any(axis=0), TOGETHER)
+        some, every = pooled.any(axis=0), pooled.all(axis=0)
+        partly = ", some of them in a part of the true classes only"
+        self._set_pooled(some, TOGETHER + partly * bool((some & ~every).any()))
         if pooled.all():  # nothing to repair: the wrapped classifier's own decision
             self.rule_ = np.tile(np.eye(n_classes)[defaults], (len(self.groups_), 1, 1))
             return
