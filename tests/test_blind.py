@@ -1106,6 +1106,42 @@ def test_predictions_of_a_bin_differ():
     assert one.error == pytest.approx(1 / 12, abs=1e-5)
 
 
+def test_errors_of_a_certificate_of_numbers_are_those_of_simulations(noise=6.0):
+    rng = np.random.default_rng(1)
+    table, masses = rng.uniform(20, 90, (2, 2, 2, 8))
+    masses /= masses.sum()
+    maps = blind_numbers.LevelMaps(
+        np.linspace(0, 1, 5), np.array([[0, 0.1, 0.6, 0.9, 1], [0.2, 0.5, 0.6, 0.7, 1]])
+    )
+
+    def measured(table):
+        return blind_numbers.measure(table, masses, maps, noise**2)
+
+    # Of one person the mean square is what their prediction changes by.
+    cells = np.zeros((2, 2, 8))
+    changes = np.zeros((2, 8))
+    for place in np.ndindex(2, 8):
+        cells[(0, *place)] = 1.0
+        changes[place] = measured(cells).error
+        cells[(0, *place)] = 0.0
+    tables = table + noise * rng.normal(size=(20_000, *table.shape))
+    found = (tables * changes).sum(axis=(1, 2, 3)) / tables.sum(axis=(1, 2, 3))
+    one, total = measured(table), table.sum()
+    mean = (table * changes).sum() / total
+    chance = ((table * changes**2).sum() / total - mean**2) / total
+    low, high = one.error_interval
+    assert one.error == pytest.approx(mean)
+    assert low > 0
+    assert ((high - low) / 2 / 1.959964) ** 2 - chance == pytest.approx(
+        found.var(), rel=0.05
+    )
+    # A group is known that is twice the noise of all its cells, 16, together.
+    spread = 4 * noise
+    for factor, known in ((1.9, False), (2.1, True)):
+        table[1] *= factor * spread / table[1].sum()
+        assert measured(table).known == known
+
+
 def test_the_interval_of_a_distance_covers(noise=8.0):
     """200 simulated tables of a fixed map; the counts are of known distributions."""
     rng = np.random.default_rng(0)
