@@ -881,6 +881,47 @@ def test_every_warning_names_the_line_of_the_caller(kind):
 # --- intervals and reach --------------------------------------------------------------
 
 
+def test_recalibration_of_three_groups_is_what_is_written_down(noise=6.0):
+    rng = np.random.default_rng(3)
+    table = rng.uniform(0, 60, (3, 30))
+    for group, bins in enumerate(np.split(np.arange(30), 3)):
+        table[group, bins] += 90
+    table[1, 4:7] = [-3.0, 0.0, 0.4]
+    table[:, 29] = [-2.0, 0.3, 0.2]  # nobody, nearly
+    found = blind.recalibrate(table, noise)
+    shares = table.sum(axis=1) / table.sum()
+    variance = sum(p * (1 - p) for p in shares)
+    sizes = [max(sum(table[:, b]), 0.0) for b in range(30)]
+    prior = 5 + 2 * noise * 3**0.5
+    between = chance = 0.0
+    for b, size in enumerate(sizes):
+        drawn = [max(table[g, b], 0.0) + shares[g] * prior for g in range(3)]
+        posterior = [one / sum(drawn) for one in drawn]
+        np.testing.assert_allclose(found.posterior[b], posterior)
+        part = size / sum(sizes)
+        between += part * sum((posterior - shares) ** 2)
+        known = (size / (size + prior)) ** 2
+        size = max(size, 1.0)
+        chance += part * known * (variance / size + 3 * noise**2 / size**2)
+    np.testing.assert_allclose(found.shares, shares)
+    assert 0.1 < found.strength < 0.9
+    assert found.strength == pytest.approx((between - 2 * chance) / variance, rel=1e-6)
+
+
+def test_a_reach_collects_measurements_as_they_are():
+    tolerances = np.array([0.05, 0.2])
+    measured = [
+        blind.Measured(0.1, (0.05, 0.15), error, (0.2, 0.4), True)
+        for error in (0.3, 0.35)
+    ]
+    reach = blind.Reach.of(measured, tolerances, [1.0, 0.5])
+    assert reach.error.tolist() == [0.3, 0.35]
+    assert reach.error_interval.tolist() == [[0.2, 0.4]] * 2
+    assert reach.violation_interval.tolist() == [[0.05, 0.15]] * 2
+    assert reach.reached.tolist() == [False, True]
+    assert blind.Reach.of(measured, tolerances, [1, 1], scale=2.0).error[0] == 0.6
+
+
 @pytest.mark.parametrize("noise", [0.0, 15.0])
 def test_the_interval_of_the_disparity_covers(noise):
     """1,000 simulated tables: within 93 to 97 % of them, at nominal 95 %."""

@@ -695,6 +695,20 @@ def test_the_rates_that_groups_must_share():
     assert parity.constrained_rates(chances, 3) == [(0, 0), (1, 1), (2, 2)]
 
 
+def test_a_cell_of_nobody_gets_the_distribution_of_the_others():
+    """Without noise counts are taken as they are, where there are some."""
+    counts = np.arange(1.0, 37).reshape(3, 2, 6)
+    counts[0, 1] = 0
+    masses, weights = parity.estimate_cells(counts, noise_variance=0.0, ordered=False)
+    assert_allclose(masses.sum(axis=2), 1.0)
+    others = np.where(counts.sum(axis=2) > 0)
+    found = masses.transpose(1, 0, 2)[others]
+    shares = counts[others] / counts[others].sum(axis=1, keepdims=True)
+    assert_allclose(found, shares, atol=1e-6)
+    sizes = np.maximum(counts.sum(axis=2), 1.0)
+    assert_allclose(weights.T, sizes / sizes.sum(), atol=1e-9)
+
+
 def test_cell_counts_change_by_one_record():
     rng = np.random.default_rng(11)
     for _ in range(200):
