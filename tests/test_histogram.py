@@ -799,7 +799,7 @@ def test_groups_differ_wherever_their_distribution_functions_do(place):
 def test_groups_of_a_larger_table_are_doubted_together(
     smallest, variance, times, told, monkeypatch
 ):
-    """A gap, times its odds, has to be worth twice the largest error of each group."""
+    """A gap, times its odds, has to be worth the largest error for each group."""
     sizes, k = np.array([2500.0, 1000.0, smallest]), 10
     drowned = sizes < 2 * np.sqrt(k * variance)
     rest = sizes.sum() - sizes
@@ -808,7 +808,7 @@ def test_groups_of_a_larger_table_are_doubted_together(
     counts = np.repeat(sizes[:, None] / k, k, axis=1)
     counts[1, :5] += 20
     counts[1, 5:] -= 20  # .6 of them are in the first half, .5 of the others
-    asked = 2 * 3 * np.sqrt(errors[~drowned].max()) / 0.1
+    asked = 3 * np.sqrt(errors[~drowned].max()) / 0.1
 
     def some(*odds):
         fitted = None, np.array(odds)
@@ -819,12 +819,12 @@ def test_groups_of_a_larger_table_are_doubted_together(
     pooled = drowned if told else [True] * 3
     assert one(counts, variance).tolist() == list(pooled)
     assert one(counts, variance, n=3001).tolist() == list(pooled)
-    assert not one(counts, 0.0).any()  # without noise nothing is doubted
     few = histogram.untold_groups(counts, variance, n=3000)
     assert one(counts, variance, n=3000).tolist() == few.tolist()
     of_smallest = some(0.0, 0.0, 1e9)(counts, variance)
     assert of_smallest.all() == drowned[2]  # what drowns tells nothing
     assert some(*[np.nan] * 3)(counts, variance).all()
+    assert not some(0.0, 0.0, 0.0)(counts, 0.0).any()  # without noise none is doubted
 
 
 @pytest.mark.parametrize("n", [None, 5200])
@@ -859,11 +859,12 @@ def test_odds_of_a_difference_by_dense_matrices(n):
         np.testing.assert_allclose(found, np.mean(expected), rtol=1e-6)
     # It is these odds that a larger table is asked for, of counts that add up to n.
     if n is not None:
-        gaps, errors, _ = histogram._differences(counts, variance)
-        worth = (odds * gaps).max() / (3 * errors.max())
-        for asked, untold in ((0.999 * worth, False), (1.001 * worth, True)):
+        gaps, errors, drowned = histogram._differences(counts, variance)
+        errors *= (odds * gaps).max() / (3 * errors.max())  # as much as gaps are worth
+        for part, untold in ((0.999, False), (1.001, True)):
+            differences = gaps, part * errors, drowned
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(histogram, "WORTH", asked)
+                patch.setattr(histogram, "_differences", lambda *_, d=differences: d)
                 assert histogram.untold_numbers(counts, variance, n).all() == untold
 
 

@@ -301,9 +301,6 @@ DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
 # epsilon .1 (Law School) are made where no group can be told for sure.
 LARGE = 3000
-# But none is repaired there unless one is told: its gap, times the odds of a
-# difference, is so many times the harm, the largest error for each of the groups.
-WORTH = 2.0
 # Groups that are not told to differ may do so by this much without a word.
 MAY_REMAIN = 0.1
 
@@ -344,8 +341,9 @@ def untold_numbers(
 
     In larger tables the groups are doubted together: what noise makes of a small one,
     or of one among several, would drive groups apart that are alike. A group that does
-    not differ has odds of b or more in at most one table of b, so that `WORTH` asks of
-    the odds what a gap is worth against that. Where one is told all are repaired.
+    not differ has odds of b or more in at most one table of b: its gap, times the odds,
+    has to be worth the harm, the largest error for each of the groups. Where one is
+    told all are repaired.
     """
     untold = untold_groups(counts, noise_variance, n)
     if noise_variance == 0 or (np.sum(counts) if n is None else n) <= LARGE:
@@ -356,7 +354,7 @@ def untold_numbers(
         profile = _pooled_profile(counts, n, noise_variance)
         *_, odds = _fitted_shares(counts, profile, noise_variance)
     harm = len(odds) * error[~untold].max(initial=0.0)
-    return untold | ~((odds * gap)[~untold] >= WORTH * harm).any()
+    return untold | ~((odds * gap)[~untold] >= harm).any()
 
 
 def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
