@@ -12,6 +12,7 @@ import pytest
 from common import ENTRIES
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
@@ -36,6 +37,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     StandardScaler,
 )
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import all_estimators
 
@@ -44,6 +46,7 @@ from fairpriv_sklearn._door.estimator import refuse_cells
 from fairpriv_sklearn._door.groups import named_positions
 from fairpriv_sklearn._shared.origin import _ORIGINS, origin
 from fairpriv_sklearn._training._penalty import most_records
+from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
@@ -1906,3 +1909,22 @@ def test_columns_of_unlike_lengths_do_not_tell_them(entry, place):
             estimator.fit(table.pop("X"), **table)
         told = everything_in(refused.value) + str(refused.value)
         assert "12345" not in told and "6789" not in told
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_gives_probabilities_to_a_classifier_without_is_named(frozen):
+    X, y, group = make_spurious_bias(200, random_state=0)
+    machine = FrozenEstimator(LinearSVC().fit(X, y)) if frozen else LinearSVC()
+    public = {"classes": [0, 1], "groups": [0, 1]}
+    plain = DPWassersteinLogisticRegression(fairness_weight=0, bounds=(-10, 10))
+    for repair in (
+        DP2DPClassifier(machine, **public),
+        DP2DPClassifier(plain, blind=True, group_estimator=machine, **public),
+    ):
+        with pytest.raises(ValueError, match="CalibratedClassifierCV around one with"):
+            repair.fit(X, y, sensitive_features=group)
+    calibrated = CalibratedClassifierCV(machine).fit(X, y)
+    repair = DP2DPClassifier(
+        FrozenEstimator(calibrated), base_guarantee="public", **public
+    )
+    assert repair.fit(X, y, sensitive_features=group).privacy_.epsilon <= 1.0

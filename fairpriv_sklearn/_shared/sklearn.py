@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 __all__ = [
     "DocumentationLink",
     "HasMethods",
+    "HasProbabilities",
     "Interval",
     "Options",
     "StrOptions",
@@ -21,6 +22,16 @@ __all__ = [
     "routing_enabled",
     "safe_indexing",
 ]
+
+
+class HasProbabilities(HasMethods):
+    """What may be wrapped for its probabilities; the way out for SVC and its like."""
+
+    def __init__(self):
+        super().__init__(["fit", "predict_proba"])
+
+    def __str__(self):
+        return f"{super().__str__()} (CalibratedClassifierCV around one without)"
 
 
 # To be replaced, here and in setup.cfg, when the pages have a home.

@@ -24,7 +24,7 @@ from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.domain import same_length
 from fairpriv_sklearn._shared.rowwise import RowDraws
 from fairpriv_sklearn._shared.sklearn import (
-    HasMethods,
+    HasProbabilities,
     Interval,
     StrOptions,
     fit_context,
@@ -304,7 +304,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         **DELTA_CONSTRAINT,
         **PHASE_CONSTRAINTS,
         "reach_size": REACH_SIZES,
-        "estimator": [HasMethods(["fit", "predict_proba"])],
+        "estimator": [HasProbabilities()],
         "fairness_tolerance": [Interval(Real, 0, 1, closed="both")],
         "constraint": [
             StrOptions({"demographic_parity", "equalized_odds", "equal_opportunity"})

@@ -38,7 +38,7 @@ from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.domain import domain
 from fairpriv_sklearn._shared.purity import RowPureMixin
 from fairpriv_sklearn._shared.sklearn import (
-    HasMethods,
+    HasProbabilities,
     Interval,
     Options,
     StrOptions,
@@ -64,7 +64,7 @@ from fairpriv_sklearn.postprocessing._phases import (
 
 BLIND_CONSTRAINTS: dict = {
     "blind": ["boolean"],
-    "group_estimator": [HasMethods(["fit", "predict_proba"]), None],
+    "group_estimator": [HasProbabilities(), None],
     "group_guarantee": [None, StrOptions({"public"}), PrivacyGuarantee],
     "group_size": [Interval(Real, 0, 1, closed="neither")],
 }
@@ -297,8 +297,9 @@ class MetaRepair(MetaEstimatorMixin, Repair):
                 raise
             raise ValueError(
                 "The default model of the groups reads X as finite numbers, and a cell "
-                "is none: pass a group_estimator, such as a pipeline that encodes X "
-                "and ends in a private classifier."
+                "is none: pass a group_estimator that takes X as it is, such as "
+                "with_budget(make_pipeline(DPTableEncoder(), "
+                "DPWassersteinLogisticRegression(fairness_weight=0)), epsilon)."
             ) from None
 
     def _private_table(self, X, y, codes, facts, sensitive_features, **columns) -> dict:
