@@ -52,6 +52,7 @@ from fairpriv_sklearn._wall import Fact, refuse_widths, warn_leak
 _PACKAGE = __name__.split(".")[0]
 _NOT_OURS = "{}, a class of another package, keeps nothing else of its rows"
 _LABELS_ROWS = "the function sensitive_features labels each row on its own"
+_LARGEST = float(np.finfo(np.float64).max)
 POSITIVE = Interval(Real, 0, np.inf, closed="right")  # infinity: no noise
 
 
@@ -251,10 +252,13 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         """As scikit-learn does; besides, a truth value is no number."""
         super()._validate_params()
         for name, allowed in self._parameter_constraints.items():
-            number = any(isinstance(one, type(POSITIVE)) for one in allowed)
-            flag = isinstance(getattr(self, name, None), bool | np.bool_)
-            if number and flag and "boolean" not in allowed:
+            if not any(isinstance(one, type(POSITIVE)) for one in allowed):
+                continue
+            value = getattr(self, name, None)
+            if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
                 raise ValueError(f"{name} must be a number, got a truth value.")
+            if isinstance(value, int) and value > _LARGEST:
+                raise ValueError(f"{name} must be a number that a float can hold.")
 
     def _check_arguments(self) -> None:
         """Refuse arguments that are wrong for any table, before anything is spent.
