@@ -11,12 +11,14 @@ from _model_selection import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
+from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.model_selection import _planner as planner
 from fairpriv_sklearn.model_selection import (
     expected_error,
 )
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
+    DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
 
@@ -108,3 +110,14 @@ def test_planning_other_phases_and_constraints():
         expected_error(logistic(), group_sizes=[10, 10])
     with pytest.raises(ValueError, match="at least two sizes"):
         expected_error(regressor, group_sizes=[10])
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_warned_of_made_up_people():
+    """Groups [1, 2] cannot be told apart, it said: these have no names."""
+    public = {"groups": ["a", "b", "c"], "target_bounds": (0, 1)}
+    numbers = DPBarycenterRegressor(DPLinearRegression(), **public)
+    classes = DP2DPClassifier(logistic(), classes=[0, 1], groups=["a", "b", "c"])
+    for repair in (numbers, classes):
+        expected = expected_error(repair, group_sizes=[4000, 40, 40], n_repeats=3)
+        assert expected.violation > 0.0
