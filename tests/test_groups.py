@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from fairpriv_sklearn._door.estimator import (
     _compares_as_python,
@@ -21,7 +21,10 @@ from fairpriv_sklearn._door.groups import (
     predict_groups,
     public_groups,
 )
+from fairpriv_sklearn.datasets import make_spurious_bias
+from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
 
@@ -406,3 +409,37 @@ def test_common_labels_are_encoded_without_a_loop():
         (np.array([True, False]), [False, True]),
     ):
         assert _compares_as_python(labels, listed)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPWassersteinLogisticRegression(bounds=(-10, 10), classes=[0, 1]),
+        DPWassersteinMLPClassifier(bounds=(-10, 10), classes=[0, 1], max_iter=2),
+    ],
+)
+def test_groups_that_play_no_role_are_not_read(model):
+    """Handed to all steps of a pipeline, say, the guarantee was conditional on them."""
+    X, y, group = make_spurious_bias(300, random_state=0)
+    told, noise = {"sensitive_features": group}, {"random_state": 0}
+    model = clone(model).set_params(fairness_weight=0, **noise)
+    plain, handed = clone(model).fit(X, y), clone(model).fit(X, y, **told)
+    assert handed.privacy_ == plain.privacy_ and not hasattr(handed, "groups_")
+    assert_array_equal(handed.predict_proba(X), plain.predict_proba(X))
+    with pytest.raises(ValueError, match="need a row for each record"):
+        clone(model).fit(X, y, sensitive_features=group[1:])
+    listed = clone(model).set_params(groups=[0, 1]).fit(X, y, **told)
+    assert listed.groups_.tolist() == [0, 1] and listed.privacy_.epsilon < 1.1
+    with pytest.warns(PrivacyLeakWarning, match="groups"):
+        read = clone(model).set_params(fairness_weight=0.5).fit(X, y, **told)
+    assert read.privacy_.epsilon == np.inf
+
+
+def test_group_sizes_that_are_public_are_those_of_groups():
+    """Their neighbours are tables inside a group: groups are read without a penalty."""
+    X, y, group = make_spurious_bias(300, random_state=0)
+    model = DPWassersteinLogisticRegression(
+        fairness_weight=0, bounds=(-10, 10), classes=[0, 1], group_sizes_public=True
+    )
+    with pytest.warns(PrivacyLeakWarning, match="groups"):
+        model.fit(X, y, sensitive_features=group)

@@ -50,17 +50,22 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
 
     def _fit_groups(self, X, sensitive_features):
         """Group codes (None without groups), the model's `X`, public facts."""
-        if (
-            self.fairness_weight == 0
-            and self.sensitive_features is None
-            and sensitive_features is None
-        ):
+        if self._ignores_groups(sensitive_features):
             # Without a penalty the groups play no role: the model is plain and private.
             X = X if hasattr(X, "shape") else np.asarray(X)
+            if sensitive_features is not None:
+                self._refuse_groups(X, sensitive_features)
             validate_data(self, X, skip_check_array=True)
             return None, X, []
         groups, X, fact = fit_groups(self, X, sensitive_features)
         return groups, X, [fact]
+
+    def _ignores_groups(self, sensitive_features) -> bool:
+        """Whether nobody needs the groups: where none is listed they are not read."""
+        if self.fairness_weight > 0 or self.sensitive_features is not None:
+            return False
+        sizes_count = getattr(self, "group_sizes_public", False)
+        return sensitive_features is None or (self.groups is None and not sizes_count)
 
     def _open(self, plan, noise) -> PrivacyFilter:
         """Open the wall for a plan and reserve its cost."""
