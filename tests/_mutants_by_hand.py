@@ -1375,6 +1375,55 @@ MUTANTS = [
         "deviations = {t: scale for",
         "pairs: products with a target are taken to be no more exact than others",
     ),
+    (
+        "h165",
+        "preprocessing/_encoded.py",
+        "out -= self._offset.astype(out.dtype)",
+        "out += self._offset.astype(out.dtype)",
+        "encoded rows are twice as far from their mean",
+    ),
+    (
+        "h166",
+        "preprocessing/_encoded.py",
+        'near = np.flatnonzero(np.einsum("ij,ij->i", rows, rows) > _NEARLY)',
+        'near = np.flatnonzero(np.einsum("ij,ij->i", rows, rows) > 1.01)',
+        "rows up to norm 1.005 are not shortened",
+    ),
+    (
+        "h167",
+        "preprocessing/_encoded.py",
+        "rounded = long if unit == _GRID else slice(None)",
+        "rounded = slice(0, 0)",
+        "shortened rows are off the grid, and sums round",
+    ),
+    (
+        "h168",
+        "preprocessing/_encoded.py",
+        "squares = squares + centre @ centre",
+        "squares = squares * 0 + 1.0",
+        "columns are taken to be as long as they were without a centre",
+    ),
+    (
+        "h169",
+        "preprocessing/_encoded.py",
+        "is_atom = (together >= first) & (together < end)",
+        "is_atom = (together > first) & (together < end)",
+        "single numbers at the left of their cells are no atoms",
+    ),
+    (
+        "h170",
+        "preprocessing/_draft.py",
+        "_ATOM, _ABOVE_BESIDE, _SURE_ATOM = 1 / 12, 2.0, 5.0",
+        "_ATOM, _ABOVE_BESIDE, _SURE_ATOM = 1 / 12, 1.0, 5.0",
+        "crowded cells of even columns are atoms",
+    ),
+    (
+        "h171",
+        "preprocessing/_ranks.py",
+        "return first, end + (end == N_KNOTS - 1)",
+        "return first, end",
+        "the largest rank is in no cell",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

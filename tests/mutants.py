@@ -135,6 +135,7 @@ OTHERS = {
     "model_selection/_search.py": "search",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_histogram.py": "histogram",
+    "preprocessing/_draft.py": "table_encoder",
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_pairs table_encoder",
     "preprocessing/_ranks.py": "table_encoder",

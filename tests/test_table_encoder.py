@@ -34,16 +34,21 @@ from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _ce
 from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
 from fairpriv_sklearn.preprocessing._codebook import whole_days
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
-from fairpriv_sklearn.preprocessing._draft import Draft, _outer_runs
+from fairpriv_sklearn.preprocessing._draft import Draft, _atoms, _outer_runs
 from fairpriv_sklearn.preprocessing._encoded import (
     CategoryColumn,
     CodedTable,
+    NumberColumn,
+    Spread,
     n_other_indicators,
     row_scale,
+    spread_of_indicators,
+    spread_of_number,
 )
 from fairpriv_sklearn.preprocessing._places import Places
 from fairpriv_sklearn.preprocessing._ranks import (
     LARGEST,
+    N_KNOTS,
     RankMap,
     cell_of,
     counts_within,
@@ -533,10 +538,12 @@ def test_ranks_have_the_bits_of_their_definition():
         assert_array_equal(ranks(np.tile(values, 100)), np.tile(found, 100))
         clipped = np.clip(values, edges[0], edges[-1])
         # On some machines it fuses a product and a sum.
-        expected = np.clip(np.interp(clipped, *ranks._knots), 0.0, 1.0)
+        expected = np.clip(np.interp(clipped, edges, ranks.cdf), 0.0, 1.0)
+        # Zero alone has the rank in the middle of its cell.
+        cells = cell_of(clipped, edges)
+        others = ~is_zero(edges)[cells]
+        expected[~others] = (ranks.cdf[cells] + ranks.cdf[cells + 1])[~others] / 2
         assert_allclose(found, expected, atol=1e-12)
-        # Zero may be an atom, whose rank is in the middle of it.
-        others = np.abs(clipped) > 5e-324
         wanted = [
             min(rank_by_definition(value, edges.tolist(), ranks.cdf.tolist()), 1.0)
             for value in clipped[others].tolist()
@@ -911,7 +918,7 @@ def test_crowds_show_and_single_records_do_not():
     names = list(encoder.get_feature_names_out())
     assert names == ["w_a", "w_b", *(f"w: other {i}" for i in range(1, 33))]
     Z = encoder.transform(X)
-    assert (np.count_nonzero(Z, axis=1) == 1).all()
+    assert ((Z > 0).sum(axis=1) == 1).all()
     assert_array_equal(Z[:5000].argmax(axis=1), X["w"][:5000] == "b")
     assert (np.bincount(Z[5000:].argmax(axis=1)) > 0).sum() == 32
 
@@ -969,7 +976,8 @@ def test_others_share_one_indicator_where_noise_reigns(n_rows, n_others):
 
 def test_where_others_stand_is_a_function_of_their_text():
     """The same for ever, as models are saved; for any text, and missing cells too."""
-    column = CategoryColumn("w", 0, (), ("a",), ("a",), False, 32)
+    spread = spread_of_indicators(np.ones(3) / 3, 32, False)
+    column = CategoryColumn("w", 0, (), ("a",), ("a",), False, 32, False, spread)
     texts = ["a", "b", "Zürich", "\udcff", None, "", 3.0, "3"]
     cells = TableReader.of(np.array([[text] for text in texts], dtype=object)).cells(0)
     codes = column.codes(cells)
@@ -1260,10 +1268,7 @@ def test_where_no_category_shows_the_result_is_zero_and_not_what_memory_held():
     line = make_pipeline(encoder, model).fit(X, np.full(300, 0.5))
     assert list(encoder.get_feature_names_out()) == ["constant"]
     coded = CodedTable(encoder._layout(), np.full((300, 2), -1, dtype=np.int8))
-    for unit in (None, 2.0**-20):
-        out = np.full(coded.shape, np.nan)
-        coded.layout.write(coded.codes, out, unit)
-        assert_array_equal(out, np.zeros((300, 1)))
+    assert_array_equal(coded.on_grid(2.0**-20), np.zeros((300, 1)))
     assert_array_equal(np.asarray(encoder.transform(X)), np.zeros((300, 1)))
     assert np.isfinite(line.predict(X)).all()
 
@@ -1284,12 +1289,13 @@ def test_columns_are_written_as_if_each_stood_alone():
     X = X.mask(rng.random(X.shape) < [0.2, 0.2, 0.0, 0.0, 0.2])
     X.insert(1, "word", rng.choice(["x", "y", None], n))
     encoder = DPTableEncoder(epsilon=20.0, random_state=0).fit(X)
+    encoder._scale *= 1.05  # so that some rows are too long
     kinds = [type(column).__name__ for column in encoder._columns]
     flags = [column.has_flag for column in encoder._columns]
     assert kinds == ["NumberColumn", "CategoryColumn", *["NumberColumn"] * 4]
     assert flags == [True, True, True, False, False, True]
     names = list(encoder.get_feature_names_out())
-    expected, scale = np.zeros((n, len(names))), row_scale(encoder._columns)
+    expected, scale = np.zeros((n, len(names))), encoder._scale
     for column in encoder._columns:
         at, cells = encoder.feature_slices_[column.name], X[column.name]
         if column.name == "word":
@@ -1300,11 +1306,11 @@ def test_columns_are_written_as_if_each_stood_alone():
             own[cells.isna() & column.has_flag] = 0.0
         if column.has_flag:
             own = np.column_stack([own, cells.isna()])
-        expected[:, at] = scale * own
+        expected[:, at] = scale * (own - column.spread.centre)
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     assert 0.02 < (lengths > 1).mean() < 0.5
     expected /= np.maximum(lengths, 1.0)
-    assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=1e-12)
+    assert_allclose(encoder.transform(X), expected, rtol=2e-5, atol=3e-6)
 
 
 @pytest.mark.parametrize("kept", [(), ("d", "e"), ("word",)])
@@ -1321,13 +1327,16 @@ def test_rows_are_made_of_codes_as_the_table_is_encoded(kept, handle_unknown):
     codebook = {"word": listed} if "word" in X else None
     named = {"handle_unknown": handle_unknown, "random_state": 0}
     encoder = DPTableEncoder(codebook, epsilon=20.0, **named).fit(X)
+    encoder._scale *= 1.5  # so that some rows are too long
     Z, coded = encoder.transform(X), encoder._coded(encoder._codes(X))
     assert coded.codes.dtype.itemsize <= 2 and len(coded) == n
     assert (coded.codes == -1).any() == ("word" in X and handle_unknown == "ignore")
-    assert not kept or (coded.squares > 1).any() == (kept == ("d", "e"))
+    lengths = np.linalg.norm(coded.on_grid(2.0**-20), axis=1)
+    assert (lengths > 0.9999).any() and lengths.max() <= 1
     assert_array_equal(np.asarray(coded), Z, strict=True)
     for rows in (slice(7, 900), np.arange(5, n, 3), slice(0, 0)):
         assert_array_equal(np.asarray(coded.rows_at(rows)), Z[rows], strict=True)
+        assert_array_equal(coded.rows_at(rows).on_grid(0.25) % 0.25, 0.0 * Z[rows])
         for scaling in (
             FeatureScaling(None, None, 1.0, False),
             FeatureScaling(None, None, 0.7, False),
@@ -1364,12 +1373,156 @@ def test_missing_cells_get_a_flag_where_they_are_frequent():
     assert "count: missing" not in names
 
 
+# -- centres and atoms -----------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_of_knots_are_those_of_values_drawn_in_the_cells(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.unique(np.r_[0.0, 5e-324, rng.normal(size=6)])
+    counts = rng.dirichlet(np.ones(len(edges) - 1))
+    ranks = RankMap.from_counts(edges, counts)
+    cells = rng.choice(len(counts), 200_000, p=counts)
+    values = edges[cells] + np.diff(edges)[cells] * rng.random(len(cells))
+    knots = nearest_knots(ranks(np.where(is_zero(edges)[cells], 0.0, values)))
+    seen = np.bincount(knots, minlength=N_KNOTS) / len(knots)
+    shares = ranks.shares(counts)
+    assert_allclose(shares.sum(), 1.0)
+    assert_allclose(np.cumsum(shares), np.cumsum(seen), atol=0.005)
+    firsts, ends = zip(*map(ranks.knots, range(len(counts))), strict=True)
+    assert_array_equal(firsts[1:], ends[:-1])
+    assert (firsts[0], ends[-1]) == (0, N_KNOTS)
+
+
+@pytest.mark.parametrize("n_others", [0, 1, 3])
+@pytest.mark.parametrize("has_flag", [False, True])
+def test_the_spread_of_indicators_is_that_of_their_rows(n_others, has_flag):
+    shares = np.array([0.4, 0.25, 0.2, 0.15])
+    rows, weights = list(np.eye(2 + n_others + has_flag)), [0.4, 0.25]
+    weights += [0.2 / max(1, n_others)] * n_others + [0.15] * has_flag
+    rows.append(np.zeros(2 + n_others + has_flag))  # of what has no indicator
+    rows, weights = np.array(rows), np.array([*weights, 1 - sum(weights)])
+    found = spread_of_indicators(shares, n_others, has_flag)
+    assert_allclose(found.centre, weights @ rows, atol=1e-12)
+    squares = ((rows - weights @ rows) ** 2).sum(axis=1)
+    assert_allclose(found.square, weights @ squares)
+    assert_allclose(found.variance, weights @ (squares - found.square) ** 2)
+
+
+@pytest.mark.parametrize("atoms", [(), ((0, 1),), ((100, 900), (900, N_KNOTS))])
+@pytest.mark.parametrize("has_flag", [False, True])
+def test_the_spread_of_a_number_is_that_of_its_rows(atoms, has_flag):
+    shares = np.random.default_rng(0).dirichlet(np.ones(N_KNOTS + 1))
+    shares /= 1 if has_flag else shares[:-1].sum()  # none is missing without a flag
+    spread = Spread(np.zeros(3 + len(atoms) + has_flag), 1.0, 0.0)
+    ranks = RankMap(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+    column = NumberColumn(
+        "x", 0, (), "number", ranks, 3, atoms, has_flag, (0, 1), spread
+    )
+    rows = np.empty((N_KNOTS + has_flag, len(spread.centre)))
+    ends = np.reshape(atoms, (1, len(atoms), 2))
+    column.write(np.arange(len(rows))[:, None], rows, 1.0, ends)
+    for (first, end), indicator in zip(atoms, rows.T[3:], strict=False):
+        assert_array_equal(np.flatnonzero(indicator), np.arange(first, end))
+        assert_allclose(indicator[first], math.sqrt(0.5), atol=1e-6)
+    found = spread_of_number(3, atoms, has_flag, shares)
+    weights = shares[: len(rows)]
+    assert_allclose(found.centre, weights @ rows, atol=2e-6)
+    squares = ((rows - weights @ rows) ** 2).sum(axis=1)
+    assert_allclose(found.square, weights @ squares, rtol=1e-5)
+    assert_allclose(found.variance, weights @ (squares - found.square) ** 2, rtol=1e-4)
+
+
+def test_rows_are_centred_and_few_are_longer_than_one():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    X = pd.DataFrame(
+        {
+            "a": rng.normal(size=n),
+            "c": rng.choice(["x", "y", None], n, p=[0.6, 0.3, 0.1]),
+            "d": rng.exponential(size=n).round(2),
+        }
+    )
+    encoder = DPTableEncoder(epsilon=50.0, random_state=0).fit(X)
+    coded, scale = encoder._coded(encoder._codes(X)), encoder._scale
+    raw = np.empty(coded.shape)
+    coded.layout.write(coded.codes, raw)
+    assert np.abs(raw.mean(axis=0)).max() < 0.1 * scale
+    squares = (raw**2).sum(axis=1) / scale**2
+    mean = sum(column.spread.square for column in encoder._columns)
+    assert_allclose(squares.mean(), mean, rtol=0.02)
+    variance = sum(column.spread.variance for column in encoder._columns)
+    assert_allclose(squares.var(), variance, rtol=0.1)
+    for signal, many in ((1.0, 0), (30.0, 0), (300.0, 1), (3000.0, 2), (math.inf, 2)):
+        found = row_scale(encoder._columns, signal)
+        assert_allclose(found**-2, mean + many * math.sqrt(variance))
+    assert scale == row_scale(encoder._columns)
+    drowned = CategoryColumn("w", 0, (), (), (), False, 0, True, Spread([], 0.0, 0.0))
+    assert row_scale([drowned]) == 4.0
+
+
+def test_numbers_of_few_values_have_indicators_of_their_own():
+    rng = np.random.default_rng(0)
+    n = 8000
+    X = pd.DataFrame(
+        {
+            "products": rng.choice([1, 2, 3, 4], n, p=[0.5, 0.43, 0.05, 0.02]),
+            "even": rng.normal(size=n),
+            "hours": np.where(rng.random(n) < 0.4, 40, rng.normal(40, 12, n).round(1)),
+        }
+    )
+    encoder = DPTableEncoder(epsilon=3.0, random_state=0).fit(X)
+    names = [*encoder.get_feature_names_out()]
+    assert [name for name in names if "atom" in name] == [
+        "products_atom0",
+        "products_atom1",
+        "hours_atom0",
+    ]
+    Z, scale = encoder.transform(X), encoder._scale
+    for column, name, value in (
+        ("products", "products_atom0", 1),
+        ("products", "products_atom1", 2),
+        ("hours", "hours_atom0", 40),
+    ):
+        at = names.index(name)
+        has = X[column] == value
+        few = abs(X[column] - value) > (5 if column == "hours" else 0)
+        gap = Z[has, at].min() - Z[few, at].max()
+        assert gap > 0.4 * scale, column
+    # What acts on single values is learnt: by cosines alone 3 was .30 above 2.
+    y = rng.random(n) < np.array([0.0, 0.35, 0.1, 0.9, 0.9])[X["products"]]
+    model = DPLinearRegression(target_bounds=(0, 1), random_state=0)
+    line = make_pipeline(DPTableEncoder(random_state=0), model)
+    said = with_budget(line, epsilon=1.0).fit(X, y.astype(float)).predict(X)
+    means = [said[X["products"] == value].mean() for value in (1, 2, 3)]
+    assert means[0] - means[1] > 0.05 and means[2] - means[1] > 0.6
+
+
+def test_a_cell_is_an_atom_if_it_stands_out_of_all_of_its_neighbours_and_noise():
+    even = np.full(20, 50.0)
+    for at, count, scale, found in (
+        (5, 100.0, 1.0, [5]),  # twice as many as beside it, a twelfth of all 1,050
+        (5, 99.0, 1.0, []),
+        (5, 100.0, 20.0, []),  # five deviations of the noise
+        (5, 100.0, 19.9, [5]),
+        (0, 100.0, 1.0, [0]),
+        (19, 100.0, 1.0, [19]),
+    ):
+        counts = even.copy()
+        counts[at] = count
+        assert list(_atoms(counts, counts, scale, counts.sum())) == found
+    counts = np.zeros(20)
+    counts[[3, 9]] = 84.0, 1000.0 - 84.0
+    assert list(_atoms(counts, counts, 1.0, 1000.0)) == [3, 9]
+    counts[3] = 83.0
+    assert list(_atoms(counts, counts, 1.0, 1000.0)) == [9]
+
+
 def test_unknown_categories():
     X = pd.DataFrame({"w": ["a", "b", "new"]})
     other = DPTableEncoder({"w": ["a", "b"]}, random_state=0).fit_transform(X)
     assert_array_equal(other.argmax(axis=1), [0, 1, 2])
     encoder = DPTableEncoder({"w": ["a", "b"]}, handle_unknown="ignore")
-    assert not encoder.fit_transform(X)[2].any()
+    signs = np.sign(encoder.fit_transform(X)[:, :2])
+    assert_array_equal(signs, [[1, -1], [-1, 1], [-1, -1]])
     closed = {"w": {"categories": ["a", "b"], "other": False}}
     with pytest.raises(ValueError, match="outside its list") as error:
         DPTableEncoder(closed).fit(X)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,11 @@ from fairpriv_sklearn.preprocessing._ranks import (
     rank_basis,
 )
 
-# Rows are shortened by more than single precision can lengthen them.
-_SLACK = 1.0 - 1e-5
+# Numbers are multiples of this: sums of two are exact in single precision, too.
+_GRID = 2.0**-20
+# Rows are shortened by more than single precision can lengthen them, and looked at
+# again in double precision from the second on.
+_SLACK, _NEARLY = 1.0 - 1e-5, 0.99
 # Rows whose numbers are written at once: they stay in the cache.
 _WRITTEN = 512
 # Rows that are encoded at once: their numbers stay below the 128 KiB from which on an
@@ -33,13 +37,76 @@ _ENCODED = 48 * BLOCK_ROWS
 # Indicators that the others of one column share, and those of all columns. Chosen on
 # simulated tables: 8 to 128 were tried.
 _MOST_OTHERS, _ALL_OTHERS, _SIGNAL_OF_OTHERS = 32, 256, 60.0
-# Rows this many standard deviations longer than the mean are shortened.
-_LONG = 1.0
+# Rows longer than the mean by a standard deviation for each decade of signal above one
+# at which noise reigns, and at most by so many, are shortened.
+_NOISY, _LONGEST = 30.0, 2.0
+# Indicator of an atom, beside cosines of squared norm 1/2: more of it helps columns of
+# which each value acts by itself, and costs those that act smoothly.
+_OWN = math.sqrt(0.5)
+# No row is made longer than by this: what is known of columns may be noise.
+_LARGEST_SCALE = 4.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known of the rows that a column becomes: released, or public.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (n_features,)
+        About their mean, which is taken off.
+    square, variance : float
+        About the mean and the variance of their squared distances from it.
+    """
+
+    centre: NDArray
+    square: float
+    variance: float
+
+    def offset(self, scale: float) -> NDArray[np.float64]:
+        """The centre at a scale, on the grid."""
+        return np.rint(self.centre * (scale / _GRID)) * _GRID
+
+
+def spread_of_number(width: int, atoms, has_flag: bool, shares) -> Spread:
+    """Spread of a number, given the shares of its knots and of missing cells."""
+    basis, knots, missing = rank_basis(width), shares[:-1], shares[-1] * has_flag
+    own = [knots[first:end].sum() for first, end in atoms]
+    indicators = [_OWN * share for share in own] + [missing] * has_flag
+    centre = np.append(knots @ basis, indicators)
+    squares = np.einsum("ij,ij->i", basis, basis) - 2 * (basis @ centre[:width])
+    for share, (first, end) in zip(own, atoms, strict=False):
+        squares[first:end] += _OWN**2 * (1 - 2 * share)
+    shares = np.append(knots, missing)
+    return _spread(centre, np.append(squares, 1 - 2 * missing), shares)
+
+
+def spread_of_indicators(shares, n_others: int, has_flag: bool) -> Spread:
+    """The same of indicators: of what is listed, of others, which share some, a flag.
+
+    The last of `shares` are those of others and of missing cells.
+    """
+    *listed, others, missing = shares
+    parts = [others / n_others] * n_others if n_others else []
+    centre = np.array([*listed, *parts, *[missing] * has_flag])
+    without = max(0.0, 1 - centre.sum())  # any indicator
+    return _spread(centre, np.append(1 - 2 * centre, 0.0), np.append(centre, without))
+
+
+def _spread(centre, squares, shares) -> Spread:
+    """By squared norms of the rows less twice their products with the centre."""
+    squares = squares + centre @ centre
+    square = float(shares @ squares)
+    return Spread(centre, square, float(shares @ np.square(squares - square)))
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number as smooth functions of its rank; a flag stands for a missing one."""
+    """A number as smooth functions of its rank; a flag stands for a missing one.
+
+    Ranks that many records have, the knots between the pairs `atoms`, have an indicator
+    each, too.
+    """
 
     name: str
     position: int
@@ -47,8 +114,10 @@ class NumberColumn:
     kind: str
     rank_map: RankMap
     width: int
+    atoms: tuple
     has_flag: bool
     ends: tuple
+    spread: Spread
 
     def complete_list(self) -> None:
         """Any number may occur."""
@@ -56,6 +125,7 @@ class NumberColumn:
     def feature_names(self) -> list[str]:
         """Names of its columns in the result."""
         names = [f"{self.name}_rank{i}" for i in range(self.width)]
+        names += [f"{self.name}_atom{i}" for i in range(len(self.atoms))]
         return names + [f"{self.name}: missing"] * self.has_flag
 
     def points(self, n_points: int) -> tuple[np.ndarray, Cells]:
@@ -69,10 +139,10 @@ class NumberColumn:
     @property
     def layout(self) -> tuple:
         """Columns alike that stand side by side are written together."""
-        return self.width, self.has_flag
+        return self.width, len(self.atoms), self.has_flag
 
     def codes(self, cells: Cells) -> np.ndarray:
-        """Rows of the table of :func:`_basis` that the cells become."""
+        """Rows of the table of :func:`_number_rows` that the cells become."""
         cells = without_missing_values(cells, self.missing_values)
         numbers = cells.numbers(self.kind)
         codes = nearest_knots(self.rank_map(numbers))
@@ -85,9 +155,12 @@ class NumberColumn:
         """No code is larger."""
         return N_KNOTS
 
-    def write(self, codes, out, scale: float, unit: float | None = None) -> None:
-        """Write columns like this one, given a column of codes for each."""
-        table, _ = _basis(self.width, self.has_flag, scale, unit)
+    def write(self, codes, out, scale: float, atoms) -> None:
+        """Write columns like this one, given a column of codes for each.
+
+        Their `atoms` are of shape (n_columns, n_atoms, 2).
+        """
+        table = _number_rows(*self.layout, scale, out.dtype)
         shape = codes.shape[1], table.shape[1]
         # An array that is used again: a new one would take longer than what is done.
         found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
@@ -95,17 +168,15 @@ class NumberColumn:
             rows = slice(start, start + _WRITTEN)
             together, own = codes[rows], out[rows]
             # Where no other column stands between them, they are written in place.
-            is_whole = own.flags.c_contiguous and own.dtype == table.dtype
+            is_whole = own.flags.c_contiguous
             part = own.reshape(len(own), *shape) if is_whole else found[: len(own)]
             # No code needs to be clipped: it is the fast way.
             table.take(together, axis=0, out=part, mode="clip")
+            for i, (first, end) in enumerate(atoms.transpose(1, 2, 0), self.width):
+                is_atom = (together >= first) & (together < end)
+                part[:, :, i] = is_atom * table.dtype.type(_on_grid(_OWN * scale))
             if not is_whole:
                 own[:] = part.reshape(own.shape)
-
-    def squares(self, codes, scale: float) -> np.ndarray:
-        """Squared norms of what columns like this one become, for each row."""
-        _, squares = _basis(self.width, self.has_flag, scale)
-        return sum(squares.take(own) for own in codes.T)
 
 
 @dataclass(frozen=True)
@@ -119,7 +190,10 @@ class CategoryColumn:
     keys: tuple
     has_flag: bool
     n_others: int
-    is_complete: bool = False
+    is_complete: bool
+    spread: Spread
+
+    atoms: ClassVar[tuple] = ()
 
     def complete_list(self) -> set | None:
         """Keys of all cells there may be, None if there may be others."""
@@ -164,17 +238,11 @@ class CategoryColumn:
         text = key.encode("utf-8", "surrogatepass")
         return len(self.keys) + murmurhash3_32(text, positive=True) % self.n_others
 
-    def write(self, codes, out, scale: float, unit: float | None = None) -> None:
+    def write(self, codes, out, scale: float, atoms) -> None:
         """Write the indicators of this column."""
         (places,), out[:] = codes.T, 0.0
         rows = np.flatnonzero(places >= 0)
-        if unit is not None:
-            scale = _on_grid(np.float32(scale), unit)
-        out[rows, places[rows]] = scale
-
-    def squares(self, codes, scale: float) -> np.ndarray:
-        """Squared norms of the indicators."""
-        return np.where(codes[:, 0] >= 0, float(np.float32(scale)) ** 2, 0.0)
+        out[rows, places[rows]] = _on_grid(scale)
 
 
 class Layout:
@@ -187,17 +255,24 @@ class Layout:
         Where each stands in the result.
     width : int
         Number of columns of the result.
+    scale : float
+        Of the rows.
     """
 
-    def __init__(self, columns, slices, width: int):
-        self.columns, self.width = columns, width
-        self.scale, self._runs, first = row_scale(columns), [], 0
+    def __init__(self, columns, slices, width: int, scale: float):
+        self.columns, self.width, self.scale = columns, width, scale
+        self._runs, first = [], 0
+        self._offset = np.zeros(width)
+        for one in columns:
+            self._offset[slices[one.name]] = one.spread.offset(self.scale)
         for _, run in groupby(columns, lambda one: one.layout):
             run = [*run]
             own = slice(first, first := first + len(run))
             out = slice(slices[run[0].name].start, slices[run[-1].name].stop)
-            self._runs.append((run[0], own, out))
-        self._end = max((out.stop for *_, out in self._runs), default=0)
+            n_atoms = len(run[0].atoms)
+            atoms = np.array([one.atoms for one in run], dtype=np.int16)
+            self._runs.append((run[0], own, out, atoms.reshape(len(run), n_atoms, 2)))
+        self._end = max((out.stop for _, _, out, _ in self._runs), default=0)
         largest = max((one.largest_code for one in columns), default=0)
         self._dtype = np.min_scalar_type(-largest - 1)
         self.code_bytes = self._dtype.itemsize * len(columns)
@@ -210,18 +285,12 @@ class Layout:
                 codes[:, i] = one.codes(cells.cells(one.position))
             yield rows, codes
 
-    def write(self, codes, out, unit: float | None = None) -> None:
-        """Write rows that are not shortened, given their codes, on a grid or as is."""
+    def write(self, codes, out) -> None:
+        """Write rows that are not shortened, given their codes."""
         out[:, self._end :] = 0.0  # the column that is there where no other is
-        for column, own, part in self._runs:
-            column.write(codes[:, own], out[:, part], self.scale, unit)
-
-    def squares(self, codes) -> NDArray:
-        """Their squared norms."""
-        squares = np.zeros(len(codes))
-        for column, own, _ in self._runs:
-            squares += column.squares(codes[:, own], self.scale)
-        return squares
+        for column, own, part, atoms in self._runs:
+            column.write(codes[:, own], out[:, part], self.scale, atoms)
+        out -= self._offset.astype(out.dtype)
 
 
 class CodedTable:
@@ -233,13 +302,10 @@ class CodedTable:
     ----------
     layout : Layout
     codes : ndarray of shape (n_rows, n_columns), of integers
-    squares : ndarray of shape (n_rows,), default=None
-        What `layout` says of the codes.
     """
 
-    def __init__(self, layout: Layout, codes, squares=None):
+    def __init__(self, layout: Layout, codes):
         self.layout, self.codes = layout, codes
-        self.squares = layout.squares(codes) if squares is None else squares
         self.shape = len(codes), layout.width
 
     def __len__(self):
@@ -253,20 +319,21 @@ class CodedTable:
     def write(self, out) -> None:
         """Write the rows, each by itself."""
         self.layout.write(self.codes, out)
-        shorten(out, self.squares)
+        shorten(out)
 
     def on_grid(self, unit: float) -> NDArray[np.float64]:
         """The rows in whole multiples of a unit, a power of two, towards zero."""
         out = np.empty(self.shape)
-        self.layout.write(self.codes, out, unit)
-        long = _long(self.squares)
-        if long.size:
-            out[long] = _on_grid(np.asarray(self.rows_at(long)), unit)
+        self.layout.write(self.codes, out)
+        long, _ = _long(out)
+        out[long] = np.asarray(self.rows_at(long))
+        rounded = long if unit == _GRID else slice(None)
+        out[rounded] = _on_grid(out[rounded], unit)
         return out
 
     def rows_at(self, rows) -> CodedTable:
         """Some of its rows."""
-        return CodedTable(self.layout, self.codes[rows], self.squares[rows])
+        return CodedTable(self.layout, self.codes[rows])
 
 
 def n_other_indicators(n_lists: int, signal: float = math.inf) -> int:
@@ -280,44 +347,49 @@ def n_other_indicators(n_lists: int, signal: float = math.inf) -> int:
     return max(1, min(_MOST_OTHERS, _ALL_OTHERS // max(1, n_lists)))
 
 
-def row_scale(columns) -> float:
+def row_scale(columns, signal: float = math.inf) -> float:
     """Scale at which few rows are longer than 1; those are shortened.
 
-    Of evenly spread ranks a column has squared norm 1/2 on average, and variance at
-    most 1/8; a category has norm 1.
+    Noise is that of norm 1 whatever rows are. More are shortened where noise reigns, by
+    the number of records times the Gaussian parameter of the encoder.
     """
-    n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
-    typical = len(columns) - n_numbers / 2 + _LONG * math.sqrt(n_numbers / 8)
-    return 1.0 / math.sqrt(max(1.0, min(typical, len(columns))))
+    square = sum(column.spread.square for column in columns)
+    variance = sum(column.spread.variance for column in columns)
+    many = min(math.log10(max(1.0, signal / _NOISY)), _LONGEST)
+    typical = square + many * math.sqrt(variance)
+    return 1.0 / math.sqrt(max(_LARGEST_SCALE**-2, typical))
 
 
-def shorten(rows, squares) -> None:
-    """Shorten rows of these squared norms to less than 1, each by itself."""
-    long = _long(squares)
-    rows[long] *= (_SLACK / np.sqrt(squares[long]))[:, None]
+def shorten(rows) -> None:
+    """Shorten rows of norm above 1 to less than that, each by itself."""
+    long, squares = _long(rows)
+    rows[long] *= (_SLACK / np.sqrt(squares))[:, None]
 
 
-def _long(squares) -> NDArray:
-    return np.flatnonzero(squares > _SLACK**2)
+def _long(rows) -> tuple[NDArray, NDArray]:
+    """Which rows are too long, and their squared norms."""
+    near = np.flatnonzero(np.einsum("ij,ij->i", rows, rows) > _NEARLY)
+    exact = rows[near].astype(np.float64)
+    squares = np.einsum("ij,ij->i", exact, exact)
+    is_long = squares > _SLACK**2
+    return near[is_long], squares[is_long]
 
 
 @lru_cache(maxsize=32)
-def _basis(width: int, has_flag: bool, scale: float, unit: float | None = None):
-    """What a number becomes by its knot, with squared norms; a missing one comes last.
+def _number_rows(width: int, n_atoms: int, has_flag: bool, scale: float, dtype):
+    """What a number becomes by its knot at a scale, on the grid; a missing one is last.
 
-    Columns are the functions of the rank, and the flag.
+    Columns are the functions of the rank, those of atoms, still empty, and the flag.
     """
-    table = rank_basis(width) * np.float32(scale)
+    table = np.zeros((N_KNOTS + 1, width + n_atoms + has_flag))
+    table[:-1, :width] = rank_basis(width)
     if has_flag:
-        table = np.pad(table, (0, 1))
-        table[-1, -1] = scale
-    squares = np.square(table, dtype=np.float64).sum(axis=1)
-    table = _on_grid(table, unit)
-    for shared in (table, squares):
-        shared.setflags(write=False)
-    return table, squares
+        table[-1, -1] = 1.0
+    table = _on_grid(table * scale).astype(dtype)
+    table.setflags(write=False)
+    return table
 
 
-def _on_grid(numbers, unit: float | None):
-    """Multiples of a unit, a power of two, not farther from zero; None for no unit."""
-    return numbers if unit is None else np.trunc(np.float64(numbers) / unit) * unit
+def _on_grid(numbers, unit: float = _GRID):
+    """Multiples of a unit, a power of two, not farther from zero."""
+    return np.trunc(np.float64(numbers) / unit) * unit

@@ -282,25 +282,33 @@ class RankMap:
         return np.interp(ranks, self.cdf, self.edges)
 
     @property
-    def _knots(self) -> tuple[NDArray, NDArray]:
-        """Edges and shares; the cell of zero alone is an atom with its middle rank."""
-        at = np.flatnonzero(is_zero(self.edges))
-        if not len(at):
-            return self.edges, self.cdf
-        i = at[0]
-        below, above = self.cdf[i : i + 2]
-        edges = np.concatenate([self.edges[:i], [-_ABOVE_ZERO], self.edges[i:]])
-        middle = [below, (below + above) / 2]
-        return edges, np.concatenate([self.cdf[:i], middle, self.cdf[i + 1 :]])
+    def middles(self) -> NDArray[np.float64]:
+        """Middle rank of every cell: that of all values in the cell of zero alone."""
+        return (self.cdf[:-1] + self.cdf[1:]) / 2
+
+    def knots(self, cell) -> tuple[int, int]:
+        """The first knot of :func:`rank_basis` in a cell, and the first after it."""
+        first, end = nearest_knots(self.cdf[cell : cell + 2]).tolist()
+        return first, end + (end == N_KNOTS - 1)
+
+    def shares(self, counts) -> NDArray[np.float64]:
+        """Shares of the knots of :func:`rank_basis`, given the counts of the cells."""
+        zero = is_zero(self.edges)
+        ends = (np.arange(N_KNOTS + 1) - 0.5) / (N_KNOTS - 1)
+        cumulated = np.append(0.0, np.cumsum(np.where(zero, 0.0, counts)))
+        shares = np.diff(np.interp(ends, self.cdf, cumulated))
+        shares[nearest_knots(self.middles[zero])] += counts[zero]
+        return shares / shares.sum()
 
 
 @lru_cache(maxsize=512)
 def _lines(ranks: RankMap) -> tuple[NDArray, NDArray, NDArray]:
-    """Knots of a map, shares there, and the slopes after them."""
-    knots, shares = ranks._knots
+    """Edges, ranks there, and the slopes after them."""
+    knots, shares, zero = ranks.edges, ranks.cdf.copy(), is_zero(ranks.edges)
     with np.errstate(all="ignore"):
         slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
     slopes[~np.isfinite(slopes)] = 0.0  # a cell of one number
+    shares[:-1][zero], slopes[:-1][zero] = ranks.middles[zero], 0.0
     return knots, shares, slopes
 
 

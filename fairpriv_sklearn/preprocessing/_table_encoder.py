@@ -67,10 +67,10 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     .. math:: \phi_k(u) = a_k \cos(\pi k u), \quad a_k \propto 1 / k, \qquad
         \|\phi(u)\| \le \textstyle\sum_k a_k^2 = 1,
 
-    of which a linear model makes any smooth curve, and smooth noise; a category becomes
-    an indicator.
-    Rows are scaled, and the long ones shortened, to norm at most 1, which `data_norm_`
-    says, so that a model needs no bounds.
+    of which a linear model makes any smooth curve, and smooth noise; a rank that many
+    records have is an indicator as well; a category is one. Less their mean, as the
+    noisy counts tell it, rows are scaled, and the long ones shortened, to norm at most
+    1, which `data_norm_` says, so that a model needs no bounds.
 
     .. rubric:: Privacy
 
@@ -320,10 +320,11 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if column is None:
             raise ValueError("name must be that of a column that the encoder uses.")
         values, cells = column.points(n_points)
-        scale = row_scale(self._columns)
+        scale = self._scale
         rows = np.zeros((len(values), len(column.feature_names())))
-        column.write(column.codes(cells)[:, None], rows, scale)
-        return values, rows
+        atoms = np.reshape(column.atoms, (1, len(column.atoms), 2))
+        column.write(column.codes(cells)[:, None], rows, scale, atoms)
+        return values, rows - column.spread.offset(scale)
 
     def __sklearn_tags__(self):
         """Tags: cells may be text or missing."""
@@ -335,7 +336,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return tags
 
     def _layout(self) -> Layout:
-        return Layout(self._columns, self.feature_slices_, len(self._feature_names))
+        width = len(self._feature_names)
+        return Layout(self._columns, self.feature_slices_, width, self._scale)
 
     @property
     def _gives_codes(self) -> bool:
@@ -494,6 +496,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         n_others = n_other_indicators(n_lists, signal) if is_other else 0
         columns = [draft.finished(int(width), n_others) for draft in drafts]
         self._columns = columns
+        self._scale = row_scale(columns, signal)
         self._feature_names: list[str] = []
         self.feature_slices_ = {}
         for column in columns:
