@@ -1424,6 +1424,13 @@ MUTANTS = [
         "return first, end",
         "the largest rank is in no cell",
     ),
+    (
+        "h172",
+        "preprocessing/_table_encoder.py",
+        "has_atoms = signal >= SIGNAL_OF_INDICATORS",
+        "has_atoms = True",
+        "single numbers are indicators where a model learns their noise alone",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1289,13 +1289,12 @@ def test_columns_are_written_as_if_each_stood_alone():
     X = X.mask(rng.random(X.shape) < [0.2, 0.2, 0.0, 0.0, 0.2])
     X.insert(1, "word", rng.choice(["x", "y", None], n))
     encoder = DPTableEncoder(epsilon=20.0, random_state=0).fit(X)
-    encoder._scale *= 1.05  # so that some rows are too long
     kinds = [type(column).__name__ for column in encoder._columns]
     flags = [column.has_flag for column in encoder._columns]
     assert kinds == ["NumberColumn", "CategoryColumn", *["NumberColumn"] * 4]
     assert flags == [True, True, True, False, False, True]
     names = list(encoder.get_feature_names_out())
-    expected, scale = np.zeros((n, len(names))), encoder._scale
+    expected, scale = np.zeros((n, len(names))), row_scale(encoder._columns)
     for column in encoder._columns:
         at, cells = encoder.feature_slices_[column.name], X[column.name]
         if column.name == "word":
@@ -1327,7 +1326,6 @@ def test_rows_are_made_of_codes_as_the_table_is_encoded(kept, handle_unknown):
     codebook = {"word": listed} if "word" in X else None
     named = {"handle_unknown": handle_unknown, "random_state": 0}
     encoder = DPTableEncoder(codebook, epsilon=20.0, **named).fit(X)
-    encoder._scale *= 1.5  # so that some rows are too long
     Z, coded = encoder.transform(X), encoder._coded(encoder._codes(X))
     assert coded.codes.dtype.itemsize <= 2 and len(coded) == n
     assert (coded.codes == -1).any() == ("word" in X and handle_unknown == "ignore")
@@ -1442,7 +1440,7 @@ def test_rows_are_centred_and_few_are_longer_than_one():
         }
     )
     encoder = DPTableEncoder(epsilon=50.0, random_state=0).fit(X)
-    coded, scale = encoder._coded(encoder._codes(X)), encoder._scale
+    coded, scale = encoder._coded(encoder._codes(X)), row_scale(encoder._columns)
     raw = np.empty(coded.shape)
     coded.layout.write(coded.codes, raw)
     assert np.abs(raw.mean(axis=0)).max() < 0.1 * scale
@@ -1451,10 +1449,7 @@ def test_rows_are_centred_and_few_are_longer_than_one():
     assert_allclose(squares.mean(), mean, rtol=0.02)
     variance = sum(column.spread.variance for column in encoder._columns)
     assert_allclose(squares.var(), variance, rtol=0.1)
-    for signal, many in ((1.0, 0), (30.0, 0), (300.0, 1), (3000.0, 2), (math.inf, 2)):
-        found = row_scale(encoder._columns, signal)
-        assert_allclose(found**-2, mean + many * math.sqrt(variance))
-    assert scale == row_scale(encoder._columns)
+    assert_allclose(scale**-2, mean + math.sqrt(variance))
     drowned = CategoryColumn("w", 0, (), (), (), False, 0, True, Spread([], 0.0, 0.0))
     assert row_scale([drowned]) == 4.0
 
@@ -1476,7 +1471,7 @@ def test_numbers_of_few_values_have_indicators_of_their_own():
         "products_atom1",
         "hours_atom0",
     ]
-    Z, scale = encoder.transform(X), encoder._scale
+    Z, scale = encoder.transform(X), row_scale(encoder._columns)
     for column, name, value in (
         ("products", "products_atom0", 1),
         ("products", "products_atom1", 2),
@@ -1494,6 +1489,14 @@ def test_numbers_of_few_values_have_indicators_of_their_own():
     said = with_budget(line, epsilon=1.0).fit(X, y.astype(float)).predict(X)
     means = [said[X["products"] == value].mean() for value in (1, 2, 3)]
     assert means[0] - means[1] > 0.05 and means[2] - means[1] > 0.6
+
+
+def test_where_noise_reigns_no_number_has_an_indicator_of_its_own():
+    X = pd.DataFrame({"a": np.repeat([1, 2, 5], 8000)})
+    for n, budget, has_atoms in ((24_000, 0.004, False), (24_000, 0.006, True)):
+        encoder = DPTableEncoder({"a": [1, 5]}, epsilon=budget, random_state=0).fit(X)
+        assert (n * calibrate_gaussian(budget, 1e-5) >= 60) == has_atoms
+        assert ("a_atom0" in encoder.get_feature_names_out()) == has_atoms
 
 
 def test_a_cell_is_an_atom_if_it_stands_out_of_all_of_its_neighbours_and_noise():

@@ -162,14 +162,14 @@ class Draft(LearntColumn):
             return replace(self.declared, range=(low, high))
         return self.declared
 
-    def finished(self, width, n_others) -> NumberColumn | CategoryColumn:
+    def finished(self, width, n_others, has_atoms) -> NumberColumn | CategoryColumn:
         """The column as `transform` uses it."""
         declared = self.declared
         has_flag = declared.missing and self.has_missing is not False
         known = self.name, self.position, self.missing_values
         if self.is_number:
             ranks = self.rank_map
-            atoms = tuple(map(ranks.knots, self.atoms))
+            atoms = tuple(map(ranks.knots, self.atoms if has_atoms else ()))
             spread = spread_of_number(width, atoms, has_flag, self._shares_of_knots())
             ends = declared.bounds or self.range
             return NumberColumn(

@@ -40,6 +40,7 @@ from fairpriv_sklearn.preprocessing._counting import (
 )
 from fairpriv_sklearn.preprocessing._draft import Draft
 from fairpriv_sklearn.preprocessing._encoded import (
+    SIGNAL_OF_INDICATORS,
     CodedTable,
     Layout,
     n_other_indicators,
@@ -320,7 +321,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         if column is None:
             raise ValueError("name must be that of a column that the encoder uses.")
         values, cells = column.points(n_points)
-        scale = self._scale
+        scale = row_scale(self._columns)
         rows = np.zeros((len(values), len(column.feature_names())))
         atoms = np.reshape(column.atoms, (1, len(column.atoms), 2))
         column.write(column.codes(cells)[:, None], rows, scale, atoms)
@@ -336,8 +337,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         return tags
 
     def _layout(self) -> Layout:
-        width = len(self._feature_names)
-        return Layout(self._columns, self.feature_slices_, width, self._scale)
+        return Layout(self._columns, self.feature_slices_, len(self._feature_names))
 
     @property
     def _gives_codes(self) -> bool:
@@ -494,9 +494,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         n_lists = sum(draft.has_many_others for draft in drafts)
         is_other = self.handle_unknown == "other"
         n_others = n_other_indicators(n_lists, signal) if is_other else 0
-        columns = [draft.finished(int(width), n_others) for draft in drafts]
+        has_atoms = signal >= SIGNAL_OF_INDICATORS
+        columns = [draft.finished(int(width), n_others, has_atoms) for draft in drafts]
         self._columns = columns
-        self._scale = row_scale(columns, signal)
         self._feature_names: list[str] = []
         self.feature_slices_ = {}
         for column in columns:
