@@ -125,8 +125,12 @@ def test_the_encoder_learns_nothing_and_spends_nothing():
     assert encoder.privacy_.epsilon == 0.0
     assert encoder.codebook_["work"].categories is None
     Z = encoder.transform(frame)
-    other = DPTableEncoder({"age": [0, 100]}, min_records=301).fit(frame.iloc[::-3])
+    others = frame.iloc[::-1].assign(work="none", age=7.0)
+    other = DPTableEncoder({"age": [0, 100]}, min_records=301).fit(others)
     assert (other.transform(frame) == Z).all()
+    # The number of records is public.
+    other = DPTableEncoder({"age": [0, 100]}, min_records=301).fit(frame.iloc[::-3])
+    assert np.abs(other.transform(frame) - Z).max() < 1e-4
     assert np.isfinite(Z).all() and np.linalg.norm(Z, axis=1).max() <= 1.0
     # What is declared is used: a rank in the public range.
     ranks = encoder.rank_maps_["age"](np.array([0.0, 50.0, 100.0]))

@@ -526,11 +526,14 @@ def test_parts_of_the_random_splits():
             return self
 
     learns = SimpleNamespace(
-        given=LinearRegression(), learn=lambda wall, rows: told.append(rows)
+        given=LinearRegression(),
+        learn=lambda wall, rows: told.append(rows),
+        frozen=False,
     )
     phases = object.__new__(Phases)
     phases.meta = SimpleNamespace(calibration_size=0.25, group_size=0.15, ledger=None)
-    phases.wall, phases.fitted_here = Wall(), [learns, learns]
+    phases.wall, phases.models = Wall(), [learns, learns]
+    phases.fitted_here = phases.models
 
     def ask(rows):
         told.append(f"answers to {rows}")
