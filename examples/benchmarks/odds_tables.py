@@ -12,8 +12,9 @@ The script reads arguments that an older commit knows as well. Run it there and 
 
     PYTHONPATH=. python examples/benchmarks/odds_tables.py
 
-With the word "alike" all groups are as the first one is, so that a repair can only do
-harm. With the word "bound" it prints instead the least error of *any* rule that knows
+With the word "gradient" `method="gradient"` repairs and not the default. With the word
+"alike" all groups are as the first one is, so that a repair can only do harm. With the
+word "bound" it prints instead the least error of *any* rule that knows
 group, features and true probabilities, at the gap that the commit of the goal reached:
 a linear program over a randomised decision for each of many people and, for two
 classes, all pairs of error rates on a fine grid. The goal was .02 less error than that
@@ -102,6 +103,7 @@ def once(population, base, n_groups, epsilon, seed, constraint):
     X, y, group = population.draw(ROWS, rng)
     fresh, truth, groups = population.draw(FRESH, rng)
     known = {"base_guarantee": "public"} if base == "scores" else {}
+    known |= {"method": "gradient"} if "gradient" in sys.argv else {}
     model = FrozenEstimator(Truth(population).fit())
     repair = DP2DPClassifier(
         model if base == "scores" else LogisticRegression(max_iter=500),

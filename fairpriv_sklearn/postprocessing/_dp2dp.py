@@ -104,8 +104,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         classes, the second one only).
     method : {"auto", "gradient", "histogram"}, default="auto"
         "auto" takes "gradient" for demographic parity and "histogram" otherwise.
-        "gradient" takes any number of classes and a deterministic rule; for the two
-        constraints by true class such a rule leaves a gap, with or without privacy.
+        "gradient" takes any number of classes and a deterministic rule; by true class
+        it errs less than "histogram" where probabilities are calibrated.
         "histogram" is pure epsilon-DP and serves every tolerance (`path`); demographic
         parity needs two classes, the other constraints give a randomised rule.
     max_iter : int, default=30
