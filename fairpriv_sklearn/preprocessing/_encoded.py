@@ -41,8 +41,8 @@ _MOST_OTHERS, _ALL_OTHERS = 32, 256
 # has noise of its own in a model.
 SIGNAL_OF_INDICATORS = 60.0
 # Rows this many standard deviations longer than the mean are shortened. With none
-# simulated tables win .003 of AUC at epsilon .3 and lose as little at 3, and a table whose
-# rare cells tell most of its target loses; with 2 they lose as much.
+# simulated tables win .003 of AUC at epsilon .3 and lose as little at 3, and a table
+# whose rare cells tell most of its target loses; with 2 they lose as much.
 _LONG = 1.0
 # Indicator of an atom, beside cosines of squared norm 1/2: more of it helps columns of
 # which each value acts by itself, and costs those that act smoothly.
