@@ -19,6 +19,7 @@ __all__ = [
     "StrOptions",
     "check_feature_names",
     "fit_context",
+    "has_weights",
     "routing_enabled",
     "safe_indexing",
 ]
@@ -45,6 +46,11 @@ class DocumentationLink:
     _doc_link_template = (
         DOCUMENTATION + "/generated/{estimator_module}.{estimator_name}.html"
     )
+
+
+def has_weights(bagging) -> bool:
+    """Whether fitted bagging keeps the weights of its rows."""
+    return getattr(bagging, "_sample_weight", None) is not None
 
 
 def routing_enabled() -> bool:

@@ -175,8 +175,10 @@ class Draft(LearntColumn):
             return NumberColumn(
                 *known, declared.kind, ranks, width, atoms, has_flag, ends, spread
             )
-        labels = declared.categories if self.categories is None else self.categories
-        keys = tuple(key_of(label) for label in labels)
+        labels = keys = self.categories
+        if labels is None:
+            labels = declared.categories
+            keys = tuple(key_of(label) for label in labels)
         n_others = n_others if self.has_many_others else min(n_others, 1)
         n_others *= declared.other
         is_complete = not declared.other and declared.categories is not None

@@ -51,7 +51,7 @@ _OWN = math.sqrt(0.5)
 _LARGEST_SCALE = 4.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spread:
     """What is known of the rows that a column becomes: released, or public.
 
@@ -166,6 +166,7 @@ class NumberColumn:
         """
         table = _number_rows(*self.layout, scale, out.dtype)
         shape = codes.shape[1], table.shape[1]
+        indicator = table.dtype.type(_on_grid(_OWN * scale))
         # An array that is used again: a new one would take longer than what is done.
         found = np.empty((_WRITTEN, *shape), dtype=table.dtype)
         for start in range(0, len(out), _WRITTEN):
@@ -178,7 +179,7 @@ class NumberColumn:
             table.take(together, axis=0, out=part, mode="clip")
             for i, (first, end) in enumerate(atoms.transpose(1, 2, 0), self.width):
                 is_atom = (together >= first) & (together < end)
-                part[:, :, i] = is_atom * table.dtype.type(_on_grid(_OWN * scale))
+                part[:, :, i] = is_atom * indicator
             if not is_whole:
                 own[:] = part.reshape(own.shape)
 

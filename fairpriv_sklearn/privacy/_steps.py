@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from fairpriv_sklearn._shared.nested import argument_of
 from fairpriv_sklearn._shared.purity import spreads
+from fairpriv_sklearn._shared.sklearn import has_weights
 
 from ..accounting import MaximumEvent, compose_epsilon
 from . import _foreign
@@ -312,7 +313,7 @@ def _bagging_refusal(bagging) -> str:
             "A bootstrap sample holds a record several times: pass `bootstrap=False`, "
             "or use a `VotingClassifier` or `VotingRegressor`."
         )
-    if getattr(bagging, "_sample_weight", None) is not None:
+    if has_weights(bagging):
         return (
             "It keeps the weights of the rows, by which it draws: fit it without "
             "`sample_weight`."
