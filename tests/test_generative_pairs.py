@@ -25,7 +25,7 @@ from fairpriv_sklearn.generative import (
     _raw,
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
-from fairpriv_sklearn.generative._quality import QualityFigure
+from fairpriv_sklearn.generative._quality import QualityFigure, quality_text
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.preprocessing import Codebook, cell_of
 from fairpriv_sklearn.preprocessing._cells import TableReader
@@ -322,6 +322,14 @@ def test_the_report_says_what_became_other():
     assert "age" not in report.split("## Privacy")[0]
     report = generator.fit(frame[["town", "age"]]).quality_report()
     assert "they do not see" not in report
+
+
+def test_it_is_told_from_a_twentieth_of_the_rows_on():
+    fitted = make(people(3000))
+    for share, is_told in ((0.049, False), (0.05, True), (1.0, True)):
+        others = [("town", 3, share)]
+        report = quality_text(fitted.quality_, fitted.privacy_, others)
+        assert ("- town" in report) == is_told, share
 
 
 def test_a_category_may_be_called_other():
