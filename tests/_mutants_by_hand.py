@@ -1392,8 +1392,8 @@ MUTANTS = [
     (
         "h167",
         "preprocessing/_encoded.py",
-        "rounded = long if unit == _GRID else slice(None)",
-        "rounded = slice(0, 0)",
+        "= _on_grid(np.asarray(self.rows_at(long[part])))",
+        "= np.asarray(self.rows_at(long[part]))",
         "shortened rows are off the grid, and sums round",
     ),
     (

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
 
+from fairpriv_sklearn._shared.arrays import row_slices
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
 from fairpriv_sklearn.preprocessing._cells import DATE, NUMBER, Cells, TableReader
 from fairpriv_sklearn.preprocessing._counting import without_missing_values
@@ -329,10 +330,9 @@ class CodedTable:
         out = np.empty(self.shape)
         self.layout.write(self.codes, out)
         long, _ = _long(out)
-        out[long] = np.asarray(self.rows_at(long))
-        rounded = long if unit == _GRID else slice(None)
-        out[rounded] = _on_grid(out[rounded], unit)
-        return out
+        for part in row_slices(len(long), _WRITTEN):
+            out[long[part]] = _on_grid(np.asarray(self.rows_at(long[part])))
+        return out if unit == _GRID else _on_grid(out, unit)
 
     def rows_at(self, rows) -> CodedTable:
         """Some of its rows."""
@@ -366,8 +366,10 @@ def shorten(rows) -> None:
 def _long(rows) -> tuple[NDArray, NDArray]:
     """Which rows are too long, and their squared norms."""
     near = np.flatnonzero(np.einsum("ij,ij->i", rows, rows) > _NEARLY)
-    exact = rows[near].astype(np.float64)
-    squares = np.einsum("ij,ij->i", exact, exact)
+    squares = np.empty(len(near))
+    for part in row_slices(len(near), _WRITTEN):
+        exact = rows[near[part]].astype(np.float64)
+        squares[part] = np.einsum("ij,ij->i", exact, exact)
     is_long = squares > _SLACK**2
     return near[is_long], squares[is_long]
 
