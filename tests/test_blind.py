@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -258,6 +259,30 @@ def test_groups_of_a_table_of_words_are_estimated_behind_the_regressors_encoder(
         assert getattr(model, name) == getattr(pipeline[-1], name)
     tells = fitted.group_estimator_.predict_proba(table)[:, 1]
     assert tells[words == "high"].mean() > tells[words == "low"].mean() + 0.2
+
+
+def test_the_default_model_of_the_groups_reads_rows_as_the_regressor_does():
+    X, _, group = population(8000)
+    target = X[:, 1] + 0.8 * X[:, 0]
+    rows = np.column_stack([X, np.zeros((8000, 98))])  # of length 1, as encoders give
+    rows /= np.linalg.norm(rows, axis=1).max()
+    told = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
+    for scaling in ({"data_norm": 1.0}, {"bounds": (-0.5, 0.5)}):
+        regression = DPLinearRegression(target_bounds=(-5, 5), **told, **scaling)
+        fitted = DPBarycenterRegressor(
+            regression,
+            blind=True,
+            epsilon=1.0,
+            target_bounds=(-5, 5),
+            groups=[0, 1],
+            random_state=0,
+        )
+        fitted.fit(rows, target, sensitive_features=group)
+        for name in (*told, "bounds", "data_norm"):
+            kept = getattr(fitted.group_estimator_, name)
+            assert kept == getattr(regression, name), name
+        tells = fitted.group_estimator_.predict_proba(rows)[:, 1]
+        assert roc_auc_score(group, tells) > 0.65
 
 
 def predicted(X):

@@ -76,9 +76,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         Blind only: estimates the group from the columns that the regressor sees; a
         public one comes in a `FrozenEstimator`. None fits a private
         `DPWassersteinLogisticRegression` without penalty, at the budget of the wrapped
-        model, or, if that one has no delta, at the epsilon of the repair and a delta of
-        1e-5; in a private pipeline it takes the place of the regressor, behind the
-        same encoders.
+        model and with its `bounds` and `data_norm`, or, if that one has no delta, at
+        the epsilon of the repair and a delta of 1e-5; in a private pipeline it takes
+        the place of the regressor, behind the same encoders.
     {group_guarantee}
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this

@@ -449,8 +449,8 @@ def group_labels(meta) -> np.ndarray:
 
 # Of a default model of the groups, where no part of the repair has a delta.
 _USUAL_DELTA = 1e-5
-# What one at the end of a private pipeline takes over from the model in its place.
-_OF_THE_LAST_STEP = (
+# What it takes over from a private model in whose place it stands.
+_OF_THE_MODEL = (
     *("epsilon", "delta", "bounds", "data_norm", "min_records"),
     *("neighboring", "ledger", "random_state"),
 )
@@ -473,14 +473,15 @@ def default_group_estimator(meta, n_features: int):
         weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
         return clone(base).set_params(**settings)
-    if private and isinstance(base, Pipeline) and hasattr(base[-1], "data_norm"):
-        place, last = base.steps[-1]
+    piped = isinstance(base, Pipeline)
+    last = base[-1] if piped else base
+    if private and hasattr(last, "data_norm"):
         told = last.get_params(deep=False)
-        kept = {name: told[name] for name in _OF_THE_LAST_STEP if name in told}
+        kept = {name: told[name] for name in _OF_THE_MODEL if name in told}
         head = DPWassersteinLogisticRegression(
             fairness_weight=0.0, classes=labels, **kept
         )
-        return clone(base).set_params(**{place: head})
+        return clone(base).set_params(**{base.steps[-1][0]: head}) if piped else head
     seed = meta.random_state
     epsilon, delta = _budget_of_groups(meta, base)
     delta = _USUAL_DELTA if delta is None else delta
