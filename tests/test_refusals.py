@@ -1686,6 +1686,9 @@ def test_a_model_of_the_groups_that_cannot_read_text():
     words = frame(b=["John Doe", *"xy" * 29, "x"])
     for right in (repair, search(repair)):  # behind the same encoder
         accepted(clone(right), words)
+    # A search among regressors has `classes` too, and answers no probabilities.
+    refused(numbers(search(encoded), blind=True), "pass a group_estimator", words)
+    accepted(numbers(search(regression()), blind=True))
     learnt = clone(encoded).fit(words, Y)
     repair = numbers(**frozen(learnt), blind=True)
     refused(repair, "pass a group_estimator", words)

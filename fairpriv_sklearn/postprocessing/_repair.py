@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
@@ -469,7 +469,7 @@ def default_group_estimator(meta, n_features: int):
     ends = [name for name in names if name.rpartition("__")[2] == "classes"]
     owned = base is not None and not isinstance(base, FrozenEstimator)
     private = owned and expected_guarantee(base) is not None
-    if private and len(ends) == 1:
+    if private and len(ends) == 1 and is_classifier(base):
         weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
         return clone(base).set_params(**settings)
