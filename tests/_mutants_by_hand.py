@@ -1431,6 +1431,13 @@ MUTANTS = [
         "has_atoms = True",
         "single numbers are indicators where a model learns their noise alone",
     ),
+    (
+        "h173",
+        "preprocessing/_ranks.py",
+        "is_atom[list(self.atoms)] = True",
+        "is_atom[list(self.atoms)] = False",
+        "single numbers at the right of their cells have no indicator",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1372,12 +1372,13 @@ def test_missing_cells_get_a_flag_where_they_are_frequent():
 
 
 # -- centres and atoms -----------------------------------------------------------------
+@pytest.mark.parametrize("atoms", [(), (0,), (1, 4)])
 @pytest.mark.parametrize("seed", range(5))
-def test_shares_of_knots_are_those_of_values_drawn_in_the_cells(seed):
+def test_shares_of_knots_are_those_of_values_drawn_in_the_cells(seed, atoms):
     rng = np.random.default_rng(seed)
     edges = np.unique(np.r_[0.0, 5e-324, rng.normal(size=6)])
     counts = rng.dirichlet(np.ones(len(edges) - 1))
-    ranks = RankMap.from_counts(edges, counts)
+    ranks = RankMap.from_counts(edges, counts, atoms=atoms)
     cells = rng.choice(len(counts), 200_000, p=counts)
     values = edges[cells] + np.diff(edges)[cells] * rng.random(len(cells))
     knots = nearest_knots(ranks(np.where(is_zero(edges)[cells], 0.0, values)))
@@ -1385,6 +1386,8 @@ def test_shares_of_knots_are_those_of_values_drawn_in_the_cells(seed):
     shares = ranks.shares(counts)
     assert_allclose(shares.sum(), 1.0)
     assert_allclose(np.cumsum(shares), np.cumsum(seen), atol=0.005)
+    for cell in atoms:
+        assert len(np.unique(knots[cells == cell])) == 1
     firsts, ends = zip(*map(ranks.knots, range(len(counts))), strict=True)
     assert_array_equal(firsts[1:], ends[:-1])
     assert (firsts[0], ends[-1]) == (0, N_KNOTS)
@@ -1489,6 +1492,30 @@ def test_numbers_of_few_values_have_indicators_of_their_own():
     said = with_budget(line, epsilon=1.0).fit(X, y.astype(float)).predict(X)
     means = [said[X["products"] == value].mean() for value in (1, 2, 3)]
     assert means[0] - means[1] > 0.05 and means[2] - means[1] > 0.6
+
+
+def test_flags_have_indicators_and_are_centred_wherever_in_its_cell_a_one_lies():
+    # The looks into parts end just above 1, which is the last number of its cell.
+    rng = np.random.default_rng(0)
+    shares = {"rare": 0.1, "usual": 0.3, "even": 0.5, "often": 0.9}
+    X = pd.DataFrame({name: rng.random(8000) < p for name, p in shares.items()})
+    X = X.astype(int).assign(constant=1, sign=2 * X["even"].astype(int) - 1)
+    for name in X:
+        encoder = DPTableEncoder(epsilon=3.0, random_state=0).fit(X[[name]])
+        Z, scale = encoder.transform(X[[name]]), row_scale(encoder._columns)
+        names = [*encoder.get_feature_names_out()]
+        for value in X[name].unique():
+            is_one = (X[name] == value).to_numpy()
+            alike = [
+                column
+                for column, of in zip(Z.T, names, strict=True)
+                if "atom" in of and len(np.unique(column[is_one])) == 1
+                if is_one.all() or column[is_one].min() > column[~is_one].max() + 0.2
+            ]
+            assert len(alike) == 1, (name, value)
+        short = np.linalg.norm(Z, axis=1) < 0.99  # the others are moved by shortening
+        if short.all() or name == "constant":
+            assert np.abs(Z.mean(axis=0)).max() < 0.03 * scale, name
 
 
 def test_where_noise_reigns_no_number_has_an_indicator_of_its_own():

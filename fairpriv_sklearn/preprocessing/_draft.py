@@ -51,7 +51,6 @@ class Draft(LearntColumn):
     has_missing: bool | None = None
     has_many_others: bool = False  # whether categories that do not show are frequent
     counts: np.ndarray | None = None  # of cells or categories, others, and missing ones
-    atoms: tuple = ()  # cells
 
     @property
     def is_located(self) -> bool:
@@ -111,14 +110,13 @@ class Draft(LearntColumn):
         counts = with_prior(counts, self.edges, self.declared.bounds, scale)
         if self.shares is not None:
             counts = with_shares(counts, self.shares, scale, total)
-        rank_map = RankMap.from_counts(self.edges, counts, noise=scale)
+        rank_map = RankMap.from_counts(self.edges, counts, noise=scale, atoms=atoms)
         return replace(
             self,
             rank_map=rank_map,
             has_missing=has_missing,
             range=self._ends(noisy[:-1], scale, rank_map),
             counts=np.append(counts, missing),
-            atoms=tuple(atoms),
         )
 
     def _ends(self, noisy, scale, rank_map) -> tuple[float, float]:
@@ -169,7 +167,7 @@ class Draft(LearntColumn):
         known = self.name, self.position, self.missing_values
         if self.is_number:
             ranks = self.rank_map
-            atoms = tuple(map(ranks.knots, self.atoms if has_atoms else ()))
+            atoms = tuple(map(ranks.knots, ranks.atoms if has_atoms else ()))
             spread = spread_of_number(width, atoms, has_flag, self._shares_of_knots())
             ends = declared.bounds or self.range
             return NumberColumn(
@@ -211,12 +209,12 @@ class Draft(LearntColumn):
         return counts / counts.sum()
 
 
-def _atoms(counts, noisy, scale, total) -> np.ndarray:
+def _atoms(counts, noisy, scale, total) -> list[int]:
     """Cells of a number that many records have, and none beside them nearly so many."""
     around = np.pad(counts, 1)
     beside = np.maximum(around[:-2], around[2:])
     is_atom = counts >= np.maximum(_ATOM * total, _ABOVE_BESIDE * beside)
-    return np.flatnonzero(is_atom & (noisy > _SURE_ATOM * scale))
+    return np.flatnonzero(is_atom & (noisy > _SURE_ATOM * scale)).tolist()
 
 
 def _outer_runs(cells, noisy, scale) -> list[int]:

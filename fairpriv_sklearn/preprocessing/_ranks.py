@@ -244,13 +244,16 @@ class RankMap:
     cdf : ndarray of shape (m + 1,)
         Rank at each edge, from 0 to 1, not decreasing: the share of the records below,
         atoms shortened.
+    atoms : tuple of int, default=()
+        Cells of which all values have the middle rank, beside that of zero alone.
     """
 
     edges: NDArray
     cdf: NDArray
+    atoms: tuple = ()
 
     @classmethod
-    def from_counts(cls, edges, counts, *, noise: float = 0.0) -> RankMap:
+    def from_counts(cls, edges, counts, *, noise: float = 0.0, atoms=()) -> RankMap:
         """Build the map from counts with noise in the cells; all zero count as equal.
 
         An atom takes less room than its share, so that the rest of the column stays
@@ -258,7 +261,7 @@ class RankMap:
         """
         counts = capped(counts, _WIDTH_CAP, _least(edges, noise))
         cdf = np.concatenate([[0.0], np.cumsum(counts)])
-        return cls(edges, cdf / cdf[-1])
+        return cls(edges, cdf / cdf[-1], tuple(atoms))
 
     def __call__(self, values) -> NDArray[np.float64]:
         """Ranks of values; NaN has the middle rank."""
@@ -282,8 +285,15 @@ class RankMap:
         return np.interp(ranks, self.cdf, self.edges)
 
     @property
+    def is_atom(self) -> NDArray[np.bool_]:
+        """Whether all values of a cell have one rank: where they lie is unknown."""
+        is_atom = is_zero(self.edges)
+        is_atom[list(self.atoms)] = True
+        return is_atom
+
+    @property
     def middles(self) -> NDArray[np.float64]:
-        """Middle rank of every cell: that of all values in the cell of zero alone."""
+        """Middle rank of every cell: that of all values in an atom."""
         return (self.cdf[:-1] + self.cdf[1:]) / 2
 
     def knots(self, cell) -> tuple[int, int]:
@@ -293,22 +303,23 @@ class RankMap:
 
     def shares(self, counts) -> NDArray[np.float64]:
         """Shares of the knots of :func:`rank_basis`, given the counts of the cells."""
-        zero = is_zero(self.edges)
+        is_atom = self.is_atom
         ends = (np.arange(N_KNOTS + 1) - 0.5) / (N_KNOTS - 1)
-        cumulated = np.append(0.0, np.cumsum(np.where(zero, 0.0, counts)))
+        cumulated = np.append(0.0, np.cumsum(np.where(is_atom, 0.0, counts)))
         shares = np.diff(np.interp(ends, self.cdf, cumulated))
-        shares[nearest_knots(self.middles[zero])] += counts[zero]
+        # Two atoms may be as narrow as to have one knot.
+        np.add.at(shares, nearest_knots(self.middles[is_atom]), counts[is_atom])
         return shares / shares.sum()
 
 
 @lru_cache(maxsize=512)
 def _lines(ranks: RankMap) -> tuple[NDArray, NDArray, NDArray]:
     """Edges, ranks there, and the slopes after them."""
-    knots, shares, zero = ranks.edges, ranks.cdf.copy(), is_zero(ranks.edges)
+    knots, shares, is_atom = ranks.edges, ranks.cdf.copy(), ranks.is_atom
     with np.errstate(all="ignore"):
         slopes = np.append(np.diff(shares) / np.diff(knots), 0.0)
     slopes[~np.isfinite(slopes)] = 0.0  # a cell of one number
-    shares[:-1][zero], slopes[:-1][zero] = ranks.middles[zero], 0.0
+    shares[:-1][is_atom], slopes[:-1][is_atom] = ranks.middles[is_atom], 0.0
     return knots, shares, slopes
 
 
