@@ -50,6 +50,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterTransformer,
     RepairWarning,
 )
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
@@ -443,6 +444,24 @@ def test_a_cached_step_tells_whether_the_rows_are_those_of_an_earlier_fit(tmp_pa
     assert expected_guarantee(cached).uncovered
     assert not expected_guarantee(Pipeline(steps)).uncovered
     assert privacy_report(fit(Pipeline(steps), table)).guarantee.epsilon < math.inf
+
+
+def test_a_step_that_is_not_covered_voids_a_budget_of_few_records():
+    """Of what `with_budget` gives `min_records` to, an error about `uncovered`."""
+    model = DPWassersteinLogisticRegression(classes=[0, 1], fairness_weight=0)
+    plain = make_pipeline(DPTableEncoder(), StandardScaler(), model)
+    pipeline = with_budget(plain, 1.0)
+    assert pipeline[-1].min_records
+    expected = expected_guarantee(pipeline)
+    assert expected.uncovered == ("standardscaler (StandardScaler)",)
+    rows = np.random.default_rng(0).random((900, 2))
+    y, groups = np.tile([0, 1], 450), np.repeat([0, 1], 450)
+    repair = DP2DPClassifier(pipeline, classes=[0, 1], groups=[0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        with pytest.warns(PrivacyLeakWarning, match="Not all of estimator"):
+            repair.fit(rows, y, sensitive_features=groups)
+    assert repair.privacy_.epsilon == np.inf
 
 
 def test_nothing_private_is_expected_of_plain_models():

@@ -673,6 +673,8 @@ def _learn_or_not(total: PrivacyGuarantee, found: list[Found]) -> PrivacyGuarant
             learnt += events
             constants += () if is_encoder(one.estimator) else events
     events = (MaximumEvent(tuple(learnt), tuple(constants)),)
+    if total.epsilon == np.inf:  # for what is not covered, or not public
+        return replace(total, events=events)
     return replace(total, events=events, epsilon=compose_epsilon(events, total.delta))
 
 
