@@ -389,6 +389,9 @@ def test_what_scikit_learn_says_of_shapes_and_names_is_heard():
     model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
     with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
         model.fit(SCORES, TWO[:, None])
+    with warnings.catch_warnings(action="error"):
+        with pytest.raises(ValueError, match="column-vector"):
+            model.fit(SCORES, TWO[:, None])
     with pytest.warns(UserWarning, match="X has feature names"):
         model.predict(pandas.DataFrame(SCORES, columns=["a"]))
     with pytest.warns(UserWarning, match="X does not have valid feature names"):

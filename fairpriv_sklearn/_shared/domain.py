@@ -43,6 +43,8 @@ _SHORTENED = {
     "Complex data not supported": "Complex data not supported.",
     "np.matrix is not supported": "np.matrix is not supported; pass an array.",
     "Expected unique column names": "Columns need different names.",
+    # Where warnings are errors.
+    "A column-vector y was": "A column-vector was passed for a 1d array: ravel() it.",
 }
 _GAPS = " does not accept missing values encoded as NaN natively."
 _FOR_GAPS = " DPTableEncoder in front does; or fill them with a public number."
