@@ -1,5 +1,6 @@
 """One budget for a pipeline, or anything nested."""
 
+import inspect
 import itertools
 import math
 import warnings
@@ -11,12 +12,15 @@ import pytest
 from _ends import approx
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.ensemble import BaggingRegressor
+from sklearn.ensemble import BaggingRegressor, StackingRegressor
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import all_estimators
 
 from fairpriv_sklearn import audit
 from fairpriv_sklearn.accounting import (
@@ -35,6 +39,7 @@ from fairpriv_sklearn.model_selection import DPGridSearchCV
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
     DPWassersteinMLPClassifier,
+    DPWassersteinMLPRegressor,
 )
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
@@ -50,6 +55,7 @@ from fairpriv_sklearn.privacy import (
     with_budget,
 )
 from fairpriv_sklearn.privacy._with_budget import (
+    _COPIES,
     KEY_SHARE,
     private_steps,
     step_events,
@@ -288,6 +294,57 @@ def test_frozen_steps_stay_and_count():
 def test_no_noise():
     chosen = with_budget(pipeline(), math.inf)
     assert chosen[0].epsilon == chosen[1].epsilon == math.inf
+    X, y, _ = table()
+    assert chosen.fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("wrap", ["pipeline", "repair", "search"])
+def test_bounds_of_two_targets_are_refused_before_one_costs_anything(wrap):
+    X, y, a = table()
+    ledger = PrivacyLedger(50.0, 1e-3)
+    network = DPWassersteinMLPRegressor(
+        target_bounds=([0, 0], [1, 1]), fairness_weight=0, max_iter=2
+    )
+    if wrap == "pipeline":
+        steps = DPTableEncoder(ledger=ledger), network.set_params(ledger=ledger)
+        chosen, groups = with_budget(make_pipeline(*steps), 1.0), {}
+    else:
+        kind = DPGridSearchCV if wrap == "search" else DPBarycenterRegressor
+        grid = {"param_grid": {}} if wrap == "search" else {}
+        chosen = kind(
+            make_pipeline(DPTableEncoder(), network),
+            target_bounds=(0, 1),
+            ledger=ledger,
+            **grid,
+            **GROUPS,
+        )
+        groups = {"sensitive_features": a}
+    with pytest.raises(ValueError, match="each of the 1 columns"):
+        chosen.fit(X, y, **groups)
+    assert ledger.spends() == []
+
+
+def test_two_targets_of_a_linear_model_are_refused_before_the_encoder_spends():
+    X, y, _ = table()
+    ledger = PrivacyLedger(50.0, 1e-3)
+    steps = DPTableEncoder(ledger=ledger), regressor(ledger=ledger)
+    chosen = with_budget(make_pipeline(*steps), 1.0)
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        chosen.fit(X, np.column_stack([y, y]))
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("hidden", [(0,), (8, -1), 2.5, "a", [None]])
+def test_widths_of_a_network_are_checked_before_the_encoder_spends(hidden):
+    X, y, _ = table()
+    ledger = PrivacyLedger(50.0, 1e-3)
+    network = DPWassersteinMLPClassifier(
+        classes=[0, 1], fairness_weight=0, hidden_layer_sizes=hidden, ledger=ledger
+    )
+    chosen = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), network), 1.0)
+    with pytest.raises(ValueError, match="hidden_layer_sizes"):
+        chosen.fit(X, y)
+    assert ledger.spends() == []
 
 
 @pytest.mark.parametrize(
@@ -432,6 +489,9 @@ def test_replay_of_the_whole_pipeline(relation):
         lambda inner: BaggingRegressor(inner, n_estimators=3, bootstrap=False),
         OneVsRestClassifier,
         lambda inner: make_pipeline(MultiOutputRegressor(inner)),
+        lambda inner: GridSearchCV(make_pipeline(DPTableEncoder(), inner), {}),
+        lambda inner: StackingRegressor([("one", inner)], final_estimator=inner),
+        lambda inner: make_pipeline(RFE(inner), LinearRegression()),
     ],
 )
 def test_what_fits_copies_is_refused(make):
@@ -439,6 +499,37 @@ def test_what_fits_copies_is_refused(make):
     inner = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
     with pytest.raises(ValueError, match="several times"):
         with_budget(make(inner), 1.0)
+
+
+def test_all_of_scikit_learn_that_fits_copies_is_known():
+    """Its own are asked: each fit of a model inside is counted."""
+    fits = []
+
+    class Counted(DPWassersteinLogisticRegression):
+        def fit(self, X, y, **given):
+            fits.append(len(X))
+            return super().fit(X, y, **given)
+
+    X = np.random.default_rng(0).random((60, 3))
+    y = np.tile([0, 1], 30)
+    inner = Counted(bounds=(0, 1), classes=[0, 1], fairness_weight=0, max_iter=1)
+    checked = 0
+    for name, kind in all_estimators():
+        arguments = inspect.signature(kind).parameters
+        of = [a for a in ("estimator", "estimators") if a in arguments]
+        needed = [a for a, p in arguments.items() if p.default is p.empty]
+        if not of or set(needed) - {*of, "param_grid", "param_distributions"}:
+            continue
+        given = {of[0]: inner if of[0] == "estimator" else [("a", inner)]}
+        given |= {a: {"C": [1.0]} for a in needed if a.startswith("param_")}
+        fits.clear()
+        try:
+            kind(**given).fit(X, y)
+        except Exception:  # arguments or targets of another kind
+            continue
+        checked += 1
+        assert (len(fits) > 1) <= (name in _COPIES), name
+    assert checked > 10
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-8])

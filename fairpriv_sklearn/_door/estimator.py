@@ -315,7 +315,13 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         elif is_regressor(self):
             refuse_dates(y, "y")
             with domain("y"):
-                check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+                Y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+                if not get_tags(self).target_tags.multi_output:
+                    column_or_1d(Y)
+            self._refuse_outputs(Y[0].size)
+
+    def _refuse_outputs(self, n_outputs: int) -> None:
+        """Refuse arguments for another number of targets."""
 
     def _has_few_records(self, n_records: int) -> bool:
         """Whether `min_records` says that features tell nothing; public numbers."""
@@ -483,6 +489,8 @@ def check_arguments(estimator, n_columns: int) -> None:
             f"{type(last).__name__} takes several targets, and here there is one: pass "
             "the estimator that it wraps."
         )
+    if isinstance(last, DPEstimator):
+        last._refuse_outputs(1)
     refuse_widths(estimator, n_columns)
 
 

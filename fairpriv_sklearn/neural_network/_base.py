@@ -232,6 +232,10 @@ class FairNetworkMixin(NoisyGradientsMixin):
         with domain("X"):
             return check_array(X, estimator=self, input_name="X", dtype=np.float64)
 
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._hidden_sizes()
+
     def _hidden_sizes(self) -> list[int]:
         return list(hidden_widths(self.hidden_layer_sizes))
 

@@ -243,6 +243,10 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
         if self.target_bounds is not None:
             _given_targets(self.target_bounds, n_entries(self.target_bounds))
 
+    def _refuse_outputs(self, n_outputs) -> None:
+        if self.target_bounds is not None:
+            _given_targets(self.target_bounds, n_outputs)
+
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, *, sensitive_features=None):

@@ -51,9 +51,13 @@ _ENCODER_SHARE = 0.1
 _SPARE_SHARE = 0.0002
 _SMALLEST, _LARGEST = 1e-9, 1e4
 # What fits one step several times: how often may depend on the data.
-_COPIES = """BaggingClassifier BaggingRegressor ClassifierChain MultiOutputClassifier
-    MultiOutputRegressor OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier
-    RegressorChain""".split()
+_COPIES = """AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor
+    CalibratedClassifierCV ClassifierChain GridSearchCV HalvingGridSearchCV
+    HalvingRandomSearchCV IterativeImputer MultiOutputClassifier MultiOutputRegressor
+    OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier RANSACRegressor RFE
+    RFECV RandomizedSearchCV RegressorChain SelfTrainingClassifier
+    SequentialFeatureSelector StackingClassifier StackingRegressor
+    TunedThresholdClassifierCV""".split()
 
 
 def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
@@ -86,10 +90,10 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     ----------
     estimator : estimator
         A pipeline or anything nested. Frozen parts stay as they are; what they cost
-        counts. What fits one step several times, such as bagging or one against the
-        rest, is refused.
+        counts. What fits one step several times, such as bagging, stacking or
+        scikit-learn's own search, is refused.
     epsilon : float
-        Total budget. Range: (0, inf).
+        Total budget. Range: (0, inf].
     delta : float, default=1e-5
         Range: (0, 1).
     shares : mapping of str to float, default=None
@@ -419,7 +423,7 @@ def _min_records(estimator, epsilon: float) -> int | None:
     if CONSTANT_SHARE * model.epsilon > epsilon or _frozen_events(estimator):
         return None
     mu = calibrate_gaussian(model.epsilon, model.delta)
-    return math.ceil(model._signal_of_features / mu)
+    return max(1, math.ceil(model._signal_of_features / mu))  # 1 without noise
 
 
 def budget_of_steps(estimator, epsilon, delta, shares=None) -> dict:
@@ -672,9 +676,13 @@ def _n_draws(step) -> int:
     hidden, n_steps = (arguments.get(k) for k in ("hidden_layer_sizes", "max_iter"))
     if "jitter" in arguments:
         return _MANY_DRAWS
-    if hidden is None or not isinstance(n_steps, Integral):
-        return _FEW_DRAWS if hidden is None else _MANY_DRAWS
-    widths = [_INPUTS, *np.ravel(hidden).tolist(), _OUTPUTS]
+    if hidden is None:
+        return _FEW_DRAWS
+    hidden = np.ravel(hidden)
+    is_wrong = hidden.size and hidden.dtype.kind not in "iu"
+    if is_wrong or not isinstance(n_steps, Integral):
+        return _MANY_DRAWS  # or none: a fit refuses what is no number
+    widths = [_INPUTS, *hidden.tolist(), _OUTPUTS]
     return int(n_steps) * sum(a * b for a, b in pairwise(widths))
 
 
