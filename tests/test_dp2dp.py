@@ -349,13 +349,73 @@ def test_deterministic_odds_are_narrower_but_not_closed():
     assert gaps["histogram"] < 0.05 < gaps["gradient"] < plain
 
 
+def test_auto_by_true_class_is_a_line_of_bins_or_gradient_steps():
+    for classes, method in (
+        (None, "histogram"), ([0, 1], "histogram"), (range(3), "gradient"),
+    ):  # fmt: skip
+        for constraint in ("equalized_odds", "equal_opportunity"):
+            model = DP2DPClassifier(oracle(2), classes=classes, constraint=constraint)
+            assert model._resolved_method() == method
+    model = DP2DPClassifier(oracle(3), classes=range(3))
+    assert model._resolved_method() == "gradient"
+    assert not hasattr(model.set_params(constraint="equalized_odds"), "path")
+    assert hasattr(model.set_params(method="histogram"), "path")
+
+
+def test_odds_of_three_classes_cost_less_by_default_than_by_regions():
+    X, y, group, P = make_biased_mixture(
+        47_000, 4, n_classes=3, return_posteriors=True, random_state=1
+    )
+    found = {}
+    for method in ("auto", "histogram"):
+        model = DP2DPClassifier(
+            oracle(3), constraint="equalized_odds", classes=range(3), groups=[-1, 1],
+            base_guarantee="public", method=method, random_state=0,
+        ).fit(P[:7000], y[:7000], sensitive_features=group[:7000])  # fmt: skip
+        assert (model.privacy_.delta > 0) == (method == "auto")
+        y_pred = model.predict(P[7000:], sensitive_features=group[7000:])
+        found[method] = np.mean(y_pred != y[7000:]), _odds_gap(y, y_pred, group)
+    plain = P[7000:].argmax(axis=1)
+    assert found["auto"][0] < found["histogram"][0]
+    assert found["auto"][1] < _odds_gap(y, plain, group) / 2
+
+
+def _odds_gap(y, y_pred, group):
+    """Largest difference between two groups' rates, of the last rows."""
+    y, group = y[-len(y_pred) :], group[-len(y_pred) :]
+    chosen = np.eye(y.max() + 1)[y_pred]
+    return max(
+        np.ptp([chosen[(y == k) & (group == s)].mean(axis=0) for s in (-1, 1)], 0).max()
+        for k in np.unique(y)
+    )
+
+
+def test_noisy_rates_differ_by_what_rows_cannot_tell():
+    X, y, group, P = make_biased_mixture(
+        4000, 3, n_classes=2, return_posteriors=True, random_state=2
+    )
+    model = DP2DPClassifier(
+        oracle(2), constraint="equalized_odds", random_state=0, **PUBLIC
+    )
+    for tolerance in (0.0, 0.03):
+        model.set_params(fairness_tolerance=tolerance)
+        model.fit(P, y, sensitive_features=(group > 0).astype(int))
+        assert not len(model.pooled_groups_)
+        counts, variance = model.counts_, model._noise_variance
+        masses, _ = parity.estimate_cells(counts, noise_variance=variance, ordered=True)
+        gaps = np.ptp(np.einsum("syb,sby->sy", masses, model.rule_), axis=0)
+        allowed = parity.told_tolerance(counts, variance, tolerance)
+        assert (allowed > tolerance + 0.01).all()
+        assert_allclose(gaps.max(), allowed[gaps.argmax()], atol=1e-9)
+
+
 def test_randomised_odds_for_three_classes():
     X, y, group, P = make_biased_mixture(
         40_000, 4, n_classes=3, return_posteriors=True, random_state=1
     )
     model = DP2DPClassifier(
         oracle(3), constraint="equal_opportunity", classes=range(3), groups=[-1, 1],
-        base_guarantee="public", random_state=0,
+        base_guarantee="public", method="histogram", random_state=0,
     ).fit(P[:30_000], y[:30_000], sensitive_features=group[:30_000])  # fmt: skip
     assert model.rule_.shape == (2, 30, 3)
     test = {"sensitive_features": group[30_000:]}

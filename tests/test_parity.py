@@ -784,6 +784,59 @@ def test_equal_opportunity_and_tolerance_relax_the_rule():
     assert solve("equalized_odds", 1.0)[1] >= only_recall - 1e-9
 
 
+def test_tolerance_of_each_true_class_is_its_own():
+    rng = np.random.default_rng(12)
+    masses = rng.dirichlet(np.ones(8), size=(3, 2))
+    weights = rng.dirichlet(np.ones(6)).reshape(3, 2)
+    pairs = parity.constrained_rates("equalized_odds", 2)
+    allowed = np.array([0.02, 0.1])
+    rule = parity.randomised_rule(
+        masses, weights, pairs, allowed, parity.bin_classes(2, 8)
+    )
+    gaps = np.ptp(np.einsum("syb,sb->sy", masses, rule[:, :, 1]), axis=0)
+    assert_allclose(gaps, allowed, atol=1e-9)  # accuracy asks for all that is allowed
+
+
+def test_told_tolerance_is_the_chance_of_a_mean_person():
+    sizes = np.array([[400, 100, 0], [10_000, 0, 2500]])
+    counts = sizes[:, :, None] * np.full(4, 0.25)
+    error = [
+        (400 * 0.025 + 100 * 0.05 + 0.5) / 501,
+        (10_000 * 0.005 + 2500 * 0.01 + 0.5) / 12_501,
+    ]
+    assert_allclose(parity.told_tolerance(counts, 2.0, 0.1), np.add(0.1, error))
+    assert parity.told_tolerance(counts, 0.0, 0.1) == 0.1  # rows get what is asked for
+
+
+def test_what_few_rows_cannot_tell_is_not_paid_for():
+    """Fresh people: equal rates of few rows cost accuracy, and hardly any gap."""
+    rng, found = np.random.default_rng(5), []
+    slopes = np.linspace(0.03, 0.97, 16)
+    for _ in range(30):
+        # Distributions of scores of a calibrated model; the second group's are higher.
+        scores = np.array([slopes**a * (1 - slopes) ** 1.2 for a in (0.5, 1.5)])
+        masses = scores[:, None] * np.stack([1 - slopes, slopes])
+        weights = masses.sum(axis=2) / scores.sum(axis=1)[:, None] / 2
+        masses /= masses.sum(axis=2, keepdims=True)
+        seen = np.array(
+            [[rng.multinomial(300 * w, m) for w, m in zip(*of, strict=True)]
+             for of in zip(2 * weights, masses, strict=True)]
+        )  # fmt: skip
+        counts = seen.swapaxes(0, 1) + rng.laplace(scale=2, size=(2, 2, 16)).round()
+        estimate = parity.estimate_cells(counts, noise_variance=8.0, ordered=True)
+        pairs = parity.constrained_rates("equalized_odds", 2)
+        for tolerance in (0.0, parity.told_tolerance(counts, 8.0, 0.0)):
+            rule = parity.randomised_rule(
+                *estimate, pairs, tolerance, parity.bin_classes(2, 16)
+            )
+            rates = np.einsum("syb,sb->sy", masses, rule[:, :, 1])
+            right = weights[:, 1] @ rates[:, 1] + weights[:, 0] @ (1 - rates[:, 0])
+            found.append((right, np.ptp(rates, axis=0).max()))
+    (strict, gap), (right, wider) = np.array(found).reshape(30, 2, 2).mean(axis=0)
+    assert right > strict + 0.005
+    assert wider < 1.25 * gap
+
+
 @pytest.mark.parametrize("constraint", ["equalized_odds", "equal_opportunity"])
 def test_randomised_rule_for_three_classes_shares_the_rates(constraint):
     rng = np.random.default_rng(13)

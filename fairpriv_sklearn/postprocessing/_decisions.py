@@ -37,11 +37,15 @@ class DecisionRepair(MetaRepair):
     # --- the release -----------------------------------------------------------------
 
     def _resolved_method(self) -> str:
+        """By arguments alone: the kind of the cost is known before a fit."""
         if self.blind:
             return "gradient"
         if self.method != "auto":
             return self.method
-        return "gradient" if self.constraint == "demographic_parity" else "histogram"
+        # Regions of a simplex are coarse where bins of a line are not.
+        listed = 0 if self.classes is None else np.size(self.classes)
+        by_labels = self.constraint != "demographic_parity"
+        return "histogram" if by_labels and listed <= 2 else "gradient"
 
     def _is_randomised(self) -> bool:
         if hasattr(self, "rule_") or hasattr(self, "offsets_"):
@@ -314,6 +318,7 @@ class DecisionRepair(MetaRepair):
         if pooled.all():  # nothing to repair: the wrapped classifier's own decision
             self.rule_ = np.tile(np.eye(n_classes)[defaults], (len(self.groups_), 1, 1))
             return
+        tolerance = parity.told_tolerance(self.counts_, variance, tolerance)
         self.rule_ = parity.randomised_rule(
             masses, weights, self._rates(), tolerance, defaults
         )

@@ -65,9 +65,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         \text{subject to} \quad
         &\max_{k, s, r} |P(\hat y = k \mid s) - P(\hat y = k \mid r)| \le \rho
 
-    with the class probabilities p taken as calibrated (demographic parity), or a
-    randomised rule whose error rates agree between groups (equalized odds, equal
-    opportunity).
+    with the class probabilities p taken as calibrated (demographic parity), or a rule
+    whose error rates agree between groups (equalized odds, equal opportunity), which
+    is randomised for two classes.
 
     .. rubric:: Privacy
 
@@ -103,11 +103,12 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         within each true class; or how often a true class is recognised (of two
         classes, the second one only).
     method : {"auto", "gradient", "histogram"}, default="auto"
-        "auto" takes "gradient" for demographic parity and "histogram" otherwise.
-        "gradient" takes any number of classes and a deterministic rule; by true class
-        it errs less than "histogram" where probabilities are calibrated.
-        "histogram" is pure epsilon-DP and serves every tolerance (`path`); demographic
-        parity needs two classes, the other constraints give a randomised rule.
+        "auto" takes "gradient" for demographic parity and where `classes` lists more
+        than two, and "histogram" otherwise. "gradient" takes any number of classes and
+        a deterministic rule; by true class it errs less than "histogram", but does not
+        close the gap where groups' ROC curves differ in quality. "histogram" is pure
+        epsilon-DP and serves every tolerance (`path`); demographic parity needs two
+        classes, the other constraints give a randomised rule.
     max_iter : int, default=30
         Number of releases of "gradient"; they share the budget. Range: [1, inf).
     learning_rate : float, default=1.0
