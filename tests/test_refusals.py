@@ -1680,6 +1680,17 @@ def test_what_an_encoder_inside_would_refuse(wrap, changes, said):
     assert ledger.spends() == []
 
 
+@pytest.mark.parametrize("model", ["scaled", "plain", "other relation"])
+def test_candidates_that_are_not_private_are_refused_before_a_repair_spends(model):
+    candidate = {
+        "scaled": make_pipeline(StandardScaler(), regression()),
+        "plain": make_pipeline(StandardScaler(), LinearRegression()),
+        "other relation": regression(neighboring="add_remove"),
+    }[model]
+    words = "protect against" if model == "other relation" else "private as a whole"
+    refused(numbers(search(candidate)), words)
+
+
 def test_a_model_of_the_groups_that_cannot_read_text():
     encoded = make_pipeline(DPTableEncoder(), regression(bounds=None))
     repair = numbers(encoded, blind=True)

@@ -326,13 +326,26 @@ def refuse_unpaid(chosen, ledger) -> None:
         )
 
 
+def refuse_uncovered(chosen, neighboring: str) -> PrivacyGuarantee | None:
+    """What a fit of a candidate will cost; refused if it is not private as a whole."""
+    steps, expected = budget_owners(chosen), expected_guarantee(chosen)
+    # Once, or once for each class: only the fitted model says so.
+    several = any(
+        isinstance(owner, OneVsRestClassifier)
+        and any(nested.is_inside(step, path) for step in steps)
+        for path, owner in nested.owners(chosen).items()
+    )
+    if expected is not None or not several:
+        _check_guarantee(expected, neighboring)
+    return expected
+
+
 def _check_members(chosen, task) -> set[str]:
     """Refuse, before the budget is taken, what no fit could pay for or be covered.
 
     Returns what the privacy of a fit will depend on.
     """
-    steps, several = budget_owners(chosen), False
-    classes = task.public.get("classes")
+    steps, classes = budget_owners(chosen), task.public.get("classes")
     for path, owner in nested.owners(chosen).items():
         if not any(nested.is_inside(step, path) for step in steps):
             continue  # frozen, or without a budget
@@ -340,16 +353,13 @@ def _check_members(chosen, task) -> set[str]:
         if isinstance(owner, BaggingClassifier | BaggingRegressor):
             n_fits = owner.n_estimators
         elif isinstance(owner, OneVsRestClassifier):
-            several = True  # or one for two classes: only the fitted model says so
             n_fits = len(classes) if len(classes or ()) > 2 else 1
         if n_fits > 1:
             raise ValueError(
                 f"{type(owner).__name__} fits its estimator {n_fits} times, and each "
                 "fit costs what the search has for one: search over that estimator."
             )
-    expected = expected_guarantee(chosen)
-    if expected is not None or not several:
-        _check_guarantee(expected, task.neighboring)
+    expected = refuse_uncovered(chosen, task.neighboring)
     conditions = set() if expected is None else set(expected.conditional_on)
     return conditions.union(*(_read_from_data(step, task) for step in steps.values()))
 

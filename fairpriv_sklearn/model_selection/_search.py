@@ -179,6 +179,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         for chosen in self._candidates_to_check():
             check_nested_arguments(chosen)
             candidates.refuse_unpaid(chosen, self.ledger)
+            candidates.refuse_uncovered(chosen, self.neighboring)
 
     def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
         for chosen in self._candidates_to_check():
