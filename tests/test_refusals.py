@@ -32,6 +32,7 @@ from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
@@ -1259,7 +1260,7 @@ def fit_budgeted(X, y, sensitive_features):
         ("enc", DPTableEncoder()),
         ("model", logistic(groups=[0, 1], fairness_weight=0.5)),
     ]
-    pipeline = with_budget(Pipeline([("scaler", StandardScaler()), *steps]), 1.0)
+    pipeline = with_budget(Pipeline([("as it is", FunctionTransformer()), *steps]), 1.0)
     pipeline.fit(X, y, model__sensitive_features=sensitive_features)
 
 

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 
 from fairpriv_sklearn._shared import nested
 from fairpriv_sklearn._shared.arguments import described, number
-from fairpriv_sklearn._shared.callers import all_checks
+from fairpriv_sklearn._shared.callers import all_checks, warn_caller
 from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.sklearn import routing_enabled
 from fairpriv_sklearn.accounting import (
@@ -34,6 +34,7 @@ from fairpriv_sklearn.accounting import (
     compose_epsilon,
 )
 
+from ._facts import PrivacyLeakWarning
 from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import PrivacyGuarantee, own_events
 from ._ledger import PrivacyLedger
@@ -109,6 +110,11 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
         A clone, not fitted, whose steps have their own epsilon and delta. A pipeline
         comes as one that looks for mistakes before any step is fitted.
 
+    Warns
+    -----
+    PrivacyLeakWarning
+        If a step of a pipeline is not private: then the whole is not.
+
     See Also
     --------
     privacy_report : What the fitted steps cost together.
@@ -134,7 +140,22 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     chosen.set_params(**_each(chosen, "min_records", least))
     if type(chosen) is Pipeline:
         chosen = BudgetPipeline(**chosen.get_params(deep=False))
+        _warn_of_uncovered(chosen)
     return chosen
+
+
+def _warn_of_uncovered(pipeline) -> None:
+    """Say which steps no budget covers; what wraps a model says so in its own fit."""
+    from ._steps import expected_guarantee  # which asks this module what steps cost
+
+    expected = expected_guarantee(pipeline)
+    if expected is not None and expected.uncovered:
+        warn_caller(
+            f"Not private: {', '.join(expected.uncovered)}. The budget is that of the "
+            "private steps, and the guarantee of the whole is infinite; "
+            "privacy_report of the fitted pipeline says what to do.",
+            PrivacyLeakWarning,
+        )
 
 
 def settings_of(budgets: dict) -> dict:
