@@ -523,7 +523,7 @@ def test_bounds_of_the_columns_that_a_model_sees_are_taken():
     "model",
     [
         regression(bounds=THREE),
-        make_pipeline(StandardScaler(), regression(bounds=THREE)),
+        make_pipeline(Normalizer(), regression(bounds=THREE)),
         numbers(make_pipeline("passthrough", regression(bounds=THREE))),
         search(regression(), {"bounds": [(-1, 1), THREE]}),
     ],
