@@ -1438,6 +1438,48 @@ MUTANTS = [
         "is_atom[list(self.atoms)] = False",
         "single numbers at the right of their cells have no indicator",
     ),
+    (
+        "h183",
+        "linear_model/_preconditioned.py",
+        "    if average and worth is not None:\n",
+        "    if False:\n",
+        "linear models: early steps count as late ones, whatever the noise",
+    ),
+    (
+        "h184",
+        "linear_model/_preconditioned.py",
+        "return part if n == 1 or power == math.inf else min(part, _MOST_OF_LAST)",
+        "return part",
+        "linear models: late steps count so much that none comes to rest",
+    ),
+    (
+        "h185",
+        "linear_model/_preconditioned.py",
+        "            ratios = self._bent(np.minimum(known * ratios, 1.0))",
+        "            ratios = np.minimum(known * ratios, 1.0)",
+        "linear models: what few steps lose is judged without the penalty",
+    ),
+    (
+        "h186",
+        "linear_model/_preconditioned.py",
+        "_carried(self._bent(known).mean(axis=1), *self._steps)",
+        "_carried(known.mean(axis=1), *self._steps)",
+        "linear models: slopes that a penalty holds fit who was drawn",
+    ),
+    (
+        "h187",
+        "linear_model/_preconditioned.py",
+        "_of_steps(self._bent(known))",
+        "_of_steps(known)",
+        "linear models: a descent is as unsure as without a penalty",
+    ),
+    (
+        "h188",
+        "linear_model/_wasserstein_logistic.py",
+        "        size = alpha + (1 - alpha) * size\n",
+        "        size = 1.0\n",
+        "classifier: a penalty of weights grows with the ranges of features",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

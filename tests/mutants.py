@@ -97,9 +97,10 @@ QUERIES = {
     "linear_model/_output_perturbation.py": "linear_values budgets "
     "linear_sensitivity linear_queries linear_model",
     "linear_model/_line_search.py": "line_search",
-    "linear_model/_preconditioned.py": "linear_queries linear_model",
+    "linear_model/_preconditioned.py": "descent line_search linear_queries "
+    "linear_model",
     "linear_model/_queries.py": "linear_values linear_queries linear_sensitivity",
-    "linear_model/_wasserstein_logistic.py": "linear_sensitivity linear_model",
+    "linear_model/_wasserstein_logistic.py": "descent linear_sensitivity linear_model",
     "metrics/_private.py": "metrics",
     "model_selection/_plan.py": "budgets plan repeat search",
     "model_selection/_scoring.py": "scoring",

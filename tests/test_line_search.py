@@ -314,7 +314,7 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     )
     b = np.array([[0.3], [0.2], [0.1]])
     found = _Directions(
-        b, curvature, np.full(3, 1e-9), 1e-7, None, (5, True), 1.0, lifts=0.0
+        b, curvature, np.full(3, 1e-9), 1e-7, None, (5, 2.0), 1.0, lifts=0.0
     )
     bends = found.at_most / 4  # so few steps lose a part
     scores = curvature.along(found.slopes)
@@ -355,7 +355,7 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
     assert noisy.alike == approx(2 * trust * (1 - trust) * unsure[1][0], rel=0.05)
     drawn = Constant.guessed(0.0, 1e-4)
     found = _Directions(
-        b, curvature, np.full(3, 1e-9), 1e-7, drawn, (5, True), 1.0, lifts=0.0
+        b, curvature, np.full(3, 1e-9), 1e-7, drawn, (5, 2.0), 1.0, lifts=0.0
     )
     sampled = found.searched(Answer(1e9, bends), scores, np.zeros(1), 0.0)
     assert sampled.variance == approx(alone.variance, rel=1e-3)
@@ -369,6 +369,46 @@ def test_search_and_descent_count_as_far_as_they_are_sure():
         answer = Answer(0.0, bends, told, lengthens=False)
         held = found.searched(answer, scores, np.zeros(1), 0.0)
         assert held.scale[0] == expected and held.variance == 0.0
+
+
+@pytest.mark.parametrize("ridge", [1e-9, 0.01, 0.1])
+def test_what_few_steps_lose_is_told_by_loss_and_ridge(ridge):
+    """Of a flat parabola with a ridge the descent knows how far its minimum is."""
+    bend, flat, true, n_steps = 0.125, 0.08, 1.7, 6
+    curvature = Curvature.from_moments(
+        np.eye(1), 1e-9, n_columns=1, row_norm=2.0, constant=0.0, factor=bend
+    )
+    w = previous = total = weights = 0.0
+    for t in range(n_steps):
+        ahead = w + t / (t + 3) * (w - previous)
+        total += (t + 1) ** 2 * (bend * ahead - flat * bend * (ahead - true))
+        weights += (t + 1) ** 2
+        previous, w = w, total / weights / (bend + ridge)
+    steps, b = (n_steps, 2.0), np.full((1, 1), total / weights)
+    drawn = Constant(np.zeros(1), np.ones(1), np.full(1, 1e-9), np.full(1, 0.05))
+    found = _Directions(b, curvature, np.full(1, ridge), 1e-7, drawn, steps, 1.0, 0.0)
+    answer = Answer(1e9, flat * bend * found.slopes[0] ** 2)
+    length = found.searched(answer, curvature.along(found.slopes), np.zeros(1), ridge)
+    lowest = flat * bend * true / (flat * bend + ridge)
+    assert found.slopes[0] == approx(w, rel=1e-5)
+    assert length.scale * found.slopes[0] == approx(lowest, rel=1e-4)
+    assert lowest / w > 1.02
+
+
+def test_slopes_fit_who_was_drawn_by_what_a_ridge_leaves_free():
+    """Gradients of a finished descent count by their effective degrees of freedom."""
+    moments, ridge = np.array([1.0, 1.0, 1.0]), 0.05
+    curvature = Curvature.from_moments(
+        np.diag(moments), 1e-9, n_columns=3, row_norm=2.0, constant=0.0, factor=0.125
+    )
+    drawn = Constant(np.zeros(1), np.ones(1), np.full(1, 1e-4), np.full(1, 0.05))
+    b, held = np.full((3, 1), 0.3), np.full(3, ridge)
+    found = _Directions(b, curvature, held, 1e-9, drawn, (300, math.inf), 1.0, 0.0)
+    answer = Answer(0.01, found.at_most)
+    found.searched(answer, curvature.along(found.slopes), np.zeros(1), ridge)
+    bends = 0.05 / 0.125 * 0.125 * moments
+    free = (moments / moments * bends / (bends + ridge)).sum() / 0.125
+    assert answer.path.overfit[0] == approx(1e-4 * free, rel=1e-3)
 
 
 def test_a_search_beside_a_penalty_keeps_signal_and_clears_noise():
@@ -400,7 +440,7 @@ def test_errors_along_slopes_that_noise_hides_are_finite():
     for likely in (np.zeros((2, 2)), np.array([[1.0, -1.0], [-1.0, 1.0 - 1e-15]])):
         known = replace(curvature, likely=likely)
         b, ridge = np.full((2, 1), 0.3), np.full(2, 1e-9)
-        found = _Directions(b, known, ridge, 1e-7, None, (5, True), 1.0, lifts=0.0)
+        found = _Directions(b, known, ridge, 1e-7, None, (5, 2.0), 1.0, lifts=0.0)
         length = _Length(np.ones(1), np.full(1, 0.1), np.zeros(1))
         told = found._along_anew(np.eye(2), length, 0, 0.0)
         assert np.abs(told).max() < 1e3 and np.all(np.linalg.eigvalsh(told) > 0)
@@ -419,7 +459,7 @@ def test_who_was_drawn_moves_the_length_by_what_the_fit_leaves():
     )
     b, ridge = np.array([[0.3], [0.2], [0.1]]), np.full(3, 1e-9)
     drawn = Constant.guessed(0.0, 1e-3)
-    found = _Directions(b, curvature, ridge, 1e-7, drawn, (9, True), 1.0, lifts=0.0)
+    found = _Directions(b, curvature, ridge, 1e-7, drawn, (9, 2.0), 1.0, lifts=0.0)
     own = found.slopes[:, 0]
     spread = own @ moments @ own
     length = _Length(np.full(1, 1.2), np.full(1, 0.01), np.full(1, spread))
@@ -446,7 +486,7 @@ def test_noise_mixes_directions_by_what_is_known():
             np.diag(own), noise, n_columns=d, row_norm=2.0, constant=0.0, factor=0.5
         )
         b, ridge = np.full((d, 1), 0.3), np.full(d, 1e-12)
-        found = _Directions(b, curvature, ridge, 1e-7, None, (5, True), 1.0, lifts=0.0)
+        found = _Directions(b, curvature, ridge, 1e-7, None, (5, 2.0), 1.0, lifts=0.0)
         plain, mixed = found._spreads
         power = np.log(plain[-1] / plain[0]) / np.log(15)  # of uniforms
         values = found.values / 0.5
@@ -559,7 +599,7 @@ def test_noise_is_averaged_over_directions_that_are_mixed(part, sign):
     b, ridge, noises = np.full((3, 1), 1e-6), np.full(3, 1e-12), []
     for noise in (0.0, curvature.noise):
         known = replace(curvature, noise=noise)
-        found = _Directions(b, known, ridge, 0.01, None, (9, True), 0.0, lifts=0.0)
+        found = _Directions(b, known, ridge, 0.01, None, (9, 2.0), 0.0, lifts=0.0)
         (told,) = found.covariance(
             _Length(np.ones(1), np.zeros(1), np.zeros(1)),
             np.zeros(1),
@@ -584,7 +624,7 @@ def test_a_penalty_does_not_move_where_scores_are():
         ridge=np.array([1e-9, 1e-9, 0.0]),
         noise=1e-7,
         constant=None,
-        steps=(5, True),
+        steps=(5, 2.0),
         noise_ridge=1.0,
         at_scores=None,
         search=answer,

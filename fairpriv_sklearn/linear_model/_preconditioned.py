@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import lapack
@@ -24,6 +25,9 @@ MOMENT_SHARE = 0.1
 
 LOSS_CURVATURE = 1 / 8
 """Of the bounded-slope loss, per second moment: about half the records are not cut."""
+
+LOGISTIC_CURVATURE = 1 / 4
+"""Of the logistic loss, per second moment, where its scores are 0."""
 
 PENALTY_CURVATURE = 1 / 20
 """Of the penalty between many groups, per second moment, where the fit ends."""
@@ -47,6 +51,12 @@ _UNSURE = 0.5  # of what the descent lost to few steps, and what noise added to 
 _MOST_COLUMNS = 2000  # whose second moments are worth their time and memory
 _MOST_TOLD = 1000  # whose covariance is worth its memory
 _MOST_HIDDEN = 0.4  # share of the variance that noise may hide where errors are told
+_LEAST_POWER = 2.0  # of the number of a step, by which it counts in an average
+_NOISE_OF_STEP = 0.1  # of the constant model's loss, by the power, that one may add
+# Of the last step in an average, but for the first one: steps come to rest where the
+# curvature is at most (2 + 2 / _MOST_OF_LAST) / 3 times the stand-in's.
+_MOST_OF_LAST = 0.8
+_LEAST_FILL = 1e-3  # of the norm of rows by their spread, however little there is
 
 
 def moments_noise(row_norm: float, mu: float, n_records: float) -> float:
@@ -86,6 +96,27 @@ def largest_residual(mu: float, n_records: float) -> float:
     Noise is proportional to it, and a small one draws the mean towards the median.
     """
     return min(2.0, 0.4 * math.sqrt(max(1.0, n_records * mu / 2000)))
+
+
+def averaging_power(inverse: Floats, noise: float, worth: Floats) -> float:
+    r"""Power of the number of a step by which it counts in the average.
+
+    Where the loss has a part r of the stand-in's curvature, T steps that count by a
+    power p leave about :math:`T^{-(p + 1) r}` of the way, and have p / (2 T) of the
+    noise of one. Rare labels have flat losses: with little noise p is large, so that
+    the model does not stay where steps began.
+
+    Parameters
+    ----------
+    inverse : ndarray of shape (n_columns, n_columns)
+        Of the stand-in.
+    noise : float
+        Standard deviation of the noise in one gradient.
+    worth : ndarray of shape (n_outputs,)
+        Loss of the constant model.
+    """
+    lost = noise**2 * float(np.trace(inverse)) / 2  # by one output, if p is infinite
+    return max(_LEAST_POWER, _NOISE_OF_STEP * float(worth.mean()) / max(lost, 1e-300))
 
 
 CLASSIFICATION_RIDGE = 100.0
@@ -206,6 +237,20 @@ class Curvature:
         told = likely, cross, moments * factor, noise * factor
         return cls(matrix, floor * factor, typical, *told, factor, constant)
 
+    def fill(self, data_norm: float) -> float:
+        """Mean squared distance of the rows from their mean, by that of the longest.
+
+        As released, and taken higher by as much as noise may hide.
+        """
+        d, moments = len(self.cross), self.released / self.factor
+        noise = self.noise / self.factor
+        square = np.trace(moments[:d, :d]) + math.sqrt(d) * noise
+        if self.unit:
+            # The squares of noisy means are too large by d / 2 squares of the noise.
+            by_means = np.square(moments[:d, d]).sum() - d * noise**2
+            square -= by_means / self.unit**2
+        return min(1.0, max(_LEAST_FILL, float(square) / data_norm**2))
+
     def along(self, slopes: Floats) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the scores by slopes, and the noise of the variance.
 
@@ -259,12 +304,14 @@ def preconditioned_descent(
     at_scores: Callable | None = None,
     pulls: Pulls | None = None,
     search: LineSearch | None = None,
+    worth: Floats | None = None,
 ) -> tuple[Floats, Floats | None]:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
     A noisy gradient g at v says :math:`b = H v - g`; where the curvature is H, all of
     them say the same b. Each step minimises the model of their average, later ones
-    counting more, with Nesterov's momentum: noise is averaged as it comes.
+    counting more, with Nesterov's momentum: noise is averaged as it comes. Where it is
+    smaller early ones say less, and count less (:func:`averaging_power`).
 
     Parameters
     ----------
@@ -292,6 +339,9 @@ def preconditioned_descent(
         Of a penalty, to which `gradient` adds; it returns the gradient of the loss.
     search : LineSearch, default=None
         How far to go along the slopes. None: as far as the descent says.
+    worth : ndarray of shape (n_outputs,), default=None
+        Loss of the constant model, where late steps say more: see
+        :func:`averaging_power`. None: all of them say the same.
 
     Returns
     -------
@@ -308,7 +358,10 @@ def preconditioned_descent(
     weights = np.zeros((n_columns, n_outputs))
     if constant is not None and curvature.unit:
         weights[-1] = constant.intercept / curvature.unit
-    previous, model = weights, _AverageModel(average)
+    power = _LEAST_POWER if average else math.inf
+    if average and worth is not None:
+        power = averaging_power(inverse, noise, worth)
+    previous, model = weights, _AverageModel(power)
     for t in range(max_iter):
         ahead = weights + t / (t + 3) * (weights - previous)
         previous = weights
@@ -325,7 +378,7 @@ def preconditioned_descent(
         bent = inverse @ factor
         inner = np.eye(factor.shape[1]) + factor.T @ bent
         weights = weights - bent @ lapack.dposv(inner, factor.T @ weights)[1]
-    steps = (max_iter, average)
+    steps = (max_iter, power)
     return _shrunk_minimum(
         weights,
         b,
@@ -356,26 +409,29 @@ def _between(means: Floats, variances: Floats) -> Floats:
     return nodes * (means / nodes.mean(axis=0)) * top
 
 
-class _AverageModel:
-    """Weighted average of b, later ones counting more."""
+@lru_cache(maxsize=1000)
+def _part_of_last(n: int, power: float) -> float:
+    """Of n steps, in an average that weighs them by a power of their number."""
+    part = float(1 / ((np.arange(1, n + 1) / n) ** power).sum())
+    return part if n == 1 or power == math.inf else min(part, _MOST_OF_LAST)
 
-    def __init__(self, average: bool):
-        self._average, self._n_added = average, 0
-        self._total, self._weights = 0.0, 0.0
+
+class _AverageModel:
+    """Average of b that weighs them by a power of their number; inf takes the last."""
+
+    def __init__(self, power: float):
+        self._power, self._n_added, self._mean = power, 0, 0.0
 
     def add(self, b: Floats) -> Floats:
         """Return the average with one more."""
-        if not self._average:
-            return b
         self._n_added += 1
-        weight = float(self._n_added**2)
-        self._total = self._total + weight * b
-        self._weights += weight
-        return self._total / self._weights
+        part = _part_of_last(self._n_added, self._power)
+        self._mean = self._mean + part * (b - self._mean)
+        return self._mean
 
 
 def _carried(
-    ratios: Floats, max_iter: int, average: bool, damping: Floats | float = 1.0
+    ratios: Floats, max_iter: int, power: float, damping: Floats | float = 1.0
 ) -> tuple[Floats, Floats]:
     """What the last b has of fresh noise, and of noise that all steps share.
 
@@ -385,7 +441,7 @@ def _carried(
     """
     impulses = np.eye(max_iter)[:, :, None]  # (step, impulse, 1)
     weights = previous = np.zeros((max_iter, len(ratios)))
-    model, kept = _AverageModel(average), 1 - ratios
+    model, kept = _AverageModel(power), 1 - ratios
     for t in range(max_iter):
         # In place: this takes longer than all else of a fit to few records.
         ahead = weights - previous
@@ -435,7 +491,7 @@ def _shrunk_minimum(
         Standard deviation of the noise in one gradient.
     constant : Constant or None
     steps : tuple
-        How many there were, and whether they were averaged.
+        How many there were, and the power by which they were averaged.
     noise_ridge : float
     at_scores : callable or None
     search : LineSearch or None
@@ -547,6 +603,7 @@ class _Directions:
         values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
         self.values = values = np.maximum(values, 1e-12 * np.trace(hessian))
         self._vectors, self._curvature, self._steps = vectors, curvature, steps
+        self._held = (ridge.max(initial=0.0) / values)[:, None]
         self._hidden = values - lifts <= 1.1 * curvature.floor
         self._signal = vectors.T @ (b[:d] - ratio @ b[d:])
         self._drawn = values / curvature.factor
@@ -583,6 +640,13 @@ class _Directions:
     @property
     def _at_bound(self) -> Floats:
         return np.tile(self._flatness, (len(self.values), 1))
+
+    def _bent(self, ratios: Floats) -> Floats:
+        """Curvature of the objective by the stand-in's, of that of the loss.
+
+        The ridge bends as it says: it holds what a flat loss would let go.
+        """
+        return np.minimum(ratios + self._held, np.maximum(ratios, 1.0))
 
     def _variance(self, ratios: Floats, sampling: Floats) -> Floats:
         """Of the last b, where H is 1 / ratio too large; (d, n_outputs)."""
@@ -632,7 +696,7 @@ class _Directions:
         by_chance = self._variance(known, sampling) * self._divided**2
         bend = ridge * np.maximum(lengths - by_chance.sum(axis=0), 0.0)
         # Slopes were learnt from the sampled gradient, as far as they carry it.
-        _, shared = _carried(known.mean(axis=1), *self._steps)
+        _, shared = _carried(self._bent(known).mean(axis=1), *self._steps)
         learnt = (self._drawn * known.mean(axis=1) * np.sqrt(shared)) @ self._divided
         path = Path(
             slopes=self.slopes,
@@ -681,11 +745,11 @@ class _Directions:
 
         def lost(bends):
             ratios = np.clip(bends / at_most, 0.0, 1.0) * relative
-            ratios = np.minimum(known * ratios, 1.0)
+            ratios = self._bent(np.minimum(known * ratios, 1.0))
             carried = ratios * np.sqrt(self._of_steps(ratios)[1])
             return 1 - (weight * carried).sum(axis=0) / at_most
 
-        fresh, shared = self._of_steps(known)
+        fresh, shared = self._of_steps(self._bent(known))
         by_draw = self._drawn[:, None] * known * shared * self._sampling
         noisy = self._profiled[:, None] * fresh + by_draw
         own = (self._signal * chosen - noisy * divided).sum(axis=0)

@@ -86,6 +86,7 @@ from fairpriv_sklearn.linear_model._objective import (
 )
 from fairpriv_sklearn.linear_model._preconditioned import (
     CLASSIFICATION_RIDGE,
+    LOGISTIC_CURVATURE,
     LOSS_CURVATURE,
     PENALTY_CURVATURE,
     Constant,
@@ -124,7 +125,7 @@ class DPWassersteinLogisticRegression(
     .. math::
         \min_w\ (1 - \alpha) \frac1n \sum_i \ell(w; x_i, y_i)
         + \alpha\, P\big(\eta_w(X) \mid \text{groups}\big)
-        + \frac{\|w\|^2}{2 n C},
+        + r\, \frac{\|w\|^2}{2 n C},
 
     a distance P between the groups' distributions of the predicted probability
     :math:`\eta_w`, by noisy gradient descent [1]_ in the metric of noisy second
@@ -181,7 +182,9 @@ class DPWassersteinLogisticRegression(
     C : float, default=1.0
         Inverse strength of the penalty of the weights, as in
         :class:`~sklearn.linear_model.LogisticRegression` fitted on the scaled
-        features; the intercept is free.
+        features; the intercept is free. With noise the loss bends half as much, and r
+        is :math:`\alpha + (1 - \alpha) s / 2`, s the mean squared distance of rows from
+        their mean, as released, by the square of `data_norm`; without noise r is 1.
     {fit_intercept}
     {bounds}
     data_norm : float, default=None
@@ -204,7 +207,8 @@ class DPWassersteinLogisticRegression(
         1e6].
     average : bool, default=True
         Whether each step minimises the model of all gradients so far, later ones
-        counting more, which averages the noise out; or of the last one alone.
+        counting more, the less noise the more, which averages the noise out; or of the
+        last one alone.
     batch_size : int, default=None
         None uses all records in every step, which has the least noise. A number draws
         about so many, without replacement inside each group; for large tables. Needs
@@ -615,7 +619,12 @@ class DPWassersteinLogisticRegression(
             pulls.add(alpha * of_penalty, slopes, weights)
             return (1 - alpha) * of_loss
 
-        ridge = np.full(geometry.n_columns, min(1e50, 1 / (self.C * sizes.n_records)))
+        # As strong beside this loss as it is beside the logistic one, and in ranges of
+        # any width: in those that more budget makes wider it would weigh more.
+        size = LOSS_CURVATURE / LOGISTIC_CURVATURE * curvature.fill(geometry.data_norm)
+        size = alpha + (1 - alpha) * size
+        ridge = min(1e50, size / (self.C * sizes.n_records))
+        ridge = np.full(geometry.n_columns, ridge)
         if self.fit_intercept:
             ridge[-1] = 0.0
         # The sampling error of the penalty, and of weighted classes, is not worked out.
@@ -625,12 +634,13 @@ class DPWassersteinLogisticRegression(
             squares, slopes = at_normal(means, variances)
             return squares / sizes.n_records, slopes, *flattening(means, variances)
 
+        level = np.zeros(geometry.n_outputs)
+        worth = entropies(level if constant is None else constant.intercept)
         search = None
         if strata is None:
-            level = np.zeros(geometry.n_outputs)
             search = LineSearch(
                 line_search_oracle(wall, rows, query),
-                worth=entropies(level if constant is None else constant.intercept),
+                worth=worth,
                 curvature=LOSS_CURVATURE,
                 spread=1.0,
                 lengthens=alpha == 0,
@@ -648,6 +658,7 @@ class DPWassersteinLogisticRegression(
             at_scores=at_scores if is_plain else None,
             pulls=pulls,
             search=search,
+            worth=worth if alpha == 0 and strata is None else None,
         )
         progress.close()
         self._publish_fit(weights, plan.n_steps, "bounded slope", wall, covariance)
