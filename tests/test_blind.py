@@ -233,6 +233,11 @@ def test_stock_tools_need_no_routing():
 # --- numbers --------------------------------------------------------------------------
 
 
+def blind_around(regressor):
+    told = {"target_bounds": (-5, 5), "groups": [0, 1], "random_state": 0}
+    return DPBarycenterRegressor(regressor, blind=True, epsilon=1.0, **told)
+
+
 def test_groups_of_a_table_of_words_are_estimated_behind_the_regressors_encoder():
     X, _, group = population(6000)
     target = X[:, 1] + 0.8 * X[:, 0]
@@ -241,15 +246,7 @@ def test_groups_of_a_table_of_words_are_estimated_behind_the_regressors_encoder(
     regression = DPLinearRegression(target_bounds=(-5, 5), fit_intercept=False)
     pipeline = with_budget(make_pipeline(DPTableEncoder(), regression), 2.0, 1e-5)
     pipeline.set_params(dptableencoder__random_state=0)
-    fitted = DPBarycenterRegressor(
-        pipeline,
-        blind=True,
-        epsilon=1.0,
-        target_bounds=(-5, 5),
-        groups=[0, 1],
-        random_state=0,
-    )
-    fitted.fit(table, target, sensitive_features=group)
+    fitted = blind_around(pipeline).fit(table, target, sensitive_features=group)
     assert 1.99 < fitted.privacy_.epsilon <= 2.0
     assert fitted.privacy_.uncovered == fitted.privacy_.conditional_on == ()
     encoder, model = (step for _, step in fitted.group_estimator_.steps)
@@ -269,15 +266,7 @@ def test_the_default_model_of_the_groups_reads_rows_as_the_regressor_does():
     told = {"epsilon": 1.0, "delta": 1e-5, "random_state": 0}
     for scaling in ({"data_norm": 1.0}, {"bounds": (-0.5, 0.5)}):
         regression = DPLinearRegression(target_bounds=(-5, 5), **told, **scaling)
-        fitted = DPBarycenterRegressor(
-            regression,
-            blind=True,
-            epsilon=1.0,
-            target_bounds=(-5, 5),
-            groups=[0, 1],
-            random_state=0,
-        )
-        fitted.fit(rows, target, sensitive_features=group)
+        fitted = blind_around(regression).fit(rows, target, sensitive_features=group)
         for name in (*told, "bounds", "data_norm"):
             kept = getattr(fitted.group_estimator_, name)
             assert kept == getattr(regression, name), name

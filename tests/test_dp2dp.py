@@ -362,6 +362,21 @@ def test_auto_by_true_class_is_a_line_of_bins_or_gradient_steps():
     assert hasattr(model.set_params(method="histogram"), "path")
 
 
+def test_a_path_is_of_the_counts_that_were_fitted():
+    X, y, group, P = make_biased_mixture(
+        2000, 3, n_classes=2, return_posteriors=True, random_state=2
+    )
+    given, odds = {"sensitive_features": (group > 0).astype(int)}, "equalized_odds"
+    told = {"n_bins": 16, "random_state": 0, **PUBLIC}
+    model = DP2DPClassifier(oracle(2), method="gradient", constraint=odds, **told)
+    model.fit(P, y, **given).set_params(method="histogram")
+    assert not hasattr(model, "path")  # nothing was counted
+    model.fit(P, y, **given)
+    assert len(model.path([0.0, 0.1])) == 2
+    model.set_params(constraint="demographic_parity")
+    assert not hasattr(model, "path")  # of one true class alone
+
+
 def test_odds_of_three_classes_cost_less_by_default_than_by_regions():
     X, y, group, P = make_biased_mixture(
         47_000, 4, n_classes=3, return_posteriors=True, random_state=1

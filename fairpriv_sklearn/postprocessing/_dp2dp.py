@@ -44,10 +44,16 @@ from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, class_probabili
 
 
 def _has_histogram(estimator) -> bool:
-    if estimator._resolved_method() != "histogram":
+    """Whether there are, or will be, counts of what the arguments say by now."""
+    has_counts = estimator._resolved_method() == "histogram"
+    if has_counts and hasattr(estimator, "n_iter_"):
+        counts = getattr(estimator, "counts_", np.empty(0))
+        has_counts = counts.shape == estimator._table_shape()
+    if not has_counts:
         raise AttributeError(
-            "path needs method='histogram': offsets found by gradient steps hold for "
-            "one tolerance only, and another one costs another release."
+            "path needs method='histogram', when fitted and since: offsets found by "
+            "gradient steps hold for one tolerance only, and another one costs another "
+            "release."
         )
     return True
 
@@ -96,7 +102,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Used by "gradient" only. Range: (0, 1).
     fairness_tolerance : float, default=0.0
         Largest difference :math:`\rho` between two groups' rates, up to estimation
-        error. Range: [0, 1].
+        error; counts by true class allow a standard error of a rate more. Range:
+        [0, 1].
     constraint : {"demographic_parity", "equalized_odds", "equal_opportunity"}, \
             default="demographic_parity"
         Which rates the groups must share: how often each class is chosen; how often
