@@ -2,7 +2,7 @@
 
 Simulated rows, eight columns, correlated normals with a mean for each class; all
 classes but the first are rare. "skew" takes the exponential of every second column,
-"flags" makes coins of half of them. With public bounds of 8, and behind the table
+"flags" makes flags of half of them. With public bounds of 8, and behind the table
 encoder with one budget for both. Error and log loss of 5,000 fresh rows, means of
 three tables, beside the best constant and a logistic regression that is not private.
 
