@@ -360,7 +360,7 @@ MUTANTS = [
     ),
     (
         "m38",
-        "postprocessing/_histogram.py",
+        "postprocessing/_score_bins.py",
         "steps = 2 * quantize_scores(scores, bounds) + 1",
         "steps = 2 * quantize_scores(scores, bounds)",
         "edges of bins",

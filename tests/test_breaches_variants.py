@@ -44,7 +44,7 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterRegressor,
     DPBarycenterTransformer,
 )
-from fairpriv_sklearn.postprocessing._histogram import quantize_scores
+from fairpriv_sklearn.postprocessing._score_bins import quantize_scores
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
     BudgetExceededError,

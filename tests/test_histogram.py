@@ -13,20 +13,25 @@ from hypothesis.extra.numpy import arrays
 from scipy import optimize, stats
 
 from fairpriv_sklearn.metrics import ks_parity_difference
+from fairpriv_sklearn.postprocessing import _continuous_map as continuous_map
 from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _score_bins as score_bins
+from fairpriv_sklearn.postprocessing import _significance as significance
 from fairpriv_sklearn.postprocessing._histogram import (
-    bin_scores,
-    centre_indices,
-    default_n_bins,
-    default_tolerance,
     isotonic_estimate,
     isotonic_linf,
-    output_grid,
-    quantize_scores,
-    refine_pmfs,
     smooth_estimate,
 )
 from fairpriv_sklearn.postprocessing._scale import Scale
+from fairpriv_sklearn.postprocessing._score_bins import (
+    bin_scores,
+    centre_indices,
+    default_n_bins,
+    output_grid,
+    quantize_scores,
+    refine_pmfs,
+)
+from fairpriv_sklearn.postprocessing._significance import default_tolerance
 from fairpriv_sklearn.transport import fair_barycenter
 
 
@@ -74,9 +79,9 @@ def test_scores_on_an_edge_are_in_the_upper_bin(bounds, n_bins):
 
 def test_a_score_is_in_the_bin_of_most_of_its_step():
     """Edges of three bins lie a third and two thirds of a step above a step."""
-    one, two = histogram.SCORE_STEPS // 3, 2 * histogram.SCORE_STEPS // 3
+    one, two = score_bins.SCORE_STEPS // 3, 2 * score_bins.SCORE_STEPS // 3
     steps = np.array([one - 1, one, one + 1, two, two + 1])
-    assert bin_scores(steps / histogram.SCORE_STEPS, (0, 1), 3).tolist() == [
+    assert bin_scores(steps / score_bins.SCORE_STEPS, (0, 1), 3).tolist() == [
         *(0, 1, 1, 1, 2)
     ]
 
@@ -177,7 +182,7 @@ score_tables = st.lists(
 @given(score_tables, st.floats(-2, 2))
 def test_distinct_scores_change_by_one_at_most(table, other):
     def distinct(scores):
-        return histogram.distinct_scores(np.array(scores), (-1.0, 1.0))
+        return score_bins.distinct_scores(np.array(scores), (-1.0, 1.0))
 
     full = distinct(table)
     assert abs(distinct([other, *table[1:]]) - full) <= 1
@@ -186,8 +191,8 @@ def test_distinct_scores_change_by_one_at_most(table, other):
 
 
 def test_distinct_scores_reach_their_sensitivity():
-    assert histogram.distinct_scores(np.array([0.1, 0.1]), (-1, 1)) == 1
-    assert histogram.distinct_scores(np.array([0.2, 0.1]), (-1, 1)) == 2
+    assert score_bins.distinct_scores(np.array([0.1, 0.1]), (-1, 1)) == 1
+    assert score_bins.distinct_scores(np.array([0.2, 0.1]), (-1, 1)) == 2
 
 
 @pytest.mark.parametrize(
@@ -195,28 +200,30 @@ def test_distinct_scores_reach_their_sensitivity():
 )
 def test_twins_are_rare_where_nine_in_ten_scores_are_distinct(n, noise, least):
     """Less three times the noise, and never less than half."""
-    assert histogram.is_continuous(least, n, noise)
-    assert not histogram.is_continuous(least - 0.01, n, noise)
+    assert significance.is_continuous(least, n, noise)
+    assert not significance.is_continuous(least - 0.01, n, noise)
 
 
 def test_fine_masses_are_those_of_the_bins_but_for_a_thousandth():
     pmfs = np.array([[0.0, 0.25, 0.75], [0.5, 0.5, 0.0]])
-    fine = histogram.fine_pmfs(pmfs)
+    fine = continuous_map.fine_pmfs(pmfs)
     np.testing.assert_allclose(
         fine.reshape(2, 3, -1).sum(axis=2), 0.999 * pmfs + 0.001 / 3, rtol=1e-12
     )
     assert np.ptp(fine.reshape(2, 3, -1), axis=2).max() == 0.0
-    assert fine.shape == (2, 3 * histogram.SUB_BINS)
+    assert fine.shape == (2, 3 * continuous_map.SUB_BINS)
 
 
 def test_a_map_of_few_levels_is_as_fair(monkeypatch):
     """All groups are sent to one distribution, whatever the number of its levels."""
-    fine = histogram.fine_pmfs(np.random.default_rng(3).dirichlet(np.ones(12), size=3))
+    fine = continuous_map.fine_pmfs(
+        np.random.default_rng(3).dirichlet(np.ones(12), size=3)
+    )
     grid = output_grid((-1, 3), fine.shape[1], 1)
     transport = fair_barycenter(grid, fine, np.array([0.5, 0.3, 0.2]), 0.0)
-    whole = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
-    monkeypatch.setattr(histogram, "MOST_LEVELS", 100)
-    few = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
+    whole = continuous_map.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
+    monkeypatch.setattr(continuous_map, "MOST_LEVELS", 100)
+    few = continuous_map.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
     assert len(few.levels[0]) <= 101 < len(whole.levels[0])
     for fitted in (whole, few):
         assert (fitted.levels == fitted.levels[0]).all()
@@ -235,11 +242,11 @@ def test_continuous_map_against_quadrature(tolerance):
     pmfs[1, 4:7] = 0  # empty bins must not make the map jump
     pmfs /= pmfs.sum(axis=1, keepdims=True)
     weights = np.array([0.5, 0.3, 0.2])
-    fine = histogram.fine_pmfs(pmfs)
+    fine = continuous_map.fine_pmfs(pmfs)
     assert (fine > 0).all()
     grid = output_grid((-1, 3), fine.shape[1], 1)
     transport = fair_barycenter(grid, fine, weights, tolerance)
-    fitted = histogram.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
+    fitted = continuous_map.continuous_map(transport, Scale.even((-1, 3)), (-1, 3))
     x = np.linspace(-1, 3, 48_001)
     mids = (x[1:] + x[:-1]) / 2
     density = np.repeat(fine, 48_000 // fine.shape[1], axis=1)
@@ -493,15 +500,15 @@ def test_a_constant_is_told_by_what_lies_beyond_its_bin():
     """Of each group, and of all together; three standard deviations tell."""
     counts = np.zeros((4, 10))
     counts[:, 3] = 900, 50, 40, 10
-    assert histogram.is_constant(counts, 0.0)
+    assert significance.is_constant(counts, 0.0)
     counts[2, 8] = 9  # noise of nine bins with variance 1: 3
-    assert histogram.is_constant(counts, 1.0)
+    assert significance.is_constant(counts, 1.0)
     counts[2, 8] = 9.1
-    assert not histogram.is_constant(counts, 1.0)
+    assert not significance.is_constant(counts, 1.0)
     counts[:, 8] = 4.4  # of all: 17.6, with a noise of 6
-    assert histogram.is_constant(counts, 1.0)
+    assert significance.is_constant(counts, 1.0)
     counts[:, 8] = 4.6
-    assert not histogram.is_constant(counts, 1.0)
+    assert not significance.is_constant(counts, 1.0)
 
 
 GOLDEN_COUNTS = np.array(
@@ -743,7 +750,7 @@ def test_groups_are_told_from_the_gap_on_that_harms_a_hundredth(times, told):
     size, variance = 400, 20.0
     error = np.sqrt(2 * (0.25 / size + variance * 10 / (4 * size**2)))
     gap = times * error * np.sqrt(2 * np.log(2 * 2 * error / 0.01))
-    untold = histogram.untold_groups(halves(size, gap), variance)
+    untold = significance.untold_groups(halves(size, gap), variance)
     assert untold.tolist() == [not told] * 2
 
 
@@ -756,13 +763,13 @@ def test_cells_are_told_in_every_class_if_in_one(
     error = np.sqrt(2 * (0.25 / size + variance * 10 / (4 * size**2)))
     gap = times * error * np.sqrt(2 * np.log(2 * 4 * 2 * n_classes * error / 0.01))
     counts = np.array([halves(size, 0.0)] * (n_classes - 1) + [halves(size, gap)])
-    untold = histogram.untold_cells(counts, variance)
+    untold = significance.untold_cells(counts, variance)
     assert untold.tolist() == [[not told] * 2] * n_classes
-    assert not histogram.untold_cells(counts, 0.0).any()  # nothing is in doubt
+    assert not significance.untold_cells(counts, 0.0).any()  # nothing is in doubt
     # A cell that drowns is not told, whatever the other classes say.
     for part, drowned in ((2.01, False), (1.99, True)):
         counts[0, 0] = part * np.sqrt(10 * variance) / 10
-        untold = histogram.untold_cells(counts, variance)
+        untold = significance.untold_cells(counts, variance)
         assert untold[0, 0] == (drowned or not told)
 
 
@@ -777,7 +784,7 @@ def test_others_may_add_as_much_as_the_gap_that_goes(times, told):
         near = error * np.sqrt(2 * np.log(2 * 4 * 3 * error / harm))
         shares[2] = 0.5 + times * near
     counts = size * np.repeat(np.column_stack([shares, 1 - shares]) / 5, 5, axis=1)
-    untold = histogram.untold_cells(counts[None], variance)
+    untold = significance.untold_cells(counts[None], variance)
     assert untold.tolist() == [[False, False, not told]]
 
 
@@ -788,7 +795,7 @@ def test_groups_differ_wherever_their_distribution_functions_do(place):
     moved = 300.0 if place < 9 else 0.0
     counts[0, min(place, 8)] += moved
     counts[0, 9] += 300.0 - moved
-    gap, *_ = histogram._differences(counts, 1.0)
+    gap, *_ = significance._differences(counts, 1.0)
     edges = np.arange(1, 10)
     first = (100 * edges + moved * (edges > min(place, 8))) / 1300
     np.testing.assert_allclose(gap, np.abs(first - edges / 10).max(), rtol=1e-12)
@@ -813,13 +820,13 @@ def test_groups_of_a_larger_table_are_doubted_together(
     def some(*odds):
         fitted = None, np.array(odds)
         monkeypatch.setattr(histogram, "_fitted_shares", lambda *_: fitted)
-        return histogram.untold_numbers
+        return significance.untold_numbers
 
     one = some(0.0, times * asked, 0.0)
     pooled = drowned if told else [True] * 3
     assert one(counts, variance).tolist() == list(pooled)
     assert one(counts, variance, n=3001).tolist() == list(pooled)
-    few = histogram.untold_groups(counts, variance, n=3000)
+    few = significance.untold_groups(counts, variance, n=3000)
     assert one(counts, variance, n=3000).tolist() == few.tolist()
     of_smallest = some(0.0, 0.0, 1e9)(counts, variance)
     assert of_smallest.all() == drowned[2]  # what drowns tells nothing
@@ -859,18 +866,18 @@ def test_odds_of_a_difference_by_dense_matrices(n):
         np.testing.assert_allclose(found, np.mean(expected), rtol=1e-6)
     # It is these odds that a larger table is asked for, of counts that add up to n.
     if n is not None:
-        gaps, errors, drowned = histogram._differences(counts, variance)
+        gaps, errors, drowned = significance._differences(counts, variance)
         errors *= (odds * gaps).max() / (3 * errors.max())  # as much as gaps are worth
         for part, untold in ((0.999, False), (1.001, True)):
             differences = gaps, part * errors, drowned
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(histogram, "_differences", lambda *_, d=differences: d)
-                assert histogram.untold_numbers(counts, variance, n).all() == untold
+                patch.setattr(significance, "_differences", lambda *_, d=differences: d)
+                assert significance.untold_numbers(counts, variance, n).all() == untold
 
 
 def test_untold_groups_differ_from_others_where_there_are_others():
-    assert "['f'] differ from the others; " in histogram.untold_message(["f"], 2)
-    assert "['f', 'm'] differ; " in histogram.untold_message(["f", "m"], 2)
+    assert "['f'] differ from the others; " in significance.untold_message(["f"], 2)
+    assert "['f', 'm'] differ; " in significance.untold_message(["f", "m"], 2)
 
 
 def test_gaps_that_groups_may_have():
@@ -878,8 +885,8 @@ def test_gaps_that_groups_may_have():
     counts, variance = np.array([[30.0, 10.0], [10.0, 30.0]]), 2.0
     of_one = 0.25 / 40 + 2 * variance / (4 * 40**2)  # in the middle, of two bins
     expected = 0.5 + 2 * (2 * of_one) ** 0.5
-    np.testing.assert_allclose(histogram.largest_gaps(counts, variance), expected)
-    assert (histogram.largest_gaps(counts, 1000.0) == 1.0).all()
+    np.testing.assert_allclose(significance.largest_gaps(counts, variance), expected)
+    assert (significance.largest_gaps(counts, 1000.0) == 1.0).all()
 
 
 @pytest.mark.parametrize("n_groups", [2, 4])
@@ -892,7 +899,7 @@ def test_untold_groups_by_chance_and_by_difference(n_groups):
         sizes = rng.integers(40, 240, size=n_groups)
         counts = np.array([rng.multinomial(n, np.full(10, 0.1)) for n in sizes])
         noisy = counts + rng.laplace(scale=2.0, size=counts.shape)
-        told = ~histogram.untold_groups(noisy, variance)
+        told = ~significance.untold_groups(noisy, variance)
         cdfs = noisy.cumsum(axis=1) / noisy.sum(axis=1, keepdims=True)
         gaps.append(np.ptp(cdfs[told], axis=0).max() if told.any() else 0.0)
     assert 0 < np.mean(gaps) < 0.05  # all groups told: 0.2
@@ -900,18 +907,18 @@ def test_untold_groups_by_chance_and_by_difference(n_groups):
     shifted = [slope, slope[::-1]] * (n_groups // 2)
     counts = np.array([rng.multinomial(240, pmf) for pmf in shifted])
     noisy = counts + rng.laplace(scale=2.0, size=counts.shape)
-    assert not histogram.untold_groups(noisy, variance).any()
+    assert not significance.untold_groups(noisy, variance).any()
     # Without noise, and in large tables, nothing is doubted but groups that drown.
     equal = np.full((n_groups, 10), 20)
-    assert not histogram.untold_groups(equal, 0.0).any()
-    assert not histogram.untold_groups(100 * equal, variance).any()
-    assert histogram.untold_groups(equal, variance).all()
-    assert histogram.untold_groups(equal, variance, n=3000).all()
-    assert not histogram.untold_groups(equal, variance, n=3001).any()
+    assert not significance.untold_groups(equal, 0.0).any()
+    assert not significance.untold_groups(100 * equal, variance).any()
+    assert significance.untold_groups(equal, variance).all()
+    assert significance.untold_groups(equal, variance, n=3000).all()
+    assert not significance.untold_groups(equal, variance, n=3001).any()
     noise = (10 * variance) ** 0.5
     for size, drowned in ((2.01, False), (1.99, True)):
         table = np.vstack([100 * equal[1:], np.full(10, size * noise / 10)])
-        told = histogram.untold_groups(table, variance)
+        told = significance.untold_groups(table, variance)
         assert told.tolist() == [False] * (n_groups - 1) + [drowned]
 
 

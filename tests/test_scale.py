@@ -17,7 +17,8 @@ from fairpriv_sklearn.postprocessing import (
     _scale,
 )
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
-from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _score_bins as score_bins
+from fairpriv_sklearn.postprocessing import _significance as significance
 from fairpriv_sklearn.postprocessing._queries import ScoreCounts
 from fairpriv_sklearn.postprocessing._scale import CELLS, EVEN, Scale
 from fairpriv_sklearn.privacy import PrivacyLedger
@@ -149,7 +150,7 @@ def test_wide_bounds_cost_little(output, relation):
     assert gap(fresh[:, 0], groups) > 0.3
     assert gap(fair[:, 0], groups) < 0.06
     assert np.mean((fair - fresh) ** 2) < 0.3
-    bins = histogram.default_n_bins(10_000, 1.0) if relation == "replace_one" else 36
+    bins = score_bins.default_n_bins(10_000, 1.0) if relation == "replace_one" else 36
     assert wide.n_bins_ == round(1.5 * bins)
     # Bounds that the scores fill are left as they are.
     narrow = repair((-4, 5), output=output, neighboring=relation)
@@ -162,7 +163,7 @@ def test_bins_that_are_asked_for_are_equal_and_cost_nothing():
     asked = repair((-60, 60), n_bins=30, output="continuous")
     asked.fit(scores, sensitive_features=group)
     assert asked.n_bins_ == 30 and len(asked.privacy_.events) == 1
-    bins = histogram.bin_scores(scores[:, 0], (-60, 60), 30)
+    bins = score_bins.bin_scores(scores[:, 0], (-60, 60), 30)
     exact = repair((-60, 60), n_bins=30, epsilon=np.inf)
     exact.fit(scores, sensitive_features=group)
     assert_array_equal(exact.counts_[0].sum(axis=0), np.bincount(bins, minlength=30))
@@ -286,18 +287,18 @@ def test_ends_that_are_not_told_from_noise():
     counts = np.array([3.0, -5, 4, 900, 2000, 800, -4, 3, 2, 1])
     scale = Scale.even((0.0, 10.0))
     # Room at both ends: a quarter of the three bins between.
-    assert histogram.told_bins(counts, 9.0, scale) == (2, 7)
-    assert histogram.told_bins(counts, 1e6, scale) == (0, 10)
+    assert significance.told_bins(counts, 9.0, scale) == (2, 7)
+    assert significance.told_bins(counts, 1e6, scale) == (0, 10)
     # The first sum above two standard deviations: 7 > 2 sqrt(9 * 1) = 6.
-    assert histogram.told_bins(np.r_[7.0, counts[1:]], 9.0, scale)[0] == 0
+    assert significance.told_bins(np.r_[7.0, counts[1:]], 9.0, scale)[0] == 0
     # 13 > 2 sqrt(9 * 4) = 12 in the fourth from the right.
-    assert histogram.told_bins(np.r_[counts[:6], 7, 3, 2, 1], 9.0, scale)[1] == 8
-    assert histogram.told_bins(np.r_[counts[:6], 5, 3, 2, 1], 9.0, scale)[1] == 7
+    assert significance.told_bins(np.r_[counts[:6], 7, 3, 2, 1], 9.0, scale)[1] == 8
+    assert significance.told_bins(np.r_[counts[:6], 5, 3, 2, 1], 9.0, scale)[1] == 7
     # What the noise of four bins may hide, 2 sqrt(9 * 4) = 12, is .02 of 600 people.
     few = np.array([3.0, -5, 4, 90, 400, 108, -4, 3, 2, 1])
-    assert few.sum() > 600 and histogram.told_bins(few, 9.0, scale) == (2, 7)
+    assert few.sum() > 600 and significance.told_bins(few, 9.0, scale) == (2, 7)
     few[4] -= 4
-    assert histogram.told_bins(few, 9.0, scale) == (1, 10)
+    assert significance.told_bins(few, 9.0, scale) == (1, 10)
 
 
 @pytest.mark.parametrize("output", ["continuous", "randomized", "mean"])
@@ -306,10 +307,10 @@ def test_scores_beyond_are_moved_as_far_as_the_end(output):
     fitted = repair((-4, 4), output=output, n_bins=40, epsilon=0.5)
     fitted.fit(scores, sensitive_features=group)
     low, high = fitted._windows[0]
-    told = histogram.told_bins(
+    told = significance.told_bins(
         fitted.counts_[0].sum(axis=0), 3 * fitted._noise_variance, fitted._scales[0]
     )
-    ends = histogram.bin_scores(np.array([low, high]), (-4, 4), 40)
+    ends = score_bins.bin_scores(np.array([low, high]), (-4, 4), 40)
     assert_array_equal(ends, [told[0], told[1] - 1])
     assert -2 < low < -0.6 and 0.9 < high < 2
     ends = np.array([[low], [high]])
@@ -339,7 +340,7 @@ def test_noise_far_away_moves_nobody_there():
     changes = []
     for margin in (0.25, 100.0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(histogram, "MARGIN", margin)
+            patch.setattr(significance, "MARGIN", margin)
             fitted = repair((-4, 4), output="continuous", n_bins=64)
             fitted.fit(scores, sensitive_features=group)
         fair = fitted.transform(fresh, sensitive_features=groups)
@@ -463,7 +464,7 @@ def test_small_atoms():
     counts = np.array([200.0, 300, 340, 300, 200])
 
     def small(distinct, noise=0.0, variance=0.0, counts=counts):
-        return histogram.has_small_atoms(distinct, noise, counts, variance)
+        return significance.has_small_atoms(distinct, noise, counts, variance)
 
     assert small(30) and not small(29)
     assert small(60, noise=10) and not small(59, noise=10)
@@ -499,15 +500,15 @@ def test_scores_with_many_values_in_a_bin_are_left_unsplit(epsilon):
 
 
 def test_bins_in_use():
-    assert histogram.bins_in_use(np.full(7, 30.0), 0.0) == pytest.approx(7)
-    assert histogram.bins_in_use(np.array([0, 50.0, 50, 0]), 0.0) == pytest.approx(2)
-    assert histogram.bins_in_use(np.zeros(5), 0.0) == np.inf
+    assert significance.bins_in_use(np.full(7, 30.0), 0.0) == pytest.approx(7)
+    assert significance.bins_in_use(np.array([0, 50.0, 50, 0]), 0.0) == pytest.approx(2)
+    assert significance.bins_in_use(np.zeros(5), 0.0) == np.inf
     # Squares less those of the noise and three of their standard deviations.
     counts, variance = np.array([100.0, 50, 0, 0, 0]), 20.0
     lowered = 12_500 - variance * (5 + 3 * 5)
-    told = histogram.bins_in_use(counts, variance)
+    told = significance.bins_in_use(counts, variance)
     assert told == pytest.approx((150 + 3 * 10) ** 2 / lowered)
-    told = histogram.bins_in_use(counts, variance, 140)
+    told = significance.bins_in_use(counts, variance, 140)
     assert told == pytest.approx(140**2 / lowered)
 
 
@@ -575,7 +576,7 @@ def test_what_tells_small_atoms_is_of_all_groups(monkeypatch):
         asked.append((counts, variance))
         return False
 
-    monkeypatch.setattr(histogram, "has_small_atoms", recorded)
+    monkeypatch.setattr(significance, "has_small_atoms", recorded)
     scores, group = people(3000, 1)
     fitted = repair((-4, 5)).fit(np.round(scores, 1), sensitive_features=group)
     ((counts, variance),) = asked

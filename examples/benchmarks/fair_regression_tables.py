@@ -39,14 +39,16 @@ from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
 from fairpriv_sklearn.metrics import ks_parity_difference
 from fairpriv_sklearn.postprocessing import DPBarycenterTransformer
 from fairpriv_sklearn.postprocessing._histogram import (
-    bin_scores,
-    centre_indices,
     isotonic_estimate,
-    output_grid,
-    refine_pmfs,
     smooth_estimate,
 )
 from fairpriv_sklearn.postprocessing._queries import count_scores
+from fairpriv_sklearn.postprocessing._score_bins import (
+    bin_scores,
+    centre_indices,
+    output_grid,
+    refine_pmfs,
+)
 from fairpriv_sklearn.transport import fair_barycenter
 
 EPSILONS = (np.inf, 5.0, 1.0, 0.5, 0.1)

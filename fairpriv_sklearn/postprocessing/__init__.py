@@ -3,13 +3,13 @@
 from fairpriv_sklearn.postprocessing._barycenter import DPBarycenterTransformer
 from fairpriv_sklearn.postprocessing._barycenter_regressor import DPBarycenterRegressor
 from fairpriv_sklearn.postprocessing._dp2dp import DP2DPClassifier
-from fairpriv_sklearn.postprocessing._histogram import bin_scores
 from fairpriv_sklearn.postprocessing._phases import (
     ConstantClassifier,
     ConstantRegressor,
     enough_rows,
 )
 from fairpriv_sklearn.postprocessing._repair import RepairWarning
+from fairpriv_sklearn.postprocessing._score_bins import bin_scores
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [

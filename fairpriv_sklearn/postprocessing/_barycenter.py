@@ -11,7 +11,7 @@ from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.origin import remembering
 from fairpriv_sklearn._shared.sklearn import fit_context
 from fairpriv_sklearn._wall import noise_source, read_rows
-from fairpriv_sklearn.postprocessing import _histogram as histogram
+from fairpriv_sklearn.postprocessing import _score_bins as score_bins
 from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
 from fairpriv_sklearn.postprocessing._repair import group_labels
 
@@ -303,7 +303,7 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
     def _keys(self, scores) -> np.ndarray:
         """What keys the draws: the last bits of a score depend on the batch."""
         columns = zip(scores.T, self.bounds_, strict=True)
-        return np.column_stack([histogram.quantize_scores(*one) for one in columns])
+        return np.column_stack([score_bins.quantize_scores(*one) for one in columns])
 
     def fit_transform(self, scores, y=None, *, sensitive_features=None) -> Any:
         """Fit and transform the same scores; see `fit` and `transform`.

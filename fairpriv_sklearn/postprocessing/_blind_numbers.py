@@ -24,12 +24,9 @@ from fairpriv_sklearn.postprocessing._blind import (
     normal_points,
     upper_end_by_errors,
 )
-from fairpriv_sklearn.postprocessing._histogram import (
-    MARGIN,
-    smooth_estimate,
-    told_ends,
-)
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._scale import EVEN, Scale
+from fairpriv_sklearn.postprocessing._significance import MARGIN, told_ends
 
 # Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
 # which a region's group is more likely than among all people, those where the smallest
@@ -62,10 +59,10 @@ LEFT = 0.62
 # groups of 2 to 5 % were driven away from the others by more than before.
 FEW = 0.02
 SMALL = 4.0
-# As `_histogram.TOLD` and `MOST_BEYOND`, the latter for each time that the range is as
-# wide as what is left of it: what is cut spoils parity, and what is kept costs the more
-# the further away it is. A bin at an end is as wide as the one beside it, or so many
-# times what would make it as crowded. Chosen on simulated predictions.
+# As `_significance.TOLD` and `MOST_BEYOND`, the latter for each time that the range is
+# as wide as what is left of it: what is cut spoils parity, and what is kept costs the
+# more the further away it is. A bin at an end is as wide as the one beside it, or so
+# many times what would make it as crowded. Chosen on simulated predictions.
 SURE = 3.0
 BEYOND_PER_WIDTH = 0.02
 MOST_BEYOND = 0.2

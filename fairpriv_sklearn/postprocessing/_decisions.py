@@ -7,14 +7,14 @@ import numpy as np
 from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._histogram import (
-    smooth_estimate,
+from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
+from fairpriv_sklearn.postprocessing._repair import MetaRepair
+from fairpriv_sklearn.postprocessing._significance import (
     untold_cells,
     untold_groups,
     untold_message,
 )
-from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
-from fairpriv_sklearn.postprocessing._repair import MetaRepair
 
 TOGETHER = "as all people together"
 STOOD_BACK = {

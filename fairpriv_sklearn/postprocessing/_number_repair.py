@@ -24,8 +24,11 @@ from fairpriv_sklearn._wall import (
     warn_leak,
 )
 from fairpriv_sklearn.postprocessing import _blind_numbers as blind
+from fairpriv_sklearn.postprocessing import _continuous_map as continuous_map
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _repair, _scale
+from fairpriv_sklearn.postprocessing import _score_bins as score_bins
+from fairpriv_sklearn.postprocessing import _significance as significance
 from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
 from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
 from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
@@ -256,7 +259,9 @@ class NumberRepair(Repair):
             self.output_ = [self.output] * n_columns
             return
         self.output_ = [
-            "continuous" if histogram.is_continuous(number, n, scale) else "randomized"
+            "continuous"
+            if significance.is_continuous(number, n, scale)
+            else "randomized"
             for number in distinct.tolist()
         ]
 
@@ -266,7 +271,7 @@ class NumberRepair(Repair):
             return
         for column, counts in enumerate(self.counts_):
             told = counts.sum(axis=0), len(counts) * self._noise_variance
-            if histogram.has_small_atoms(distinct[column], scale, *told):
+            if significance.has_small_atoms(distinct[column], scale, *told):
                 self.output_[column] = "continuous"
 
     def _number_of_bins(self, growth) -> int:
@@ -278,7 +283,7 @@ class NumberRepair(Repair):
         if self._n_public is None:
             return round(growth * BINS_WITHOUT_N)
         continuous = set(self.output_) == {"continuous"}
-        n_bins = histogram.default_n_bins(
+        n_bins = score_bins.default_n_bins(
             self._n_public, self.epsilon, continuous=continuous
         )
         return min(round(growth * n_bins), MOST_BINS)
@@ -304,7 +309,7 @@ class NumberRepair(Repair):
             transport = self._transport(pmfs, weights, scale, tolerance, output)
             fitted = None
             if output == "continuous":
-                fitted = histogram.continuous_map(transport, scale, window)
+                fitted = continuous_map.continuous_map(transport, scale, window)
             tolerances.append(tolerance)
             transports.append(transport)
             windows.append(window)
@@ -320,15 +325,15 @@ class NumberRepair(Repair):
         none_told = untold == groups
         seen = np.flatnonzero(np.invert(crowded))
         may = max(map(self._left_gap, seen), default=0.0)
-        stays = may > (0.0 if none_told else histogram.MAY_REMAIN)
+        stays = may > (0.0 if none_told else significance.MAY_REMAIN)
         if untold and not (none_told and stays):
             self._note(
-                f"{histogram.untold_message(untold, len(groups))} Their scores "
+                f"{significance.untold_message(untold, len(groups))} Their scores "
                 "are repaired as those of all people together."
             )
         if stays:
             self._note(
-                f"{histogram.untold_message(groups, len(groups))} They may by up to "
+                f"{significance.untold_message(groups, len(groups))} They may by up to "
                 f"{may:.2f}, and their scores are hardly moved."
             )
 
@@ -337,9 +342,9 @@ class NumberRepair(Repair):
         counts, variance = self.counts_[column], self._noise_variance
         if variance == 0 or self._is_told(column):
             return 0.0
-        if histogram.is_constant(counts, variance):
+        if significance.is_constant(counts, variance):
             return 0.0
-        gaps = histogram.largest_gaps(counts, variance)
+        gaps = significance.largest_gaps(counts, variance)
         pooled = np.isin(self.groups_, self.pooled_groups_[column])
         return float(gaps[~pooled | pooled.all()].max())
 
@@ -347,22 +352,24 @@ class NumberRepair(Repair):
         """The tolerance of a column with these counts by group and bin."""
         if self.fairness_tolerance != "auto":
             return self.fairness_tolerance
-        return histogram.default_tolerance(counts, noise_variance=self._noise_variance)
+        return significance.default_tolerance(
+            counts, noise_variance=self._noise_variance
+        )
 
     def _pooled(self, counts) -> np.ndarray:
         """Groups that noise does not let be told from the rest."""
         if self.estimation == "isotonic":
             return np.zeros(len(counts), dtype=bool)
-        return histogram.untold_numbers(counts, self._noise_variance, self._n_public)
+        return significance.untold_numbers(counts, self._noise_variance, self._n_public)
 
     def _crowded(self, counts) -> bool:
         """Whether default bins see nearly all scores in very few of them."""
         counts, variance = counts.reshape(-1, self.n_bins_), self._noise_variance
         if self.n_bins != "auto" or variance == 0:
             return False
-        fewest = blind.FEWEST_BINS if self.blind else histogram.FEWEST_BINS
+        fewest = blind.FEWEST_BINS if self.blind else significance.FEWEST_BINS
         told = counts.sum(axis=0), len(counts) * variance
-        return histogram.bins_in_use(*told, self._n_public) < fewest
+        return significance.bins_in_use(*told, self._n_public) < fewest
 
     def _estimate(self, counts, pooled):
         """The groups' distributions and weights behind the noisy counts."""
@@ -383,7 +390,7 @@ class NumberRepair(Repair):
         first, last = 0, self.n_bins_
         if self.estimation != "isotonic" and self._noise_variance > 0:
             variance = len(counts) * self._noise_variance
-            first, last = histogram.told_bins(counts.sum(axis=0), variance, scale)
+            first, last = significance.told_bins(counts.sum(axis=0), variance, scale)
         pmfs[:, :first], pmfs[:, last:] = 0.0, 0.0
         pmfs /= pmfs.sum(axis=1, keepdims=True)
         # The upper end of a bin is in the next one.
@@ -393,11 +400,11 @@ class NumberRepair(Repair):
     def _transport(self, pmfs, weights, scale, tolerance, output):
         """Solve for the targets of one column, on the grid that its output asks for."""
         if output == "continuous":
-            pmfs = histogram.fine_pmfs(pmfs)
-            grid = histogram.output_grid(UNIT, pmfs.shape[1], 1)
+            pmfs = continuous_map.fine_pmfs(pmfs)
+            grid = score_bins.output_grid(UNIT, pmfs.shape[1], 1)
         else:
-            pmfs = histogram.refine_pmfs(pmfs, self.output_refinement)
-            grid = histogram.output_grid(UNIT, self.n_bins_, self.output_refinement)
+            pmfs = score_bins.refine_pmfs(pmfs, self.output_refinement)
+            grid = score_bins.output_grid(UNIT, self.n_bins_, self.output_refinement)
         return fair_barycenter(
             scale.inverse(grid), pmfs, weights, float(tolerance), solver=self.solver
         )
@@ -485,7 +492,7 @@ class NumberRepair(Repair):
         if self.output != "auto" or self._noise_variance == 0:
             return True
         counts, variance = self.counts_[column], self._noise_variance
-        if histogram.is_constant(counts, variance):
+        if significance.is_constant(counts, variance):
             return False
         return self._is_told(column)
 
@@ -502,7 +509,7 @@ class NumberRepair(Repair):
         ):
             apart = np.abs(cdf - of_all).max() / max(1 - weight, 1e-9)
             both = np.stack([own, counts.sum(axis=0) - own])
-            if apart > histogram.default_tolerance(both, noise_variance=variance):
+            if apart > significance.default_tolerance(both, noise_variance=variance):
                 return True
         return False
 
@@ -535,7 +542,7 @@ class NumberRepair(Repair):
         )
 
         def counted(name, n_bins):
-            bins = histogram.bin_scores(places, UNIT, n_bins)
+            bins = score_bins.bin_scores(places, UNIT, n_bins)
             cells = (block.codes * shape[1] + regions)[:, None] * n_bins + bins
             n_tables = len(self._scales)
             about = {"theorem": COUNTS_THEOREM, "n_tables": n_tables}
@@ -565,7 +572,7 @@ class NumberRepair(Repair):
             elif not told.all():
                 untold = self.pooled_groups_[-1].tolist()
                 self._note(
-                    f"{histogram.untold_message(untold, len(self.groups_))} The "
+                    f"{significance.untold_message(untold, len(self.groups_))} The "
                     "answers are made equal for the other groups alone."
                 )
 
@@ -586,9 +593,9 @@ class NumberRepair(Repair):
         """
         sizes = counts.sum(axis=(1, 2))
         noise = np.sqrt(counts[0].size * self._noise_variance)
-        few = sizes + histogram.DROWNED * noise < blind.FEW * sizes.sum()
+        few = sizes + significance.DROWNED * noise < blind.FEW * sizes.sum()
         few &= sizes < np.sort(sizes)[-2:].min()
-        told = ~few | (sizes >= histogram.DROWNED * noise)
+        told = ~few | (sizes >= significance.DROWNED * noise)
         while True:
             solved = self._levels_of(counts[told], scale, tolerance)
             small = told & few & (sizes < blind.SMALL * noise)
@@ -674,7 +681,7 @@ class DrawnTargets:
         self.random = repair.output_[column] == "randomized"
         if self.random:
             group, point = np.divmod(np.arange(self.mixed.size), self.n_bins)
-            centres = histogram.centre_indices(self.n_bins, self.refinement)[point]
+            centres = score_bins.centre_indices(self.n_bins, self.refinement)[point]
             ends = [
                 self.transport.transport(group, centres, np.full(len(group), end))
                 for end in (np.finfo(np.float64).tiny, 1.0)
@@ -687,7 +694,7 @@ class DrawnTargets:
 
     def read(self, values, codes, keyed, key_codes) -> None:
         """Note the rows of a block that need a draw."""
-        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
+        bins = score_bins.bin_scores(self.places(values), UNIT, self.n_bins)
         rows = np.flatnonzero(self.mixed[codes, bins])
         if len(rows):
             self.draws.add(safe_indexing(keyed, rows), key_codes[rows])
@@ -698,8 +705,8 @@ class DrawnTargets:
         Bin i of group a owns the levels between its two CDF values; the draw picks one
         of them and the answer is the target's quantile there, or their mean.
         """
-        bins = histogram.bin_scores(self.places(values), UNIT, self.n_bins)
-        centres = histogram.centre_indices(self.n_bins, self.refinement)[bins]
+        bins = score_bins.bin_scores(self.places(values), UNIT, self.n_bins)
+        centres = score_bins.centre_indices(self.n_bins, self.refinement)[bins]
         transport = self.transport
         own = np.where(codes < 0, len(transport.weights) - 1, codes)
         if self.random:

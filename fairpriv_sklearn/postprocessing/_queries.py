@@ -13,8 +13,8 @@ import numpy as np
 from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_changed
 from fairpriv_sklearn._wall import Query, Rows
-from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing import _score_bins as score_bins
 from fairpriv_sklearn.postprocessing._scale import UNIT
 
 
@@ -62,7 +62,7 @@ def count_scores(scores, codes, n_groups, bounds, n_bins) -> np.ndarray:
     replace-one, exactly, as the counts are integers and the bin of a score does not
     depend on other rows.
     """
-    bins = histogram.bin_scores(scores, bounds, n_bins)
+    bins = score_bins.bin_scores(scores, bounds, n_bins)
     return count_cells((n_groups, n_bins), codes, bins)
 
 
@@ -90,7 +90,7 @@ class DistinctScores(Query):
 
     def of_rows(self, rows: Rows, state):
         columns = zip(rows.only("scores").whole().scores.T, self.bounds, strict=True)
-        numbers = [histogram.distinct_scores(column, pair) for column, pair in columns]
+        numbers = [score_bins.distinct_scores(column, pair) for column, pair in columns]
         return np.array(numbers, dtype=np.int64)
 
 
