@@ -1681,6 +1681,45 @@ def test_what_an_encoder_inside_would_refuse(wrap, changes, said):
     assert ledger.spends() == []
 
 
+def choice(*inside, **more):
+    columns = [(f"part {i}", *one) for i, one in enumerate(inside)]
+    return ColumnTransformer(columns, verbose_feature_names_out=False, **more)
+
+
+def of_frames(columns):
+    return columns.set_output(transform="pandas")
+
+
+HANDED_ON = {
+    "another column": of_frames(choice(("passthrough", ["b"]))),
+    "no names": choice(("passthrough", ["a", "b"])),
+    "all but it": of_frames(choice(("drop", ["a"]), remainder="passthrough")),
+    "no column": choice(("passthrough", ["c"])),
+}
+
+
+@pytest.mark.parametrize("wrap", [search, numbers])
+@pytest.mark.parametrize("handed_on", [*HANDED_ON, "some inside", "none inside"])
+def test_what_an_encoder_behind_a_choice_of_columns_would_refuse(handed_on, wrap):
+    """Names and lists are known before a step is fitted."""
+    encoder = DPTableEncoder({"a": {"kind": "number", "range": [-1, 1]}})
+    if handed_on == "some inside":
+        first = choice(("passthrough", ["a"]), (encoder, ["b"]))
+    elif handed_on == "none inside":
+        first = choice((make_pipeline(encoder), ["c"]))
+    else:
+        first = make_pipeline(None, HANDED_ON[handed_on], encoder)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = make_pipeline(first, regression(bounds=None))
+    wrong = wrap(model).set_params(ledger=ledger)
+    with pytest.raises(ValueError) as refusal:
+        wrong.fit(frame(), Y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+    if "column" not in handed_on and "inside" not in handed_on:
+        assert "does not have: ['a']" in str(refusal.value)
+    assert ("set_output" in str(refusal.value)) == (handed_on == "no names")
+
+
 @pytest.mark.parametrize("model", ["scaled", "plain", "other relation"])
 def test_candidates_that_are_not_private_are_refused_before_a_repair_spends(model):
     candidate = {

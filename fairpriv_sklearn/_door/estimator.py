@@ -9,7 +9,8 @@ from typing import Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, check_array, get_tags
@@ -34,6 +35,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
+from fairpriv_sklearn._shared.guarded import ask_wrapped, guarded
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.origin import (
     as_it_is,
@@ -46,6 +48,7 @@ from fairpriv_sklearn._shared.sklearn import (
     HasMethods,
     Interval,
     StrOptions,
+    safe_indexing,
 )
 from fairpriv_sklearn._wall import Fact, refuse_widths, warn_leak
 
@@ -505,16 +508,37 @@ def check_nested_arguments(estimator) -> None:
                 owner._validate_params()
 
 
-def _handed_the_table(estimator) -> Iterator:
-    """Private estimators that see all columns: a first step, and what it wraps."""
-    while True:
-        estimator = first_step(estimator)
-        if not isinstance(estimator, DPEstimator):
-            return
-        yield estimator
-        if getattr(estimator, "sensitive_features", None) is not None:
-            return  # what it wraps sees fewer
-        estimator = getattr(estimator, "estimator", None)
+def _readers(estimator, X=None) -> Iterator[tuple]:
+    """Private estimators that see columns as they are, and the table of these.
+
+    That is a first step, what it wraps, and what a `ColumnTransformer` hands columns.
+    Without a table only those are told that see all of it.
+    """
+    if isinstance(estimator, Pipeline):
+        for step in (step for _, step in estimator.steps if hasattr(step, "fit")):
+            yield from _readers(step, X)
+            X = _chosen(step, X)
+            if X is None:
+                return
+    elif isinstance(estimator, ColumnTransformer) and X is not None:
+        for _, step, columns in estimator.transformers:
+            if hasattr(step, "fit") and not callable(columns):
+                yield from _readers(step, guarded(safe_indexing, X, columns, axis=1))
+    elif isinstance(estimator, DPEstimator):
+        yield estimator, X
+        if getattr(estimator, "sensitive_features", None) is None:
+            # Else what it wraps sees fewer.
+            yield from _readers(getattr(estimator, "estimator", None), X)
+
+
+def _chosen(step, X):
+    """The columns that a step hands on as they are; None if it does more than that."""
+    if X is None or not isinstance(step, ColumnTransformer):
+        return None
+    kept = [step.remainder, *(one for _, one, _ in step.transformers)]
+    if not all(isinstance(one, str) for one in kept):
+        return None
+    return ask_wrapped(clone(step), "fit_transform", X, private=True)
 
 
 def refuse_cells(estimator, X) -> None:
@@ -523,8 +547,8 @@ def refuse_cells(estimator, X) -> None:
     Arrays of numbers are checked for all, other tables for those that read every column
     as a number; elsewhere frames may hold text.
     """
-    for reader in _handed_the_table(estimator):
-        reader._refuse_cells(X)
+    for reader, table in _readers(estimator, X):
+        reader._refuse_cells(table)
     reader = reader_of(estimator)
     if reader is None:  # nothing but "passthrough"
         return
@@ -572,7 +596,7 @@ def reader_of(estimator):
     """What reads the cells that an estimator is handed; None if nothing does."""
     if isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
-    *_, reader = first_step(estimator), *_handed_the_table(estimator)
+    *_, reader = first_step(estimator), *(reader for reader, _ in _readers(estimator))
     return reader
 
 

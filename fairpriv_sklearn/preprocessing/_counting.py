@@ -187,12 +187,13 @@ def placed_columns(columns, counts, total: float, scale: float) -> list:
     return [column.placed(seen, scale, kind) for column, seen, kind in triples]
 
 
-def refuse_unknown(argument: str, given, names) -> None:
+def refuse_unknown(argument: str, given, names, way_out="") -> None:
     """Refuse names of columns that the table does not have."""
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ValueError(
-            f"{argument} names columns that X does not have: {unknown}; leave them out."
+            f"{argument} names columns that X does not have: {unknown}; leave them out"
+            f"{way_out}."
         )
 
 

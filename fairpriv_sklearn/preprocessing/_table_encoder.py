@@ -57,6 +57,10 @@ _MOST_CELLS = 64
 _FIRST, _SECOND = "kinds and places of the columns", "quantiles and categories"
 # Scale of the noise of counts that were not asked for.
 _DROWNED = 2.0**30
+_NAMELESS = (
+    ' or, as X came without names, pass a data frame (set_output(transform="pandas") '
+    "on the steps before)"
+)
 
 
 @remembering
@@ -383,14 +387,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     def _drafts(self) -> list[Draft]:
         """Columns that are used, with what is declared of them."""
         codebook = Codebook.from_dict(self.codebook or {})
-        names = getattr(self, "feature_names_in_", None)
+        names, way_out = getattr(self, "feature_names_in_", None), ""
         if names is None:
-            names = [f"x{i}" for i in range(self.n_features_in_)]
+            names, way_out = [f"x{i}" for i in range(self.n_features_in_)], _NAMELESS
         left_out = self._left_out()
-        _check_names(left_out, names, "sensitive_features")
+        _check_names(left_out, names, "sensitive_features", way_out)
         used = [n for n, c in codebook.entries if c.role == "feature"]
         used = [n for n in used if codebook[n].kind != "left out"]
-        _check_names(used, names, "codebook")
+        _check_names(used, names, "codebook", way_out)
         drafts = []
         for position, name in enumerate(names):
             declared = codebook[name] if name in codebook else Column()
@@ -562,7 +566,7 @@ def _facts(codebook) -> list[Fact]:
     return [Fact("codebook", list(given))] if len(given) else []
 
 
-def _check_names(given, names, argument) -> None:
+def _check_names(given, names, argument, way_out) -> None:
     if len(given) > len(names):  # labels of rows, perhaps: not to be quoted
         raise ValueError(f"{argument} names more columns than X has.")
-    refuse_unknown(argument, given, list(names))
+    refuse_unknown(argument, given, list(names), way_out)
