@@ -295,7 +295,7 @@ def _of_records(u: SortedCodes, v: SortedCodes, own, other) -> Floats:
     (tied,) = (~(u.is_edge[1:] & u.is_edge[:-1])).nonzero()
     if tied.size:
         (starts,) = u.is_edge[tied].nonzero()
-        sizes = _sizes(starts, tied.size)
+        sizes = np.diff(starts, append=tied.size)
         found[tied] = (np.add.reduceat(surplus[tied], starts) / sizes).repeat(sizes)
     return found
 
@@ -367,7 +367,7 @@ def mean_transport(samples: list[Floats], weights: NDArray, top: float):
     starts = np.flatnonzero(
         (np.diff(values, prepend=np.nan) != 0) | (number == 1)
     )  # of ties
-    ties = _sizes(starts, len(values))
+    ties = np.diff(starts, append=len(values))
     means = np.add.reduceat(inside, starts) * (whole / _ONE) * size[starts]
     means = (means / ties).repeat(ties)
     gradient = 2 * weight / size * (weights.sum() * values - means)
@@ -382,15 +382,7 @@ def _average_ties(sample: Floats, values: Floats) -> Floats:
     if is_start.all():
         return values
     (starts,) = is_start.nonzero()
-    sizes = _sizes(starts, sample.size)
+    sizes = np.diff(starts, append=sample.size)
     means = np.add.reduceat(values, starts)
     means /= sizes
     return means.repeat(sizes)
-
-
-def _sizes(starts: Integers, end: int) -> Integers:
-    """Lengths of consecutive blocks, the last of which stops at ``end``."""
-    sizes = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
-    sizes[-1] = end - starts[-1]
-    return sizes

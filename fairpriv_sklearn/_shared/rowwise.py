@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fairpriv_sklearn._shared.arrays import row_slices
+from fairpriv_sklearn._shared.domain import finite_sparse
 
 # Every product has this many rows, whatever the table: the kernel chosen by the
 # linear-algebra library, and hence the order of summation, is then the same for
@@ -65,11 +66,7 @@ def row_scores(X, W: np.ndarray) -> np.ndarray:
     if sparse.issparse(X):
         # Sums run in storage order: a canonical order makes them a function of the
         # record and not of how its entries were stored.
-        X = X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        return np.asarray(X @ W)
+        return np.asarray(finite_sparse(X) @ W)
     scores = np.empty((X.shape[0], *W.shape[1:]), dtype=X.dtype)
     for rows, block in padded_blocks(X):
         scores[rows] = (block @ W)[: rows.stop - rows.start]

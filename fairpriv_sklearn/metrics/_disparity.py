@@ -1,5 +1,6 @@
 """How far the predictions of groups are apart, from the data as they are."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -9,6 +10,7 @@ from fairpriv_sklearn._door.groups import label_list
 from fairpriv_sklearn._shared.arguments import column
 from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.domain import check_columns
+from fairpriv_sklearn._shared.exact_transport import transport_of_samples
 
 
 def demographic_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
@@ -240,19 +242,10 @@ def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features) -> floa
     3.0
     """
     _, y_pred, codes = _check(y_true, y_pred, sensitive_features, _check_scores)
+    y_pred = y_pred.astype(np.float64)  # unsigned numbers have no differences
     samples = [np.sort(y_pred[codes == group]) for group in range(codes.max() + 1)]
-    return max(_wasserstein(a, b) for a, b in combinations(samples, 2))
-
-
-def _wasserstein(a: np.ndarray, b: np.ndarray) -> float:
-    """W2 between two sorted samples, of any sizes."""
-    n, m = len(a), len(b)
-    # Levels where a quantile function steps, as integers in units of 1 / (n m): no
-    # rounding can then split or merge two steps.
-    levels = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)
-    widths = np.diff(levels, prepend=0)
-    gaps = a[(levels - 1) // m] - b[(levels - 1) // n]
-    return float(np.sqrt(np.sum(widths / (n * m) * gaps**2)))
+    pairs = combinations(samples, 2)
+    return math.sqrt(max(transport_of_samples(*pair).distance for pair in pairs))
 
 
 def _largest_rate_difference(counts: np.ndarray) -> float:

@@ -68,7 +68,8 @@ def continuous_map(transport, scale, window) -> ContinuousMap:
     edges = scale.inverse(np.linspace(0, 1, k + 1))
     weights = transport.weights / transport.weights.sum()
     cdfs = np.vstack([transport.source_cdf, weights @ transport.source_cdf])
-    cdfs = np.concatenate([np.zeros((n_groups + 1, 1)), cdfs], axis=1)
+    nothing = np.zeros((n_groups + 1, 1))
+    cdfs = np.hstack([nothing, cdfs])
     cdfs[:, -1] = 1.0
     if transport.tolerance == 0:
         levels = np.unique(cdfs[:-1])
@@ -78,12 +79,9 @@ def continuous_map(transport, scale, window) -> ContinuousMap:
         values = np.zeros(len(levels))
         for weight, cdf in zip(weights, cdfs, strict=False):
             values += weight * np.interp(levels, cdf, edges)
-        shape = (n_groups + 1, len(levels))
-        values = np.broadcast_to(values, shape)
-        return ContinuousMap(
-            edges, cdfs, np.broadcast_to(levels, shape), values, window
-        )
-    targets = np.vstack([transport.target_cdf, transport.barycenter_cdf])
-    levels = np.concatenate([np.zeros((n_groups + 1, 1)), targets], axis=1)
-    values = np.broadcast_to(edges, levels.shape)
+    else:
+        targets = np.vstack([transport.target_cdf, transport.barycenter_cdf])
+        levels, values = np.hstack([nothing, targets]), edges
+    shape = (n_groups + 1, len(values))
+    levels, values = (np.broadcast_to(one, shape) for one in (levels, values))
     return ContinuousMap(edges, cdfs, levels, values, window)

@@ -340,9 +340,8 @@ class NumberRepair(Repair):
     def _left_gap(self, column) -> float:
         """By how much groups may differ that are hardly moved for want of evidence."""
         counts, variance = self.counts_[column], self._noise_variance
-        if variance == 0 or self._is_told(column):
-            return 0.0
-        if significance.is_constant(counts, variance):
+        constant = variance == 0 or significance.is_constant(counts, variance)
+        if constant or self._is_told(column):
             return 0.0
         gaps = significance.largest_gaps(counts, variance)
         pooled = np.isin(self.groups_, self.pooled_groups_[column])
@@ -492,9 +491,8 @@ class NumberRepair(Repair):
         if self.output != "auto" or self._noise_variance == 0:
             return True
         counts, variance = self.counts_[column], self._noise_variance
-        if significance.is_constant(counts, variance):
-            return False
-        return self._is_told(column)
+        constant = significance.is_constant(counts, variance)
+        return not constant and self._is_told(column)
 
     def _is_told(self, column) -> bool:
         """Whether a group differs from all others by more than both may be wrong by.

@@ -323,8 +323,15 @@ def fair_barycenter(
     >>> result.objective
     1.0
     """
-    grid, cdfs, weights, tolerance = _check_problem(grid, pmfs, weights, tolerance)
-    return _solve(grid, cdfs, weights, tolerance, solver)
+    grid, cdfs, weights = _check_problem(grid, pmfs, weights)
+    tolerance, levels = float(tolerance), None
+    if solver == "exact":
+        levels = _window_levels(grid, cdfs, weights, tolerance)
+        targets = cdfs.copy()
+        targets[:, :-1] = np.clip(cdfs[:, :-1], levels, levels + tolerance)
+    else:
+        targets = _linear_program(grid, cdfs, weights, tolerance, solver)
+    return BarycenterResult(grid, weights, tolerance, cdfs, targets, levels, solver)
 
 
 @dataclass(frozen=True)
@@ -398,9 +405,9 @@ def optimality_certificate(result: BarycenterResult) -> OptimalityCertificate:
 
 
 def _check_problem(
-    grid: ArrayLike, pmfs: ArrayLike, weights: ArrayLike, tolerance: float
-) -> tuple[Floats, Floats, Floats, float]:
-    """Return grid, CDFs, weights and tolerance as float64, or raise."""
+    grid: ArrayLike, pmfs: ArrayLike, weights: ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Return grid, CDFs and weights, or raise."""
     grid, pmfs, weights = map(np.asarray, (grid, pmfs, weights))
     if (np.diff(grid) <= 0.0).any():
         raise ValueError("grid must be strictly increasing")
@@ -421,23 +428,7 @@ def _check_problem(
     totals = cdfs[:, -1:]
     if (totals <= 0.0).any():
         raise ValueError("every group needs a positive mass")
-    return grid, cdfs / totals, weights, float(tolerance)
-
-
-def _solve(
-    grid: Floats, cdfs: Floats, weights: Floats, tolerance: float, solver: str
-) -> BarycenterResult:
-    if solver != "exact":
-        targets = _linear_program(grid, cdfs, weights, tolerance, solver)
-        return BarycenterResult(
-            grid, weights, tolerance, cdfs, targets, None, solver=solver
-        )
-    levels = _window_levels(grid, cdfs, weights, tolerance)
-    targets = cdfs.copy()
-    targets[:, :-1] = np.clip(cdfs[:, :-1], levels, levels + tolerance)
-    return BarycenterResult(
-        grid, weights, tolerance, cdfs, targets, levels, solver="exact"
-    )
+    return grid, cdfs / totals, weights
 
 
 def _shares(weights: Floats) -> Floats:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fairpriv_sklearn._shared.arguments import checked, floats
+from fairpriv_sklearn.transport._wasserstein import wasserstein_1d
 
 
 @checked(X=floats(2), Y=floats(2), directions=floats(2))
@@ -57,27 +58,8 @@ def sliced_wasserstein(
             "X, Y and directions must agree, with shapes (n, d), (m, d) and (d, k), "
             f"got {X.shape}, {Y.shape} and {directions.shape}."
         )
-    n, m = len(X), len(Y)
-    projected = X @ directions
-    order = np.argsort(projected, axis=0)
-    sorted_x = np.take_along_axis(projected, order, axis=0)
-    sorted_y = np.sort(Y @ directions, axis=0)
-    lengths, in_x, in_y, first_of_x = _common_levels(n, m)
-    difference = sorted_x[in_x] - sorted_y[in_y]  # (n_intervals, K)
-    weighted = lengths[:, None] * difference
-    value = float((weighted * difference).sum() / directions.shape[1])
-    slopes = np.empty_like(projected)
-    by_rank = np.add.reduceat(weighted, first_of_x, axis=0)
-    np.put_along_axis(slopes, order, 2 * by_rank / directions.shape[1], axis=0)
-    return value, slopes @ directions.T
-
-
-def _common_levels(n, m):
-    """Split [0, 1] so that both quantile functions are constant on every interval.
-
-    In units of 1 / (n m) all levels are integers, so none is lost to rounding.
-    """
-    levels = np.union1d(np.arange(n + 1) * m, np.arange(m + 1) * n)
-    starts = levels[:-1]
-    first_of_x = np.searchsorted(starts, np.arange(n) * m)
-    return np.diff(levels) / (n * m), starts // m, starts // n, first_of_x
+    pairs = zip((X @ directions).T, (Y @ directions).T, strict=True)
+    found = [wasserstein_1d(u, v, return_gradient=True) for u, v in pairs]
+    distances, slopes, _ = zip(*found, strict=True)
+    gradient = np.column_stack(slopes) @ directions.T / len(found)
+    return float(np.mean(distances)), gradient
