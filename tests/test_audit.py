@@ -20,7 +20,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KDTree
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_X_y
 
@@ -51,6 +51,7 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism, noise_source
+from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger
 
 QUICK = {"max_fits": 3000, "random_state": 0}
@@ -379,7 +380,28 @@ def test_a_seed_that_is_passed_is_noted_and_one_that_is_built_in_convicts():
     assert audit_estimator(SeededByDefault(), *table(), claim=1.0, **QUICK).violated
 
 
+def test_a_table_with_text_needs_pairs_of_ones_own():
+    frame = pd.DataFrame({"job": ["clerk", "smith"] * 20, "age": np.arange(40.0)})
+    model = DPTableEncoder(epsilon=1.0)
+    for call in (audit.neighbours, functools.partial(audit_estimator, model)):
+        with pytest.raises(ValueError, match="pass pairs of your own") as raised:
+            call(frame)
+        assert raised.value.__context__ is None and "clerk" not in str(raised.value)
+    other = frame.assign(job=[*frame["job"][:-1], "sailor"])
+    report = audit_estimator(model, frame, pairs=[((frame,), (other,))], **QUICK)
+    assert report.n_pairs == 1 and report.conclusive and not report.violated
+
+
 # --- claims ---------------------------------------------------------------------------
+
+
+def test_an_infinite_claim_is_printed_as_one():
+    """The scaler is not covered: what the other step says of itself is no claim."""
+    X, y = table()[:2]
+    model = DPLinearRegression(bounds=(-1, 1), target_bounds=(0, 1))
+    report = audit_estimator(make_pipeline(StandardScaler(), model), X, y, **QUICK)
+    assert report.claim.startswith("(epsilon = inf, ")
+    assert [finding.kind for finding in report.findings] == ["note"]
 
 
 class HonestSum(BaseEstimator):

@@ -11,6 +11,7 @@ from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
+from sklearn.base import clone
 
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn.distributed import Batches
@@ -500,7 +501,7 @@ def test_refitting_forgets_the_kind_of_the_last_fit():
 
 
 def test_boxes_are_cubes_again():
-    space = UnitCube(np.array([0.0, -8]), np.array([4.0, 16]), None, 0.5)
+    space = UnitCube(np.array([0.0, -8]), np.array([4.0, 8]), None, 0.5)
     box = Box(np.array([0.25, -0.25]), np.array([0.5, 0.25]))
     inner = space.within(box)
     assert inner.lower.tolist() == [2, -6] and inner.width.tolist() == [2, 4]
@@ -509,6 +510,33 @@ def test_boxes_are_cubes_again():
     np.testing.assert_array_equal(found, inner.coordinates(X))
     assert found[[0, 1]].tolist() == [[-0.5, -0.5], [0.25, 0.5]]
     assert np.abs(found).max() == 0.5
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        DPSinkhornGenerator(),
+        DPSinkhornGenerator(method="network", max_iter=3),
+        DPSlicedWassersteinGenerator(),
+    ],
+    ids=["semidual", "network", "sliced"],
+)
+@pytest.mark.parametrize("is_given", [True, False])
+def test_samples_lie_inside_the_bounds_to_the_last_bit(generator, is_given):
+    """A column of one number keeps it; -3 + (0.1 + 3) is more than 0.1."""
+    X = np.column_stack([np.tile([-3, 0.1], 500), np.full(1000, 7.0)])
+    ends = X.min(axis=0), X.max(axis=0)
+    generator = clone(generator).set_params(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        S = generator.set_params(bounds=ends if is_given else None).fit(X).sample(500)
+    assert (S >= ends[0]).all() and (S <= ends[1]).all() and 0.1 < -3 + (0.1 + 3)
+
+
+def test_numbers_for_labels_have_a_way_out():
+    X, _ = gaussian_classes(20)
+    with pytest.raises(ValueError, match="no classes: make it a column of X"):
+        DPSinkhornGenerator(bounds=(0, 1)).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("Generator", GENERATORS[:2])

@@ -231,7 +231,7 @@ def test_conditional_samples():
     )
     assert S["member"].tolist() == balanced["member"]
     for wrong, match in [
-        ({"age": 30}, "not a column of categories"),
+        ({"age": 30}, r"no.* column of categories; these are \['job', 'member'\]"),
         ({"nobody": 1}, "not a column of categories"),
         ({"job": "sailor"}, "public list"),
         ({"job": ["clerk"] * 3}, "disagree"),
@@ -312,7 +312,8 @@ def test_the_report_says_what_became_other():
     drawn = generator.sample(1000)
     assert set(drawn["na|me"]) == {"other"}
     assert generator.quality_.one_way.value < 0.02
-    (told,) = [text for text in report.splitlines() if "all values" in text]
+    (told,) = [text for text in report.splitlines() if "**none**" in text]
+    assert '100% of the rows are "other", 0% are missing' in told
     assert "na" in told and "me" in told and "|" not in told.replace("\\|", "")
     (told,) = [text for text in report.splitlines() if text.startswith("- street")]
     share = round(100 * (drawn["street"] == "other").mean())
@@ -322,6 +323,22 @@ def test_the_report_says_what_became_other():
     assert "age" not in report.split("## Privacy")[0]
     report = generator.fit(frame[["town", "age"]]).quality_report()
     assert "they do not see" not in report
+
+
+def test_a_column_without_values_is_missing_and_not_other():
+    frame = people(2000)[0][["age"]].assign(empty=None)
+    generator = DPSinkhornGenerator(
+        epsilon=3.0, codebook={"empty": {"kind": "category"}}, random_state=0
+    ).fit(frame)
+    (told,) = [
+        text
+        for text in generator.quality_report().splitlines()
+        if text.startswith("- empty")
+    ]
+    assert told == (
+        '- empty: 0% of the rows are "other", 100% are missing, categories shown: '
+        "**none**"
+    )
 
 
 def test_it_is_told_from_a_twentieth_of_the_rows_on():
@@ -584,6 +601,30 @@ def test_few_years_of_dates_are_less_likely_empty():
     assert_array_equal(edges[[0, -1]], years)
 
 
+def test_numbers_beyond_all_places_are_told_of(quick_fits):
+    """Without a range they become the largest number that is looked for."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    low = np.full(n, 7.0)
+    frame = pd.DataFrame(
+        {
+            "signed": 1e12 * rng.normal(size=n),
+            "some": np.where(rng.random(n) < 0.1, -1e30, low),
+            "few": np.where(rng.random(n) < 0.01, 1e30, low),
+            "places": 1e12 * (1 + rng.random(n)),  # the looks find them
+            "usual": rng.normal(size=n),
+        }
+    )
+    generator = DPSinkhornGenerator(epsilon=3.0, random_state=0)
+    with pytest.warns(UserWarning, match="columns 'signed', 'some' may lie beyond"):
+        generator.fit(frame)
+    assert np.abs(generator.sample(1000)["signed"]).max() <= LARGEST
+    ranges = dict.fromkeys(["signed", "some"], [-1e30, 1e30])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        generator.set_params(codebook=ranges).fit(frame)
+
+
 def test_whether_dates_are_told_is_told_by_the_looks():
     column = LevelColumn.of("x", 0, Column())
     found = column.placed(np.zeros(200), 7.0, "date")
@@ -688,6 +729,7 @@ def test_a_grid_of_round_numbers_reaches_beyond_all():
 # --- degenerate tables ----------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Numbers of the column 'a' may lie beyond")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, np.inf])
 def test_degenerate_tables_are_legal(relation, epsilon, quick_fits):

@@ -116,7 +116,8 @@ def _own_claim(fitted):
 
 def _of_guarantee(guarantee, relation, own) -> Claim:
     mu = None
-    if guarantee.delta > 0 and {e.kind for e in guarantee.events} == {"gaussian"}:
+    is_gaussian = {e.kind for e in guarantee.events} == {"gaussian"}
+    if guarantee.delta > 0 and guarantee.epsilon < math.inf and is_gaussian:
         # A claim of Gaussian DP says more than one pair does; the sampler's error is
         # beyond what runs can see.
         total = math.sqrt(math.fsum(event.mu**2 for event in guarantee.events))

@@ -306,8 +306,16 @@ def _pair(name: str, base: Table, first: Table, second: Table) -> Neighbours:
 
 def _plain(table: Table) -> Table:
     X = table.X.toarray() if sparse.issparse(table.X) else table.X
-    # Neighbours are made by moving cells: anything else needs pairs of one's own.
-    X = np.array(numbers("X", X), dtype=np.float64)
+    try:
+        X = np.array(numbers("X", X), dtype=np.float64)
+    except ValueError:  # neighbours are made by moving numbers
+        X = None
+    if X is None:
+        raise ValueError(
+            "X must be an array of numbers for neighbours to be made of it; for a "
+            "table of another kind pass pairs of your own that differ in one record, "
+            "as in audit_estimator(..., pairs=[((X, y), (X_other, y))])."
+        )
     if X.ndim != 2 or not X.size:
         raise ValueError("X must be two-dimensional and not empty.")
     columns = [None if c is None else np.asarray(c) for c in table._columns()[1:]]

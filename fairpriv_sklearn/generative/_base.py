@@ -91,6 +91,13 @@ class BaseGenerator(DPEstimator):
                 )
             self.classes_ = None
             return np.zeros(n_records, dtype=np.int64), []
+        with domain("y", own_words=True):
+            if self.classes is None and _is_continuous(column_or_1d(y)):
+                raise ValueError(
+                    "y has numbers that are no classes: make it a column of X; if that "
+                    "is a data frame, a codebook can name it, "
+                    '{"<name>": {"role": "target"}}.'
+                )
         codes, self.classes_, fact = encode_labels(y, self.classes, least=1)
         return codes, [fact]
 
@@ -99,19 +106,13 @@ class BaseGenerator(DPEstimator):
         return 1 if self.classes_ is None else len(self.classes_)
 
     def _public_bounds(self, X) -> tuple[np.ndarray, np.ndarray, Fact]:
-        """Lower ends and widths of the columns, and the fact taken as public."""
-        n_columns = X.shape[1]
+        """Both ends of the columns, and the fact taken as public."""
         if self.bounds is None:
             fact = warn_leak("bounds", "the range of every column")
-            with np.errstate(all="ignore"):
-                lower, upper = X.min(axis=0), X.max(axis=0)
-                width = upper - lower
-            width[~((width > 0) & (width < np.inf))] = 1.0
-            return lower, width, fact
-        lower, upper = read_bounds(self.bounds, n_columns)
+            return X.min(axis=0), X.max(axis=0), fact
+        lower, upper = read_bounds(self.bounds, X.shape[1])
         fact = tuple(np.asarray(end).tolist() for end in self.bounds)
-        width = np.where(upper > lower, upper - lower, 1.0)
-        return lower, width, Fact("bounds", fact)
+        return lower, upper, Fact("bounds", fact)
 
     def _read_records(self, X, y, default_components) -> dict:
         """Coordinates and codes of records that are numbers; sets public facts.
@@ -128,19 +129,20 @@ class BaseGenerator(DPEstimator):
         if y is not None:
             same_length(records, y)
         codes, facts = self._encode_labels(y, len(records))
-        lower, width, bounds_fact = self._public_bounds(records)
+        lower, upper, bounds_fact = self._public_bounds(records)
         d = len(lower)
         space = self._space(
-            lower, width, default_components(d) if default_components else d
+            lower, upper, default_components(d) if default_components else d
         )
         self._public = space, [bounds_fact, *facts]
         self._container = Container.of(X)
         with np.errstate(all="ignore"):
             if default_components is None:
-                return {"u": np.clip((records - lower) / width, 0, 1), "codes": codes}
+                u = np.clip((records - lower) / space.width, 0, 1)
+                return {"u": u, "codes": codes}
             return {"z": space.coordinates(records), "codes": codes}
 
-    def _space(self, lower, width, default_components) -> UnitCube:
+    def _space(self, lower, upper, default_components) -> UnitCube:
         """Choose the basis and the origin from public facts."""
         d = len(lower)
         side = image_side(d)
@@ -152,17 +154,17 @@ class BaseGenerator(DPEstimator):
                     f"basis must have {d} rows and orthonormal columns, got shape "
                     f"{basis.shape}."
                 )
-            return UnitCube(lower, width, basis, 0.5)
+            return UnitCube(lower, upper, basis, 0.5)
         image = self.basis == "dct" or (
             self.basis == "auto" and side is not None and d >= SMALLEST_IMAGE
         )
         if not image:
-            return UnitCube(lower, width, None, 0.5)
+            return UnitCube(lower, upper, None, 0.5)
         if side is None:
             raise ValueError(f'basis="dct" needs square images, got {d} columns.')
         k = default_components if self.n_components == "auto" else self.n_components
         # images: the lower bound is the background, so most pixels are near the origin
-        return UnitCube(lower, width, dct_basis(side, min(k, d)), 0.0)
+        return UnitCube(lower, upper, dct_basis(side, min(k, d)), 0.0)
 
     def _open(self, plan, facts, counts=None) -> PrivacyFilter:
         """Open the wall for a plan whose noise the whole budget pays for.
@@ -334,6 +336,11 @@ def check_n_samples(n_samples, y, given) -> int:
 def or_default(value, default):
     """The default where the value is the word "auto"."""
     return default if isinstance(value, str) else value
+
+
+def _is_continuous(y) -> bool:
+    is_number = y.dtype.kind == "f" and bool(np.isfinite(y).all())
+    return is_number and bool((y != np.rint(y)).any())
 
 
 def _is_orthonormal(basis) -> bool:

@@ -165,7 +165,8 @@ def quality_text(quality: TableQuality, guarantee, others=()) -> str:
     """Report for whoever publishes the table, in Markdown.
 
     `others` has, for each column of categories that were learnt, its name, how many
-    there are, and the part of the rows that has another one.
+    there are, and the parts of the rows that have another one, and none where gaps
+    are possible.
     """
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
@@ -173,11 +174,10 @@ def quality_text(quality: TableQuality, guarantee, others=()) -> str:
     if quality.one_way.high > 0.2:
         lines += ["", TOO_SMALL]
     lost = [
-        f'- {markdown_line(name)}: **all values are "other"**'
-        if not n_shown
-        else f'- {markdown_line(name)}: {share:.0%} of the rows are "other", '
-        f"categories shown: {n_shown}"
-        for name, n_shown, share in others
+        f'- {markdown_line(name)}: {share:.0%} of the rows are "other"'
+        + "".join(f", {gaps:.0%} are missing" for gaps in missing if not n_shown)
+        + f", categories shown: {n_shown or '**none**'}"
+        for name, n_shown, share, *missing in others
         if not n_shown or share >= MANY_OTHERS
     ]
     if lost:

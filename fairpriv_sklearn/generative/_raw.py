@@ -24,6 +24,7 @@ from fairpriv_sklearn.generative._levels import (
     MOST_LEARNT,
     MOST_ROUND,
     OTHER,
+    TOLD,
     LevelColumn,
     is_fractional,
 )
@@ -62,6 +63,7 @@ SEEN, MOST_PLACE_SHARE = 70.0, 0.35
 MOST_FRACTIONAL = 0.02
 MOST_CELLS = 64
 MOST_NAMED = 5  # columns that a warning names
+MANY_BEYOND = 0.05  # part of the records beyond all places from which it is told
 ROWS_TOGETHER = 1 << 14
 
 
@@ -310,6 +312,7 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         placed = look_closer(wall, rows, placed, total)
         found |= {c.position: c.with_cells(total) for c in placed}
         _tell_of_noise(located, counts, scale, placed)
+        _tell_of_ends(placed, total)
         learn_atoms(wall, rows, found)
     if maybe_whole:
         query = FractionalCounts(tuple(maybe_whole))
@@ -339,17 +342,46 @@ def _tell_of_noise(located, counts, scale, placed) -> None:
         and not (column.is_told(seen, scale) and found.is_placed)
     ]
     if hidden:
-        names = ", ".join(map(repr, hidden[:MOST_NAMED]))
-        more = ", ..." if len(hidden) > MOST_NAMED else ""
-        told = f"column {names} holds, or where its numbers lie"
+        told = f"{_named(hidden)} holds, or where its numbers lie"
         if len(hidden) > 1:
-            told = f"columns {names}{more} hold, or where their numbers lie"
+            told = f"{_named(hidden)} hold, or where their numbers lie"
         warn_caller(
             f"By noisy counts it cannot be told what the {told}: samples may have "
             "anything there. Declare kinds and ranges in a codebook, or use more rows "
             "or a larger epsilon.",
             UserWarning,
         )
+
+
+def _tell_of_ends(placed, total) -> None:
+    """Warn of columns with many numbers in the outer places, which have no end."""
+    far = [
+        column.name
+        for column in placed
+        if column.declared.kind == "number"
+        and column.places.is_open
+        and (_at_ends(column.places) > MANY_BEYOND * total).any()
+    ]
+    if far:
+        warn_caller(
+            f"Numbers of the {_named(far)} may lie beyond the largest that are looked "
+            "for, where samples have none: declare ranges in a codebook, or use larger "
+            "units.",
+            UserWarning,
+        )
+
+
+def _at_ends(places) -> np.ndarray:
+    """Counts in the first and the last place that stand out of their noise."""
+    seen, noise = places.noisy[[0, -1]], places.noise[[0, -1]]
+    return np.where(seen > TOLD * noise, seen, 0.0)
+
+
+def _named(names) -> str:
+    """Columns by name, the first few of many."""
+    more = ", ..." if len(names) > MOST_NAMED else ""
+    listed = ", ".join(map(repr, names[:MOST_NAMED]))
+    return f"column{'s' * (len(names) > 1)} {listed}{more}"
 
 
 def learn_atoms(wall, rows, found) -> None:
@@ -460,7 +492,9 @@ def given_levels(given, columns, n) -> dict:
         column = columns[position[name]] if name in position else None
         if column is None or column.is_number:
             raise ValueError(
-                f"given names {name!r}, which is not a column of categories."
+                f"given names {name!r}, which is not a column of categories; these "
+                f"are {[c.name for c in columns if not c.is_number]}, and a codebook "
+                "can declare others."
             )
         one = isinstance(values, str) or np.ndim(values) == 0
         values = [values] if one else list(values)

@@ -233,7 +233,8 @@ class DPSinkhornGenerator(BaseGenerator):
     PrivacyLeakWarning
         If `bounds` or `classes` were read from the data.
     UserWarning
-        If noise hides what a column of a raw table holds, or where its numbers lie.
+        If noise hides what a column of a raw table holds, or where its numbers lie,
+        or if they may lie beyond all that is looked for.
 
     See Also
     --------
@@ -397,12 +398,6 @@ class DPSinkhornGenerator(BaseGenerator):
             X = as_table(X)
         if y is not None:
             same_length(table, y)
-            with domain("y", own_words=True):
-                if self.classes is None and _is_continuous(column_or_1d(y)):
-                    raise ValueError(
-                        "y has numbers that are no classes: make it a column of X that "
-                        'a codebook names, {"<name>": {"role": "target"}}.'
-                    )
         codes, facts = self._encode_labels(y, len(table))
         self._container, self._names = Container.of(X), column_names(X)
         return table, codes, facts
@@ -567,7 +562,7 @@ class DPSinkhornGenerator(BaseGenerator):
             )
         n_records = self._pairs.counts.sum()
         others = [
-            (c.name, c.n_cells, self._pairs.level_counts(a)[c.n_cells] / n_records)
+            (c.name, c.n_cells, *(self._pairs.level_counts(a)[c.n_cells :] / n_records))
             for a, c in enumerate(self._columns)
             if c.has_other
         ]
@@ -731,11 +726,6 @@ class DPSinkhornGenerator(BaseGenerator):
             lists = [c.listed([True] * c.n_levels) for c in self._columns]
             return self._container.build(drawn, lists)
         return super()._output(X, public)
-
-
-def _is_continuous(y) -> bool:
-    is_number = y.dtype.kind == "f" and bool(np.isfinite(y).all())
-    return is_number and bool((y != np.rint(y)).any())
 
 
 @lru_cache(maxsize=64)

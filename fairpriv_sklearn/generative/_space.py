@@ -41,8 +41,8 @@ class UnitCube:
 
     Parameters
     ----------
-    lower, width : ndarray of shape (d,)
-        Bounds as lower end and length.
+    lower, upper : ndarray of shape (d,)
+        Ends of the bounds; where they are equal, the column is a constant.
     basis : ndarray of shape (d, k) or None
         Orthonormal columns; None is the identity.
     centre : float
@@ -50,9 +50,16 @@ class UnitCube:
     """
 
     lower: np.ndarray
-    width: np.ndarray
+    upper: np.ndarray
     basis: np.ndarray | None
     centre: float
+
+    @property
+    def width(self) -> np.ndarray:
+        """What a column is divided by: a positive number, also for a constant."""
+        with np.errstate(over="ignore"):
+            width = self.upper - self.lower
+        return np.where((width > 0) & (width < np.inf), width, 1.0)
 
     @property
     def diameter(self) -> float:
@@ -66,9 +73,9 @@ class UnitCube:
 
     def coordinates(self, X: np.ndarray) -> np.ndarray:
         """Coordinates of records, each a bitwise function of the record, (n, k)."""
-        Z = np.empty((len(X), self.n_components))
+        Z, width = np.empty((len(X), self.n_components)), self.width
         for rows, block in padded_blocks(X):
-            unit = np.clip((block - self.lower) / self.width, 0, 1) - self.centre
+            unit = np.clip((block - self.lower) / width, 0, 1) - self.centre
             part = unit if self.basis is None else row_scores(unit, self.basis)
             Z[rows] = part[: rows.stop - rows.start]
         return Z
@@ -76,8 +83,10 @@ class UnitCube:
     def within(self, box: Box) -> UnitCube:
         """The cube of the part of the bounds that a box is; without a basis."""
         corner = box.center - box.width / 2 + self.centre
-        lower, width = self.lower + self.width * corner, self.width * box.width
-        return replace(self, lower=lower, width=width)
+        lower = self.lower + self.width * corner
+        ends = lower, lower + self.width * box.width
+        lower, upper = (np.clip(end, self.lower, self.upper) for end in ends)
+        return replace(self, lower=lower, upper=upper)
 
     def pixels(self, Z: np.ndarray) -> np.ndarray:
         """Back from coordinates to scaled columns, not clipped, (n, d)."""
@@ -98,8 +107,9 @@ class UnitCube:
         return np.minimum(1, np.sqrt(m * (1 - m)) / np.maximum(spread, 1e-12))
 
     def restore(self, unit: np.ndarray) -> np.ndarray:
-        """Scaled columns, clipped to [0, 1], in the original units."""
-        return self.lower + self.width * np.clip(unit, 0, 1)
+        """Scaled columns in the original units, inside the bounds."""
+        X = self.lower + self.width * np.clip(unit, 0, 1)
+        return np.clip(X, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
