@@ -315,19 +315,12 @@ class Design:
             total += coefficients.T @ rows
         return (total * self.scale).T
 
-    def exact_sums(self, coefficients: Floats) -> Floats:
+    def added_exactly(self, blocks: Iterator, shape: tuple) -> Floats:
         """The same of rounded rows and coefficients, without any other rounding.
 
         Coefficients in [-1, 1] are rounded to the nearest multiple of 2**-40; the exact
         sum for these is rounded once.
         """
-        return self.added_exactly(
-            ((rows, coefficients[part]) for part, rows in self._blocks()),
-            coefficients.shape[1:],
-        )
-
-    def added_exactly(self, blocks: Iterator, shape: tuple) -> Floats:
-        """The same of blocks with their coefficients, for outputs of this shape."""
         shape = (*shape, self.shape[1])
         totals = np.zeros((2, 2, *shape), dtype=np.int64)  # of two digits, two halves
         for rows, coefficients in blocks:

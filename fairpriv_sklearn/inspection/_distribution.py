@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared.figures import (
     new_axes,
     style,
 )
-from fairpriv_sklearn.metrics import group_codes, group_predictions
+from fairpriv_sklearn.metrics import group_cdfs, group_codes, group_predictions
 
 _in_order = partial(sorted, key=lambda group: (str(type(group)), group))
 _PREDICTS = having("a fitted estimator", "predict")
@@ -127,7 +127,7 @@ class GroupDistributionDisplay:
             {"before": before} if after is None else {"before": before, "after": after}
         )
         values, cdfs = zip(
-            *(_group_cdfs(name, scores, codes) for name, scores in panels.items()),
+            *(_checked_cdfs(name, scores, codes) for name, scores in panels.items()),
             strict=True,
         )
         display = cls(
@@ -247,8 +247,8 @@ class GroupDistributionDisplay:
         return self
 
 
-def _group_cdfs(name, scores, codes):
-    """Distribution function of every group at the distinct scores of all."""
+def _checked_cdfs(name, scores, codes):
+    """Distribution functions of scores, if these are finite and one for each row."""
     scores = np.asarray(scores, dtype=np.float64).ravel()
     if len(scores) != len(codes):
         raise ValueError(
@@ -256,7 +256,4 @@ def _group_cdfs(name, scores, codes):
             f"{len(scores)} and {len(codes)}."
         )
     assert_all_finite(scores, input_name=name)
-    values = np.unique(scores)
-    members = [np.sort(scores[codes == a]) for a in range(codes.max() + 1)]
-    cdfs = [m.searchsorted(values, side="right") / len(m) for m in members]
-    return values, np.array(cdfs)
+    return group_cdfs(scores, codes)

@@ -7,6 +7,7 @@ Publish group rates with :func:`dp_group_rates`, which adds noise.
 from fairpriv_sklearn.metrics._disparity import (
     demographic_parity_difference,
     equalized_odds_difference,
+    group_cdfs,
     group_codes,
     ks_parity_difference,
     wasserstein_parity_difference,

@@ -181,17 +181,9 @@ def ks_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
     0.5
     """
     _, y_pred, codes = _check(y_true, y_pred, sensitive_features, _check_scores)
-    order = np.argsort(y_pred)
-    values, codes = y_pred[order], codes[order]
-    last_of_tie = np.append(values[1:] != values[:-1], True)
+    _, cdfs = group_cdfs(y_pred, codes)
     # max over pairs of |F_a - F_b| = max over groups of F minus min over groups of F
-    largest = np.zeros(np.count_nonzero(last_of_tie))
-    smallest = np.ones_like(largest)
-    for group in range(codes.max() + 1):
-        below = np.cumsum(codes == group)
-        cdf = below[last_of_tie] / below[-1]
-        largest, smallest = np.maximum(largest, cdf), np.minimum(smallest, cdf)
-    return float(np.max(largest - smallest))
+    return float(np.ptp(cdfs, axis=0).max())
 
 
 def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features) -> float:
@@ -242,10 +234,24 @@ def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features) -> floa
     3.0
     """
     _, y_pred, codes = _check(y_true, y_pred, sensitive_features, _check_scores)
-    y_pred = y_pred.astype(np.float64)  # unsigned numbers have no differences
-    samples = [np.sort(y_pred[codes == group]) for group in range(codes.max() + 1)]
-    pairs = combinations(samples, 2)
+    # Unsigned numbers have no differences.
+    pairs = combinations(_samples(y_pred.astype(np.float64), codes), 2)
     return math.sqrt(max(transport_of_samples(*pair).distance for pair in pairs))
+
+
+def group_cdfs(scores: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores, and the distribution function of every group at them."""
+    values = np.unique(scores)
+    samples = _samples(scores, codes)
+    cdfs = [
+        sample.searchsorted(values, side="right") / len(sample) for sample in samples
+    ]
+    return values, np.array(cdfs)
+
+
+def _samples(scores: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
+    """The scores of every group, sorted."""
+    return [np.sort(scores[codes == group]) for group in range(codes.max() + 1)]
 
 
 def _largest_rate_difference(counts: np.ndarray) -> float:
