@@ -322,7 +322,7 @@ def test_what_an_estimator_of_scikit_learn_takes_is_not_refused(kind):
 
 @pytest.mark.parametrize("fitted", ["estimator", "group_estimator"])
 def test_a_fitted_model_beside_others_refuses_columns_at_no_cost(fitted):
-    """By one row: the other model is to be fitted to these rows first."""
+    """The other model is to be fitted to these rows first."""
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["a", "b"])
     others = {"one less": table[["a"]], "renamed": table.rename(columns={"a": "c"})}
@@ -336,6 +336,27 @@ def test_a_fitted_model_beside_others_refuses_columns_at_no_cost(fitted):
         repair = decisions(**models, blind=True, ledger=ledger)
         with pytest.raises(BudgetExceededError):
             repair.fit(table, Y, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("fitted", ["estimator", "group_estimator"])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_fitted_model_refuses_the_last_row_at_no_cost(fitted, both):
+    """Behind a step that takes text, so that no tag says what it reads."""
+    words = np.array(["u", "v"] * 30, dtype=object)[:, None]
+    public = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(words, Y)
+    declared = PrivacyGuarantee(1.0, 0.0, "replace_one", "declared")
+    taken = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    models = dict.fromkeys(["estimator", "group_estimator"], taken)
+    said = dict.fromkeys(["base_guarantee", "group_guarantee"], declared)
+    if both:
+        models = {name: FrozenEstimator(taken.fit(words, Y)) for name in models}
+        said = dict.fromkeys(said, "public")
+    models[fitted] = FrozenEstimator(public)
+    said[{"estimator": "base_guarantee"}.get(fitted, "group_guarantee")] = "public"
+    accepted(decisions(**models, **said, blind=True), words)
+    words = words.copy()
+    words[-1] = "John Doe"
+    refused(decisions(**models, **said, blind=True), "refused the rows", words)
 
 
 @pytest.mark.parametrize("name", ["text", "number", "gap", "nan", "column of text"])
@@ -1729,6 +1750,32 @@ def test_candidates_that_are_not_private_are_refused_before_a_repair_spends(mode
     }[model]
     words = "protect against" if model == "other relation" else "private as a whole"
     refused(numbers(search(candidate)), words)
+
+
+FROZEN = FrozenEstimator(DPTableEncoder(epsilon=5.0).fit(X))
+ENCODED = make_pipeline(DPTableEncoder(), regression(bounds=None))
+
+
+@pytest.mark.parametrize(
+    ("model", "budget", "said"),
+    [
+        (ENCODED, {"epsilon": 1e-5, "method": "compose"}, "epsilon is too small"),
+        (ENCODED, {"refit": True, "refit_fraction": 1e-7}, "epsilon is too small"),
+        (make_pipeline(FROZEN, regression()), {}, "costs more than the budget"),
+        (make_pipeline(FROZEN, *ENCODED), {}, "epsilon is too small"),
+    ],
+)
+def test_a_candidate_whose_share_is_too_small(model, budget, said):
+    """Also where the search stands inside of what spends before it."""
+    refused(search(model, **budget), said)
+    refused(numbers(search(model, **budget)), said)
+    if "refit" not in budget:
+        ledger = PrivacyLedger(50.0, 1e-3)
+        epsilon = budget.get("epsilon", 1.0) / 10
+        public = {"epsilon": epsilon, "target_bounds": (0, 1), "ledger": ledger}
+        with pytest.raises(ValueError):
+            dp_cross_validate(model, X, Y, cv=2, **public)
+        assert ledger.spends() == []
 
 
 def test_a_model_of_the_groups_that_cannot_read_text():

@@ -52,6 +52,7 @@ from fairpriv_sklearn._wall import (
     is_diffprivlibs,
     n_columns_of,
     n_rows_of,
+    noise_source,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -59,7 +60,11 @@ from fairpriv_sklearn.model_selection._plan import FitShare
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9
 
-
+_DEAR = (
+    "A candidate costs more than the budget it was given: its private steps, frozen "
+    "ones too, add up in a way the search does not know. Search over one of them, on a "
+    "table that the others have transformed."
+)
 # What hands on labels or targets of its own making: a public list does not fit them.
 _RELABEL = """BaggingClassifier OneVsOneClassifier OneVsRestClassifier
     OutputCodeClassifier StackingClassifier TransformedTargetRegressor
@@ -308,12 +313,20 @@ def refuse_large_epsilon(epsilon: float) -> None:
     calibrate_gaussian(epsilon, 0.5)  # which delta does not matter
 
 
-def refuse_small_delta(estimator, grid: list[dict], delta: float) -> None:
-    """Refuse a candidate of which a part needs more than the delta of one fit."""
+def refuse_shares(estimator, grid: list[dict], shares: list[FitShare], public) -> None:
+    """Refuse a candidate that no fit can pay for out of its share of the budget."""
+    least = min(share.delta for share in shares)
     for params in grid:
         for step in budget_owners(made(estimator, params)).values():
             if hasattr(step, "_refuse_shared_budget"):
-                step._refuse_shared_budget(delta)
+                step._refuse_shared_budget(least)
+        for share in shares:
+            # The numbers that these would draw are drawn by nobody.
+            chosen = candidate(estimator, params, share, noise_source(0), public)
+            expected = expected_guarantee(chosen)
+            # Once, or once for each class: only the fitted model says so.
+            if expected is not None and not _is_paid(expected, share):
+                raise ValueError(_DEAR)
 
 
 def refuse_unpaid(chosen, ledger) -> None:
@@ -502,13 +515,14 @@ def check_cost(model, before, share: FitShare, neighboring: str) -> PrivacyGuara
             raise OtherCost("gaussian", n_draws)
         fits = mu <= share.mu * _SLACK
     else:
-        fits = guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
+        fits = _is_paid(guarantee, share)
     if not fits:
-        raise ValueError(
-            "A candidate costs more than the budget it was given: its private steps "
-            "add up in a way the search does not know. Search over one of them."
-        )
+        raise ValueError(_DEAR)
     return guarantee
+
+
+def _is_paid(guarantee: PrivacyGuarantee, share: FitShare) -> bool:
+    return guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
 
 
 def _check_guarantee(guarantee: PrivacyGuarantee | None, neighboring: str) -> None:

@@ -180,6 +180,12 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
             check_nested_arguments(chosen)
             candidates.refuse_unpaid(chosen, self.ledger)
             candidates.refuse_uncovered(chosen, self.neighboring)
+        self._refuse_shares(self._candidates(noise_source(0)), self.plan(), {})
+
+    def _refuse_shares(self, grid, plan: SearchPlan, public: dict) -> None:
+        """Refuse a candidate whose fit, or second fit, its share cannot pay for."""
+        shares = [plan.fit] + [self._refit_share()] * self.refit
+        candidates.refuse_shares(self.estimator, grid, shares, public)
 
     def _refuse_width(self, n_columns: int | None, learnt: bool) -> None:
         for chosen in self._candidates_to_check():
@@ -221,8 +227,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         grid = self._candidates(noise)
         facts = candidates.check_candidates(self.estimator, grid, task, self.ledger)
         plan = self._plan(len(grid), kind, DRAWS_PER_FIT, task.statistic.size)
-        deltas = [plan.fit.delta] + [self.delta * self.refit_fraction] * self.refit
-        candidates.refuse_small_delta(self.estimator, grid, min(deltas))
+        self._refuse_shares(grid, plan, task.public)
         wall = self._open_wall(task, noise)
         holdout = wall.random_split(task.n_rows, self.holdout_size)
         train, test = np.flatnonzero(~holdout), np.flatnonzero(holdout)
@@ -337,12 +342,14 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _refit(self, task, params, noise):
         """Fit the winner again, on all rows, with what was kept for it."""
-        epsilon = self.epsilon * self.refit_fraction
-        delta = self.delta * self.refit_fraction
-        share = FitShare("approximate", epsilon, delta, np.inf, 0)
-        rows = np.arange(task.n_rows)
+        share, rows = self._refit_share(), np.arange(task.n_rows)
         model, guarantee = task.run(self.estimator, params, rows, share, noise)
         return _unless_it_failed((model, guarantee))
+
+    def _refit_share(self) -> FitShare:
+        epsilon = self.epsilon * self.refit_fraction
+        delta = self.delta * self.refit_fraction
+        return FitShare("approximate", epsilon, delta, np.inf, 0)
 
     @property
     def classes_(self):

@@ -314,7 +314,7 @@ def dp_cross_validate(
         )
 
     plan = planned(kind, DRAWS_PER_FIT)
-    candidates.refuse_small_delta(estimator, [{}], plan.fit.delta)
+    candidates.refuse_shares(estimator, [{}], [plan.fit], task.public)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
     wall = PrivacyFilter(

@@ -424,13 +424,13 @@ class Phases:
             # They may refuse rows, which costs nothing before the reserve.
             room = getattr(self.meta.ledger, "_refuse_beyond", lambda planned: None)
             room(self.wall.cost or self.wall.planned)
-        # The first is asked about all rows if nothing is fitted here. A stream would be
-        # read once more.
+        # The first is asked below if nothing is fitted here. A stream would be read
+        # once more.
         asked = frozen if self.fitted_here else frozen[1:]
         if asked and type(rows) is Rows:
-            row = rows.block(slice(0, 1))
+            table = rows.whole()
             for model in asked:
-                model.answer(row)
+                model.answer(table)
         if not self.fitted_here:
             answered = ask(rows)
             self.wall.reserve()
