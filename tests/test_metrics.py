@@ -632,8 +632,8 @@ def test_intersections_and_string_labels():
     "changes, message",
     [
         ({"groups": [0]}, "at least two groups"),
-        ({"classes": [0]}, "at least two different classes"),
-        ({"classes": [0, 0]}, "at least two different classes"),
+        ({"classes": [0]}, "classes must list 2 labels"),
+        ({"classes": [0, 0]}, "classes lists a label twice"),
         ({"groups": [0, 2]}, "not in the list groups"),
         ({"classes": [0, 2]}, "not in the list classes"),
         ({"y_pred": [0, 1, 1]}, "numbers of rows differ"),

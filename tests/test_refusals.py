@@ -1933,6 +1933,33 @@ def test_a_target_that_cannot_be_compared_is_refused_in_one_sentence():
 every_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
 
+@every_entry
+@pytest.mark.parametrize(
+    ("name", "listed", "said"),
+    [
+        ("classes", [0, 1, 1], "lists a label twice"),
+        ("classes", [0, 1, True], "lists a label twice"),
+        ("classes", [[0, 1]], "must list labels, not lists"),
+        ("classes", [[0], [1, 2]], "must list labels, not lists"),
+        ("classes", [0, 1, None], "contains a missing label"),
+        ("groups", [0, 1, 1], "lists a label twice"),
+        ("groups", [[0, 1]], "must list at least two"),
+        ("groups", [0, 1, np.nan], "contains a missing label"),
+    ],
+)
+def test_public_lists_hold_each_label_once(entry, name, listed, said):
+    """One listed twice would count as another one where lists are counted."""
+    if name not in entry.make().get_params(deep=False):
+        return
+    rows = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    y = rows[:, 0] if entry.task == "regression" else (rows[:, 1] > 0).astype(int)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    wrong = entry.make(**{**entry.public, name: listed, "ledger": ledger})
+    with pytest.raises(ValueError, match=f"^{name} {said}"):
+        wrong.fit(rows, y)
+    assert ledger.spends() == []
+
+
 def private_columns():
     """Columns that a library reads only by an error that quotes a cell."""
     pa, pl, pd = map(pytest.importorskip, ("pyarrow", "polars", "pandas"))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._dask import is_dask
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
-from fairpriv_sklearn._shared.arguments import as_python
+from fairpriv_sklearn._shared.arguments import as_python, public_labels
 from fairpriv_sklearn._shared.callers import (
     all_checks,
     hushed,
@@ -398,11 +398,13 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
 
 def public_classes(classes, least=2) -> np.ndarray:
     """The public list of labels, sorted."""
+    labels = public_labels("classes", classes)
+    if any(isinstance(label, tuple) for label in labels):
+        raise ValueError(f"classes must list labels, not lists of them: {labels!r}.")
+    if len(labels) < least:
+        raise ValueError(f"classes must list {least} labels or more, got {labels!r}.")
     _refuse_mixed("classes", classes)
-    classes = np.unique(np.asarray(classes))
-    if len(classes) < least:
-        raise ValueError(f"classes must list {least} labels or more, got {classes!r}.")
-    return classes
+    return np.unique(np.asarray(classes))
 
 
 def _refuse_mixed(name: str, labels) -> None:

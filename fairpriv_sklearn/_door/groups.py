@@ -5,8 +5,6 @@ that the constructor names (or a callable ``X -> labels``). Errors speak of the 
 list of groups only: which rows or values were at fault is private.
 """
 
-from math import isinf
-
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
@@ -14,7 +12,12 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
-from fairpriv_sklearn._shared.arguments import described, listed, plain_labels
+from fairpriv_sklearn._shared.arguments import (
+    described,
+    is_missing_label,
+    listed,
+    public_labels,
+)
 from fairpriv_sklearn._shared.domain import LABELS, check_columns, domain, same_length
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.sklearn import safe_indexing
@@ -260,7 +263,7 @@ def label_list(sensitive_features) -> list:
     if not lists:
         raise ValueError("sensitive_features has no column; pass at least one.")
     try:
-        missing = any(_is_missing(label) for column in lists for label in set(column))
+        missing = any(map(is_missing_label, set().union(*lists)))
     except (TypeError, ValueError):
         raise TypeError(
             "The sensitive_features argument must be hashable labels, such as strings "
@@ -277,11 +280,7 @@ def label_list(sensitive_features) -> list:
 
 def public_groups(groups) -> list:
     """Check the public list of groups; tuples stand for intersections."""
-    groups = plain_labels("groups", groups)
-    if any(_is_missing(group) for group in groups):
-        raise ValueError("groups contains a missing label; give it a name.")
-    if len(set(groups)) != len(groups):
-        raise ValueError(f"groups lists a label twice: {groups!r}.")
+    groups = public_labels("groups", groups)
     if len(groups) < 2:
         raise ValueError(
             f"groups must list at least two groups, got {groups!r}; fairness between "
@@ -488,13 +487,6 @@ def _object_array(values) -> np.ndarray:
     """One-dimensional array of the values as they are; lists become tuples."""
     labels = (tuple(value) if isinstance(value, list) else value for value in values)
     return np.fromiter(labels, dtype=object)
-
-
-def _is_missing(label) -> bool:
-    """None, NaN, NaT, pandas.NA, and the infinities."""
-    if label is None or type(label).__name__ == "NAType":
-        return True
-    return bool(label != label) or (isinstance(label, float) and isinf(label))
 
 
 def _outside(groups: list, way_out: str = "") -> str:

@@ -309,6 +309,23 @@ def plain_labels(name: str, value) -> list:
     return labels
 
 
+def public_labels(name: str, value) -> list:
+    """A public list of labels: each of them once, none missing."""
+    labels = plain_labels(name, value)
+    if any(map(is_missing_label, labels)):
+        raise ValueError(f"{name} contains a missing label; give it a name.")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} lists a label twice: {labels!r}; list each once.")
+    return labels
+
+
+def is_missing_label(label) -> bool:
+    """None, NaN, NaT, pandas.NA, and the infinities."""
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    return bool(label != label) or (isinstance(label, float) and math.isinf(label))
+
+
 def is_number(value) -> bool:
     """Whether a value is a real number, not a truth value."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

@@ -19,7 +19,7 @@ from fairpriv_sklearn._shared.arguments import (
     listed,
     number,
     one_of,
-    plain_labels,
+    public_labels,
     real,
     renamed,
     spender,
@@ -378,13 +378,10 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
 
 def _public_classes(classes) -> list:
     # Not as an array, which makes one kind of several: text of numbers.
-    classes = plain_labels("classes", classes)
-    classes = [one.item() if isinstance(one, np.generic) else one for one in classes]
-    if len(set(classes)) != len(classes) or len(classes) < 2:
-        raise ValueError(
-            f"classes must list at least two different classes, got {classes!r}."
-        )
-    return classes
+    classes = public_labels("classes", classes)
+    if len(classes) < 2:
+        raise ValueError(f"classes must list 2 labels or more, got {classes!r}.")
+    return [one.item() if isinstance(one, np.generic) else one for one in classes]
 
 
 class _Reader:
