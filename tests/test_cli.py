@@ -1092,6 +1092,34 @@ def test_a_file_without_a_header_is_refused_before_its_first_row_is_shown(
     assert not any(cell in said for cell in ("5.1", "64", "M", "12", "0,"))
 
 
+def test_a_first_line_that_stands_in_the_rows_is_no_header(tmp_path, capsys):
+    """Also of files that were put together; a ticked box may hold its name."""
+    rows = ["ann,Paris,no,28,38147.96", "bob,Rome,yes,30,1.5", "cyd,Paris,no,28,2.5"]
+    rows += ["dan,Rome,no,31,3.5", "eve,Paris,yes,30,4.5"]
+    header, path = "name,town,hired,age,pay", tmp_path / "rows.csv"
+    for lines in (rows, [header, *rows, header, *rows]):
+        path.write_text("\n".join(lines))
+        for job in (["--target", "pay", "--sensitive", "town"], ["--write-codebook"]):
+            job += [str(tmp_path / "book.json")] * (len(job) == 1)
+            assert run(tmp_path, str(path), *job) == 2
+            said = capsys.readouterr().err
+            assert "seems to have no header" in said and "Paris" not in said
+    for text in ("tea,milk\ntea,\n,milk\n", "other,town\nother,Rome\nthis,Paris\n"):
+        path.write_text(text)
+        assert list(read_table(path).columns) == text.split("\n")[0].split(",")
+
+
+@pytest.mark.parametrize("named", [",", "|"])
+def test_a_separator_that_is_named_and_wrong(named, tmp_path, capsys):
+    """Decimal commas parted the rows, and the first one passed for the header."""
+    path = tmp_path / "rows.csv"
+    path.write_text("name;pay;town\nann;1.500,25;Paris\nbob;2.000,75;Rome\n" * 2)
+    arguments = ["--target", "pay", "--sensitive", "town", "--separator", named]
+    assert run(tmp_path, str(path), *arguments) == 2
+    said = capsys.readouterr().err
+    assert "';' in each name of its header" in said and "ann" not in said
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -1428,6 +1456,13 @@ def test_rows_of_one_person_are_told_wherever_epsilon_is(people, tmp_path, capsy
         assert "if the conditions hold" in text  # the task was read
         assert "each person has one" not in text
     assert report(tmp_path)["rows_per_person"] == 3
+    model = str(tmp_path / "model.skops")
+    saved = ["--save", model, "--rows-per-person", "3", "--force"]
+    assert run(tmp_path, people(), *base, *saved) == 0
+    capsys.readouterr()
+    assert main(["predict", model, people(), "--out", str(tmp_path / "p.csv")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "a person has at most 3" in said and "each person has one" not in said
 
 
 def test_a_repair_that_does_its_work_has_no_notes(people, tmp_path):

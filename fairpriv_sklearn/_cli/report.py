@@ -74,7 +74,8 @@ def terminal(study: Study) -> str:
     ]
     lines += [f"  {printable(text, 200)}." for text in summary(study)]
     lines += [f"! {printable(text, 400)}" for text in study.warnings[study.n_before :]]
-    lines += ["", printable(_of_rows(study, brief(study.guarantee)), 1500)]
+    statement = of_rows(study.rows_per_person, brief(study.guarantee))
+    lines += ["", printable(statement, 1500)]
     if study.learnt.facts:
         n_facts = len(study.learnt.facts)
         lines.append(
@@ -117,10 +118,11 @@ def _persons(study: Study) -> str:
     return f"It counts records, the rows of the file. Rows of one person: {said}"
 
 
-def _of_rows(study: Study, statement: str) -> str:
+def of_rows(rows_per_person: int | None, statement: str) -> str:
     """A statement, with the number of rows of a person that was told."""
-    rows = study.rows_per_person or 1
-    told = "each person has one" if rows == 1 else f"a person has at most {rows}"
+    if (rows_per_person or 1) == 1:
+        return statement
+    told = f"a person has at most {rows_per_person}"
     return statement.replace("each person has one", told)
 
 
@@ -282,7 +284,7 @@ def markdown(study: Study, picture: Path | None) -> str:
         lines += [f"![How the models treat the groups]({picture.name})"]
     lines += [
         "## Privacy statement of the private and fair model",
-        _of_rows(study, study.guarantee.to_markdown()),
+        of_rows(study.rows_per_person, study.guarantee.to_markdown()),
         f"{_persons(study)} The number of rows that are used is taken as public.",
     ]
     if study.learnt.facts:

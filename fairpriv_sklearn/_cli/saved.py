@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.columns import Writing, parse_columns, read_named
 from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
-from fairpriv_sklearn._cli.report import brief, card_of
+from fairpriv_sklearn._cli.report import brief, card_of, of_rows
 from fairpriv_sklearn._cli.study import Study
 from fairpriv_sklearn._cli.table import join_labels
 from fairpriv_sklearn._cli.words import wrap, written
@@ -49,6 +49,7 @@ KINDS = {
     "bounds": list | None,
     "day_first": dict,
     "decimal": str | None,
+    "rows_per_person": int | None,
 }
 
 
@@ -81,6 +82,7 @@ def save_model(study: Study, path: str) -> None:
         "decimal": next(
             (p.decimal for p in table.features.values() if p.decimal), None
         ),
+        "rows_per_person": study.rows_per_person,
     }
     written(path, skops.dumps(content))
 
@@ -209,7 +211,8 @@ def run_predict(args) -> int:
     for remark in remarks:
         print(f"! {remark}")
     print(f"{some(len(y), 'prediction')} written to {args.out}.")
-    print(wrap(printable(brief(content["guarantee"]), 1500)))
+    statement = of_rows(content["rows_per_person"], brief(content["guarantee"]))
+    print(wrap(printable(statement, 1500)))
     return 0
 
 

@@ -172,6 +172,7 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     if lines and lines[0].lower().startswith("sep=") and len(lines[0]) <= 6:
         separator = separator or lines[0][4:].replace("\\t", "\t") or None
         text = text.split(lines[0], 1)[1].lstrip("\r\n")
+    named = separator is not None
     separator = SEPARATORS.get(separator, separator) or _separator(text)
     if len(separator) != 1:
         raise InputError(
@@ -196,6 +197,8 @@ def _text(data: bytes, name: str, separator, encoding) -> Raw:
     except Exception as error:  # pandas' parser raises more than its own errors
         raise InputError(_parser_sentence(name, error)) from None
     rows = [list(frame.iloc[0]), *frame.iloc[1:].to_numpy(dtype=object).tolist()]
+    if named:
+        _refuse_other_separator(rows[0], separator, name)
     return _raw(rows, name, separator, left_out, remarks, row_names=row_names)
 
 
@@ -497,7 +500,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
             where = "the first column" if i == 0 else f"column {i + 1}"
             left_out.append(f"{where}, which has no name")
     _check_names(list(filter(None, names)), name)
-    _refuse_a_row(names, name)
+    _refuse_a_row(names, columns, name)
     in_file, names = names, _apart(names)
     pairs = zip(names, in_file, strict=True)
     repeated = {new: old for new, old in pairs if new != old}
@@ -545,8 +548,26 @@ def _check_names(names: list[str], file: str):
         raise InputError(f"{file!r} has no header: its first line names the columns.")
 
 
-def _refuse_a_row(names: list[str], file: str):
+def _refuse_other_separator(header: list, separator: str, file: str):
+    """Refuse a separator that is named but not of the file: rows may pass for names."""
+    for mark in (";", "\t", "|", ","):
+        if mark != separator and all(mark in str(cell) for cell in header):
+            raise InputError(
+                f"{file!r} has {mark!r} in each name of its header, parted at "
+                f"{separator!r}; name the right character by --separator, or none."
+            )
+
+
+def _refuse_a_row(names: list[str], columns: list, file: str):
     """Refuse a first line that is a row: its cells would be published as names."""
+    # a box that is ticked may hold its name, and nothing else
+    named = [pair for pair in zip(names, columns, strict=True) if pair[0]]
+    own = [name in column and len({*column} - {None}) > 1 for name, column in named]
+    if 2 * sum(own) > len(own):
+        raise InputError(
+            f"{file!r} seems to have no header: what stands in its first line stands "
+            "in the rows too. Write a line of names above the rows, and only there."
+        )
     texts = [name for name in names if cell_number(name) is not None]
     numbers = list(map(cell_number, texts))
     in_order = any(
