@@ -39,7 +39,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
 
 import fairpriv_sklearn
@@ -1750,6 +1750,28 @@ def test_candidates_that_are_not_private_are_refused_before_a_repair_spends(mode
     }[model]
     words = "protect against" if model == "other relation" else "private as a whole"
     refused(numbers(search(candidate)), words)
+
+
+def test_how_to_cover_what_is_not_is_said():
+    """By the argument, where one is all that it takes: public maps of a target."""
+    of_roots = {"func": np.square, "inverse_func": np.sqrt}
+    checked = TransformedTargetRegressor(regression(), **of_roots)
+    refused(search(checked), "TransformedTargetRegressor is not covered. Pass `check_")
+    with pytest.warns(PrivacyLeakWarning, match="is not covered. Pass `check_inverse="):
+        numbers(checked).fit(X, Y, sensitive_features=GROUP)
+    with pytest.warns(PrivacyLeakWarning, match="is not covered. Pass `check_inverse="):
+        with_budget(make_pipeline(DPTableEncoder(), checked), 1.0)
+    checked.set_params(check_inverse=False)
+    for model in (search(checked), numbers(checked)):
+        fitted = model.fit(X, Y, sensitive_features=GROUP)
+        assert 0.9 < fitted.privacy_.epsilon <= 1.0
+    # What is declared needs no way out.
+    said = PrivacyGuarantee(1.0, 0.0, "replace_one", "said")
+    repair = numbers(
+        DecisionTreeRegressor(), base_guarantee=said.qualified(uncovered=["a step"])
+    )
+    with pytest.warns(PrivacyLeakWarning, match=r'say "public" there\.$'):
+        repair.fit(X, Y, sensitive_features=GROUP)
 
 
 FROZEN = FrozenEstimator(DPTableEncoder(epsilon=5.0).fit(X))

@@ -804,7 +804,10 @@ class _Handed(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     [
         (lambda m: BaggingClassifier(m, n_estimators=2), "fits its estimator 2 times"),
         (OneVsRestClassifier, "fits its estimator 3 times"),
-        (lambda m: make_pipeline(StandardScaler(), m), "not covered: .'standardscaler"),
+        (
+            lambda m: make_pipeline(StandardScaler(), m),
+            "StandardScaler. is not covered",
+        ),
         (_Handed, "not private as a whole"),
     ],
 )

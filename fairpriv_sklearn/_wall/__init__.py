@@ -79,5 +79,6 @@ from fairpriv_sklearn.privacy import (
     refuse_without_room,
     settings_of,
     warn_leak,
+    ways_out,
     with_budget,
 )

@@ -53,6 +53,7 @@ from fairpriv_sklearn._wall import (
     n_columns_of,
     n_rows_of,
     noise_source,
+    ways_out,
 )
 from fairpriv_sklearn.metrics import _takes_groups
 from fairpriv_sklearn.model_selection._plan import FitShare
@@ -349,7 +350,7 @@ def refuse_uncovered(chosen, neighboring: str) -> PrivacyGuarantee | None:
         for path, owner in nested.owners(chosen).items()
     )
     if expected is not None or not several:
-        _check_guarantee(expected, neighboring)
+        _check_guarantee(expected, neighboring, ways_out(chosen))
     return expected
 
 
@@ -525,13 +526,12 @@ def _is_paid(guarantee: PrivacyGuarantee, share: FitShare) -> bool:
     return guarantee.if_public().epsilon_at(share.delta) <= share.epsilon * _SLACK
 
 
-def _check_guarantee(guarantee: PrivacyGuarantee | None, neighboring: str) -> None:
-    uncovered = [] if guarantee is None else list(guarantee.uncovered)
-    if guarantee is None or uncovered:
+def _check_guarantee(guarantee, neighboring: str, ways_out="") -> None:
+    if guarantee is None or guarantee.uncovered:
         raise ValueError(
-            f"The candidates are not private as a whole; not covered: {uncovered}. "
-            "Every step has to be private, or learn nothing from the data (see "
-            "privacy_report), or be declared with base_guarantee."
+            "The candidates are not private as a whole: every step has to be private, "
+            "or learn nothing from the data, or be declared with base_guarantee."
+            f"{ways_out}"
         )
     if guarantee.neighboring != neighboring:
         raise ValueError(

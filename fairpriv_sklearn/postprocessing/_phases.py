@@ -52,6 +52,7 @@ from fairpriv_sklearn._wall import (
     kept,
     n_rows_of,
     refuse_without_room,
+    ways_out,
 )
 
 PHASE_CONSTRAINTS: dict = {
@@ -490,18 +491,20 @@ class Phases:
                 )
 
     def _warn_if_uncovered(self) -> None:
-        names = [
-            model.name
+        bare = [
+            model
             for model in self.models
             if model.uncovered or (model.cost and model.cost.uncovered)
         ]
-        if names:
+        if bare:
+            names = " and ".join(model.name for model in bare)
             warn_caller(
-                f"Not all of {' and '.join(names)} is private, which voids the "
+                f"Not all of {names} is private, which voids the "
                 "guarantee of the whole: `privacy_.epsilon` is infinite. Use private "
                 "steps, state what a fit costs by `base_guarantee` or "
                 "`group_guarantee`, or pass a model of public data in a "
-                'FrozenEstimator and say "public" there.',
+                'FrozenEstimator and say "public" there.'
+                + "".join(ways_out(one.given) for one in bare if one.declared is None),
                 PrivacyLeakWarning,
             )
 

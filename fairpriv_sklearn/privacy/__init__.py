@@ -17,7 +17,12 @@ from fairpriv_sklearn.privacy._ledger import (
     PrivacyLedger,
 )
 from fairpriv_sklearn.privacy._report import PrivacyReport, guarantee_of, privacy_report
-from fairpriv_sklearn.privacy._steps import StepPrivacy, expected_guarantee, kept
+from fairpriv_sklearn.privacy._steps import (
+    StepPrivacy,
+    expected_guarantee,
+    kept,
+    ways_out,
+)
 from fairpriv_sklearn.privacy._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,

@@ -740,6 +740,17 @@ def expected_guarantee(estimator, *, unpaid: bool = False) -> PrivacyGuarantee |
     return composed(iter(steps), planned=True)
 
 
+def ways_out(estimator) -> str:
+    """What a fit of an estimator will leave uncovered, and how to cover it."""
+    found = (one.step for one in walk(estimator, fitted=False))
+    said = [
+        f" {step.title} is not covered. {step.fix}".removesuffix(f" {_ANY_FIX}")
+        for step in found
+        if step.status == "uncovered"
+    ]
+    return "".join(dict.fromkeys(said))
+
+
 def kept(expected: PrivacyGuarantee, estimator, before=None) -> PrivacyGuarantee:
     """Return the expected guarantee with what the fitted estimator says of itself.
 

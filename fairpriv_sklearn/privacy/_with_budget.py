@@ -146,14 +146,15 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
 
 def _warn_of_uncovered(pipeline) -> None:
     """Say which steps no budget covers; what wraps a model says so in its own fit."""
-    from ._steps import expected_guarantee  # which asks this module what steps cost
+    # Which asks this module what steps cost.
+    from ._steps import expected_guarantee, ways_out
 
     expected = expected_guarantee(pipeline)
     if expected is not None and expected.uncovered:
         warn_caller(
             f"Not private: {', '.join(expected.uncovered)}. The budget is that of the "
-            "private steps, and the guarantee of the whole is infinite; "
-            "privacy_report of the fitted pipeline says what to do.",
+            "private steps, and the guarantee of the whole is infinite."
+            f"{ways_out(pipeline)}",
             PrivacyLeakWarning,
         )
 
