@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from fairpriv_sklearn._shared.packages import needed
+
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 _LINES = ["-", "--", "-.", ":"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<"]
@@ -13,13 +15,8 @@ _BESIDE = 14  # lines of a legend in one column beside the axes, in three at mos
 
 
 def _pyplot():
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "Drawing a display needs matplotlib: pip install matplotlib."
-        ) from error
-    return plt
+    said = "Drawing a display needs matplotlib: pip install matplotlib."
+    return needed("matplotlib.pyplot", said)
 
 
 def style(i: int, n_points: int = 0, chosen: dict | None = None) -> dict:

@@ -4,7 +4,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fairpriv_sklearn._shared.arguments import checked, count, seed
-from fairpriv_sklearn.datasets._fetch import _import_pandas, described
+from fairpriv_sklearn._shared.packages import needed
+from fairpriv_sklearn.datasets._fetch import described
 from fairpriv_sklearn.datasets._sources import SOURCES
 
 _YEARS = {  # of schooling, as Adult counts them
@@ -52,7 +53,7 @@ def make_census(n_samples=48_842, *, random_state=None):
     >>> census.data.shape, census.groups, census.bounds["age"]
     ((1000, 13), ['Female', 'Male'], (17, 90))
     """
-    pandas = _import_pandas()
+    pandas = needed("pandas", "make_census needs pandas: pip install pandas.")
     rng = check_random_state(random_state)
     source = SOURCES["adult"]
     columns = _people(n_samples, rng, source.categories)

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from fairpriv_sklearn._shared.arguments import flag, listed, one_of, optional, path
+from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn.datasets._sources import SOURCES, Source
 from fairpriv_sklearn.preprocessing import Codebook
 
@@ -111,7 +112,10 @@ def _fetch(
     for attribute in sensitive:
         one_of(*source.sensitive)("sensitive_features", attribute)
     if as_frame:
-        pandas = _import_pandas()
+        pandas = needed(
+            "pandas",
+            "as_frame=True needs pandas: pip install pandas, or pass as_frame=False.",
+        )
 
     columns = _columns(source, _read(source, data_home, download_if_missing))
     features = _features(source, target, sensitive)
@@ -341,16 +345,6 @@ def described(source: Source, features, target_name, sensitive, groups, **column
         target_bounds=source.bounds.get(target_name),
         **columns,
     )
-
-
-def _import_pandas():
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas: pip install pandas, or pass as_frame=False."
-        ) from error
-    return pandas
 
 
 def _features(source: Source, target, sensitive) -> list[str]:

@@ -68,8 +68,9 @@ def linked(scores: Floats) -> Floats:
 
 def linked_with_slopes(scores: Floats) -> tuple[Floats, Floats]:
     """The same, and the derivatives of the link."""
-    p = np.abs(scores)
-    return _linked(expit(np.negative(p, out=p)), scores)
+    p = 2 * expit(-np.abs(scores))
+    tail = p / (1 + p)
+    return np.where(scores > 0, 1 - tail, tail), (1 - 1.5 * tail) * tail
 
 
 def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
@@ -91,15 +92,6 @@ def slopes_and_links(scores: Floats, is_class: NDArray) -> tuple:
     np.divide(e, slopes, out=slopes)
     np.subtract(e, is_positive, out=e)
     return p, np.abs(e, out=e), slopes
-
-
-def _linked(p: Floats, scores: Floats) -> tuple[Floats, Floats]:
-    p *= 2
-    p /= 1 + p  # the tail
-    slopes = 1.5 * p
-    np.subtract(1, slopes, out=slopes)
-    slopes *= p
-    return np.where(scores > 0, 1 - p, p), slopes
 
 
 def scores_of(probabilities: Floats) -> Floats:
@@ -151,11 +143,6 @@ def flattening(means: Floats, variances: Floats) -> tuple[Floats, Floats]:
         return np.clip(1 - tangent / np.maximum(secant, 1e-300), 0.0, 1.0)
 
     return flattens(1.0), flattens(2.0)
-
-
-def link_slopes(scores: Floats) -> Floats:
-    """Derivative of :func:`linked`."""
-    return linked_with_slopes(scores)[1]
 
 
 def entropies(scores: Floats) -> Floats:

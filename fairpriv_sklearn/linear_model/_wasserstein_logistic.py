@@ -68,8 +68,8 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     at_normal,
     entropies,
     flattening,
-    link_slopes,
     linked,
+    linked_with_slopes,
     scores_of,
 )
 from fairpriv_sklearn.linear_model._gradient_plan import (
@@ -742,7 +742,8 @@ class DPWassersteinLogisticRegression(
         weighted = self._weighted(shares(noisy, n_records, noise))
         squares, curvature = at_constant(weighted)
         scores = scores_of(weighted)
-        spread = noise / n_records * math.sqrt(0.5) / link_slopes(scores)
+        _, link_slopes = linked_with_slopes(scores)
+        spread = noise / n_records * math.sqrt(0.5) / link_slopes
         constant = Constant(scores, spread**2, squares / n_records, curvature)
         return constant, is_known
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairpriv_sklearn._door.estimator import positions_in
 from fairpriv_sklearn._door.groups import label_list
-from fairpriv_sklearn._shared.arguments import column
+from fairpriv_sklearn._shared.arguments import column, is_missing_label
 from fairpriv_sklearn._shared.arrays import count_cells
 from fairpriv_sklearn._shared.domain import check_columns
 from fairpriv_sklearn._shared.exact_transport import transport_of_samples
@@ -242,11 +242,8 @@ def wasserstein_parity_difference(y_true, y_pred, *, sensitive_features) -> floa
 def group_cdfs(scores: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct scores, and the distribution function of every group at them."""
     values = np.unique(scores)
-    samples = _samples(scores, codes)
-    cdfs = [
-        sample.searchsorted(values, side="right") / len(sample) for sample in samples
-    ]
-    return values, np.array(cdfs)
+    below = [one.searchsorted(values, "right") for one in _samples(scores, codes)]
+    return values, np.array([counts / counts[-1] for counts in below])
 
 
 def _samples(scores: np.ndarray, codes: np.ndarray) -> list[np.ndarray]:
@@ -289,7 +286,7 @@ def _target(name: str, y) -> np.ndarray:
     """One-dimensional array without missing values, of numbers or of strings."""
     y = column(name, y)
     if y.dtype == object:
-        if any(_is_missing(value) for value in y):
+        if any(map(is_missing_label, y)):
             raise ValueError(f"{name} has missing values; leave out these rows.")
         kinds = {isinstance(value, str) for value in y}
         if len(kinds) > 1:
@@ -300,13 +297,6 @@ def _target(name: str, y) -> np.ndarray:
             f"{name} has missing or infinite values; leave out these rows."
         )
     return y
-
-
-def _is_missing(value) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA refuses to be a truth value
-        return True
 
 
 def _check_classes(y_true, y_pred):

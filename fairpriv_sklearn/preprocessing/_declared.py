@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from fairpriv_sklearn._shared.arguments import flag, optional
+from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn.preprocessing._codebook import Column
 
 ARROW_FILES = (".arrow", ".feather", ".ipc")
@@ -38,20 +39,22 @@ def declared_columns(source, typed=None) -> list[tuple[str, Column]]:
     ]
 
 
+def needed_arrow(sentence: str, error: type[Exception] = ImportError):
+    """Arrow with what reads its files."""
+    for module in ("pyarrow.feather", "pyarrow.parquet"):
+        needed(module, sentence, error)
+    return needed("pyarrow", sentence, error)
+
+
 def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     last = suffixes[-1] if suffixes else ""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     if last in ARROW_FILES + PARQUET_FILES:
-        try:
-            import pyarrow
-            import pyarrow.feather
-            import pyarrow.parquet
-        except ImportError:
-            raise ImportError(
-                f"reading {path.name} needs pyarrow: pip install pyarrow."
-            ) from None
+        pyarrow = needed_arrow(
+            f"reading {path.name} needs pyarrow: pip install pyarrow."
+        )
         try:
             if last in PARQUET_FILES:
                 schema = pyarrow.parquet.read_schema(path)

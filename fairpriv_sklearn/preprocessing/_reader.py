@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpriv_sklearn._shared.arrays import objects_of
+from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
@@ -379,17 +380,13 @@ def _parser_sentence(name: str, error: Exception) -> str:
 
 # ---------------------------------------------------------------------- typed and Excel
 def _arrow(data: bytes, name: str, what: str) -> Raw:
-    try:
-        import pyarrow
-        import pyarrow.feather
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError(
-            f"{name!r} is {what}, which needs pyarrow: pip install "
-            "'fairpriv_sklearn[data]', or pip install pyarrow."
-        ) from None
-    from fairpriv_sklearn.preprocessing._declared import declared_columns
+    from fairpriv_sklearn.preprocessing._declared import declared_columns, needed_arrow
 
+    pyarrow = needed_arrow(
+        f"{name!r} is {what}, which needs pyarrow: pip install "
+        "'fairpriv_sklearn[data]', or pip install pyarrow.",
+        InputError,
+    )
     try:
         read = pyarrow.parquet if data.startswith(b"PAR1") else pyarrow.feather
         table = read.read_table(pyarrow.BufferReader(data))
@@ -419,13 +416,12 @@ def _arrow(data: bytes, name: str, what: str) -> Raw:
 def _excel(data: bytes, name: str, sheet) -> Raw:
     pandas = needed_pandas()
     left_out: list[str] = []
-    try:
-        import openpyxl  # noqa: F401
-    except ImportError:
-        raise InputError(
-            f"{name!r} is an Excel file, which needs openpyxl: pip install "
-            "'fairpriv_sklearn[data]', or save it as CSV."
-        ) from None
+    needed(
+        "openpyxl",
+        f"{name!r} is an Excel file, which needs openpyxl: pip install "
+        "'fairpriv_sklearn[data]', or save it as CSV.",
+        InputError,
+    )
     import warnings
 
     try:
@@ -586,8 +582,4 @@ def some(count: int, what: str) -> str:
 
 
 def needed_pandas():
-    try:
-        import pandas
-    except ImportError:
-        raise InputError(NEEDS_PANDAS) from None
-    return pandas
+    return needed("pandas", NEEDS_PANDAS, InputError)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fairpriv_sklearn._shared.arguments import described
 from fairpriv_sklearn._shared.markdown import markdown_table
+from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
 from ..accounting import PureEvent
@@ -258,14 +259,10 @@ class PrivacyLedger:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError(
-                "to_frame needs pandas: pip install pandas, or use spends()."
-            ) from None
-
-        return pd.DataFrame(self.spends(), columns=_SPEND_KEYS)
+        pandas = needed(
+            "pandas", "to_frame needs pandas: pip install pandas, or use spends()."
+        )
+        return pandas.DataFrame(self.spends(), columns=_SPEND_KEYS)
 
     def total(self) -> PrivacyBudget:
         """Return what all spends cost together, at the delta of the cap.
