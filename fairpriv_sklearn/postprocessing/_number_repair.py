@@ -293,7 +293,6 @@ class NumberRepair(Repair):
         if self.blind:
             self._solve_blind()
             return
-        tolerances, transports, maps, windows = [], [], [], []
         pooled = np.array([self._pooled(counts) for counts in self.counts_])
         crowded = [
             output == "continuous" and self._crowded(counts)
@@ -302,25 +301,12 @@ class NumberRepair(Repair):
         untold = self.groups_[pooled[np.invert(crowded)].any(axis=0)].tolist()
         pooled[crowded] = True
         columns = zip(self.counts_, pooled, self._scales, self.output_, strict=True)
-        for counts, alike, scale, output in columns:
-            tolerance = self._tolerance(counts)
-            pmfs, weights = self._estimate(counts, alike)
-            window = self._window(pmfs, counts, scale)
-            transport = self._transport(pmfs, weights, scale, tolerance, output)
-            fitted = None
-            if output == "continuous":
-                fitted = continuous_map.continuous_map(transport, scale, window)
-            tolerances.append(tolerance)
-            transports.append(transport)
-            windows.append(window)
-            maps.append(fitted)
+        solved = zip(*(self._solve_column(*column) for column in columns), strict=True)
+        tolerances, self.transports_, self._windows, self._maps = map(list, solved)
         self.fairness_tolerance_ = np.array(tolerances)
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
             self._note(f"The repair stood back: {CROWDED}")
-        self.transports_ = transports
-        self._windows = windows
-        self._maps = maps
         groups = self.groups_.tolist()
         none_told = untold == groups
         seen = np.flatnonzero(np.invert(crowded))
@@ -336,6 +322,17 @@ class NumberRepair(Repair):
                 f"{significance.untold_message(groups, len(groups))} They may by up to "
                 f"{may:.2f}, and their scores are hardly moved."
             )
+
+    def _solve_column(self, counts, pooled, scale, output):
+        """Tolerance, transport, window and, of a continuous output, map of a column."""
+        tolerance = self._tolerance(counts)
+        pmfs, weights = self._estimate(counts, pooled)
+        window = self._window(pmfs, counts, scale)
+        transport = self._transport(pmfs, weights, scale, tolerance, output)
+        fitted = None
+        if output == "continuous":
+            fitted = continuous_map.continuous_map(transport, scale, window)
+        return tolerance, transport, window, fitted
 
     def _left_gap(self, column) -> float:
         """By how much groups may differ that are hardly moved for want of evidence."""
