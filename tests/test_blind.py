@@ -41,6 +41,7 @@ from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
+from fairpriv_sklearn.postprocessing._significance import next_to_nobody
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import PrivacyGuarantee, with_budget
 
@@ -771,6 +772,82 @@ def test_numbers_leave_out_a_group_with_next_to_nobody(few):
     assert_array_equal(exact.pooled_groups_, [[]])
 
 
+@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("few", [0, 30])
+def test_decisions_leave_out_a_group_with_next_to_nobody(few, constraint):
+    """Its list may be longer than the table: the others are repaired as without it."""
+    X, y, group = population(20_000)
+    listed = np.where(np.arange(20_000) < few, 2, group)
+    params = {"constraint": constraint, "max_iter": 60}
+    fitted = model(groups=[0, 1, "..."], reach_size=0.2, **params)
+    with pytest.warns(
+        RepairWarning, match=r"\['\.\.\.'\] differ .* other groups alone"
+    ):
+        fitted.fit(X, y, sensitive_features=listed)
+    assert fitted.repair_ == "repaired"
+    assert fitted.pooled_groups_.tolist() == ["..."]
+    without = model(**params).fit(X, y, sensitive_features=group)
+    assert len(without.pooled_groups_) == 0
+    fresh, truth, groups = population(40_000, seed=1)
+    gap = (
+        demographic_parity_difference
+        if constraint == "demographic_parity"
+        else equalized_odds_difference
+    )
+    left, ideal, before = (
+        gap(truth, said, sensitive_features=groups)
+        for said in (
+            fitted.predict(fresh),
+            without.predict(fresh),
+            outcome(fresh).argmax(axis=1),
+        )
+    )
+    assert ideal < 0.6 * before and left < max(0.6 * before, ideal + 0.03)
+    # Measured for those alone; with the third the interval would say nothing.
+    assert np.ptp(fitted.parity_interval_) < 0.2
+    assert fitted.reach([0.0]).violation == pytest.approx([left], abs=0.1)
+    # Without noise nobody drowns but who is not there.
+    exact = model(groups=[0, 1, 2], epsilon=np.inf, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        exact.fit(X, y, sensitive_features=listed)
+    assert exact.pooled_groups_.tolist() == [2] * (few == 0)
+
+
+def test_which_groups_decisions_leave_out():
+    """Those that surely have less than .02 of the people, never the two largest."""
+    noise = 8.0
+    sizes = np.array([1000.0, 950, 23, 24, 3])  # .02 of 2,000, less two deviations
+    assert next_to_nobody(sizes, noise).tolist() == [False, False, True, False, True]
+    assert not next_to_nobody(np.array([1000.0, 3]), noise).any()
+    assert next_to_nobody(np.array([1000.0, 3, 2]), noise).tolist() == [0, 0, 1]
+    # They stay if they are large enough to be compared, in every true class compared.
+    table = np.zeros((3, 2, 2))
+    table[:, 1] = [[50, 0], [0, 17], [8, 8]]
+    noisy = {"noise_scale": 4.0}  # two cells err by 5.7, four by 8
+    assert blind.are_known(table, None, **noisy).tolist() == [True, True, False]
+    assert blind.are_known(table, [(1, 1)], **noisy).tolist() == [True, True, True]
+    assert not blind.are_known(table, [(1, 1), (0, 1)], **noisy).any()
+    assert blind.measure(table[:2], None, **noisy).known
+    assert not blind.measure(table, None, **noisy).known
+
+
+def test_steps_tell_the_numbers_of_people():
+    """The mean of all releases, over true classes."""
+    sums = np.arange(12.0).reshape(2, 3, 2)
+    steps = parity.fit_offsets(
+        lambda _: sums,
+        steered=np.ones((2, 2), dtype=bool),
+        n_groups=3,
+        noise_scale=6.0,
+        max_iter=9,
+        learning_rate=1.0,
+        tolerance=0.0,
+    )
+    assert_array_equal(steps.people, sums.sum(axis=(0, 2)))
+    assert steps.noise == pytest.approx(6.0 * np.sqrt(4 / 9))
+
+
 def test_which_groups_numbers_leave_out(monkeypatch):
     """Surely below .02: below 2 deviations at once, below 4 if all would stand back."""
     model = regressor(groups=range(5))
@@ -1017,7 +1094,7 @@ def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
 
 def test_what_the_steps_tell_errs_by_a_fifth_of_the_smoothing():
     found = np.array([[[0.6, 0.4], [0.3, 0.7]]])
-    steps = parity.Steps(None, None, found, np.zeros_like(found))
+    steps = parity.Steps(None, None, found, np.zeros_like(found), None, 0.0)
     for smoothing, error in ((0.02, 0.004), (5.0, 0.2)):
         rates, variances = blind.told_by_steps(steps, None, smoothing)
         assert_allclose(rates, [[0.4, 0.7]])

@@ -23,6 +23,7 @@ from scipy.stats.qmc import Sobol
 
 from fairpriv_sklearn._shared.arguments import each, number
 from fairpriv_sklearn.postprocessing import _parity as parity
+from fairpriv_sklearn.postprocessing._significance import DROWNED
 
 # Shares of the squared Gaussian budget: recalibration of q, and the certificate; the
 # steps take the rest. Chosen on Adult and simulated data.
@@ -335,7 +336,7 @@ def measure(
     """
     table = table.astype(np.float64)
     n_groups, n_classes, _ = table.shape
-    estimates, sampling, noises, known = [], [], [], True
+    estimates, sampling, noises = [], [], []
     for y, k in compared(rates, n_classes):
         rows = table if rates is None else table[:, y : y + 1]
         n_cells = rows.shape[1]
@@ -349,8 +350,6 @@ def measure(
         sampling.append(careful * (1 - careful) / sure)
         noises.append(noise / sure**2)
         estimates.append(rate)
-        spread = noise_scale * np.sqrt(n_cells * n_classes)
-        known = known and bool((total > 2 * spread).all())
     estimates, noises = np.array(estimates), np.array(noises)
     if told is not None:
         others, variances = told
@@ -371,9 +370,25 @@ def measure(
         ),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
-        known=known,
+        known=bool(are_known(table, rates, noise_scale).all()),
         told=(estimates, noises),
     )
+
+
+def are_known(table: np.ndarray, rates: list | None, noise_scale: float) -> np.ndarray:
+    """Whether each group is large enough, against its noise, to be compared.
+
+    Parameters
+    ----------
+    table, rates, noise_scale
+        As of `measure`.
+    """
+    if rates is None:
+        totals = table.sum(axis=(1, 2))[:, None]
+    else:
+        totals = table.sum(axis=2)[:, [y for y, _ in rates]]
+    n_added = table[0].size if rates is None else table.shape[2]
+    return (totals > DROWNED * noise_scale * np.sqrt(n_added)).all(axis=1)
 
 
 def compared(rates: list | None, n_classes: int) -> list[tuple[int, int]]:

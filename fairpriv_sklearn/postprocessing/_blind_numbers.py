@@ -53,11 +53,8 @@ SCALE_SHARE = 0.05
 # `stand_back.py` and `wide_bounds.py`.
 WORTH = 0.75
 LEFT = 0.62
-# A group that surely has less than this part of all people is left out if it drowns, or
-# if the repair would stand back and its size is below so many standard deviations of
-# its noise. Chosen on simulated tables, after a look at `stand_back.py`: left out,
-# groups of 2 to 5 % were driven away from the others by more than before.
-FEW = 0.02
+# A group of next to nobody is left out also if the repair would stand back and its size
+# is below so many standard deviations of its noise. Chosen as `_significance.FEW`.
 SMALL = 4.0
 # As `_significance.TOLD` and `MOST_BEYOND`, the latter for each time that the range is
 # as wide as what is left of it: what is cut spoils parity, and what is kept costs the

@@ -11,6 +11,7 @@ from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
 from fairpriv_sklearn.postprocessing._repair import MetaRepair
 from fairpriv_sklearn.postprocessing._significance import (
+    next_to_nobody,
     untold_cells,
     untold_groups,
     untold_message,
@@ -230,19 +231,25 @@ class DecisionRepair(MetaRepair):
             cube = n_groups, n_classes, n_classes
             query = CellCounts(cube, name=name, norm="l2", n_tables=len(rules))
             tables = wall.release(query, rows.with_columns(cells=cells))
-            about = {"rates": rates, "noise_scale": wall.scale(query)}
-            return tables, partial(blind.measure, **about)
+            return tables, {"rates": rates, "noise_scale": wall.scale(query)}
 
-        tables, measure = tables_of("certificate", [offsets, np.zeros_like(offsets)])
+        tables, about = tables_of("certificate", [offsets, np.zeros_like(offsets)])
+        few = next_to_nobody(steps.people, steps.noise)
+        known = [blind.are_known(table, **about) for table in tables]
+        equal = np.all(known, axis=0) | ~few
         told = blind.told_by_steps(steps, rates, self.smoothing)
+        told = tuple(of_groups[:, equal] for of_groups in told)
+        tables, measure = tables[:, equal], partial(blind.measure, **about)
         repaired = measure(tables[0], told=told)
         self._stand_back(tables, measure, repaired)
+        self._leave_out(~equal)
         if self.repair_ != "repaired":
             offsets = np.zeros_like(offsets)
         self._measured = None
         if self.reach_size > 0:
             weights = np.linspace(0, 1, blind.REACH_STEPS)
-            tables, measure = tables_of("reach", [w * offsets for w in weights])
+            tables, about = tables_of("reach", [w * offsets for w in weights])
+            tables, measure = tables[:, equal], partial(blind.measure, **about)
             self._measured = [measure(table) for table in tables]
             if self.repair_ == "repaired":
                 self._measured[-1] = measure(tables[-1], told=repaired.told)
@@ -275,6 +282,13 @@ class DecisionRepair(MetaRepair):
         }[self.repair_]
         if self.repair_ != "repaired":
             self._note(STOOD_BACK[self.repair_])
+
+    def _leave_out(self, few: np.ndarray) -> None:
+        """Note, and say, which groups of next to nobody a blind repair left out."""
+        self.pooled_groups_ = self.groups_[few]
+        if few.any() and self.repair_ == "repaired":
+            said = untold_message(self.pooled_groups_.tolist(), len(self.groups_))
+            self._note(f"{said} Decisions are made equal for the other groups alone.")
 
     def _steered(self) -> np.ndarray:
         """Which rates the groups must share: (true class or one, chosen class)."""

@@ -182,7 +182,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     pooled_groups_ : ndarray
         Groups that noise does not let be told from the others (in some true class).
         "gradient": they are decided for without a shift, as unknown ones.
-        "histogram": they are decided for as all people together.
+        "histogram": they are decided for as all people together. Blind: those with next
+        to nobody, which are left out of what is made equal and of its interval.
     repair_notes_ : list of str
         What a `RepairWarning` said: which groups cannot be told from the others, or why
         the repair stood back. Empty if all was repaired.

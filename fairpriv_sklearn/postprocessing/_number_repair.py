@@ -588,8 +588,7 @@ class NumberRepair(Repair):
         """
         sizes = counts.sum(axis=(1, 2))
         noise = np.sqrt(counts[0].size * self._noise_variance)
-        few = sizes + significance.DROWNED * noise < blind.FEW * sizes.sum()
-        few &= sizes < np.sort(sizes)[-2:].min()
+        few = significance.next_to_nobody(sizes, noise)
         told = ~few | (sizes >= significance.DROWNED * noise)
         while True:
             solved = self._levels_of(counts[told], scale, tolerance)

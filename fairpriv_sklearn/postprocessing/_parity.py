@@ -174,12 +174,18 @@ class Steps:
     rates, variances : ndarray of shape (..., n_classes)
         Rates with the offsets, as the steps themselves have told them, and the
         variances of their noise: those at an average are nearly the average of rates.
+    people : ndarray of shape (n_groups,)
+        Numbers of people, the mean of all releases.
+    noise : float
+        Standard deviation of the noise in one of them.
     """
 
     offsets: np.ndarray
     told: np.ndarray
     rates: np.ndarray
     variances: np.ndarray
+    people: np.ndarray
+    noise: float
 
 
 def fit_offsets(
@@ -279,6 +285,8 @@ def fit_offsets(
         clear,
         np.clip(rates, 0, 1),
         np.broadcast_to(variances / sizes**2, rates.shape),
+        total.sum(axis=0) / max_iter,
+        float(noise_scale * np.sqrt(n_conditions * n_classes / max_iter)),
     )
 
 
