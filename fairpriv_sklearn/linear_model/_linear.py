@@ -150,7 +150,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them a
         norm that few rows of independent uniform features exceed,
         :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
-        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
+        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. With a number no
+        ranges are learnt inside `bounds`. Range: [1e-50, 1e50].
     target_bounds : tuple (low, high), default=None
         Public bounds of the target, to which it is clipped. None reads them from the
         data, with a `PrivacyLeakWarning`.

@@ -193,7 +193,8 @@ class DPWassersteinLogisticRegression(
         :class:`~fairpriv_sklearn.preprocessing.DPTableEncoder` scales rows; with them a
         norm that few rows of independent uniform features exceed,
         :math:`\sqrt{d/3 + 0.6 \sqrt d}`, at most :math:`\sqrt d`, and
-        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. Range: [1e-50, 1e50].
+        :math:`\sqrt d`, no shortening, if `epsilon` is infinite. With a number no
+        ranges are learnt inside `bounds`. Range: [1e-50, 1e50].
     {classes}
     class_weight : dict, default=None
         Public weights ``{label: weight}`` of the classes in the loss, 1 where none is
