@@ -674,9 +674,9 @@ def test_an_encoder_looks_at_all_rows_and_encodes_one(monkeypatch):
 
     answered, write = [], NumberColumn.write
 
-    def noted(column, codes, *args):
+    def noted(column, codes, *args, **atoms):
         answered.append(len(codes))
-        return write(column, codes, *args)
+        return write(column, codes, *args, **atoms)
 
     monkeypatch.setattr(NumberColumn, "write", noted)
     with dask.config.set(scheduler="synchronous"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import ClassVar
 
@@ -50,6 +50,7 @@ _LONG = 1.0
 _OWN = math.sqrt(0.5)
 # No row is made longer than by this: what is known of columns may be noise.
 _LARGEST_SCALE = 4.0
+_NO_ATOMS = np.empty((1, 0, 2), dtype=np.int16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +161,10 @@ class NumberColumn:
         """No code is larger."""
         return N_KNOTS
 
-    def write(self, codes, out, scale: float, atoms) -> None:
+    def write(self, codes, out, scale: float, atoms=_NO_ATOMS) -> None:
         """Write columns like this one, given a column of codes for each.
 
-        Their `atoms` are of shape (n_columns, n_atoms, 2).
+        Their `atoms`, if they have any, are of shape (n_columns, n_atoms, 2).
         """
         table = _number_rows(*self.layout, scale, out.dtype)
         shape = codes.shape[1], table.shape[1]
@@ -244,7 +245,7 @@ class CategoryColumn:
         text = key.encode("utf-8", "surrogatepass")
         return len(self.keys) + murmurhash3_32(text, positive=True) % self.n_others
 
-    def write(self, codes, out, scale: float, atoms) -> None:
+    def write(self, codes, out, scale: float) -> None:
         """Write the indicators of this column."""
         (places,), out[:] = codes.T, 0.0
         rows = np.flatnonzero(places >= 0)
@@ -273,10 +274,12 @@ class Layout:
             run = [*run]
             own = slice(first, first := first + len(run))
             out = slice(slices[run[0].name].start, slices[run[-1].name].stop)
-            n_atoms = len(run[0].atoms)
-            atoms = np.array([one.atoms for one in run], dtype=np.int16)
-            self._runs.append((run[0], own, out, atoms.reshape(len(run), n_atoms, 2)))
-        self._end = max((out.stop for _, _, out, _ in self._runs), default=0)
+            write = run[0].write
+            if run[0].atoms:
+                atoms = np.array([one.atoms for one in run], dtype=np.int16)
+                write = partial(write, atoms=atoms)
+            self._runs.append((write, own, out))
+        self._end = max((out.stop for _, _, out in self._runs), default=0)
         largest = max((one.largest_code for one in columns), default=0)
         self._dtype = np.min_scalar_type(-largest - 1)
         self.code_bytes = self._dtype.itemsize * len(columns)
@@ -292,8 +295,8 @@ class Layout:
     def write(self, codes, out) -> None:
         """Write rows that are not shortened, given their codes."""
         out[:, self._end :] = 0.0  # the column that is there where no other is
-        for column, own, part, atoms in self._runs:
-            column.write(codes[:, own], out[:, part], self.scale, atoms)
+        for write, own, part in self._runs:
+            write(codes[:, own], out[:, part], self.scale)
         out -= self._offset.astype(out.dtype)
 
 

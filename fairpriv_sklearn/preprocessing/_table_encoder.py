@@ -44,7 +44,6 @@ from fairpriv_sklearn.preprocessing._encoded import (
     CodedTable,
     Layout,
     n_other_indicators,
-    row_scale,
 )
 from fairpriv_sklearn.preprocessing._places import LOOKS, N_LOOKS, look_closer, looks
 from fairpriv_sklearn.preprocessing._ranks import n_coordinates, universal_edges
@@ -321,15 +320,15 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         """
         check_is_fitted(self)
         word("name", name)
-        column = next((one for one in self._columns if one.name == name), None)
-        if column is None:
+        if name not in self.feature_slices_:
             raise ValueError("name must be that of a column that the encoder uses.")
-        values, cells = column.points(n_points)
-        scale = row_scale(self._columns)
-        rows = np.zeros((len(values), len(column.feature_names())))
-        atoms = np.reshape(column.atoms, (1, len(column.atoms), 2))
-        column.write(column.codes(cells)[:, None], rows, scale, atoms)
-        return values, rows - column.spread.offset(scale)
+        at, layout = [*self.feature_slices_].index(name), self._layout()
+        values, cells = self._columns[at].points(n_points)
+        codes = np.zeros((len(values), len(self._columns)), dtype=np.intp)
+        codes[:, at] = self._columns[at].codes(cells)
+        rows = np.empty((len(values), layout.width))
+        layout.write(codes, rows)
+        return values, rows[:, self.feature_slices_[name]]
 
     def __sklearn_tags__(self):
         """Tags: cells may be text or missing."""
