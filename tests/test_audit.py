@@ -5,6 +5,7 @@ import json
 import math
 import re
 import struct
+import time
 from array import array
 from collections import deque
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_X_y
 
 from fairpriv_sklearn import audit
+from fairpriv_sklearn._shared.sklearn import StrOptions
 from fairpriv_sklearn.accounting import (
     GaussianEvent,
     PureEvent,
@@ -588,6 +590,23 @@ def test_a_pipeline():
     assert report.violated
 
 
+class SlowInOneWord(OnMechanisms):
+    """Its other word releases for ten seconds."""
+
+    _parameter_constraints = {"speed": [StrOptions({"quick", "slow"})]}
+    epsilon, delta = 1.0, 1e-5
+
+    def __init__(self, speed="quick"):
+        super().__init__()
+        self.speed = speed
+
+    def fit(self, X, y=None):
+        for _ in range(200 * (self.speed == "slow")):
+            time.sleep(0.05)
+            super().fit(X)
+        return super().fit(X)
+
+
 class Plain:
     """No estimator of scikit-learn's: attributes, and a claim of its own."""
 
@@ -697,6 +716,12 @@ def test_limits_are_kept():
         model(right=True), *table(), claim=claim, neighboring=relation, max_seconds=0.5
     )
     assert report.seconds < 3
+
+
+def test_arguments_that_nobody_asked_for_do_not_take_all_the_time():
+    """With another word the fit took minutes, and no limit was looked at."""
+    report = audit_estimator(SlowInOneWord(), *table(), max_seconds=2, random_state=0)
+    assert report.seconds < 4 and report.conclusive and not report.violated
 
 
 def test_a_display_shows_the_claim_and_the_worst():

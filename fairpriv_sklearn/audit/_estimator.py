@@ -332,8 +332,11 @@ class _Audit:
             self.rng.set_state(state)
 
     def _out_of_time(self, share=1.0) -> bool:
-        limit = self.start + share * (self.deadline - self.start)
-        return _clock() > limit or self.report.n_fits >= self.max_fits
+        return _clock() > self._until(share) or self.report.n_fits >= self.max_fits
+
+    def _until(self, share) -> float:
+        """The time at which so much of the time is over."""
+        return self.start + share * (self.deadline - self.start)
 
     # --- what is tried ----------------------------------------------------------------
 
@@ -476,7 +479,8 @@ class _Audit:
         before = {name: getattr(model, name) for name in params}
         try:
             model.set_params(**params)
-            outcome = observed(model, table, 4)
+            # other arguments may take much longer than those that are audited
+            outcome = observed(model, table, 4, Tape(deadline=self._until(0.75)))
             model.set_params(**before)
         except Exception:
             return None

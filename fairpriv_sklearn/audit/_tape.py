@@ -7,9 +7,11 @@ feed released values of one fit into another.
 """
 
 import copy
+import math
 import os
 import random
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -63,9 +65,11 @@ class Tape:
         Tape of an earlier fit, whose released values are released again.
     interrupt_at : int or None, default=None
         Number of the release or draw before which the fit is interrupted.
+    deadline : float, default=inf
+        Time of the clock from which on a release or draw fails.
     """
 
-    def __init__(self, replay=None, interrupt_at=None):
+    def __init__(self, replay=None, interrupt_at=None, deadline=math.inf):
         self.releases: list[Released] = []
         self.keyed: list[dict] = []  # released counts of unlisted keys
         self.draws: list[tuple[str, np.ndarray]] = []  # family, standardised values
@@ -74,6 +78,7 @@ class Tape:
         self.wrapped: list[tuple | None] = []  # what foreign models learnt
         self._replay = replay
         self._interrupt_at = interrupt_at
+        self._deadline = deadline
         self._inside = False
 
     def add(self, release: Released):
@@ -105,6 +110,8 @@ class Tape:
         if self._interrupt_at is not None:
             if len(self.releases) + len(self.draws) >= self._interrupt_at:
                 raise KeyboardInterrupt
+        if time.monotonic() > self._deadline:
+            raise TimeoutError
 
 
 @contextmanager
