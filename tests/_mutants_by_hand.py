@@ -192,7 +192,7 @@ MUTANTS = [
     (
         "h139",
         _NETWORK,
-        "if counts.n_bins == TARGET_BINS:  # fewer are for a constant",
+        "if told[0].counts.n_bins == TARGET_BINS:  # fewer are for a constant",
         "if True:",
         "networks: the range of a constant is wider than it has to be",
     ),
@@ -611,10 +611,10 @@ MUTANTS = [
     (
         "h32",
         _STEPS,
-        '        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))\n'
+        "        lines.append(one.line(share, one.n_looks))\n"
         "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
-        '        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))\n',
-        "regression: the counts of the target are not paid",
+        "        lines.append(one.line(share, one.n_looks))\n",
+        "linear models: the counts of target and columns are not paid",
     ),
     (
         "h33",
@@ -1164,14 +1164,6 @@ MUTANTS = [
         "autoencoder: errors of narrow columns count more",
     ),
     (
-        "h111",
-        "linear_model/_gradient_plan.py",
-        "        lines.append(ranges.line(share, ranges.n_looks))\n"
-        "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
-        "        lines.append(ranges.line(share, ranges.n_looks))\n",
-        "linear models: counts of features are not paid for",
-    ),
-    (
         "h112",
         "linear_model/_ranges.py",
         "if not isinstance(rows, ScaledRows):",
@@ -1195,7 +1187,7 @@ MUTANTS = [
     (
         "h131",
         "linear_model/_gradient_plan.py",
-        "share = math.sqrt(TARGET_SHARE / ranges.n_looks) * mu",
+        "share = math.sqrt(TARGET_SHARE / one.n_looks) * mu",
         "share = math.sqrt(TARGET_SHARE) * mu",
         "linear models: of two looks at the features one is paid",
     ),
@@ -1479,6 +1471,27 @@ MUTANTS = [
         "        size = alpha + (1 - alpha) * size\n",
         "        size = 1.0\n",
         "classifier: a penalty of weights grows with the ranges of features",
+    ),
+    (
+        "h189",
+        "_training/_target.py",
+        "beyond > _BEYOND * now.noise",
+        "beyond > math.inf",
+        "targets: parts that leave out tails are kept",
+    ),
+    (
+        "h190",
+        "_training/_target.py",
+        "        mean = self.released + (released - self.released) / looks\n",
+        "        mean = released\n",
+        "targets: counts of the same part are not averaged",
+    ),
+    (
+        "h191",
+        "_training/_target.py",
+        "        return self.scale / math.sqrt(self.looks)\n",
+        "        return self.scale\n",
+        "targets: the mean of counts is taken for as noisy as one",
     ),
 ]
 

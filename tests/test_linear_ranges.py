@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 from scipy import sparse
 
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
-from fairpriv_sklearn._training._target import Parts, RangeCounts, learnt_parts
+from fairpriv_sklearn._training._target import (
+    Parts,
+    RangeCounts,
+    TargetCounts,
+    counted_parts,
+    learnt_parts,
+    target_counts,
+)
 from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches
@@ -150,10 +158,10 @@ def test_batches_are_of_rows_in_ranges_that_all_records_tell(n_rows, n_looks):
     assert (np.ptp(model.bounds_, axis=0) < np.subtract(HIGH, LOW)).any()
     ranges, sampled = model.privacy_.events
     own = math.hypot(*(one.parameter for one in seen.crossings[:n_looks]))
-    assert ranges.mu == pytest.approx(own)
+    assert ranges.mu == approx(own)
     whole = calibrate_gaussian(model.epsilon, model.delta)
-    assert ranges.mu**2 == pytest.approx(0.05 * whole**2)
-    assert sampled.q == pytest.approx(50 / n_rows)
+    assert ranges.mu**2 == approx(0.05 * whole**2)
+    assert sampled.q == approx(50 / n_rows)
     assert 0.999 <= model.privacy_.epsilon / model.epsilon <= 1.0
     n_draws = seen.crossings[0].released.size * n_looks
     assert (ranges.n_draws, sampled.n_draws) == (n_draws, 3 * (X.shape[1] + 1))
@@ -176,15 +184,15 @@ def test_counts_of_features_take_a_twentieth(make, n_rows, n_bins, n_looks):
     for one in seen.crossings:
         squares[one.name].append(one.parameter**2)
     own = sum(squares["range counts"])
-    assert squares["range counts"] == [pytest.approx(own / n_looks)] * n_looks
+    assert squares["range counts"] == [approx(own / n_looks)] * n_looks
     of_target = sum(squares.pop("target counts", [0.0]))
-    assert own / (sum(map(sum, squares.values()))) == pytest.approx(0.05)
+    assert own / (sum(map(sum, squares.values()))) == approx(0.05)
     assert own / (sum(map(sum, squares.values())) + of_target) > 0.047
     counts, *_ = (one for one in seen.crossings if one.name == "range counts")
     expected = np.zeros((3, n_bins))
     expected[[0, 1, 2], [-1, -1, 0]] = n_rows
     assert_array_equal(counts.exact, expected.ravel())
-    assert counts.sensitivity == pytest.approx(np.sqrt(6))
+    assert counts.sensitivity == approx(np.sqrt(6))
 
 
 class Told:
@@ -319,13 +327,95 @@ def test_ranges_of_columns_have_widths_of_their_own():
     assert_allclose(twice.width, [*cells[:2] ** 2, cells[2]])
 
 
+class Noisy:
+    """A wall that adds noise of its own to what is released, and remembers it."""
+
+    def __init__(self, scale, seed=0):
+        self.scale = lambda query: scale
+        self.noise, self.asked = np.random.default_rng(seed), []
+
+    def release(self, query, rows):
+        self.asked.append(query.of_rows(rows, None).reshape(query.n_targets, -1))
+        noise = self.scale(query) * self.noise.standard_normal(query.n_coordinates)
+        return self.asked[-1].ravel() + noise
+
+
+def crowds(*crowds, n=5000):
+    """Targets in [-1, 1]: normal ones by centres and deviations."""
+    z = np.random.default_rng(1).normal(size=(n, len(crowds)))
+    return np.clip(z * [d for _, d in crowds] + [c for c, _ in crowds], -1, 1)
+
+
+@pytest.mark.parametrize("scale", [0.0, 20.0])
+def test_targets_in_bounds_of_any_width_have_ranges_of_some_deviations(scale):
+    """Of three targets in one release, each in the part where it is."""
+    y = crowds((0.3, 1e-3), (-0.7, 1e-4), (0.1, 0.2))
+    counts, wall = TargetCounts(64, 3, n_looks=4, room=2.0), Noisy(scale)
+    for column, deviation, part in zip(
+        y.T,
+        (1e-3, 1e-4, 0.2),
+        counted_parts(wall, Rows(len(y), y=y), counts, len(y)),
+        strict=True,
+    ):
+        center, width = part.of_bounds(*part.range)
+        assert 2.5 * deviation < width < 12 * deviation
+        assert np.mean(abs(column - center) < width) > 0.98
+        assert -1 <= center - width < center + width <= 1 + 1e-12
+    # What is counted is in [-1, 1], and of what had room enough again the same.
+    assert len(wall.asked) == 4 and all(one.sum() == 3 * len(y) for one in wall.asked)
+    for one in wall.asked[1:]:
+        assert_array_equal(one[2], wall.asked[0][2])
+    assert part.looks == 4 and part.noise == scale / 2 and part.before is None
+
+
+def test_counts_of_the_same_part_are_averaged():
+    wall = Noisy(9.0)
+    y = crowds((0.1, 0.2))
+    (part,) = counted_parts(wall, Rows(len(y), y=y), TargetCounts(n_looks=3), len(y))
+    mean = wall.asked[0][0] + 9 * np.random.default_rng(0).normal(size=(3, 64)).mean(0)
+    assert_allclose(part.released, mean)
+    # Without a part to speak of the range is as one count tells it.
+    alone = TargetCounts().range(mean, len(y), 9 / math.sqrt(3))
+    assert part.range == alone and part.of_bounds(*alone) == alone
+
+
+@pytest.mark.parametrize("share", [0.0, 0.004, 0.08])
+def test_a_part_that_leaves_out_more_than_noise_is_given_up(share):
+    """Targets that are mostly zero, the others far apart: their tail is counted."""
+    n, scale = 5000, 40.0
+    y = np.zeros(n)
+    tail = int(share * n)
+    y[:tail] = np.linspace(0.2, 0.9, tail)
+    counts = TargetCounts(n_looks=3, room=2.0)
+    (part,) = counted_parts(Noisy(scale), Rows(n, y=y), counts, n)
+    if share == 0.08:
+        assert part.is_kept and (part.center, part.width) == (0.0, 1.0)
+        assert part.looks == 2 and part.before is None
+    else:  # 20 of 5,000 are no more than noise
+        assert not part.is_kept and part.width < 0.01
+
+
+def test_how_often_targets_are_counted_and_with_how_much_room_is_public():
+    for n_targets in (1, 4):
+        least = 75 * math.sqrt(n_targets)
+        for times, n_looks, room in (
+            (1, 1, 1), (1.99, 1, 1), (2, 2, 1), (3.99, 3, 1), (4, 4, 1),
+            (9, 4, 1.5), (16, 4, 2), (1e6, 4, 2),
+        ):  # fmt: skip
+            counts = target_counts(times * least, n_targets)
+            assert (counts.n_bins, counts.n_targets) == (64, n_targets)
+            assert counts.n_looks == n_looks and counts.room == approx(room)
+    assert target_counts(74.9).n_bins == 16 and target_counts(74.9).n_looks == 1
+    assert target_counts(26.5) is None
+
+
 def test_how_often_and_with_how_much_room_is_public():
     scaling = FeatureScaling(-np.ones(4), np.ones(4), 1.0)
     least = 75 * 2.0
     for times, n_looks in ((1, 1), (1.99, 1), (2, 2), (50, 2)):
         assert range_counts(scaling, times * least).n_looks == n_looks
     for times, room in ((1, 1.25), (4.4, 1.25), (44, 1.25 * 10**0.15)):
-        assert range_counts(scaling, times * least).room == pytest.approx(room)
+        assert range_counts(scaling, times * least).room == approx(room)
 
 
 def test_a_narrower_scaling():

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._target import RangeCounts, TargetCounts
+from fairpriv_sklearn._training._target import CountedPart, RangeCounts, TargetCounts
 from fairpriv_sklearn.datasets import make_spurious_bias, make_spurious_regression
 from fairpriv_sklearn.distributed import Batches, resume
 from fairpriv_sklearn.mechanisms import noise_source
@@ -273,8 +273,8 @@ def test_the_receipt_names_the_public_facts():
         assert name in facts
     assert model.privacy_.events[0].kind == "gaussian"
     # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, no noisy count of groups, the
-    # constant, and the ranges of two targets with their mean residuals
-    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 64 + 2
+    # constant, and the ranges of two targets, twice, with their mean residuals
+    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 2 * 64 + 2
 
 
 def test_bounds_from_the_data_leak_and_say_so():
@@ -749,11 +749,15 @@ def test_bounds_much_wider_than_the_targets_cost_little():
 
 def test_the_learnt_range_is_twice_what_holds_the_targets():
     """Where it is not wider than the bounds; the middle is that of what holds them."""
-    counts = TargetCounts(n_targets=2)
     seen = np.zeros((2, 64))
     seen[0, 40:48] = 1000  # from .25 to .5, and a cell more on either side
     seen[1] = 125
-    learnt = LearntRange.of(counts, seen.ravel(), 8000, 0.0)
+    learnt = LearntRange.of(
+        [
+            CountedPart(TargetCounts(), 8000, released=counts, looks=1, scale=0.0)
+            for counts in seen
+        ]
+    )
     assert learnt.center == approx([0.375, 0.0])
     assert learnt.width == approx([2 * (0.125 + 1 / 32), 1.0])
 

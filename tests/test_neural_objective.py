@@ -529,10 +529,10 @@ def test_noisy_counts_and_floors(neighboring):
 
 
 @pytest.mark.parametrize(
-    ("neighboring", "epsilon"),
-    [("replace_one", 30.0), ("replace_one", 1.0), ("add_remove", 1.0)],
+    ("neighboring", "epsilon", "n_looks"),
+    [("replace_one", 30.0, 2), ("replace_one", 1.0, 0), ("add_remove", 1.0, 4)],
 )
-def test_counts_and_steps_make_up_the_whole_budget(neighboring, epsilon):
+def test_counts_and_steps_make_up_the_whole_budget(neighboring, epsilon, n_looks):
     X, y, groups = make_table("real", 60, np.random.default_rng(0))
     model = DPWassersteinMLPRegressor(
         bounds=(-1, 1),
@@ -547,8 +547,8 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring, epsilon):
         model.fit(X, y, sensitive_features=groups)
     names = [one.name for one in seen.crossings]
     # 5000 records are assumed where nobody knows how many there are.
-    is_told = neighboring == "add_remove" or epsilon > 1
-    ranges = [*2 * ["range counts"], "target counts"]
+    is_told = n_looks > 0
+    ranges = [*2 * ["range counts"], *n_looks * ["target counts"]]
     steps = [*10 * ["gradients"], "mean residual"]
     assert names == ["counts", *ranges * is_told, "constant", *steps * is_told]
     mus = [one.parameter for one in seen.crossings]

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 from fairpriv_sklearn._training._penalty import record_changes
+from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Query
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
@@ -231,15 +232,19 @@ def test_plan_of_noisy_gradients():
     shape = Geometry(3, 2, 0.5, 2.0, 1.5)
     settings = {"epsilon": 1.0, "delta": 1e-5, "n_assumed": 5000.0, "max_iter": 7}
     plan = gradient_plan(
-        shape, n_counts=4, n_bins=64, constant={"mean residual": 1}, **settings
+        shape,
+        n_counts=4,
+        targets=TargetCounts(64, n_looks=3),
+        constant={"mean residual": 1},
+        **settings,
     )
     n_moments = 9 if plan.has_moments else 0
-    n_draws = 4 + 64 + n_moments + 7 * 8 + 1 + 2 * 4
+    n_draws = 4 + 3 * 64 + n_moments + 7 * 8 + 1 + 2 * 4
     mu = calibrate_gaussian(1.0, 1e-5, n_draws=n_draws)
     left, expected = 1.0, {}
     expected["stratum counts"] = (0.01, 4, 1)
     left *= 0.99
-    expected["target counts"] = (0.05 * left, 64, 1)
+    expected["target counts"] = (0.05 * left, 64, 3)
     left *= 0.95
     share = 40 / (mu * math.sqrt(left) * 5000)
     assert 0.03 < share < 0.3
@@ -670,10 +675,12 @@ def test_plan_of_the_networks(
     of_targets, n_steps = steps_of.get(n_rows, (64, 9))
     of_targets *= not are_counts
     counts = model._range_counts(network, not are_counts, signal, n_steps)
+    n_looks = max(1, min(4, int(signal / 75 / math.sqrt(3))))
     arguments = network, n_counts, constant, counts, n_rows, noise_source(0), n_steps
     wall = model._open_wall(*arguments)
     corrects = of_targets and n_steps > 0
-    n_draws = n_steps * 50 + 3 + n_counts + 2 * 5 * n_bins + 3 * of_targets
+    n_draws = n_steps * 50 + 3 + n_counts + 2 * 5 * n_bins
+    n_draws += 3 * of_targets * n_looks
     n_draws += 3 * corrects
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=n_draws)
     wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
@@ -686,7 +693,7 @@ def test_plan_of_the_networks(
         expected = {"range counts": (0.05, 5 * n_bins, 2)}
         left -= 0.05
     if of_targets:
-        expected |= {"target counts": (0.05, 3 * of_targets, 1)}
+        expected |= {"target counts": (0.05, 3 * of_targets, n_looks)}
         left -= 0.05
     if corrects:
         expected |= {"mean residual": (0.03, 3, 1)}

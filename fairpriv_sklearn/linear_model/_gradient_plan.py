@@ -50,7 +50,7 @@ def gradient_plan(
     n_assumed: float,
     n_counts: int,
     max_iter: int | None,
-    n_bins: int = 0,
+    targets: TargetCounts | None = None,
     ranges: RangeCounts | None = None,
     constant: dict[str, int] | None = None,
     n_parts: int = 1,
@@ -69,10 +69,11 @@ def gradient_plan(
     n_moments = SecondMoments(geometry, 1.0).n_coordinates
     # What is asked in their place may have more numbers.
     n_moments = max([n_moments, *(constant or {}).values()]) if has_moments else 0
-    n_draws = n_counts + n_bins + n_moments + n_steps * n_weights
+    n_draws = n_counts + n_moments + n_steps * n_weights
     n_searched = 2 * geometry.n_outputs
     n_draws += N_SEARCHES * n_searched
-    n_draws += ranges.n_looks * ranges.n_coordinates if ranges is not None else 0
+    counts = [one for one in (targets, ranges) if one is not None]
+    n_draws += sum(one.n_looks * one.n_coordinates for one in counts)
     n_draws += sum(constant.values()) if constant else 0
     mu = calibrate_gaussian(epsilon, delta, n_draws=n_draws)
     lines = []
@@ -80,13 +81,9 @@ def gradient_plan(
         name = count_query(n_counts).name
         lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
         mu *= math.sqrt(1 - COUNT_SHARE**2)
-    if n_bins:
-        share = math.sqrt(TARGET_SHARE) * mu
-        lines.append(Release(TargetCounts.name, "gaussian", share, n_bins))
-        mu *= math.sqrt(1 - TARGET_SHARE)
-    if ranges is not None:
-        share = math.sqrt(TARGET_SHARE / ranges.n_looks) * mu
-        lines.append(ranges.line(share, ranges.n_looks))
+    for one in counts:
+        share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
+        lines.append(one.line(share, one.n_looks))
         mu *= math.sqrt(1 - TARGET_SHARE)
     for name, n_numbers in (constant or {}).items():
         share = constant_share(mu * n_assumed)

@@ -31,9 +31,9 @@ from fairpriv_sklearn._training._constant import (
 )
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._target import (
-    TargetCounts,
-    bins_that_tell,
+    counted_parts,
     scaled_target,
+    target_counts,
 )
 from fairpriv_sklearn._wall import (
     Rows,
@@ -103,8 +103,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
     *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
     column, replacing a record changes the mean gradient by at most 2 c R / n,
-    counts of the target in 64 bins or fewer, a twentieth of the squared Gaussian-DP
-    parameter from which the range of the target is learnt, by :math:`\sqrt2`, and
+    counts of the target in 64 bins or fewer, up to four times in ever shorter parts of
+    its bounds for together a twentieth of the squared Gaussian-DP parameter, from which
+    the range of the target is learnt, by :math:`\sqrt2`, and
     such counts of A features, once or twice with together as large a share of the rest,
     where `bounds` alone scale them and a rule of public numbers says that they tell the
     ranges inside, by :math:`\sqrt{2 A}`, and the second moments, which take a tenth of
@@ -334,7 +335,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         geometry = Geometry(
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
-        n_bins = bins_that_tell(n_assumed * mu) if self.fit_intercept else 0
+        targets = target_counts(n_assumed * mu) if self.fit_intercept else None
         is_constant = self.fit_intercept and n_assumed * mu < SIGNAL_OF_FEATURES
         ranges = None
         if self._learns and not is_constant:
@@ -346,7 +347,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_assumed=n_assumed,
             n_counts=int(counted),
             max_iter=self.max_iter or regression_steps(mu, n_assumed),
-            n_bins=n_bins,
+            targets=targets,
             ranges=ranges,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
@@ -357,23 +358,28 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_records = max(least, float(wall.release(Count(), rows)[0]))
         rows, scaling = learn_ranges(wall, rows, scaling, ranges, n_records)
         center, width, square, start, outside = 0.0, 1.0, USUAL_SQUARE, 0.0, 0.0
-        if n_bins:
-            counts = TargetCounts(n_bins)
-            released = wall.release(counts, rows)
-            center, width = counts.range(released, n_records, wall.scale(counts))
+        sampling = USUAL_SQUARE  # of which fits see some by chance
+        largest = largest_residual(mu, n_assumed)
+        if targets:
+            (told,) = counted_parts(wall, rows, targets, n_records)
+            counts, released = told.counts, told.released
+            center, width = told.range
             square = counts.variance(released, n_records, center, width)
             square = max(square, LEAST_SQUARE)
             outside = counts.outside(released, n_records, center, width)
-            off = counts.offset(released, n_records, wall.scale(counts), center)
+            off = counts.offset(released, n_records, told.noise, center)
             start = min(1.0, max(-1.0, off / width))
+            sampling = counts.sampling(released, n_records, center, width, largest)
+            without_room = told.found[1] / width
+            center, width = told.of_bounds(center, width)
         level = MeanResidual(geometry, n_records, center=center, width=width)
-        if n_bins:
+        if targets:
             # As much of the target's range as its noise in the learnt one allows.
             ends = (-1.0 - center) / width, (1.0 - center) / width
             for reach in np.geomspace(max(-ends[0], ends[1]), 1.0, 32):
                 low, high = np.clip(ends, -reach, reach)
                 level = replace(level, low=low, high=high)
-                if wall.scale(level) <= NOISE_OF_LEVEL:
+                if wall.scale(level) <= NOISE_OF_LEVEL * without_room:
                     break
         if is_constant:
             # Features would only bring noise: all that is left tells the mean.
@@ -383,7 +389,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             # As if the mean had been 0 with this standard deviation.
             trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
             self.n_iter_ = plan.n_steps
-            mean = np.clip(-off[0] * (1.0 if n_bins else trust), -1.0, 1.0)
+            mean = np.clip(-off[0] * (1.0 if targets else trust), -1.0, 1.0)
             return weights[:-1, 0], mean * width + center, wall, None, scaling
         curvature = noisy_curvature(
             wall,
@@ -393,7 +399,6 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             has_moments=plan.has_moments,
             factor=SQUARE_CURVATURE,
         )
-        largest = largest_residual(mu, n_assumed)
         query = ResidualGradient(geometry, n_records, largest, center, width)
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)
         if self.fit_intercept:
@@ -401,9 +406,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
 
         # Targets beyond the range are clipped to its ends.
         clipped = square + outside * (1 - square)
-        sampling = USUAL_SQUARE  # of which fits see some by chance
-        if n_bins:
-            sampling = counts.sampling(released, n_records, center, width, largest)
+        # Where all residuals are cut off the loss has scores grow on.
+        most = math.sqrt(max(square, clipped)) if targets else math.inf
 
         def at_scores(means, variances):
             squares, slopes = _of_residuals(clipped - variances, largest)
@@ -425,8 +429,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 worth=np.full(1, square / 2),
                 curvature=SQUARE_CURVATURE,
                 spread=0.3,
-                # Where all residuals are cut off the loss has scores grow on.
-                most=math.sqrt(max(square, clipped)) if n_bins else math.inf,
+                most=most,
             ),
         )
         if covariance is not None:

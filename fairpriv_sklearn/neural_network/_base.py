@@ -33,11 +33,14 @@ from fairpriv_sklearn._training._progress import Progress
 from fairpriv_sklearn._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
+    CountedPart,
     Parts,
     RangeCounts,
     TargetCounts,
     bins_that_tell,
+    counted_parts,
     learnt_parts,
+    target_counts,
 )
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -110,10 +113,10 @@ class LearntRange(Parts):
     """Ranges of the targets that a fit scales to [-1, 1] once more."""
 
     @classmethod
-    def of(cls, counts, released, n_records: float, noise: float) -> LearntRange:
+    def of(cls, told: list[CountedPart]) -> LearntRange:
         """Read it from noisy counts of the targets."""
-        center, width = counts.ranges(released, n_records, noise)
-        if counts.n_bins == TARGET_BINS:  # fewer are for a constant
+        center, width = np.array([part.of_bounds(*part.found) for part in told]).T
+        if told[0].counts.n_bins == TARGET_BINS:  # fewer are for a constant
             width = np.minimum(WIDER * width, 1.0)
         return cls(center, width)
 
@@ -295,12 +298,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
             if one.name == RangeCounts.name and not of_inputs:
                 inputs, scaling = self._learn_columns(wall, rows, one, n_records)
                 continue
-            told = one, wall.release(one, rows), n_records, wall.scale(one)
             if of_inputs:
+                told = one, wall.release(one, rows), n_records, wall.scale(one)
                 learnt = LearntRange.of_inputs(*told)
                 targets = inputs = learnt.clipped(whole)
             else:
-                learnt = LearntRange.of(*told)
+                learnt = LearntRange.of(counted_parts(wall, rows, one, n_records))
                 targets = learnt.clipped(whole)
             constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
@@ -337,8 +340,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         counts = []
         if n_steps and self.bounds is not None and self.data_norm is None:
             counts += self._column_counts(network.sizes[0], signal)
-        n_bins = bins_that_tell(signal, network.sizes[-1]) if scales_targets else 0
-        return [*counts, TargetCounts(n_bins, network.sizes[-1])] if n_bins else counts
+        told = target_counts(signal, network.sizes[-1]) if scales_targets else None
+        return counts if told is None else [*counts, told]
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
         """Counts of inputs, in as many bins as tell ranges; none, if no number does."""

@@ -51,10 +51,11 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     are given. Where there are records enough, and `bounds` alone scale the features,
     two counts of every column, 5 % of the squared parameter together, tell narrower
     ranges inside `bounds`, to which features are clipped and scaled instead. The range
-    of the targets inside `target_bounds` is learnt from counts in 64 bins each, 5 % of
-    the squared parameter, where the number of records tells it; [-1, 1] is twice that
-    range then. Where public numbers say that so many bins tell nothing, counts in 16 or
-    8, if these tell it, and the mean have all of the budget, and predictions are
+    of the targets inside `target_bounds` is learnt from counts in 64 bins each, up to
+    four times in ever shorter parts of the bounds, for together 5 % of the squared
+    parameter, where the number of records tells it; [-1, 1] is twice that range then.
+    Where public numbers say that so many bins tell nothing, counts in 16 or 8, if these
+    tell it, and the mean have all of the budget, and predictions are
     constant. Where the network starts from, a constant with the mean of the targets, is
     released next, with at least 1 % of the squared parameter and more where the
     noise is large, and, with a learnt range of the targets, the mean residual at the
