@@ -832,6 +832,68 @@ def test_which_groups_decisions_leave_out():
     assert not blind.measure(table, None, **noisy).known
 
 
+@pytest.mark.parametrize(
+    ("constraint", "times"),
+    [("demographic_parity", 1), ("equal_opportunity", 2), ("equalized_odds", 1)],
+)
+def test_steps_are_larger_the_less_the_features_tell(constraint, times, monkeypatch):
+    """And so is the cap; by one true class alone an offset moves a row half as far."""
+    asked, fit_offsets = [], parity.fit_offsets
+
+    def noted(*args, **named):
+        asked.append(named)
+        return fit_offsets(*args, **named)
+
+    monkeypatch.setattr(parity, "fit_offsets", noted)
+    for tell in (1.5, 0.0):
+        X, y, group = population(4000, tell=tell)
+        fitted = model(constraint=constraint, epsilon=20.0, learning_rate=0.5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            fitted.fit(X, y, sensitive_features=group)
+        told = fitted.group_strength_
+        assert (0.2 < told < 0.9) if tell else told < 0.1
+        factor = times * (1 / told if tell else 10.0)
+        assert asked[-1]["learning_rate"] == pytest.approx(0.5 * factor)
+        assert asked[-1]["largest"] == pytest.approx(1 + 0.25 * factor)
+
+
+@pytest.mark.parametrize(
+    ("positives", "used"), [(0.45, "repaired"), (0.8, "constant"), (0.2, "constant")]
+)
+def test_a_constant_decision_is_the_most_frequent_class(positives, used):
+    """It errs for all others: here .45 or .2, and the repair .3."""
+    one = model()
+    one.repair_notes_, one.group_strength_ = [], 0.5
+    table = 1000 * np.array([[1 - positives, 0], [0, positives]])
+    tables = np.broadcast_to(table, (2, 2, 2, 2))
+    apart = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        one._stand_back(
+            tables,
+            lambda table, confidence=0.95: apart,
+            blind.Measured(0.0, (0.0, 0.1), 0.3, (0.2, 0.4), True),
+        )
+    assert one.repair_ == used
+    assert one._constant == (positives > 0.5)
+    assert one.parity_interval_ == ((0.0, 0.1) if used == "repaired" else (0.0, 0.0))
+
+
+def test_the_full_repair_is_measured_by_what_certified_it_too():
+    X, y, group = population(12_000)
+    fitted = model(reach_size=0.2).fit(X, y, sensitive_features=group)
+    assert fitted.repair_ == "repaired"
+    *weaker, full = (one.told[1] for one in fitted._measured)
+    assert (full < 0.5 * np.min(weaker, axis=0)).all()
+
+
+def test_bins_are_merged_until_they_hold_four_deviations_of_their_noise():
+    """Of 27 people each, two hold less than 4 * 10 * sqrt(2) and three more."""
+    parts, _ = blind._merged(np.full((2, 32), 13.5), 10.0)
+    assert parts == [*(slice(i, i + 3) for i in range(0, 27, 3)), slice(27, 32)]
+
+
 def test_steps_tell_the_numbers_of_people():
     """The mean of all releases, over true classes."""
     sums = np.arange(12.0).reshape(2, 3, 2)

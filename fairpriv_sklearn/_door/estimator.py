@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Self
@@ -35,7 +36,11 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
-from fairpriv_sklearn._shared.guarded import ask_wrapped, guarded
+from fairpriv_sklearn._shared.guarded import (
+    WrappedEstimatorError,
+    ask_wrapped,
+    guarded,
+)
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.origin import (
     as_it_is,
@@ -525,7 +530,8 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
     elif isinstance(estimator, ColumnTransformer) and X is not None:
         for _, step, columns in estimator.transformers:
             if hasattr(step, "fit") and not callable(columns):
-                yield from _readers(step, guarded(safe_indexing, X, columns, axis=1))
+                table = _choose(guarded, safe_indexing, X, columns, axis=1)
+                yield from _readers(step, table)
     elif isinstance(estimator, DPEstimator):
         yield estimator, X
         if getattr(estimator, "sensitive_features", None) is None:
@@ -540,7 +546,17 @@ def _chosen(step, X):
     kept = [step.remainder, *(one for _, one, _ in step.transformers)]
     if not all(isinstance(one, str) for one in kept):
         return None
-    return ask_wrapped(clone(step), "fit_transform", X, private=True)
+    return _choose(ask_wrapped, clone(step), "fit_transform", X, private=True)
+
+
+def _choose(call, *args, **named):
+    """Choose columns, or say what is wrong: their names are public."""
+    with suppress(WrappedEstimatorError):
+        return call(*args, **named)
+    raise ValueError(
+        "A ColumnTransformer cannot choose its columns from X: let it name columns of "
+        "X, and pass X as a data frame of pandas or polars."
+    )
 
 
 def refuse_cells(estimator, X) -> None:
