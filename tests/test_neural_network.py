@@ -470,6 +470,34 @@ def test_no_legal_step_size_leads_to_nan(kind, solver):
     assert all(np.isfinite(coef).all() for coef in model.coefs_)
 
 
+@pytest.mark.parametrize("activation", ["identity", "logistic", "tanh", "relu"])
+def test_adam_beats_a_constant_without_a_step_size_of_ones_own(activation):
+    """Its steps have one length: that of gradient descent left R2 at -3.5."""
+    X, Y, groups = planar_table(600)
+    prediction, _ = fit_outputs(
+        "regressor", X, Y, groups, solver="adam", activation=activation, epsilon=10.0
+    )
+    assert np.mean((prediction - Y) ** 2) < 0.7 * np.mean((Y - Y.mean(axis=0)) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [("regressor", "predict"), ("classifier", "predict_proba"), ("code", "transform")],
+)
+def test_parameters_that_are_set_anew_are_those_of_the_next_fit(kind, answer):
+    X, Y, groups = planar_table(60)
+    Y = groups if kind == "classifier" else Y
+    _, model = fit_outputs(kind, X, Y, groups, max_iter=10, epsilon=np.inf)
+    before = getattr(model, answer)(X)
+    back = kind == "code" and model.inverse_transform(before)
+    anew = {"activation": "relu", "hidden_layer_sizes": (3, 3, 3), "bounds": (0, 1)}
+    anew |= {"target_bounds": (0, 9), "classes": [5, 6], "n_components": 7}
+    names = model.get_params()
+    model.set_params(**{name: value for name, value in anew.items() if name in names})
+    assert_array_equal(getattr(model, answer)(X), before)
+    assert_array_equal(kind == "code" and model.inverse_transform(before), back)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("learning_rate_init", "learning_rate"), ("n_slices", "n_projections")],

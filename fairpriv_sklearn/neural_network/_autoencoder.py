@@ -171,7 +171,7 @@ class DPWassersteinAutoencoder(
         projection_clip_norm=0.25,
         solver="sgd",
         alpha=1e-4,
-        learning_rate=1.0,
+        learning_rate="auto",
         max_iter=100,
         momentum=0.9,
         average=True,
@@ -240,7 +240,7 @@ class DPWassersteinAutoencoder(
         network = self._new_network(
             [n_inputs, *hidden, self.n_components, *hidden[::-1], n_inputs]
         )
-        head = RealOutputs(self._code_layer())
+        head = RealOutputs(_code_layer(network))
         self._train(rows, network, head)
         self._n_features_out = self.n_components
         return self
@@ -262,8 +262,8 @@ class DPWassersteinAutoencoder(
         codes : ndarray of shape (n_samples, n_components)
             In [-1, 1].
         """
-        rows = self._predict_rows(X)
-        return self._fitted_network().forward(rows)[self._code_layer()]
+        network, rows = self._fitted_network(), self._predict_rows(X)
+        return network.forward(rows)[_code_layer(network)]
 
     def inverse_transform(self, X) -> np.ndarray:
         """Decode codes.
@@ -281,17 +281,15 @@ class DPWassersteinAutoencoder(
         check_is_fitted(self)
         with domain():
             codes = check_array(X, estimator=self, input_name="X", dtype=np.float64)
-        if codes.shape[1] != self.n_components:
+        network = self._fitted_network()
+        layer = _code_layer(network)
+        if codes.shape[1] != network.sizes[layer]:
             raise ValueError(
                 f"X has {codes.shape[1]} columns, but a code has n_components="
-                f"{self.n_components}."
+                f"{network.sizes[layer]}."
             )
-        network, layer = self._fitted_network(), self._code_layer()
-        decoder = Network(
-            network.sizes[layer:],
-            hidden_activation=self.activation,
-            product=network.product,
-        )
+        decoder = Network(network.sizes[layer:], product=network.product)
+        decoder.activations = network.activations[layer:]
         decoder.theta[:] = network.theta[-decoder.theta.size :]
         scaling = self._fitted_scaling()
         rows = decoder.predict(codes)
@@ -317,9 +315,6 @@ class DPWassersteinAutoencoder(
         rows = self._predict_rows(X)
         return -float(np.mean((self._fitted_network().predict(rows) - rows) ** 2))
 
-    def _code_layer(self) -> int:
-        return len(self._hidden_sizes()) + 1
-
     # One width for all columns is told more easily, and saves less.
 
     def _column_counts(self, n_columns: int, signal: float) -> list:
@@ -335,12 +330,17 @@ class DPWassersteinAutoencoder(
         The decoder is then a contraction. Otherwise the penalty could be made small by
         a small code and a large decoder, with the groups as far apart as before.
         """
-        for weights in network.weights[self._code_layer() :]:
+        for weights in network.weights[_code_layer(network) :]:
             left, values, right = np.linalg.svd(weights, full_matrices=False)
             weights[...] = (left * np.minimum(values, 1.0)) @ right
 
     def _new_network(self, sizes) -> Network:
         network = super()._new_network(sizes)
         # A bounded code, without a boundary at which its gradient stops.
-        network.activations[self._code_layer() - 1] = "tanh"
+        network.activations[_code_layer(network) - 1] = "tanh"
         return network
+
+
+def _code_layer(network: Network) -> int:
+    """Position of the code among the inputs and outputs of the layers: the middle."""
+    return len(network.weights) // 2

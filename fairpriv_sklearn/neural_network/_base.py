@@ -66,6 +66,7 @@ from fairpriv_sklearn.neural_network._queries import (
 
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
 USUAL_GRADIENT = 0.5
+ADAM_RATE = 0.03
 # Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
 # the range of the targets, or .005 in the share of a class, within these limits.
 CONSTANT_SHARE = 0.1, 0.7
@@ -169,10 +170,10 @@ class FairNetworkMixin(NoisyGradientsMixin):
     alpha : float, default=1e-4
         Strength of the L2 penalty of the weights, added to the mean loss as
         alpha / 2 times their squared norm; biases are free. Range: [0, 1000].
-    learning_rate : float, default=1.0
+    learning_rate : float, default="auto"
         Largest step size. Gradient descent takes smaller steps where the noise, whose
-        size is public, would carry the network away. About 0.03 suits Adam. Range:
-        (0, 1000].
+        size is public, would carry the network away. "auto": 1, and 0.03 for Adam.
+        Range: (0, 1000].
     max_iter : int, default=100
         Number of gradients that are released, all of them always.
     momentum : float, default=0.9
@@ -208,7 +209,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         "projection_clip_norm": [Interval(Real, 1e-50, 1e50, closed="both")],
         "solver": [StrOptions({"adam", "sgd"})],
         "alpha": [Interval(Real, 0, 1e3, closed="both")],
-        "learning_rate": [Interval(Real, 0, 1e3, closed="right")],
+        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, 1e3, closed="right")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
     }
 
@@ -497,7 +498,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             caution = min(caution, self._steady(steepest))
             last = theta.copy(), released
             gradient = released * caution + decay * theta
-            optimizer.step(theta, gradient, self.learning_rate)
+            optimizer.step(theta, gradient, self._rate)
             # Weights of this size say nothing any more; infinities would become NaN.
             np.clip(theta, -LARGEST_WEIGHT, LARGEST_WEIGHT, out=theta)
             self._project(network)
@@ -506,6 +507,12 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if self.average:
             theta[:] = total / (self.max_iter - n_dropped)
         progress.close()
+
+    @property
+    def _rate(self) -> float:
+        if self.learning_rate != "auto":
+            return self.learning_rate
+        return ADAM_RATE if self.solver == "adam" else 1.0
 
     def _caution(self, network: Network, units, scale: float, head) -> float:
         """Factor of the step size, at most 1, by what is known about the noise.
@@ -523,7 +530,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             squared += (along_row + biases**2).sum()
             length = math.inf  # of hidden layers: their width
         norm = math.sqrt(squared * self.max_iter) * scale
-        walk = norm * self.learning_rate / (1 - self.momentum)
+        walk = norm * self._rate / (1 - self.momentum)
         drowned = norm / self.max_iter / USUAL_GRADIENT
         return 1.0 / max(1.0, walk / head.reach * (1 + drowned**2))
 
@@ -532,7 +539,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if self.solver == "adam":
             return 1.0
         # With steps twice as large the error would grow for ever.
-        largest = (1 + self.momentum) / self.learning_rate
+        largest = (1 + self.momentum) / self._rate
         return min(1.0, largest / max(curvature, 1e-300))
 
     def _decay(self, network: Network):
@@ -548,13 +555,15 @@ class FairNetworkMixin(NoisyGradientsMixin):
     def _publish_network(self, network: Network, scaling: FeatureScaling) -> None:
         self.coefs_ = [weights.copy() for weights in network.weights]
         self.intercepts_ = [biases.copy() for biases in network.biases]
+        self._activations = list(network.activations)  # of this fit, not of the next
         self.n_layers_ = len(network.sizes)
         self._publish_scaling(scaling)
 
     def _fitted_network(self) -> Network:
         """The network of the fitted attributes."""
         sizes = [len(self.coefs_[0]), *(len(biases) for biases in self.intercepts_)]
-        network = self._new_network(sizes)
+        network = Network(sizes, product=row_scores)
+        network.activations = self._activations
         for fitted, values in zip(
             (*network.weights, *network.biases),
             (*self.coefs_, *self.intercepts_),
