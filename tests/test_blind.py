@@ -894,6 +894,36 @@ def test_bins_are_merged_until_they_hold_four_deviations_of_their_noise():
     assert parts == [*(slice(i, i + 3) for i in range(0, 27, 3)), slice(27, 32)]
 
 
+def test_the_strength_of_a_weak_model_is_that_of_a_regression(noise=5.0):
+    """Of the shares of the second group on q; one of chance adds one to its square."""
+    rng = np.random.default_rng(0)
+    q = (np.arange(32) + 0.5) / 32
+    table = rng.uniform(200, 400, 32) * two(0.4 + 0.15 * (q - 0.5)).T
+    table += rng.normal(size=(2, 32)) * noise
+    p, r = table.sum(axis=1) / table.sum()
+    strength, posterior = blind._line(table, np.array([p, r]), noise, q)
+    sizes = (p * table[0] + r * table[1]) / (p * p + r * r)
+    left = (p * table[1] - r * table[0]) / sizes
+    known = 1 / (p * r / sizes + (p * p + r * r) * noise**2 / sizes**2)
+    slope, _ = np.polyfit(q, left, 1, w=np.sqrt(known))
+    middle = np.average(q, weights=known)
+    square = slope**2 * (known * (q - middle) ** 2).sum()
+    assert square > 9
+    assert strength == pytest.approx((square - 1) / (p * r * known.sum()), rel=1e-6)
+    assert_allclose(posterior[1], r + slope * (q - middle), rtol=1e-6)
+
+
+def test_a_rate_of_few_rows_is_not_known_to_be_zero_or_one():
+    """As if one row more had been of either kind."""
+    table = np.zeros((2, 2, 2))
+    table[0, :, 1] = table[1, :, 0] = 10  # all of the first group, none of the other
+    measured = blind.measure(table, None, 0.0)
+    variance = 21 / 22**2 / 20
+    rates, variances = np.array([[1.0, 0.0]]), np.full((1, 2), variance)
+    assert measured.interval == blind.disparity_interval(rates, variances, 0.95)
+    assert measured.interval[0] < 0.95
+
+
 def test_steps_tell_the_numbers_of_people():
     """The mean of all releases, over true classes."""
     sums = np.arange(12.0).reshape(2, 3, 2)
