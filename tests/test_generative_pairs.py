@@ -312,8 +312,7 @@ def test_the_report_says_what_became_other():
     drawn = generator.sample(1000)
     assert set(drawn["na|me"]) == {"other"}
     assert generator.quality_.one_way.value < 0.02
-    (told,) = [text for text in report.splitlines() if "**none**" in text]
-    assert '100% of the rows are "other", 0% are missing' in told
+    (told,) = [text for text in report.splitlines() if "all values" in text]
     assert "na" in told and "me" in told and "|" not in told.replace("\\|", "")
     (told,) = [text for text in report.splitlines() if text.startswith("- street")]
     share = round(100 * (drawn["street"] == "other").mean())
@@ -325,20 +324,17 @@ def test_the_report_says_what_became_other():
     assert "they do not see" not in report
 
 
-def test_a_column_without_values_is_missing_and_not_other():
-    frame = people(2000)[0][["age"]].assign(empty=None)
-    generator = DPSinkhornGenerator(
-        epsilon=3.0, codebook={"empty": {"kind": "category"}}, random_state=0
-    ).fit(frame)
-    (told,) = [
-        text
-        for text in generator.quality_report().splitlines()
-        if text.startswith("- empty")
-    ]
-    assert told == (
-        '- empty: 0% of the rows are "other", 100% are missing, categories shown: '
-        "**none**"
-    )
+def test_columns_without_values_are_missing_and_not_other():
+    """Also what a code book calls something that it is not."""
+    frame = people(2000)[0][["age", "hours"]].assign(empty=None, full="a")
+    book = {"empty": {"kind": "category"}, "hours": {"kind": "flag"}}
+    generator = DPSinkhornGenerator(epsilon=3.0, codebook=book, random_state=0)
+    report = generator.fit(frame).quality_report().split("## Privacy")[0]
+    assert "counts as missing" in report and "other" not in report
+    told = [text for text in report.splitlines() if text.endswith("% of the rows")]
+    assert told == ["- hours: 100% of the rows", "- empty: 100% of the rows"]
+    report = generator.set_params(codebook=None).fit(frame[["age", "full", "hours"]])
+    assert "counts as missing" not in report.quality_report()
 
 
 def test_it_is_told_from_a_twentieth_of_the_rows_on():
@@ -763,6 +759,7 @@ def test_errors():
     for wrong, match in [
         ({"codebook": {"nobody": [0, 1]}}, "does not have"),
         ({"categories": {"nobody": ["a"]}}, "does not have"),
+        ({"codebook": None, "bounds": {"age": (7, 7)}}, "'age' must have low < high"),
         ({"categories": {"job": []}}, "is empty"),
         ({"bins": {"nobody": [0, 1]}}, "does not have"),
         ({"bins": {"age": [3, 2]}}, "increase"),

@@ -161,12 +161,20 @@ UNLISTED = (
 )
 
 
-def quality_text(quality: TableQuality, guarantee, others=()) -> str:
+# Part of the rows from which on a column is told to be missing.
+NEARLY_ALL = 0.95
+EMPTY = (
+    "Nearly all cells of these columns are missing: what is not of the kind that a "
+    "code book declares counts as missing too."
+)
+
+
+def quality_text(quality: TableQuality, guarantee, others=(), gaps=()) -> str:
     """Report for whoever publishes the table, in Markdown.
 
     `others` has, for each column of categories that were learnt, its name, how many
-    there are, and the parts of the rows that have another one, and none where gaps
-    are possible.
+    there are, and the part of the rows that has another one; `gaps` has, for each
+    column, its name and the part of the rows without a value.
     """
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
@@ -174,14 +182,22 @@ def quality_text(quality: TableQuality, guarantee, others=()) -> str:
     if quality.one_way.high > 0.2:
         lines += ["", TOO_SMALL]
     lost = [
-        f'- {markdown_line(name)}: {share:.0%} of the rows are "other"'
-        + "".join(f", {gaps:.0%} are missing" for gaps in missing if not n_shown)
-        + f", categories shown: {n_shown or '**none**'}"
-        for name, n_shown, share, *missing in others
-        if not n_shown or share >= MANY_OTHERS
+        f'- {markdown_line(name)}: **all values are "other"**'
+        if not n_shown
+        else f'- {markdown_line(name)}: {share:.0%} of the rows are "other", '
+        f"categories shown: {n_shown}"
+        for name, n_shown, share in others
+        if share >= MANY_OTHERS
     ]
     if lost:
         lines += ["", UNLISTED, "", *lost]
+    empty = [
+        f"- {markdown_line(name)}: {share:.0%} of the rows"
+        for name, share in gaps
+        if share >= NEARLY_ALL
+    ]
+    if empty:
+        lines += ["", EMPTY, "", *empty]
     for name, figures in quality.by_group.items():
         lines += ["", f"One-way tables by {markdown_line(name)}:", ""]
         lines += [f"- {markdown_line(v)}: {figure}" for v, figure in figures.items()]

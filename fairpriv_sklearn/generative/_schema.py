@@ -25,10 +25,13 @@ def given_ranges(bounds, names) -> dict:
     else:
         pairs = zip(*read_bounds(bounds, len(names)), strict=True)
         ends = dict(zip(names, pairs, strict=True))
-    return {
-        name: (float(low), float(high if high > low else low + 1))
-        for name, (low, high) in ends.items()
-    }
+    for name, (low, high) in ends.items():
+        if low == high:
+            raise ValueError(
+                f"bounds of the column {name!r} must have low < high, got {low} and "
+                f"{high}; leave out a column of one number."
+            )
+    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 
 def listed_values(values, name) -> list:

@@ -561,12 +561,13 @@ class DPSinkhornGenerator(BaseGenerator):
                 'quality_report needs a fit with method="pairs" and quality=True.'
             )
         n_records = self._pairs.counts.sum()
-        others = [
-            (c.name, c.n_cells, *(self._pairs.level_counts(a)[c.n_cells :] / n_records))
-            for a, c in enumerate(self._columns)
-            if c.has_other
+        both = [
+            (column, self._pairs.level_counts(a) / n_records)
+            for a, column in enumerate(self._columns)
         ]
-        return quality_text(self.quality_, self.privacy_, others)
+        others = [(c.name, c.n_cells, x[c.n_cells]) for c, x in both if c.has_other]
+        gaps = [(c.name, x[-1]) for c, x in both if c.declared.missing]
+        return quality_text(self.quality_, self.privacy_, others, gaps)
 
     def _records_per_class(self, n_records):
         if self.neighboring == "replace_one":
