@@ -382,6 +382,37 @@ def test_a_seed_that_is_passed_is_noted_and_one_that_is_built_in_convicts():
     assert audit_estimator(SeededByDefault(), *table(), claim=1.0, **QUICK).violated
 
 
+class OneNoiseForTwo(BaseEstimator):
+    """Both outputs have noise enough; their difference has none, if they are two."""
+
+    def __init__(self, is_wrong=True, draw="laplace"):
+        self.is_wrong = is_wrong
+        self.draw = draw
+
+    def fit(self, X, y=None):
+        X = np.clip(np.asarray(X, dtype=float), 0, 1)
+        first, second = X.sum(axis=0)[[0, -1 if self.is_wrong else 0]]
+        noise = getattr(np.random.default_rng(), self.draw)(scale=20.0)
+        self.first_ = first + noise
+        self.second_ = 3.0 * (second + noise) - 7.0
+        return self
+
+
+@pytest.mark.parametrize("draw", ["laplace", "normal"])
+def test_a_noise_that_two_outputs_share_hides_none_of_them(draw):
+    X = np.random.default_rng(0).random((30, 3))
+    # the first column moves alone
+    other = np.vstack([X[:-1], [[1.0 - X[-1, 0], *X[-1, 1:]]]])
+    pairs, claim = [((X,), (other,))], (1.0, 1e-5 if draw == "normal" else 0.0)
+    right = OneNoiseForTwo(False, draw)
+    report = audit_estimator(right, X, claim=claim, pairs=pairs, **QUICK)
+    assert not report.violated and report.conclusive
+    wrong = OneNoiseForTwo(True, draw)
+    report = audit_estimator(wrong, X, claim=claim, pairs=pairs, **QUICK)
+    assert report.violated and report.epsilon_lower == math.inf
+    assert audit_estimator(wrong, X, claim=claim, **QUICK).violated
+
+
 def test_a_table_with_text_needs_pairs_of_ones_own():
     frame = pd.DataFrame({"job": ["clerk", "smith"] * 20, "age": np.arange(40.0)})
     model = DPTableEncoder(epsilon=1.0)

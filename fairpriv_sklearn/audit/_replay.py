@@ -440,6 +440,8 @@ class AdditiveNoise:
         Of the noise on the one table and on the other.
     is_all : bool, default=False
         Whether nothing else in the outputs moves, so that their loss is known exactly.
+    is_bare : bool, default=False
+        Whether two outputs with one noise differ by what tells the tables apart.
     """
 
     families: list
@@ -447,6 +449,7 @@ class AdditiveNoise:
     scale: np.ndarray
     other_scale: np.ndarray
     is_all: bool = False
+    is_bare: bool = False
 
     def epsilon(self, delta: float, claimed: float) -> float:
         """Return a lower bound on epsilon at a delta.
@@ -461,6 +464,8 @@ class AdditiveNoise:
         -------
         float
         """
+        if self.is_bare:
+            return math.inf
         with np.errstate(all="ignore"):
             same = np.abs(self.other_scale / self.scale - 1) < 1e-6
             ratio = np.abs(self.shift) / self.scale
@@ -544,27 +549,40 @@ def additive_noise(first: list[Outcome], second: list[Outcome]) -> AdditiveNoise
     shift = (B[:, i] - c * Z[:, j]).mean(axis=0) - (A[:, i] - b * Z[:, j]).mean(axis=0)
     size = 1e-9 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
     shift = np.where(np.abs(shift) <= size, 0.0, shift)
-    is_all = len({one.signature() for one in every}) == 1 and _explains(A, B, both, Z)
-    return AdditiveNoise([families[k] for k in j], shift, np.abs(b), np.abs(c), is_all)
+    apart = _steps_apart(A, B, both, Z)
+    is_bare = bool((apart > 1.0).any())
+    is_all = len({one.signature() for one in every}) == 1 and _explains(A, B, both)
+    is_all &= bool((apart <= 0.0).all())
+    names = [families[k] for k in j]
+    return AdditiveNoise(names, shift, np.abs(b), np.abs(c), is_all, is_bare)
 
 
-def _explains(A, B, both, Z) -> bool:
-    """Whether every output that moves is affine in one draw, and none tells more.
-
-    Two outputs with the same draw have to move by the same multiple of their noise:
-    otherwise their difference is free of noise.
-    """
+def _explains(A, B, both) -> bool:
+    """Whether every output that moves is affine in one draw."""
     moves = (np.ptp(A, axis=0) > 0) | (np.ptp(B, axis=0) > 0) | (A != B).any(axis=0)
-    if not both[moves].any(axis=1).all() or not np.isfinite(A[:, moves]).all():
-        return False
+    return both[moves].any(axis=1).all() and bool(np.isfinite(A[:, moves]).all())
+
+
+def _steps_apart(A, B, both, Z) -> np.ndarray:
+    """How far outputs of one draw move by unlike multiples of their noise.
+
+    Otherwise their difference is free of noise, and tells the tables apart: for each
+    draw 0 if it does not, and more than 1 if that is no matter of rounding.
+    """
+    apart = np.zeros(both.shape[1])
     for j in np.flatnonzero(both.sum(axis=0) > 1):
         outputs = np.flatnonzero(both[:, j])
         with np.errstate(all="ignore"):
             slopes = _slopes(A[:, outputs], Z[:, [j]])[:, 0]
+            others = _slopes(B[:, outputs], Z[:, [j]])[:, 0]
             steps = (B[0, outputs] - A[0, outputs]) / slopes
-        if not np.ptp(steps) <= 1e-6 * np.abs(steps).max():
-            return False
-    return True
+            sizes = (np.abs(A[0, outputs]) + np.abs(B[0, outputs])) / np.abs(slopes)
+        gap, largest = np.ptp(steps), np.abs(steps).max()
+        if gap <= 1e-6 * largest:
+            continue
+        is_sure = np.isfinite(gap) and np.allclose(slopes, others, rtol=1e-6, atol=0.0)
+        apart[j] = gap / (1e-6 * largest + 1e-9 * sizes.max()) if is_sure else 1.0
+    return apart
 
 
 def _slopes(outputs, z) -> np.ndarray:
