@@ -924,6 +924,14 @@ def test_a_rate_of_few_rows_is_not_known_to_be_zero_or_one():
     assert measured.interval[0] < 0.95
 
 
+def test_rows_that_steered_say_nothing_more_of_groups_that_surely_differ():
+    """Only where they agree is it the rows' own doing."""
+    rates, variances = np.array([[0.5, 0.1]]), np.full((1, 2), 0.01**2)
+    steered = blind.disparity_interval(rates, variances, 0.95, steered=True)
+    assert steered == blind.disparity_interval(rates, variances, 0.95)
+    assert steered[0] > 0.3
+
+
 def test_steps_tell_the_numbers_of_people():
     """The mean of all releases, over true classes."""
     sums = np.arange(12.0).reshape(2, 3, 2)
