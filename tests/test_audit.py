@@ -382,6 +382,30 @@ def test_a_seed_that_is_passed_is_noted_and_one_that_is_built_in_convicts():
     assert audit_estimator(SeededByDefault(), *table(), claim=1.0, **QUICK).violated
 
 
+class FarFromZero(BaseEstimator):
+    """A sum on top of a public number, with noise for `claim`."""
+
+    def __init__(self, offset=1e9, claim=0.1):
+        self.offset = offset
+        self.claim = claim
+
+    def fit(self, X, y=None):
+        total = 2.0 * np.clip(np.asarray(X, dtype=float)[:, 0], 0, 1).sum()
+        noise = np.random.default_rng().laplace(scale=2.0 / self.claim)
+        self.sum_ = self.offset + total + noise
+        return self
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_numbers_far_from_zero_hide_nothing(offset):
+    """What one record changed there was taken for rounding."""
+    X = np.random.default_rng(0).random((30, 1))
+    report = audit_estimator(FarFromZero(offset, 1.0), X, claim=0.1, **QUICK)
+    assert report.violated and report.epsilon_lower == pytest.approx(1.0, abs=0.05)
+    report = audit_estimator(FarFromZero(offset), X, claim=0.1 * 1.05, **QUICK)
+    assert not report.violated and report.conclusive
+
+
 class OneNoiseForTwo(BaseEstimator):
     """Both outputs have noise enough; their difference has none, if they are two."""
 

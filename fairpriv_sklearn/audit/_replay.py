@@ -547,7 +547,8 @@ def additive_noise(first: list[Outcome], second: list[Outcome]) -> AdditiveNoise
     b, c = slope[i, j], other[i, j]
     # a' - a, with outputs a + b z and a' + c z
     shift = (B[:, i] - c * Z[:, j]).mean(axis=0) - (A[:, i] - b * Z[:, j]).mean(axis=0)
-    size = 1e-9 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
+    # more than rounding makes of no shift, and little beside noise that is recognised
+    size = 1e-11 * (np.abs(A[:, i]).max(axis=0) + np.abs(B[:, i]).max(axis=0))
     shift = np.where(np.abs(shift) <= size, 0.0, shift)
     apart = _steps_apart(A, B, both, Z)
     is_bare = bool((apart > 1.0).any())
@@ -581,7 +582,7 @@ def _steps_apart(A, B, both, Z) -> np.ndarray:
         if gap <= 1e-6 * largest:
             continue
         is_sure = np.isfinite(gap) and np.allclose(slopes, others, rtol=1e-6, atol=0.0)
-        apart[j] = gap / (1e-6 * largest + 1e-9 * sizes.max()) if is_sure else 1.0
+        apart[j] = gap / (1e-6 * largest + 1e-11 * sizes.max()) if is_sure else 1.0
     return apart
 
 
