@@ -112,7 +112,8 @@ def compose_delta(events: Events, epsilon: float) -> float:
     Returns
     -------
     delta : float
-        Rounded up.
+        Rounded up: hardly ever below 1e-11 with sampled releases, nor below 1e-12 with
+        more than 16 different pure ones.
 
     Examples
     --------
