@@ -1033,15 +1033,15 @@ MUTANTS = [
     (
         "h92",
         _OBJECTIVE,
-        "reach: ClassVar[float] = 3.0",
+        "reach: ClassVar[float] = 2.5",
         "reach: ClassVar[float] = 4.0",
         "noise may carry classifiers farther",
     ),
     (
         "h93",
         _OBJECTIVE,
-        "reach: ClassVar[float] = 0.8",
-        "reach: ClassVar[float] = 1.6",
+        "reach: ClassVar[float] = 0.6",
+        "reach: ClassVar[float] = 1.2",
         "noise may carry regressors twice as far",
     ),
     (

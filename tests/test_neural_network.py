@@ -608,11 +608,11 @@ def test_noise_is_what_the_outputs_see_of_it():
             )
         ]
     walk = np.sqrt(np.mean(moved) * 50) * 0.1 / (1 - 0.5)
-    drowned = np.sqrt(np.mean(moved) * 50) * 0.1 / 50 / 0.7
+    drowned = np.sqrt(np.mean(moved) * 50) * 0.1 / 50 / 0.5
     head = types.SimpleNamespace(reach=1.0)
     found = model._caution(network, units, 0.1, head)
     assert found == pytest.approx(1 / (walk * (1 + drowned**2)), rel=0.02)
-    for real_head, reach in ((SimplexOutputs(1), 3.0), (RealOutputs(1), 0.8)):
+    for real_head, reach in ((SimplexOutputs(1), 2.5), (RealOutputs(1), 0.6)):
         assert model._caution(network, units, 0.1, real_head) == pytest.approx(
             reach * found
         )

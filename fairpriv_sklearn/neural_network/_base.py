@@ -65,7 +65,7 @@ from fairpriv_sklearn.neural_network._queries import (
 )
 
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
-USUAL_GRADIENT = 0.7
+USUAL_GRADIENT = 0.5
 ADAM_RATE = 0.03
 # Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
 # the range of the targets, or .005 in the share of a class, within these limits.

@@ -68,7 +68,7 @@ class RealOutputs:
     """
 
     layer: int
-    reach: ClassVar[float] = 0.8
+    reach: ClassVar[float] = 0.6
 
     def dimension(self, width: int) -> int:
         """Number of dimensions in which the penalised outputs vary."""
@@ -107,7 +107,7 @@ class SimplexOutputs:
     """Class probabilities, with the cross-entropy; the last layer holds the logits."""
 
     layer: int
-    reach: ClassVar[float] = 3.0
+    reach: ClassVar[float] = 2.5
 
     def dimension(self, width: int) -> int:
         return width - 1  # probabilities add up to one
