@@ -1493,6 +1493,27 @@ MUTANTS = [
         "        return self.scale\n",
         "targets: the mean of counts is taken for as noisy as one",
     ),
+    (
+        "h192",
+        "_training/_target.py",
+        "max(mean[0], mean[-1])",
+        "mean[-1]",
+        "targets: what lies below a part is not missed",
+    ),
+    (
+        "h193",
+        "_training/_target.py",
+        "self.before is None or width < _FEW_BINS",
+        "self.before is None",
+        "targets: ranges that a part does not tell have room",
+    ),
+    (
+        "h194",
+        _NETWORK,
+        "part.of_bounds(*part.found)",
+        "part.of_bounds(*part.range)",
+        "networks: the range of targets has room twice",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

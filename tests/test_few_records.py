@@ -386,10 +386,13 @@ def test_a_regressor_tells_the_mean_where_noise_would_drown_gradients(
 
 @pytest.mark.parametrize("n_bins", [8, 16, 64])
 def test_a_range_has_room_for_gradients_and_none_for_a_constant(n_bins):
-    counts, released = TargetCounts(n_bins), 1000.0 * (np.arange(n_bins) == n_bins // 2)
+    counts, released = (
+        TargetCounts(n_bins, room=2.0),
+        1000.0 * (np.arange(n_bins) == n_bins // 2),
+    )
     _, width = counts.ranges(released, 1000, 1e-9)
     part = CountedPart(counts, 1000, -0.2, 0.5, released, looks=1, scale=1e-9)
-    learnt = LearntRange.of([part, replace(part, width=0.25)])
+    learnt = LearntRange.of([part, replace(part, width=0.25, before=part)])
     room = 2 if n_bins == 64 else 1
     assert_allclose(learnt.width, room * width * np.array([0.5, 0.25]))
     assert np.all(learnt.width < 1)

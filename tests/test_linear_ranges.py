@@ -13,6 +13,7 @@ from scipy import sparse
 
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
 from fairpriv_sklearn._training._target import (
+    CountedPart,
     Parts,
     RangeCounts,
     TargetCounts,
@@ -20,7 +21,7 @@ from fairpriv_sklearn._training._target import (
     learnt_parts,
     target_counts,
 )
-from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.accounting import calibrate_gaussian
 from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.linear_model import (
@@ -393,6 +394,82 @@ def test_a_part_that_leaves_out_more_than_noise_is_given_up(share):
         assert part.looks == 2 and part.before is None
     else:  # 20 of 5,000 are no more than noise
         assert not part.is_kept and part.width < 0.01
+
+
+def part_with(first, n_cells, **params):
+    """All of 6,400 targets in a run of cells; what noise there is hides nothing."""
+    released = np.zeros(64)
+    released[first : first + n_cells] = 6400 / n_cells
+    params = {"released": released, "looks": 1, "scale": 1e-6, **params}
+    return CountedPart(TargetCounts(room=1.5), 6400, **params)
+
+
+def test_a_target_in_less_than_an_eighth_is_counted_in_a_part():
+    """1.25 times as long as its run of cells, with a cell more on either side."""
+    part = part_with(20, 5).narrowed()
+    assert part.before is not None and part.looks == 0
+    assert (part.center, part.width) == approx((-1 + 45 / 64, 1.25 * 7 / 64))
+    again = part_with(40, 5, center=part.center, width=part.width).narrowed()
+    assert again.width == approx(part.width * 1.25 * 7 / 64)
+    assert again.center == approx(part.center + part.width * (-1 + 85 / 64))
+    wide = part_with(20, 6)
+    assert wide.narrowed() is wide
+    kept = part_with(20, 5, is_kept=True)
+    assert kept.narrowed() is kept
+
+
+@pytest.mark.parametrize("end", [0, -1])
+@pytest.mark.parametrize("times", [2.9, 3.1])
+def test_a_part_is_given_up_for_more_than_three_times_the_noise(end, times):
+    whole, counts = part_with(20, 5, scale=9.0), np.zeros(64)
+    counts[30:36], counts[end] = 1000.0, times * 9.0
+    found = whole.narrowed().looked(counts, 9.0)
+    assert found.is_kept == (times > 3) and (found.before is None) == (times > 3)
+    if times > 3:
+        assert found.width == 1.0 and found.released is whole.released
+
+
+def test_a_range_has_room_in_a_part_that_tells_it_and_inside_the_bounds():
+    whole = part_with(20, 8)
+    assert whole.range == whole.found == approx((-1 + 48 / 64, 10 / 64))
+    inside = part_with(20, 8, center=0.2, width=0.1, before=whole)
+    assert inside.range == approx((inside.found[0], 1.5 * 10 / 64))
+    few = part_with(20, 5, center=0.2, width=0.1, before=whole)
+    assert few.range == few.found
+    # Up to the lower end of the bounds, which is -1 in the units of this part.
+    outer = part_with(0, 8, center=-0.9, width=0.1, before=whole)
+    center, width = outer.range
+    assert center - width == approx(-1.0)
+    assert center + width == approx(outer.found[0] + 1.5 * outer.found[1])
+
+
+@pytest.mark.parametrize("half", [3.0, 1000.0])
+def test_what_is_told_of_the_target_knows_its_noise(half, monkeypatch):
+    """The mean of four counts; a mean residual no noisier for the room of a range."""
+    rng, asked = np.random.default_rng(0), []
+    X, y = rng.uniform(-1, 1, (20_000, 2)), rng.normal(size=20_000).clip(-3, 3)
+    release, offset = PrivacyFilter.release, TargetCounts.offset
+
+    def released(self, query, *args):
+        asked.append((query.name, self.scale(query)))
+        return release(self, query, *args)
+
+    def told(self, counts, n_records, noise, center):
+        asked.append(("offset", noise))
+        return offset(self, counts, n_records, noise, center)
+
+    monkeypatch.setattr(PrivacyFilter, "release", released)
+    monkeypatch.setattr(TargetCounts, "offset", told)
+    DPLinearRegression(
+        bounds=(-1, 1), target_bounds=(-half, half), data_norm=1.0, random_state=0
+    ).fit(X, y)
+    noise = dict(asked)
+    assert [name for name, _ in asked].count("target counts") == 4
+    # Of full bounds all are the same; a part of a part is counted twice of four times.
+    looks = 4 if half == 3 else 2
+    assert noise["offset"] == approx(noise["target counts"] / math.sqrt(looks))
+    if half == 1000:
+        assert 0.016 < noise["mean residual"] <= 0.02  # .04 without room
 
 
 def test_how_often_targets_are_counted_and_with_how_much_room_is_public():

@@ -119,12 +119,13 @@ def rounded(ends):
     return np.sign(ends) * np.ceil(np.abs(ends) / power) * power
 
 
-def numbers(fetch, target):
+def numbers(fetch, target, as_float=True):
     data = fetch(as_frame=True)
     table = data.data.select_dtypes("number")
     table = table.fillna(table.median())
     if target is None:
-        return table.to_numpy(dtype=float), np.asarray(data.target, dtype=float)
+        y = np.asarray(data.target, dtype=float if as_float else None)
+        return table.to_numpy(dtype=float), y
     y = table.pop(target).to_numpy(dtype=float)
     return table.to_numpy(dtype=float), y
 
