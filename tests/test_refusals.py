@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from common import ENTRIES
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -68,6 +69,7 @@ from fairpriv_sklearn.model_selection import (
 )
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
+    DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
 from fairpriv_sklearn.postprocessing import (
@@ -1200,6 +1202,41 @@ def test_cells_that_a_model_inside_can_read_or_may():
     accepted(search(decisions(**frozen(constant))), cells("frame"))
     named = logistic(sensitive_features=["b"], groups=["John Doe", "x"])
     accepted(decisions(named), cells("frame"))
+
+
+def network():
+    return DPWassersteinMLPClassifier(
+        bounds=(-1, 1), classes=[0, 1], fairness_weight=0.0, max_iter=1
+    )
+
+
+@pytest.mark.parametrize("place", ["estimator", "group_estimator"])
+@pytest.mark.parametrize("form", ["matrix", "frame"])
+def test_sparse_cells_that_one_model_inside_cannot_read(form, place):
+    models = {"estimator": logistic(), "group_estimator": logistic()}
+    model = decisions(**models, blind=True, sensitive_features=[2])
+    X_sparse = sparse.csr_array(np.column_stack([X, GROUP]))
+    if form == "frame":  # is sparse once its dense column is taken out
+        dtype = pytest.importorskip("pandas").SparseDtype(float, 0.0)
+        X_sparse = frame().astype(dtype).assign(group=GROUP)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model.set_params(ledger=ledger).fit(X_sparse, Y)
+    with pytest.raises(TypeError, match="dense data is required.*X.toarray()"):
+        model.set_params(**{place: network()}).fit(X_sparse, Y)
+    assert len(ledger.spends()) == 1
+
+
+def test_a_sparse_frame_hears_how_it_becomes_dense():
+    sparse_frame = frame().astype(pytest.importorskip("pandas").SparseDtype(float, 0.0))
+    with pytest.raises(TypeError, match=r"X\.sparse\.to_dense\(\)"):
+        network().fit(sparse_frame, Y)
+    network().fit(sparse_frame.sparse.to_dense(), Y)
+
+
+def test_sparse_cells_with_another_fill_value():
+    dtype = pytest.importorskip("pandas").SparseDtype(float)
+    with pytest.raises(ValueError, match="fill value of 0"):
+        logistic().fit(frame().astype(dtype), Y)
 
 
 # --- too many rows -------------------------------------------------------------------

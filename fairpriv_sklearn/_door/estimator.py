@@ -581,7 +581,7 @@ def refuse_cells(estimator, X) -> None:
         with domain("X"):
             check_array(
                 finite_sparse(X),
-                accept_sparse=True,
+                accept_sparse=get_tags(reader).input_tags.sparse,
                 dtype=np.float64 if reads_numbers and not has_numbers else None,
                 ensure_all_finite=not allow_nan,
                 estimator=reader,

@@ -43,6 +43,10 @@ _SHORTENED = {
     "Complex data not supported": "Complex data not supported.",
     "np.matrix is not supported": "np.matrix is not supported; pass an array.",
     "Expected unique column names": "Columns need different names.",
+    "Sparse data was passed": "Sparse data was passed, and dense data is required: use "
+    "X.toarray(), or X.sparse.to_dense() of a frame.",
+    "fill value must be 0": "Sparse columns are read with a fill value of 0 only: pass "
+    "X.sparse.to_dense().",
     # Where warnings are errors.
     "A column-vector y was": "A column-vector was passed for a 1d array: ravel() it.",
 }
