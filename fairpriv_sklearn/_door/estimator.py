@@ -20,7 +20,11 @@ from sklearn.utils.validation import column_or_1d
 
 from fairpriv_sklearn._door._dask import is_dask
 from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
-from fairpriv_sklearn._shared.arguments import as_python, public_labels
+from fairpriv_sklearn._shared.arguments import (
+    as_python,
+    public_labels,
+    refuse_old_names,
+)
 from fairpriv_sklearn._shared.callers import (
     all_checks,
     hushed,
@@ -213,7 +217,7 @@ class DPEstimator(DocumentationLink, BaseEstimator):
     _renamed: dict[str, str] = {}
 
     def __new__(cls, *args, **kwargs):
-        cls._refuse_old_names(kwargs)
+        refuse_old_names(cls, cls._renamed, kwargs)
         return super().__new__(cls)
 
     def __setattr__(self, name, value):
@@ -242,19 +246,13 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         -------
         self : object
         """
-        self._refuse_old_names(params)
+        refuse_old_names(type(self), self._renamed, params)
         return super().set_params(**params)
 
     @classmethod
     @cache  # reading a signature each time is a tenth of a small fit
     def _get_param_names(cls) -> list[str]:
         return super()._get_param_names()
-
-    @classmethod
-    def _refuse_old_names(cls, given) -> None:
-        for old, new in cls._renamed.items():
-            if old in given:
-                raise TypeError(f"{cls.__name__}: the argument {old!r} is now {new!r}.")
 
     def _validate_params(self) -> None:
         """As scikit-learn does; besides, a truth value is no number."""

@@ -16,11 +16,12 @@ from fairpriv_sklearn._shared.callers import all_checks, usual_underflow
 Rule = Callable[[str, Any], Any]
 
 
-def checked(**rules: Rule):
+def checked(old_names: Mapping[str, str] | None = None, /, **rules: Rule):
     """Pass the named arguments of a function through their rules.
 
     A rule takes the name and the value, and returns the value to go on with or raises
-    a `ValueError` or `TypeError` that names the argument and quotes no array.
+    a `ValueError` or `TypeError` that names the argument and quotes no array. Names
+    that arguments had once are refused.
     """
 
     def decorate(function):
@@ -28,6 +29,7 @@ def checked(**rules: Rule):
 
         @wraps(function)
         def call(*args, **kwargs):
+            refuse_old_names(function, old_names or {}, kwargs)
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:  # Python's names no function
@@ -43,22 +45,11 @@ def checked(**rules: Rule):
     return decorate
 
 
-def renamed(**names: str):
-    """Refuse old names of arguments, with one sentence that says the new one."""
-
-    def decorate(function):
-        @wraps(function)
-        def call(*args, **kwargs):
-            for old, new in names.items():
-                if old in kwargs:
-                    raise TypeError(
-                        f"{function.__name__}: the argument {old!r} is now {new!r}."
-                    )
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
+def refuse_old_names(owner, old_names: Mapping[str, str], given) -> None:
+    """Refuse names that arguments had once; one sentence says those they have now."""
+    for old, new in old_names.items():
+        if old in given:
+            raise TypeError(f"{owner.__name__}: the argument {old!r} is now {new!r}.")
 
 
 def number(low: float, high: float, closed: str = "both") -> Rule:

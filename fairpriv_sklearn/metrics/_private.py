@@ -21,7 +21,6 @@ from fairpriv_sklearn._shared.arguments import (
     one_of,
     public_labels,
     real,
-    renamed,
     spender,
 )
 from fairpriv_sklearn._shared.domain import domain, refuse_dates
@@ -144,8 +143,8 @@ def _range(interval) -> str:
     return f"{np.floor(low * 1e3) / 1e3:.3f} to {np.ceil(high * 1e3) / 1e3:.3f}"
 
 
-@renamed(criterion="constraint")
 @checked(
+    {"criterion": "constraint"},
     epsilon=real,
     confidence_level=number(0, 1, "neither"),
     constraint=one_of("demographic_parity", "equalized_odds"),
