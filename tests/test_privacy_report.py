@@ -34,6 +34,7 @@ from fairpriv_sklearn.accounting import (
 )
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
+    PrivacyLedger,
     PrivacyReport,
     guarantee_of,
     privacy_report,
@@ -385,8 +386,10 @@ def test_names_are_no_markup(text):
     said = PrivacyGuarantee(1.0, 0.0, "replace_one", "counts").qualified(
         assumptions=[text], conditional_on=[text]
     )
-    report = PrivacyReport("Model", said, ())
-    for shown in (said.to_markdown(), report.to_markdown(), markdown_line(text)):
+    report = PrivacyReport(text, said, ())
+    account = PrivacyLedger(1.0).for_dataset(text).to_markdown()
+    shown_by = (said.to_markdown(), report.to_markdown(), markdown_line(text), account)
+    for shown in shown_by:
         assert "<img" not in shown and "](http" not in shown
     (row,) = (line for line in said.to_markdown().splitlines() if "assumed" in line)
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 3

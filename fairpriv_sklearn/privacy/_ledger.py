@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from fairpriv_sklearn._shared.arguments import described
-from fairpriv_sklearn._shared.markdown import markdown_table
+from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
 from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn._shared.rounded import round_down, round_up
 
@@ -316,8 +316,9 @@ class PrivacyLedger:
             ]
             for number, one in enumerate(self.spends(), start=1)
         ]
+        name = markdown_line(repr(self._dataset))
         return (
-            f"Privacy ledger of the data set {self._dataset!r}: epsilon = "
+            f"Privacy ledger of the data set {name}: epsilon = "
             f"{round_up(total.epsilon)} of {round_up(self.epsilon)} spent at delta = "
             f"{round_up(self.delta)}, {round_down(left.epsilon)} left.\n\n"
         ) + f"{markdown_table(_MARKDOWN_HEADER, rows)}\n"

@@ -84,7 +84,7 @@ class PrivacyReport:
         title = "### To cover the whole, and fit again"
         to_do = [title, "\n".join(fixes)] if fixes else []
         sections = [
-            f"## Privacy of {self.estimator}",
+            f"## Privacy of {markdown_line(self.estimator)}",
             markdown_line(self.guarantee),
             *self._covered_phase(),
             markdown_table(header, rows),
