@@ -1514,6 +1514,20 @@ MUTANTS = [
         "part.of_bounds(*part.range)",
         "networks: the range of targets has room twice",
     ),
+    (
+        "h500",
+        "postprocessing/_repair.py",
+        '"blind": bool(self.blind), ',
+        "",
+        "repairs: a blind rule is used as one that knows the group",
+    ),
+    (
+        "h501",
+        "postprocessing/_repair.py",
+        ', "sensitive_features": named}',
+        "}",
+        "repairs: other columns than those of the fit are taken out",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1493,6 +1493,33 @@ def test_answers_do_not_depend_on_blocks(name, monkeypatch):
 # --- arguments ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", REPAIRS)
+def test_predictions_read_rows_as_the_fit_did(name):
+    """A blind rule used as an aware one answered something; others failed inside."""
+    X, y, group = population(1000)
+    in_column = np.column_stack([group, X, group])
+    repair = REPAIRS[name]()
+    repair.set_params(sensitive_features=[0, -1], groups=[(0, 0), (1, 1)])
+    repair.fit(in_column, y if "cl" in name or name == "odds" else predicted(X))
+    answer = getattr(repair, "transform", None) or repair.predict
+    before, fitted = answer(in_column), repair.get_params(deep=False)
+    for changed in (
+        {"blind": not repair.blind},
+        {"sensitive_features": [0, 1]},
+        {"sensitive_features": None},
+    ):
+        repair.set_params(**changed)
+        with pytest.raises(ValueError, match=f"{[*changed][0]} was changed since"):
+            answer(in_column)
+        if hasattr(repair, "path"):
+            with pytest.raises(ValueError, match="set it back"):
+                repair.path([0.1])
+        repair.set_params(**{argument: fitted[argument] for argument in changed})
+    # The same columns by other words, and what predictions do not read.
+    repair.set_params(sensitive_features=[0, 4], epsilon=7.0, groups=["a", "b"])
+    assert_array_equal(answer(in_column), before)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -30,6 +30,7 @@ from fairpriv_sklearn._door.groups import (
     blind_X,
     predict_groups,
     refuse_named_twice,
+    sensitive_positions,
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.arguments import each
@@ -182,6 +183,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         answers : ndarray or None
         """
         self.repair_notes_: list[str] = []
+        self._fitted_with = self._ways_to_read()
         models = list(models)
         if self.blind:
             given = self.group_estimator
@@ -201,9 +203,24 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         self.repair_notes_.append(said)
         warn_caller(said, RepairWarning)
 
+    def _ways_to_read(self) -> dict:
+        """The arguments that predictions read again, and what they say."""
+        named = sensitive_positions(self, self.n_features_in_)
+        return {"blind": bool(self.blind), "sensitive_features": named}
+
+    def _check_is_fitted(self) -> None:
+        """Refuse predictions before a fit, and with arguments that it did not have."""
+        check_is_fitted(self)
+        for name, said in self._ways_to_read().items():
+            if said != self._fitted_with[name]:
+                raise ValueError(
+                    f"{name} was changed since this {type(self).__name__} was fitted: "
+                    "fit it again, or set it back to use the rule as it was fitted."
+                )
+
     def _along(self, tolerances, rule) -> list:
         """Fitted copies, solved for other tolerances, each of which passes a rule."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         repairs = []
         for tolerance in each(rule)("fairness_tolerances", tolerances):
             repair = copy(self).set_params(fairness_tolerance=tolerance)
@@ -234,7 +251,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         blocks : generator of (slice, table)
             Rows, and the columns of `X` that the wrapped models see.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         if not self.blind:
             codes, X = predict_groups(
                 self, X, sensitive_features, handle_unknown=self.handle_unknown
