@@ -1151,6 +1151,33 @@ def test_a_pipeline_of_one_budget_looks_at_the_target_first(model, y, said):
     encoded(DPWassersteinAutoencoder(fairness_weight=0.0, max_iter=1), ledger).fit(X)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        logistic(),
+        regression(),
+        DPOutputPerturbationLogisticRegression(bounds=(-1, 1), classes=[0, 1]),
+        DPWassersteinMLPClassifier(bounds=(-1, 1), classes=[0, 1], fairness_weight=0),
+        numbers(LinearRegression()),
+        decisions(LogisticRegression()),
+    ],
+)
+def test_several_targets_are_fitted_by_several_models(model):
+    """How many rows there are may be private, and was said."""
+    groups = {"sensitive_features": GROUP} if hasattr(model, "estimator") else {}
+    for several in (BOTH, BOTH.tolist()):
+        with pytest.raises(ValueError, match="several, fit one model each") as caught:
+            model.fit(X, several, **groups)
+        assert "60" not in str(caught.value)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        model.fit(X, None, **groups)
+    several = MultiOutputClassifier if is_classifier(model) else MultiOutputRegressor
+    if not groups:  # they are handed on where routing is on
+        fitted = several(model).fit(X, BOTH)
+        cost = privacy_report(fitted).guarantee.epsilon
+        assert cost > model.epsilon and fitted.predict(X).shape == BOTH.shape
+
+
 # --- cells that a model inside cannot read -------------------------------------------
 
 

@@ -378,6 +378,8 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
     fact : Fact
         The fact taken as public.
     """
+    if y is None:
+        raise ValueError("A fit requires y to be passed, but the target y is None.")
     with domain("y", own_words=True):
         y = column_or_1d(y, warn=True)
         if classes is None:

@@ -50,6 +50,12 @@ _SHORTENED = {
     # Where warnings are errors.
     "A column-vector y was": "A column-vector was passed for a 1d array: ravel() it.",
 }
+_ONE_TARGET = "y should be a 1d array"
+_OF_SEVERAL = (
+    ", one target for each row. For several, fit one model each, as "
+    "MultiOutputRegressor and MultiOutputClassifier do; each spends a budget of its "
+    "own."
+)
 _GAPS = " does not accept missing values encoded as NaN natively."
 _FOR_GAPS = " DPTableEncoder in front does; or fill them with a public number."
 _FOR_TEXT = (
@@ -220,6 +226,8 @@ def _sentence(error: Exception, name: str) -> str:
     for start, shortened in _SHORTENED.items():
         if text.startswith(start):
             return f"{name}: {shortened}"
+    if text.startswith(_ONE_TARGET) and name in ("y", "X or y"):
+        return _ONE_TARGET + _OF_SEVERAL
     if "inconsistent numbers of samples" in said:
         return _UNLIKE
     if _NAMELESS.search(said) and not re.search(rf"\b{name}\b", text):
