@@ -55,6 +55,13 @@ class Released:
     parameter: float
     monotonic: bool = False
 
+    @classmethod
+    def by(cls, mechanism, kind: str, exact, released, parameter: float) -> "Released":
+        """By a mechanism, which says its sensitivity."""
+        monotonic = bool(getattr(mechanism, "monotonic", False))
+        sensitivity = float(mechanism.sensitivity)
+        return cls(kind, exact, released, sensitivity, parameter, monotonic)
+
 
 class Tape:
     """A recorder, and the values that it feeds back in.
@@ -183,16 +190,9 @@ def _modules_that_guard(n_modules: int) -> list:
 def _spy(tape: Tape, release: Callable, kind: str, parameter: str):
     def taped_release(mechanism, value, noise):
         tape.stop_here()
-        return tape.add(
-            Released(
-                kind,
-                np.array(value, dtype=np.float64),
-                release(mechanism, value, noise),
-                float(mechanism.sensitivity),
-                getattr(mechanism, parameter),
-                bool(getattr(mechanism, "monotonic", False)),
-            )
-        )
+        exact = np.array(value, dtype=np.float64)
+        released, told = release(mechanism, value, noise), getattr(mechanism, parameter)
+        return tape.add(Released.by(mechanism, kind, exact, released, told))
 
     return taped_release
 
@@ -283,14 +283,7 @@ def _foreign_release(mechanism, value, released) -> Released:
     parameter = float(mechanism.epsilon)
     if kind == "gaussian":
         parameter = gaussian_mu(parameter, float(mechanism.delta))
-    return Released(
-        kind,
-        exact,
-        released,
-        float(mechanism.sensitivity),
-        parameter,
-        bool(getattr(mechanism, "monotonic", False)),
-    )
+    return Released.by(mechanism, kind, exact, released, parameter)
 
 
 # --- NumPy ----------------------------------------------------------------------------
