@@ -254,13 +254,14 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
         )
         wall.reserve()
 
-        found = self._locate(wall, rows, located)
+        total = float(rows.n_rows) if self.neighboring == "replace_one" else math.inf
+        found, total = self._locate(wall, rows, located, total)
         columns = [found.get(c.position, c) for c in columns]
         counted = [found.get(c.position, c) for c in counted]
-        learnt = self._count(wall, rows, counted)
+        learnt = self._count(wall, rows, counted, total)
         columns = [learnt.get(c.position, c) for c in columns]
 
-        self._publish(columns, self._signal(rows))
+        self._publish(columns, self._signal(total))
         self.privacy_ = wall.guarantee()
         return self
 
@@ -444,51 +445,42 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             ledger=self.ledger,
         )
 
-    def _locate(self, wall, rows, located) -> dict[int, Draft]:
-        """Find where numbers lie, and the kind of columns that nobody declared."""
+    def _locate(self, wall, rows, located, total) -> tuple[dict[int, Draft], float]:
+        """Find where numbers lie, and the kind of columns that nobody declared.
+
+        And how many records there are, where that is not public (`total` is infinite):
+        the mean of what the columns say.
+        """
         if not located:
-            return {}
+            return {}, total
         query = ColumnCounts(tuple(c.located() for c in located))
         noisy, _, scale = _asked(wall, query, rows, _FIRST)
         counts = query.split(noisy)
-        self._total = total = self._n_records(rows, counts)
+        if total == math.inf:
+            total = max(1.0, float(np.mean([seen.sum() for seen in counts])))
         columns = placed_columns(located, counts, total, scale)
         common = _common_shares(columns, counts, total) if scale < _DROWNED else None
         if LOOKS in wall._lines:
             columns = look_closer(wall, rows, columns, total)
-        return {
-            column.position: column.with_location(total, scale, common)
-            for column in columns
-        }
+        found = [column.with_location(total, scale, common) for column in columns]
+        return {column.position: column for column in found}, total
 
-    def _count(self, wall, rows, counted) -> dict[int, Draft]:
+    def _count(self, wall, rows, counted, total) -> dict[int, Draft]:
         """Count at the quantiles, and categories."""
         query = ColumnCounts(tuple(c.counted() for c in counted))
         noisy, keyed, scale = _asked(wall, query, rows, _SECOND)
-        total = self.__dict__.get("_total", math.inf)
-        if self.neighboring == "replace_one":
-            total = float(rows.n_rows)
         learnt = {}
         for column, seen in zip(counted, query.split(noisy), strict=True):
             own = {k: n for (at, k), n in keyed.items() if at == column.position}
             learnt[column.position] = column.with_counts(seen, total, own, scale)
         return learnt
 
-    def _n_records(self, rows, counts) -> float:
-        """Number of records: public, or the mean of what the columns say."""
-        if self.neighboring == "replace_one":
-            return float(rows.n_rows)
-        return max(1.0, float(np.mean([seen.sum() for seen in counts])))
-
     # -- what is public ----------------------------------------------------------------
-    def _signal(self, rows) -> float:
-        """Records times the Gaussian parameter: public, or released."""
-        n_records = self.__dict__.pop("_total", None)
-        if self.neighboring == "replace_one":
-            n_records = rows.n_rows
-        if n_records is None:
-            return math.inf
-        return n_records * calibrate_gaussian(self.epsilon, self.delta)
+    def _signal(self, total) -> float:
+        """Records times the Gaussian parameter: public, or released; or not known."""
+        if total == math.inf:
+            return total
+        return total * calibrate_gaussian(self.epsilon, self.delta)
 
     def _publish(self, drafts, signal) -> None:
         drafts = [draft.with_ranks() for draft in drafts]
