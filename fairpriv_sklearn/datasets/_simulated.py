@@ -141,16 +141,18 @@ def _log_mixture(X, means):
     return logsumexp(squared.reshape(len(X), n_classes, n_components), axis=2)
 
 
-@checked(
-    n_samples=count(1),
-    n_core=count(1, 10**6),
-    n_spurious=count(1, 10**6),
-    p=number(0, 1),
-    core_scale=number(1e-100, 1e100),
-    spurious_scale=number(1e-100, 1e100),
-    return_posteriors=flag,
-    random_state=seed,
-)
+_SPURIOUS = {
+    "n_samples": count(1),
+    "n_core": count(1, 10**6),
+    "n_spurious": count(1, 10**6),
+    "p": number(0, 1),
+    "core_scale": number(1e-100, 1e100),
+    "spurious_scale": number(1e-100, 1e100),
+    "random_state": seed,
+}
+
+
+@checked(**_SPURIOUS, return_posteriors=flag)
 def make_spurious_bias(
     n_samples=30000,
     *,
@@ -257,15 +259,7 @@ def make_spurious_bias(
     return X, y, sensitive, softmax(np.stack([np.zeros(n_samples), logit], 1), axis=1)
 
 
-@checked(
-    n_samples=count(1),
-    n_core=count(1, 10**6),
-    n_spurious=count(1, 10**6),
-    p=number(0, 1),
-    core_scale=number(1e-100, 1e100),
-    spurious_scale=number(1e-100, 1e100),
-    random_state=seed,
-)
+@checked(**_SPURIOUS)
 def make_spurious_regression(
     n_samples=30000,
     *,
