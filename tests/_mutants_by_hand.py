@@ -156,9 +156,9 @@ MUTANTS = [
     ),
     (
         "h140",
-        "linear_model/_wasserstein_logistic.py",
-        "                beside=beside,\n",
-        "",
+        _STEPS,
+        ", beside=beside\n",
+        "\n",
         "batches: counts of all records are not paid",
     ),
     (
@@ -751,7 +751,7 @@ MUTANTS = [
     ),
     (
         "h49",
-        "linear_model/_wasserstein_logistic.py",
+        _STEPS,
         "        return Sizes(1 / self.weights().max(), min_sizes)\n",
         "        return Sizes(float(self.drawn.sum()), min_sizes)\n",
         "batches: the heaviest record is taken for the mean one",
@@ -1887,9 +1887,6 @@ _PROOFS = {
     "there is one output or three and more": [
         "linear_model/_output_perturbation.py | if n_outputs > 1: | 1 -> 2",
         "linear_model/_queries.py | return y[:, None] == (np.arange(n_outputs) if n_outputs > 1 else 1) | 1 -> 2 | 2",
-    ],
-    "there is no noise, and nothing is claimed": [
-        "linear_model/_wasserstein_logistic.py | return 1.0  # of no use: there is no noise | 1.0 -> 2.0",
     ],
     "an array of two axes: the last is the second, and any other place raises": [
         "linear_model/_queries.py | return np.concatenate([loss, coupled * of_penalty, slopes], axis=1) | 1 -> 2",

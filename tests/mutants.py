@@ -91,7 +91,7 @@ QUERIES = {
     "generative/_slices.py": "budgets generative_privacy",
     "generative/_tables.py": "budgets generative_privacy",
     "linear_model/_gradient_plan.py": "linear_values budgets linear_queries "
-    "linear_model",
+    "linear_sensitivity linear_model",
     "linear_model/_minimiser.py": "linear_values linear_sensitivity",
     "linear_model/_moments.py": "linear_values linear_sensitivity linear_model",
     "linear_model/_output_perturbation.py": "linear_values budgets "

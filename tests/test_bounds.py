@@ -34,6 +34,7 @@ from fairpriv_sklearn.generative import (
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.linear_model._moments import MomentRelease
+from fairpriv_sklearn.linear_model._objective import Optimum
 from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
     AlongSlopes,
@@ -44,7 +45,6 @@ from fairpriv_sklearn.linear_model._queries import (
     ResidualGradient,
     SecondMoments,
 )
-from fairpriv_sklearn.linear_model._wasserstein_logistic import Optimum
 from fairpriv_sklearn.model_selection._scoring import Statistic, bounded_score
 from fairpriv_sklearn.model_selection._task import Scores, Task
 from fairpriv_sklearn.neural_network._base import LearntRange

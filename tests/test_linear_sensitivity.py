@@ -29,6 +29,7 @@ from fairpriv_sklearn._training._penalty import (
     unit_range_directions,
 )
 from fairpriv_sklearn._wall import Rows
+from fairpriv_sklearn.linear_model._gradient_plan import Strata
 from fairpriv_sklearn.linear_model._minimiser import (
     RegularisedLogistic,
     parameter_sensitivity,
@@ -37,7 +38,6 @@ from fairpriv_sklearn.linear_model._minimiser import (
 from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
 from fairpriv_sklearn.linear_model._queries import Geometry
-from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 
 MANY = settings(max_examples=60, deadline=None)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -561,7 +561,7 @@ def test_rounding_bound_is_a_small_part_of_the_sensitivity(n, d, C):
 def test_no_record_of_a_batch_weighs_more_than_its_loss_is_divided_by(batch_size):
     # Rounding gives strata of a batch other shares than the table's.
     codes = np.repeat([0, 1, 2], [90, 7, 3])
-    strata = _Strata.proportional(codes, 3, batch_size)
+    strata = Strata.proportional(codes, 3, batch_size)
     n_records = strata.batch_sizes((1, 3)).n_records
     assert (strata.weights() * n_records <= 1 + 1e-12).all()
     assert_allclose(strata.weights() * n_records, strata.stratum_weights())

@@ -39,10 +39,13 @@ from fairpriv_sklearn.linear_model import (
     DPOutputPerturbationLogisticRegression,
     DPWassersteinLogisticRegression,
 )
-from fairpriv_sklearn.linear_model._gradient_plan import constant_share, gradient_plan
+from fairpriv_sklearn.linear_model._gradient_plan import (
+    Strata,
+    constant_share,
+    gradient_plan,
+)
 from fairpriv_sklearn.linear_model._line_search import search_share
 from fairpriv_sklearn.linear_model._queries import Geometry
-from fairpriv_sklearn.linear_model._wasserstein_logistic import _Strata
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.metrics import dp_group_rates
 from fairpriv_sklearn.model_selection import _plan
@@ -293,7 +296,8 @@ def test_plan_of_batches(max_iter, n_steps, weight, n_parts):
     )
     model._shape = (1, 2)  # loss, penalty and the slopes of two groups
     shape, n_numbers = Geometry(3, 2, 0.5, 2.0, 1.5), 8 * n_parts
-    (line,) = model._plan(shape, 5000.0, SimpleNamespace(rate=0.2)).lines
+    strata = Strata.proportional(np.zeros(10), 1, 2)
+    (line,) = model._plan(shape, 5000.0, strata).lines
     multiplier = calibrate_without_replacement(
         1.0, 1e-5, 0.2, n_steps, n_draws=n_steps * n_numbers
     )
@@ -304,14 +308,14 @@ def test_plan_of_batches(max_iter, n_steps, weight, n_parts):
 
 def test_sizes_of_batches():
     codes = np.repeat([0, 1, 3], [60, 30, 10])
-    strata = _Strata.proportional(codes, 4, 20)
+    strata = Strata.proportional(codes, 4, 20)
     assert strata.drawn.tolist() == [12, 6, 0, 2] and strata.rate == 0.2
     # Of a stratum without records none is drawn; its size counts as one.
     sizes = strata.batch_sizes((2, 2))
     assert sizes.min_sizes.tolist() == [[12, 6], [1, 2]]
     assert_allclose(strata.weights(), [0.05, 0.05, 0.0, 0.05])
     assert sizes.n_records == approx(20.0, rel=1e-12)
-    few = _Strata.proportional(np.repeat([0, 1], [199, 1]), 2, 20)
+    few = Strata.proportional(np.repeat([0, 1], [199, 1]), 2, 20)
     assert few.drawn.tolist() == [20, 1] and few.rate == 1.0
     assert_allclose(few.weights(), [199 / 200 / 20, 1 / 200])
 

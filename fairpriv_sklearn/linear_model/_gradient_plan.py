@@ -1,14 +1,23 @@
 """What a fit by noisy gradients releases, at which share of the budget."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
-from fairpriv_sklearn._training._counts import count_query
+from fairpriv_sklearn._training._counts import Sizes, count_query
 from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts, TargetCounts
-from fairpriv_sklearn._wall import PrivacyFilter, Release, Rows, calibrate_gaussian
+from fairpriv_sklearn._wall import (
+    PrivacyFilter,
+    Release,
+    Rows,
+    calibrate_gaussian,
+    calibrate_without_replacement,
+)
 from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, search_share
 from fairpriv_sklearn.linear_model._preconditioned import (
     MOMENT_SHARE,
@@ -151,3 +160,73 @@ def line_search_oracle(wall: PrivacyFilter, rows: Rows, loss):
         return query.told(released, wall.scale(query))
 
     return ask
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Rows by stratum, and how many of each a batch draws without replacement."""
+
+    rows: list[np.ndarray]
+    drawn: np.ndarray
+
+    @classmethod
+    def proportional(cls, codes, n_strata: int, batch_size: int) -> Strata:
+        rows = [np.flatnonzero(codes == stratum) for stratum in range(n_strata)]
+        sizes = np.array([len(stratum) for stratum in rows])
+        wanted = np.rint(batch_size * sizes / len(codes)).astype(np.int64)
+        return cls(rows, np.minimum(np.maximum(wanted, 1), sizes))
+
+    @cached_property
+    def rate(self) -> float:
+        """Largest probability that a record is drawn."""
+        return max(
+            drawn / len(rows)
+            for drawn, rows in zip(self.drawn, self.rows, strict=True)
+            if len(rows)
+        )
+
+    def weights(self) -> np.ndarray:
+        """Weight of a drawn record in the mean loss, per stratum."""
+        sizes = np.array([len(rows) for rows in self.rows])
+        return sizes / sizes.sum() / np.maximum(self.drawn, 1)
+
+    def batch_sizes(self, shape: tuple[int, int]) -> Sizes:
+        """The sizes that take the place of the whole table's in the sensitivity."""
+        min_sizes = np.maximum(self.drawn, 1).reshape(shape)
+        return Sizes(1 / self.weights().max(), min_sizes)
+
+    def stratum_weights(self) -> np.ndarray:
+        """Weights of the records relative to the largest."""
+        weights = self.weights()
+        return weights / weights.max()
+
+    def draw(self, wall, rows: Rows) -> Rows:
+        """Rows of a batch."""
+        return wall.draw(rows, self.rows, self.drawn, self.rate)
+
+    def plan(
+        self,
+        epsilon: float,
+        delta: float,
+        n_steps: int,
+        n_weights: int,
+        ranges: RangeCounts | None,
+    ) -> GradientPlan:
+        """Gradients of batches, beside counts of all records that tell ranges."""
+        lines, beside, n_draws = [], 0.0, n_steps * n_weights
+        if ranges is not None:
+            beside = math.sqrt(TARGET_SHARE) * calibrate_gaussian(epsilon, delta)
+            own = ranges.line(beside / math.sqrt(ranges.n_looks), ranges.n_looks)
+            lines, n_draws = [own], n_draws + own.n_draws
+        multiplier = calibrate_without_replacement(
+            epsilon, delta, self.rate, n_steps, n_draws=n_draws, beside=beside
+        )
+        line = Release(
+            LossGradient.name,
+            "gaussian",
+            1 / multiplier,
+            n_weights,
+            times=n_steps,
+            sampling=("without_replacement", self.rate),
+        )
+        return GradientPlan([*lines, line], n_steps)

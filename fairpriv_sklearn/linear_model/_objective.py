@@ -1,5 +1,6 @@
 """Logistic loss plus penalty, minimised without noise."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +9,12 @@ from scipy.special import expit, logsumexp
 
 from fairpriv_sklearn._shared.arrays import Floats
 from fairpriv_sklearn._shared.rowwise import row_softmax
-from fairpriv_sklearn._training._design import Design
-from fairpriv_sklearn._training._penalty import WassersteinPenalty
+from fairpriv_sklearn._training._design import Design, FeatureScaling
+from fairpriv_sklearn._training._penalty import (
+    WassersteinPenalty,
+    unit_range_directions,
+)
+from fairpriv_sklearn._wall import Query, Rows, noise_source
 
 
 @dataclass(frozen=True)
@@ -38,31 +43,20 @@ class FairLogisticLoss:
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
         """Objective and gradient, for fits without noise."""
+        alpha, c = self.fairness_weight, self.weights
         scores = self.design.scores(weights)
-        penalty, coefficients = self._coefficients(self._probabilities(scores))
-        loss = (1 - self.fairness_weight) * (self._losses(scores) * self.weights).sum()
-        gradient = self.design.sums(coefficients)
-        return loss + self.fairness_weight * penalty, gradient
-
-    def _coefficients(self, p: Floats) -> tuple[float, Floats]:
-        alpha = self.fairness_weight
-        weights = np.reshape(self.weights, (-1,) + (1,) * (p.ndim - 1))
-        coefficients = p - self.targets
-        coefficients *= (1 - alpha) * weights
-        if alpha == 0:
-            return 0.0, coefficients
-        value, pull = self.penalty.value_and_coefficients(p)
-        pull *= alpha
-        pull += coefficients
-        return value, pull
-
-    def _probabilities(self, scores: Floats) -> Floats:
-        return expit(scores) if scores.ndim == 1 else row_softmax(scores)
-
-    def _losses(self, scores: Floats) -> Floats:
         if scores.ndim == 1:
-            return np.logaddexp(0, scores) - self.targets * scores
-        return logsumexp(scores, axis=1) - (self.targets * scores).sum(axis=1)
+            p, losses = expit(scores), np.logaddexp(0, scores) - self.targets * scores
+        else:
+            p, right = row_softmax(scores), (self.targets * scores).sum(axis=1)
+            losses, c = logsumexp(scores, axis=1) - right, c[:, None]
+        value = (1 - alpha) * (losses * self.weights).sum()
+        coefficients = (p - self.targets) * ((1 - alpha) * c)
+        if alpha > 0:
+            penalty, pull = self.penalty.value_and_coefficients(p)
+            value += alpha * penalty
+            coefficients += alpha * pull
+        return value, self.design.sums(coefficients)
 
 
 def minimise_without_noise(
@@ -81,3 +75,62 @@ def minimise_without_noise(
         value_and_gradient, start.ravel(), jac=True, method="L-BFGS-B", options=options
     )
     return result.x.reshape(start.shape)
+
+
+@dataclass(frozen=True)
+class Optimum(Query):
+    """The minimum itself, for fits that add no noise and claim nothing.
+
+    Attributes
+    ----------
+    n_weights : int
+    scaling : FeatureScaling
+    class_weights : ndarray of shape (n_classes,)
+        Of the loss, relative to the largest.
+    shape : tuple of int
+        Labels that are compared on their own, and groups.
+    form : {"barycenter", "pairs"}
+        Of the penalty.
+    fairness_weight, C : float
+    """
+
+    name = "weights"
+    theorem = "user_guide/linear_models:without-noise"
+
+    n_weights: int
+    scaling: FeatureScaling
+    class_weights: Floats
+    shape: tuple[int, int]
+    form: str
+    fairness_weight: float
+    C: float
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_weights
+
+    def sensitivity(self, neighboring: str) -> float:
+        return 1.0  # of no use: there is no noise
+
+    def of_rows(self, rows: Rows, state):
+        """Weights that minimise the objective with the logistic (softmax) loss."""
+        table, n_records = rows.whole(), rows.n_rows
+        y, n_classes = table.y, len(self.class_weights)
+        design = self.scaling.design(table.x, exact=False)
+        targets, directions = y.astype(float), None
+        if n_classes > 2:
+            targets = np.eye(n_classes)[y]
+            normals = noise_source(0).public().standard_normal((n_classes, 10))
+            directions = unit_range_directions(normals)
+        counts = np.bincount(table.stratum, minlength=math.prod(self.shape))
+        min_sizes = np.maximum(counts, 1).reshape(self.shape)
+        penalty = WassersteinPenalty(table.stratum, min_sizes, directions, self.form)
+        weights = self.class_weights[y] / n_records
+        objective = FairLogisticLoss(
+            design, targets, weights, self.fairness_weight, penalty
+        )
+        start = np.zeros((design.shape[1], *targets.shape[1:]))
+        ridge = np.zeros((design.shape[1],) + (1,) * (start.ndim - 1))
+        ridge[: len(ridge) - self.scaling.fit_intercept] = 1 / (self.C * n_records)
+        found = minimise_without_noise(objective, start, ridge)
+        return found.reshape(len(found), -1)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -45,20 +43,14 @@ from fairpriv_sklearn._training._counts import (
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._penalty import (
     GroupPenalty,
-    WassersteinPenalty,
     most_records,
     projection_directions,
-    unit_range_directions,
 )
 from fairpriv_sklearn._training._progress import Progress, with_callbacks
-from fairpriv_sklearn._training._target import TARGET_SHARE
 from fairpriv_sklearn._wall import (
     Fact,
-    Query,
-    Release,
     Rows,
     calibrate_gaussian,
-    calibrate_without_replacement,
     noise_source,
     read_rows,
     refuse_many_rows,
@@ -75,15 +67,13 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
 from fairpriv_sklearn.linear_model._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
+    Strata,
     gradient_plan,
     line_search_oracle,
     noisy_curvature,
 )
 from fairpriv_sklearn.linear_model._line_search import LineSearch
-from fairpriv_sklearn.linear_model._objective import (
-    FairLogisticLoss,
-    minimise_without_noise,
-)
+from fairpriv_sklearn.linear_model._objective import Optimum
 from fairpriv_sklearn.linear_model._preconditioned import (
     CLASSIFICATION_RIDGE,
     LOGISTIC_CURVATURE,
@@ -687,31 +677,9 @@ class DPWassersteinLogisticRegression(
         n_parts = 1 if self.fairness_weight == 0 else 2 + self._n_strata()
         n_weights = n_parts * geometry.n_columns * geometry.n_outputs
         if strata is not None:
-            n_steps = self.max_iter or 100
-            lines, beside, n_draws = [], 0.0, n_steps * n_weights
-            if ranges is not None:
-                beside = math.sqrt(TARGET_SHARE) * calibrate_gaussian(
-                    self.epsilon, self.delta
-                )
-                own = ranges.line(beside / math.sqrt(ranges.n_looks), ranges.n_looks)
-                lines, n_draws = [own], n_draws + own.n_draws
-            multiplier = calibrate_without_replacement(
-                self.epsilon,
-                self.delta,
-                strata.rate,
-                n_steps,
-                n_draws=n_draws,
-                beside=beside,
+            return strata.plan(
+                self.epsilon, self.delta, self.max_iter or 100, n_weights, ranges
             )
-            line = Release(
-                LossGradient.name,
-                "gaussian",
-                1 / multiplier,
-                n_weights,
-                times=n_steps,
-                sampling=("without_replacement", strata.rate),
-            )
-            return GradientPlan([*lines, line], n_steps)
         constant = {_LABELS: len(self.classes_)}
         return gradient_plan(
             geometry,
@@ -764,33 +732,17 @@ class DPWassersteinLogisticRegression(
 
     def _fit_without_noise(self, rows: Rows, noise) -> None:
         n_columns = self._n_model_features + self.fit_intercept
-        query = Optimum(self._noiseless_minimum, n_columns * self._n_outputs)
+        query = Optimum(
+            n_columns * self._n_outputs,
+            self._scaling,
+            self._class_weights,
+            self._shape,
+            self.penalty,
+            self.fairness_weight,
+            self.C,
+        )
         wall = self._open([query.line(np.inf)], noise)
         self._publish_fit(wall.release(query, rows), 0, "logistic", wall)
-
-    def _noiseless_minimum(self, rows: Rows):
-        """Weights that minimise the objective with the logistic (softmax) loss."""
-        table, n_records = rows.whole(), rows.n_rows
-        n_outputs = self._n_outputs
-        y = table.y
-        targets = y.astype(float) if n_outputs == 1 else np.eye(n_outputs)[y]
-        design = self._scaling.design(table.x, exact=False)
-        directions = None
-        if n_outputs > 1:
-            normals = noise_source(0).public().standard_normal((n_outputs, 10))
-            directions = unit_range_directions(normals)
-        counts = np.bincount(table.stratum, minlength=math.prod(self._shape))
-        min_sizes = np.maximum(counts, 1).reshape(self._shape)
-        penalty = WassersteinPenalty(table.stratum, min_sizes, directions, self.penalty)
-        weights = self._class_weights[y] / n_records
-        objective = FairLogisticLoss(
-            design, targets, weights, self.fairness_weight, penalty
-        )
-        start = np.zeros((design.shape[1], *targets.shape[1:]))
-        ridge = np.zeros((design.shape[1],) + (1,) * (start.ndim - 1))
-        ridge[: design.shape[1] - self.fit_intercept] = 1 / (self.C * n_records)
-        found = minimise_without_noise(objective, start, ridge)
-        return found.reshape(len(found), -1)
 
     def _publish_fit(self, weights, n_steps, link: str, wall, covariance=None) -> None:
         """Publish what the wall released."""
@@ -830,73 +782,9 @@ class DPWassersteinLogisticRegression(
         )
         return replace(query, multiples=multiples)
 
-    def _batch_strata(self, rows: Rows) -> _Strata:
+    def _batch_strata(self, rows: Rows) -> Strata:
         """The public groups from which batches are drawn."""
         stratum = rows.only("stratum").whole().stratum
         if self.fairness_weight == 0 and not self.group_sizes_public:
             stratum = np.zeros(len(stratum), dtype=np.int64)
-        return _Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
-
-
-@dataclass(frozen=True)
-class Optimum(Query):
-    """The minimum itself, for fits that add no noise and claim nothing."""
-
-    name = "weights"
-    theorem = "user_guide/linear_models:without-noise"
-
-    minimum: Callable
-    n_weights: int
-
-    @property
-    def n_coordinates(self) -> int:
-        return self.n_weights
-
-    def sensitivity(self, neighboring: str) -> float:
-        return 1.0  # of no use: there is no noise
-
-    def of_rows(self, rows: Rows, state):
-        return self.minimum(rows)
-
-
-@dataclass(frozen=True)
-class _Strata:
-    """Rows by stratum, and how many of each a batch draws without replacement."""
-
-    rows: list[np.ndarray]
-    drawn: np.ndarray
-
-    @classmethod
-    def proportional(cls, codes, n_strata: int, batch_size: int) -> _Strata:
-        rows = [np.flatnonzero(codes == stratum) for stratum in range(n_strata)]
-        sizes = np.array([len(stratum) for stratum in rows])
-        wanted = np.rint(batch_size * sizes / len(codes)).astype(np.int64)
-        return cls(rows, np.minimum(np.maximum(wanted, 1), sizes))
-
-    @cached_property
-    def rate(self) -> float:
-        """Largest probability that a record is drawn."""
-        return max(
-            drawn / len(rows)
-            for drawn, rows in zip(self.drawn, self.rows, strict=True)
-            if len(rows)
-        )
-
-    def weights(self) -> np.ndarray:
-        """Weight of a drawn record in the mean loss, per stratum."""
-        sizes = np.array([len(rows) for rows in self.rows])
-        return sizes / sizes.sum() / np.maximum(self.drawn, 1)
-
-    def batch_sizes(self, shape: tuple[int, int]) -> Sizes:
-        """The sizes that take the place of the whole table's in the sensitivity."""
-        min_sizes = np.maximum(self.drawn, 1).reshape(shape)
-        return Sizes(1 / self.weights().max(), min_sizes)
-
-    def stratum_weights(self) -> np.ndarray:
-        """Weights of the records relative to the largest."""
-        weights = self.weights()
-        return weights / weights.max()
-
-    def draw(self, wall, rows: Rows) -> Rows:
-        """Rows of a batch."""
-        return wall.draw(rows, self.rows, self.drawn, self.rate)
+        return Strata.proportional(stratum, math.prod(self._shape), self.batch_size)
