@@ -1527,6 +1527,55 @@ def test_a_repair_hands_no_groups_on_without_routing():
     refused(search(decisions(fair)), "needs the sensitive features")
 
 
+FAIR_ENCODER = DPWassersteinAutoencoder(
+    bounds=(-1, 1), fairness_weight=0.5, max_iter=1, groups=[0, 1]
+)
+
+
+def test_a_search_hands_groups_to_no_step_before_the_last_without_routing():
+    behind = make_pipeline(FAIR_ENCODER, logistic(bounds=(0, 1)))
+    chosen = ColumnTransformer([("chosen", FAIR_ENCODER, [0, 1])])
+    for first in (behind, make_pipeline(chosen, logistic(bounds=(0, 1)))):
+        refused(search(first), "DPWassersteinAutoencoder needs the sensitive features")
+        with config_context(enable_metadata_routing=True):
+            accepted(search(first))
+    # What one wraps is handed on, and not what stands further inside.
+    repaired = numbers(regression())
+    accepted(search(TransformedTargetRegressor(repaired, check_inverse=False)))
+    inside = numbers(DPWassersteinMLPRegressor(target_bounds=(0, 1), groups=[0, 1]))
+    wrapped = TransformedTargetRegressor(inside, check_inverse=False)
+    refused(search(wrapped), "DPWassersteinMLPRegressor needs the sensitive features")
+
+
+@pytest.mark.parametrize("asked", [False, None, "another"])
+def test_groups_that_routing_does_not_hand_on(asked):
+    with config_context(enable_metadata_routing=True):
+        fair = logistic(groups=[0, 1], fairness_weight=0.5, max_iter=2)
+        deaf = clone(fair).set_fit_request(sensitive_features=asked)
+        encoder = clone(FAIR_ENCODER).set_fit_request(sensitive_features=asked)
+        before = make_pipeline(encoder, fair.set_params(bounds=(0, 1)))
+        for one in (make_pipeline("passthrough", deaf), before):
+            for meta in (search(one), search(decisions(one)), decisions(one)):
+                refused(meta, "needs the sensitive features")
+        # An encoder that asks, before a model that has nothing to do with groups.
+        model = make_pipeline(FAIR_ENCODER, regression(bounds=(0, 1)))
+        accepted(search(model))
+        ledger = PrivacyLedger(50.0, 1e-3)
+        steps = make_pipeline(DPTableEncoder(ledger=ledger), encoder, fair)
+        with pytest.raises(ValueError, match="Autoencoder needs the sensitive feat"):
+            with_budget(steps, 3.0).fit(X, Y, sensitive_features=GROUP)
+        assert ledger.spends() == []
+
+
+def test_groups_that_nobody_asks_for_are_handed_to_nobody():
+    with config_context(enable_metadata_routing=True):
+        deaf = logistic().set_fit_request(sensitive_features=False)
+        accepted(search(make_pipeline("passthrough", deaf)))
+        accepted(decisions(make_pipeline("passthrough", deaf)))
+        # A search hands them to its estimator itself.
+        accepted(search(deaf.set_params(fairness_weight=0.5, groups=[0, 1])))
+
+
 # --- what scikit-learn was told to trust ----------------------------------------------
 
 

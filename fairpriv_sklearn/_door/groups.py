@@ -8,6 +8,7 @@ list of groups only: which rows or values were at fault is private.
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import validate_data
 
@@ -19,8 +20,8 @@ from fairpriv_sklearn._shared.arguments import (
     public_labels,
 )
 from fairpriv_sklearn._shared.domain import LABELS, check_columns, domain, same_length
-from fairpriv_sklearn._shared.nested import owners
-from fairpriv_sklearn._shared.sklearn import safe_indexing
+from fairpriv_sklearn._shared.nested import argument_of, owners
+from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from fairpriv_sklearn._wall import Fact, warn_leak
 
 POOLED = -1  # code of a row whose label is not in the public list
@@ -102,6 +103,24 @@ def refuse_without_groups(estimator) -> None:
     """
     for owner in _fitted_with(estimator):
         if isinstance(owner, GroupsMixin):
+            owner._refuse_without_groups()
+
+
+def refuse_left_out(estimator) -> None:
+    """Refuse what needs groups inside of what is handed them, and would get none.
+
+    With routing those get them that ask, else the last step of a pipeline, and what
+    `TransformedTargetRegressor` wraps.
+    """
+    last = estimator.steps[-1][0] if isinstance(estimator, Pipeline) else ""
+    for place, owner in owners(estimator, _is_closed).items():
+        if not isinstance(owner, GroupsMixin) or not place:
+            continue
+        if routing_enabled():
+            is_handed = asks_for(owner, "fit", ["sensitive_features"])
+        else:
+            is_handed = place in (last, argument_of(last, "regressor"))
+        if not is_handed:
             owner._refuse_without_groups()
 
 

@@ -8,6 +8,7 @@ from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Interval",
     "Options",
     "StrOptions",
+    "asks_for",
     "check_feature_names",
     "fit_context",
     "has_weights",
@@ -56,3 +58,8 @@ def has_weights(bagging) -> bool:
 def routing_enabled() -> bool:
     """Whether the user has switched metadata routing on."""
     return get_config()["enable_metadata_routing"]
+
+
+def asks_for(estimator, method: str, names) -> bool:
+    """Whether a method, or what it hands metadata on to, asks for one of these."""
+    return bool(get_routing_for_object(estimator).consumes(method, names))

@@ -4,12 +4,12 @@ import inspect
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from fairpriv_sklearn._door.groups import named_positions, refuse_twice
 from fairpriv_sklearn._shared.arguments import calls, checked, one_of
 from fairpriv_sklearn._shared.guarded import ask_wrapped
-from fairpriv_sklearn._shared.sklearn import safe_indexing
+from fairpriv_sklearn._shared.sklearn import asks_for, safe_indexing
 
 
 @checked(
@@ -141,8 +141,7 @@ def _takes_groups(estimator, method: str) -> bool:
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return False
     # A meta-estimator with `**params`: its router knows
-    routing = get_routing_for_object(estimator)
-    return bool(routing.consumes(method, ["sensitive_features"]))
+    return asks_for(estimator, method, ["sensitive_features"])
 
 
 def _second_class(probabilities: np.ndarray) -> np.ndarray:

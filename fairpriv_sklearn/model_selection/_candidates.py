@@ -19,11 +19,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments, last_step
+from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
 from fairpriv_sklearn._door.groups import (
     label_list,
     labels_by,
     named_positions,
+    refuse_left_out,
     refuse_named_twice,
     refuse_twice,
     refuse_without_groups,
@@ -37,7 +38,7 @@ from fairpriv_sklearn._shared.purity import (
     refuse_spreading,
 )
 from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import routing_enabled, safe_indexing
+from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled, safe_indexing
 from fairpriv_sklearn._wall import (
     GaussianEvent,
     MaximumEvent,
@@ -301,11 +302,10 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
         conditions.append(_check_members(chosen, task))
-        last = last_step(chosen)
-        if not groups_for(chosen, "fit", task.given):
+        if groups_for(chosen, "fit", task.given):
+            refuse_left_out(chosen)
+        else:
             refuse_without_groups(chosen)
-        elif hasattr(last, "base_guarantee") and not routing_enabled():
-            refuse_without_groups(last.estimator)  # a repair hands none on
     return set().union(*conditions).difference(set.intersection(*conditions))
 
 
@@ -473,8 +473,10 @@ def groups_for(model, method: str, given) -> dict:
         return {}
     name = "sensitive_features"
     if isinstance(model, Pipeline) and method == "fit":
+        if routing_enabled():
+            return {name: given} if asks_for(model, method, [name]) else {}
         last, model = model.steps[-1]
-        name = name if routing_enabled() else f"{last}__{name}"
+        name = f"{last}__{name}"
     return {name: given} if _wants(model, method) else {}
 
 

@@ -29,7 +29,7 @@ from fairpriv_sklearn._door.estimator import (
     first_step,
     last_step,
 )
-from fairpriv_sklearn._door.groups import refuse_without_groups
+from fairpriv_sklearn._door.groups import refuse_left_out, refuse_without_groups
 from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.guarded import (
     WrappedEstimatorError,
@@ -116,7 +116,9 @@ class Model:
             check_arguments(self.given, self.n_columns)
         self._refuse_other_labels()
         refuse_spreading(pure_clone(self.given), f"The {self.name}")
-        if "sensitive_features" not in self.metadata:
+        if "sensitive_features" in self.metadata:
+            refuse_left_out(self.given)
+        else:
             refuse_without_groups(self.given)
         self.cost = None if self.declared == "public" else self.declared
         if self.declared is None:

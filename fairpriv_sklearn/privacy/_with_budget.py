@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared import nested
 from fairpriv_sklearn._shared.arguments import described, number
 from fairpriv_sklearn._shared.callers import all_checks, warn_caller
 from fairpriv_sklearn._shared.domain import check_columns
-from fairpriv_sklearn._shared.sklearn import routing_enabled
+from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled
 from fairpriv_sklearn.accounting import (
     DeclaredEvent,
     GaussianEvent,
@@ -296,11 +296,14 @@ class BudgetPipeline(Pipeline):
         if hasattr(type(last), "_refuse_target"):
             last._refuse_target(X, y)
         # Where routing is on, sensitive features may have any name.
-        routed = routing_enabled() and any(v is not None for v in params.values())
+        names = [name for name, value in params.items() if value is not None]
+        routed = routing_enabled() and names
         for path, step in private_steps(self).items():
             if hasattr(type(step), "_check_arguments"):
                 step._check_arguments()
-            if not hasattr(type(step), "_refuse_without_groups") or routed:
+            if not hasattr(type(step), "_refuse_without_groups"):
+                continue
+            if routed and asks_for(step, "fit", names):
                 continue
             groups = params.get(f"{path}__sensitive_features")
             if groups is None:
