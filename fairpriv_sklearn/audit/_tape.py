@@ -134,10 +134,9 @@ def fixed_randomness(seed: int):
     np.random.seed(seed % 2**32)
     random.seed(seed)
     try:
-        with patch.object(os, "urandom", words.randbytes), ExitStack() as stack:
-            # SystemRandom, and with it secrets and NumPy's fresh seeds.
-            if hasattr(random, "_urandom"):
-                stack.enter_context(patch.object(random, "_urandom", words.randbytes))
+        # Of SystemRandom, and with it secrets and NumPy's fresh seeds.
+        own = patch.object(random, "_urandom", words.randbytes, create=True)
+        with patch.object(os, "urandom", words.randbytes), own:
             yield
     finally:
         np.random.set_state(states[0])

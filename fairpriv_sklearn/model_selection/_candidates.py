@@ -215,7 +215,7 @@ def candidate(
             "delta": delta or names.get("delta"),
             "ledger": None,
             "verbose": 0,
-            "random_state": None if noise.is_secure else _seed(noise),
+            "random_state": None if noise.is_secure else seed_of(noise.public()),
             **{k: v for k, v in known.items() if names.get(k, v) is None},
         }
         if "accountant" in names:
@@ -260,8 +260,9 @@ def _compose(steps: dict) -> bool:
     return len(set(places)) < len(places)
 
 
-def _seed(noise: NoiseSource) -> int:
-    return int(noise.public().integers(0, 2**31 - 1, 1)[0])
+def seed_of(public: NoiseSource) -> int:
+    """A seed for what takes integers only."""
+    return int(public.integers(0, 2**31 - 1, 1)[0])
 
 
 def _throwaway_accountant():

@@ -19,6 +19,7 @@ from fairpriv_sklearn.metrics import (
     equalized_odds_difference,
     ks_parity_difference,
 )
+from fairpriv_sklearn.model_selection._candidates import seed_of
 from fairpriv_sklearn.postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
@@ -359,5 +360,5 @@ def _settings(sizes, public: PublicDraws) -> dict:
         "groups": list(range(len(sizes))),
         "sensitive_features": None,
         "ledger": None,
-        "random_state": int(public.integers(0, 2**31 - 1, 1)[0]),
+        "random_state": seed_of(public),
     }

@@ -823,8 +823,7 @@ class DPRandomizedSearchCV(_PrivateSearch):
 
     def _candidates(self, noise: NoiseSource) -> list[dict]:
         # Drawn before the data are looked at: the list is public.
-        seed = int(noise.public().integers(0, 2**31 - 1, 1)[0])
-        sampler = ParameterSampler(
-            self.param_distributions, self.n_iter, random_state=seed
+        seed = candidates.seed_of(noise.public())
+        return list(
+            ParameterSampler(self.param_distributions, self.n_iter, random_state=seed)
         )
-        return list(sampler)

@@ -130,7 +130,7 @@ class Model:
 
     def _refuse_other_labels(self) -> None:
         """Refuse a classifier that was told, or has seen, labels that nobody listed."""
-        if not isinstance(self.stand_in, ConstantClassifier):
+        if not self._is_classifier:
             return
         last = last_step(self.given)
         known = None
@@ -161,25 +161,26 @@ class Model:
         """
         last = last_step(self.given.estimator)
         width = getattr(last, "n_features_in_", self.n_columns)
-        is_classifier = isinstance(self.stand_in, ConstantClassifier)
         try:
             call = getattr(last, self._method)
             answer = np.asarray(guarded(call, np.zeros((1, width))))
         except Exception:
             return
-        if answer.ndim != 2 if is_classifier else answer.size != 1:
-            wanted = (
-                "probability per class and row" if is_classifier else "number per row"
-            )
+        classes = self._is_classifier
+        if answer.ndim != 2 if classes else answer.size != 1:
+            wanted = "probability per class and row" if classes else "number per row"
             raise ValueError(
                 f"The {self.name} must answer one {wanted}; it was fitted to several "
                 "targets, or answers in another form."
             )
 
     @property
+    def _is_classifier(self) -> bool:
+        return isinstance(self.stand_in, ConstantClassifier)
+
+    @property
     def _method(self) -> str:
-        is_classifier = isinstance(self.stand_in, ConstantClassifier)
-        return "predict_proba" if is_classifier else "predict"
+        return "predict_proba" if self._is_classifier else "predict"
 
     def answer(self, block) -> None:
         """Answer rows, or refuse them."""
@@ -225,7 +226,7 @@ class Model:
             params = {
                 name: getattr(block, column) for name, column in self.metadata.items()
             }
-        if isinstance(stand_in, ConstantClassifier):
+        if self._is_classifier:
             _tell(estimator, "classes", stand_in.classes)
         if groups is not None:
             _tell(estimator, "groups", self.groups)
@@ -238,7 +239,7 @@ class Model:
             # Many classifiers refuse rows of one label. The cost is the same either
             # way: it was reserved before.
             one_label = y is not None and len(set(y.tolist())) == 1
-            if not isinstance(stand_in, ClassifierMixin) or not one_label:
+            if not (self._is_classifier and one_label):
                 raise
             estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
