@@ -81,10 +81,10 @@ QUERIES = {
     "_training/_counts.py": "linear_queries linear_sensitivity",
     "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
     "_training/_penalty.py": "linear_values linear_sensitivity neural_objective",
-    "generative/_levels.py": "generative_privacy generative_pairs",
-    "generative/_pairs.py": "budgets generative_pairs",
+    "generative/_levels.py": "generative_privacy generative_levels generative_pairs",
+    "generative/_pairs.py": "budgets generative_levels generative_pairs",
     "generative/_network_training.py": "budgets generative_privacy",
-    "generative/_raw.py": "budgets generative_pairs generative",
+    "generative/_raw.py": "budgets generative_levels generative_pairs generative",
     "generative/_semidual.py": "budgets generative_privacy",
     "generative/_sliced.py": "budgets generative_privacy",
     "generative/_sliced_gradient.py": "budgets generative_gradient",
@@ -127,7 +127,7 @@ OTHERS = {
     "generative/_base.py": "generative generative_pairs generative_privacy "
     "plan_numbers",
     "generative/_exact.py": "generative_privacy",
-    "generative/_points.py": "generative_pairs",
+    "generative/_points.py": "generative_points generative_pairs",
     "generative/_space.py": "generative",
     "generative/_sinkhorn.py": "budgets generative_pairs plan_numbers",
     "linear_model/_bounded_slope.py": "linear_queries linear_values",
@@ -139,8 +139,8 @@ OTHERS = {
     "postprocessing/_score_bins.py": "histogram",
     "preprocessing/_draft.py": "table_encoder",
     "preprocessing/_encoded.py": "table_encoder",
-    "preprocessing/_places.py": "generative_pairs table_encoder",
-    "preprocessing/_ranks.py": "table_encoder",
+    "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
+    "preprocessing/_ranks.py": "ranks table_encoder",
     "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}

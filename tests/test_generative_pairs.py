@@ -1,6 +1,5 @@
 """Raw tables: levels, tables of pairs, samples, what crosses the wall."""
 
-import dataclasses
 import datetime
 import itertools
 import math
@@ -12,9 +11,7 @@ import numpy as np
 import pytest
 from _audit import gaussian_audit
 from _recording import KEY_BUCKETS, recording
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.generative import (
@@ -27,7 +24,7 @@ from fairpriv_sklearn.generative import (
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.generative._quality import QualityFigure, quality_text
 from fairpriv_sklearn.mechanisms import noise_source
-from fairpriv_sklearn.preprocessing import Codebook, cell_of
+from fairpriv_sklearn.preprocessing import Codebook
 from fairpriv_sklearn.preprocessing._cells import TableReader
 from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.preprocessing._ranks import LARGEST
@@ -378,36 +375,6 @@ def test_quality_intervals_cover(relation, quick_fits):
     assert inside >= 107  # of 120; below has probability .005
 
 
-def test_no_record_goes_to_a_place_far_from_all():
-    column = LevelColumn.of("x", 0, Column("number", missing=False))
-    grid = column.located().edges
-    noisy = np.zeros(len(grid) + 2)
-    noisy[cell_of([-1e7, 38.0], grid)] = 40.0, 5000.0  # 4 and 500 deviations
-    edges = np.array([-1.2e7, -9e6, 32.0, 36.0, 37.0, 38.0, 48.0])
-    column = dataclasses.replace(column, edges=edges).placed(noisy, 10.0, "number")
-    assert_array_equal(column.near(edges), [False, *[True] * 5])
-    counts = np.array([3.0, 0.0, 60.0, 2000.0, 2500.0, 440.0])
-    found = _pairs._clean(counts, 5000.0, 20.0, column)
-    assert found[0] == 0.0
-    # Without the place the first two cells would share with the next ones.
-    counts[:3] = 45.0, 45.0, 45.0
-    assert _pairs._clean(counts, 5000.0, 20.0, column)[0] == 0.0
-    blind = dataclasses.replace(column, places=None)
-    assert _pairs._clean(counts, 5000.0, 20.0, blind)[0] > 40.0
-    # What stands out by itself stays, and is what was counted.
-    counts[0] = 90.0
-    found = _pairs._clean(counts, counts.sum(), 20.0, column)
-    assert_allclose(found[0], 90.0, atol=20.0)
-    # The mirror image has the same place.
-    mirrored = np.append(noisy[:-3][::-1][1:], 0.0)
-    flipped = dataclasses.replace(column, edges=-edges[::-1])
-    flipped = flipped.placed(mirrored, 10.0, "number")
-    assert_array_equal(flipped.near(flipped.edges), [*[True] * 5, False])
-    # Zeros alone say nothing of where other numbers are.
-    noisy[cell_of([38.0, 0.0], grid)] = 0.0, 5000.0
-    assert column.placed(noisy, 10.0, "number").near(edges).all()
-
-
 def test_columns_that_noise_hides_are_named(quick_fits):
     rng = np.random.default_rng(0)
     numbers = {f"c{i}": rng.normal(0, 10.0**i, 100) for i in range(6)}
@@ -434,111 +401,6 @@ def test_columns_that_noise_hides_are_named(quick_fits):
         fit(
             0.1, codebook={k: {"kind": "number", "range": v} for k, v in ranges.items()}
         )
-
-
-def test_what_is_near_a_crowd():
-    """Where parts were counted, within four times the width of where records are."""
-    column = LevelColumn.of("x", 0, Column("number", missing=False))
-    grid = column.located().edges
-    noisy = np.zeros(len(grid))
-    noisy[cell_of([1e6, 0.0, -1e9], grid)] = 900.0, 500.0, 49.0  # of noise 10
-    column = column.placed(noisy, 10.0, "number")
-    low, high = grid[cell_of(1e6, grid) + np.arange(2)]
-    edges = np.array([-4e6, 0.0, high, 4e6, 6e6])
-    assert_array_equal(column.near(edges), [True] * 4)
-    cells = column.places.crowded(1440.0)
-    parts = np.zeros(len(column.places.asked(cells)))
-    for at, count in ((50, [900.0]), (50, [30.0] * 29)):  # none is sure alone
-        counts = parts.copy()
-        counts[at : at + len(count)] = count
-        looked = dataclasses.replace(
-            column, places=column.places.with_parts(cells, counts, 10.0)
-        )
-        ends = looked.places.edges[
-            [looked.places.inner.start, looked.places.inner.stop]
-        ]
-        assert low in ends or high in ends
-        reach = 4 * np.ptp(ends)
-        edges = np.array([-5, -1.1, -0.9, 0.9, 1.1, 5]) * reach
-        edges += np.where(edges < 0, *ends)
-        assert_array_equal(looked.near(edges), [False, True, True, True, False])
-        # what is far and not sure is left out, and what is surely there is not
-        assert looked.with_cells(1440.0).edges[0] == 0.0
-    assert column.with_cells(1440.0).edges[0] == 0.0
-    # after two looks zeros are far from the crowd, and surely there
-    places = column.places
-    for _ in range(2):
-        cells = places.crowded(1440.0)
-        counts = np.zeros(len(places.asked(cells)))
-        counts[cell_of(1e6, places.asked(cells))] = 900.0
-        places = places.with_parts(cells, counts, 10.0)
-    looked = dataclasses.replace(column, places=places)
-    assert not looked.near(np.array([-1e-3, 1e-3]))[0]
-    assert looked.with_cells(1440.0).edges[0] == 0.0
-
-
-def test_places_are_expected_where_a_column_is():
-    """Of a known range a tenth of the blocks is empty, of all numbers nine of ten."""
-    rng = np.random.default_rng(0)
-    for low, high in ((0.0, 40.0), (-3.0, 900.0)):
-        column = LevelColumn.of("x", 0, Column("number", range=(low, high)))
-        noisy = 30.0 + 20.0 * rng.normal(size=len(column.located().edges) + 2)
-        column = column.placed(noisy, 20.0, "number")
-        total = column.places.counts(1000.0).sum()
-        wanted = _levels.expected_counts(column.places.noisy, 20.0, total, 0.1)[0]
-        assert_allclose(column._placed_counts(1000.0), wanted)
-    ends = {0.8: [], 0.9: [], 0.95: []}
-    found = []
-    for _ in range(30):
-        column = LevelColumn.of("x", 0, Column("number"))
-        grid = column.located().edges
-        noisy = 20.0 * rng.normal(size=len(grid) + 2)
-        noisy[cell_of(np.exp(rng.normal(2, 1, 20)), grid)] += 65.0
-        column = column.placed(noisy, 20.0, "number")
-        places = column.places
-        total = places.counts(1000.0).sum()
-        is_there = column.near(grid) | (places.noisy > 100.0)
-        for empty, listed in ends.items():
-            held = _levels.expected_counts(places.noisy, 20.0, total, empty)[1]
-            held = np.where(is_there, held, 0.0)
-            likely = np.flatnonzero(held >= min(0.5, held.max()))
-            listed.append((likely[0], likely[-1]))
-        counts = column._placed_counts(1000.0)
-        found.append(tuple(np.flatnonzero(counts > 0)[[0, -1]]))
-        inside = slice(found[-1][0], found[-1][1] + 1)
-        wanted = _levels.expected_counts(places.noisy[inside], 20.0, total, 0.1)[0]
-        assert_allclose(counts[inside], wanted)
-    assert found == ends[0.9] and found != ends[0.8] and found != ends[0.95]
-
-
-def test_parts_that_noise_hides_lose_nobody():
-    """Of a crowd of 1,400 in parts whose noise is 80 no part has most."""
-    column = LevelColumn.of("x", 0, Column("number", missing=False))
-    grid = column.located().edges
-    noisy = np.zeros(len(grid))
-    noisy[cell_of([24.0, 32.0], grid)] = 200.0, 1200.0
-    column = column.placed(noisy, 20.0, "number")
-    cells = column.places.crowded(1400.0)
-    n_taken = 0
-    for seed in range(200):
-        counts = 80.0 * np.random.default_rng(seed).normal(
-            size=len(column.places.asked(cells))
-        )
-        counts += 1400.0 / len(counts)
-        places = column.places.with_parts(cells, counts, 80.0)
-        if places.inner is not None:
-            n_taken += 1
-            looked = dataclasses.replace(column, places=places).with_cells(1400.0)
-            assert looked.edges[0] <= 24.0 and looked.edges[-1] >= 47.0
-    assert n_taken >= 3
-
-
-def test_no_parts_lie_beyond_a_public_range():
-    column = LevelColumn.of("x", 0, Column("number", range=(0, int(LARGEST))))
-    n = len(column.located().edges) - 1
-    places = column.placed(np.zeros(n + 1), 1.0, "number").places
-    parts = places.parts(np.array([n - 2, n - 1]))
-    assert parts[-1] == LARGEST and (np.diff(parts[-10:]) == np.diff(parts[-2:])).all()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -585,18 +447,6 @@ def test_a_warning_tells_of_dates_that_noise_hides(n, warns, quick_fits):
     assert any("cannot be told" in str(w.message) for w in caught) == warns
 
 
-def test_few_years_of_dates_are_less_likely_empty():
-    """Births of eighty years, of which noise hides half: they were put into forty."""
-    column = LevelColumn.of("x", 0, Column())
-    found = column.placed(np.zeros(200), 7.0, "date")
-    cells = found.places.crowded(1000.0)
-    seen = np.array([-90, -70, 180, 250, 320, 180, -60, -80, -100, -90, 0.0])
-    places = found.places.with_parts(cells, seen, 100.0)
-    edges = dataclasses.replace(found, places=places).with_cells(1000.0).edges
-    years = np.array(["1920", "2000"], dtype="datetime64[D]").astype(float)
-    assert_array_equal(edges[[0, -1]], years)
-
-
 def test_numbers_beyond_all_places_are_told_of(quick_fits):
     """Without a range they become the largest number that is looked for."""
     rng = np.random.default_rng(0)
@@ -619,61 +469,6 @@ def test_numbers_beyond_all_places_are_told_of(quick_fits):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         generator.set_params(codebook=ranges).fit(frame)
-
-
-def test_whether_dates_are_told_is_told_by_the_looks():
-    column = LevelColumn.of("x", 0, Column())
-    found = column.placed(np.zeros(200), 7.0, "date")
-    cells = found.places.crowded(100.0)
-    for count, is_placed in ((4.1, True), (3.9, False)):
-        seen = np.zeros(len(cells) + 1)
-        seen[3] = count * 7.0
-        places = found.places.with_parts(cells, seen, 7.0)
-        looked = dataclasses.replace(found, places=places)
-        assert looked.is_placed == is_placed
-        sure = np.zeros(column.located().n_cells)
-        sure[-2] = 50.0  # dates
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            _raw._tell_of_noise([column], [sure], 7.0, [looked])
-        assert len(caught) == (not is_placed)
-    assert column.placed(np.zeros(200), 7.0, "number").is_placed
-    assert column.placed(np.zeros(200), 7.0, "category").is_placed
-
-
-def test_what_of_a_column_stands_out_of_noise():
-    column = LevelColumn.of("x", 0, Column())
-    n = len(column.located().edges) - 1
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        assert not column.is_told(7.0 * rng.normal(size=n + 3), 7.0)
-    for place in (n, n + 1, n + 2, n // 2):  # gaps, dates, text, a number
-        one = np.zeros(n + 3)
-        one[place] = 3.9 * 7
-        assert not column.is_told(one, 7.0)
-        one[place] = 4.1 * 7
-        assert column.is_told(one, 7.0)
-        assert not column.is_told(-one, 7.0)
-    spread, start = np.zeros(n + 3), n // 32 * 16
-    spread[start : start + 16] = 7.0 * 4.1 / 4  # sixteen cells, each one deviation
-    assert column.is_told(spread, 7.0)
-    spread[start : start + 16] = 7.0 * 3.9 / 4
-    assert not column.is_told(spread, 7.0)
-    assert column.is_told(np.zeros(n + 3), 0.0)
-
-
-def test_numbers_beside_many_zeros_are_none_that_nobody_has():
-    column = LevelColumn.of("x", 0, Column("number", missing=False))
-    zero = np.array([0.0, np.nextafter(0.0, 1.0)])
-    column = dataclasses.replace(column, edges=np.append(zero, 10.0))
-    drawn = column.decode(np.array([0, 0, 1]), np.array([0.0, 0.9, 0.5]))
-    assert_array_equal(drawn, [0.0, 0.0, 5.0])
-    # A tail beyond zero is as wide as it is seen to be, and none where it is not.
-    far = 2.0 ** np.arange(20)
-    seen = np.where(far == 1024.0, 500.0, 0.0)
-    found = _levels._tail(seen, far, 500.0, np.diff(zero)[0])
-    assert_allclose(found, 1024.0 / 10.0 ** np.arange(4.0, -1.0, -1.0))
-    assert not len(_levels._tail(0.0 * seen, far, 500.0, np.diff(zero)[0]))
 
 
 FAR = {
@@ -707,19 +502,6 @@ def test_numbers_close_together_far_from_zero(name, quick_fits):
     for column in ("far", "wide", "atom"):
         ends = np.quantile(drawn[column], [0.01, 0.99])
         assert low - (high - low) / 2 <= ends[0] < ends[1] <= high + (high - low) / 2
-
-
-def test_a_grid_of_round_numbers_reaches_beyond_all():
-    """Its outer cells are what lies beyond the cells of the column, on either side."""
-    for low, high in ((1.0, 90.0), (1.7e12, 1.8e12), (-1.8e12, -1.7e12), (-9e11, 9e11)):
-        column = LevelColumn.of("x", 0, Column("number"))
-        column = dataclasses.replace(column, edges=np.linspace(low, high, 20))
-        at = column.at_round_numbers()
-        assert at.edges[0] < min(low, -(2.0**34)) and at.edges[-1] > max(high, 2.0**34)
-        cells = TableReader.of(
-            np.array([[low - 1], [-1e15], [high + 1], [1e15]])
-        ).cells(0)
-        assert at.counts(cells)[[0, len(at.edges) - 2]].tolist() == [2, 2]
 
 
 # --- degenerate tables ----------------------------------------------------------------
@@ -778,24 +560,7 @@ def test_errors():
     assert ledger.spends() == []
 
 
-# --- levels ---------------------------------------------------------------------------
-
-
-def test_levels_there_and_back():
-    within = np.full(5, 0.4)
-    column = LevelColumn.of("a", 0, Column("category", categories=("x", 3)))
-    cells = TableReader.of(np.array([["x"], [3.0], ["3"], ["z"], [None]], dtype=object))
-    levels = column.encode(cells.cells(0))
-    assert levels.tolist() == [0, 1, 1, 2, 3]
-    assert column.decode(levels, within).tolist() == ["x", 3, 3, "other", None]
-    whole = LevelColumn.of("a", 0, Column("number", range=(0, 5), integer=True))
-    cells = TableReader.of(np.array([[-3.0], [0], [2.9], [5], [99], [np.nan]]))
-    levels, within = whole.encode(cells.cells(0)), np.full(6, 0.4)
-    assert levels.tolist() == [0, 0, 2, 5, 5, 6]
-    np.testing.assert_array_equal(whole.decode(levels, within), [0, 0, 2, 5, 5, np.nan])
-    declared = Column("number", range=(0, 5), integer=True, missing=False)
-    never = LevelColumn.of("a", 0, declared)
-    assert never.n_levels == 6 and never.encode(cells.cells(0))[-1] == 0
+# --- levels of a fit ------------------------------------------------------------------
 
 
 def test_a_level_is_a_function_of_its_cell():
@@ -817,150 +582,6 @@ def test_a_level_is_a_function_of_its_cell():
     np.testing.assert_array_equal(shuffled, whole[order])
 
 
-def test_blocks_keep_what_stands_out():
-    rng = np.random.default_rng(0)
-    truth = np.zeros(200)
-    truth[40], truth[64:96] = 5000, 30
-    noisy = truth + 20 * rng.normal(size=200)
-    clean, held = _levels.expected_counts(noisy, 20.0, truth.sum(), 0.5)
-    assert clean.sum() == pytest.approx(truth.sum())
-    assert np.abs(clean - truth).sum() < 0.4 * np.abs(noisy - truth).sum()
-    assert clean[40] == pytest.approx(5000, rel=0.05) and (clean >= 0).all()
-    assert held[truth > 0].min() > 0.9 and np.mean(held[truth == 0]) < 0.1
-    assert_allclose(_levels.expected_counts(np.zeros(4), 1.0, 10, 0.1)[0], 2.5)
-
-
-@pytest.mark.parametrize("empty", [0.1, 0.9])
-def test_counts_are_expected_over_all_partitions(empty):
-    """Against all dyadic partitions one by one, the counts by numerical integration."""
-    rng = np.random.default_rng(0)
-
-    def partitions(start, stop):
-        """Blocks and prior of every partition."""
-        if stop - start == 1:
-            return [([(start, stop)], 1.0)]
-        middle = (start + stop) // 2
-        parted = [
-            (left + right, p * q / 2)
-            for left, p in partitions(start, middle)
-            for right, q in partitions(middle, stop)
-        ]
-        return [([(start, stop)], 0.5), *parted]
-
-    def block(seen, scale, rate):
-        """Likelihood, mean count and chance that somebody has these levels."""
-        counts = np.linspace(0.0, 600.0, 30_001)
-        log_density = -((seen[:, None] - counts) ** 2 / (2 * scale[:, None] ** 2))
-        density = np.exp(log_density.sum(axis=0))
-        some = density * rate * np.exp(-rate * counts)
-        nobody = empty * density[0]
-        somebody = (1 - empty) * np.trapezoid(some, counts)
-        mean = (1 - empty) * np.trapezoid(some * counts, counts)
-        both = nobody + somebody
-        return both, mean / both, somebody / both
-
-    for n in (4, 4, 4, 8):
-        scale = rng.choice([5.0, 10.0, 40.0], n)
-        truth = np.repeat(rng.choice([0.0, 30.0, 200.0], n // 2), 2)
-        seen, total = truth + scale * rng.normal(size=n), max(truth.sum(), 100.0)
-        found = np.zeros((3, n))
-        for blocks, prior in partitions(0, n):
-            parts = [
-                block(seen[i:j], scale[i:j], n * (1 - empty) / total) for i, j in blocks
-            ]
-            chance = prior * np.prod([part[0] for part in parts])
-            sizes = [j - i for i, j in blocks]
-            found[0] += chance
-            found[1] += chance * np.repeat([part[1] for part in parts], sizes)
-            found[2] += chance * np.repeat([part[2] for part in parts], sizes)
-        mean, held = found[1:] / found[0]
-        expected = _levels.expected_counts(seen, scale, total, empty)
-        assert_allclose(expected[0], mean * (total / mean.sum()), rtol=1e-4, atol=1e-6)
-        assert_allclose(expected[1], held, rtol=1e-4, atol=1e-6)
-
-
-def test_what_noise_hides_is_told_by_blocks_of_places():
-    column = LevelColumn.of("x", 0, Column())
-    noisy = np.zeros(len(column.located().edges) + 2)
-    assert not column.is_told(noisy, 1.0)
-    noisy[:-3] = 0.33  # all of them together are 4.3 deviations: somewhere they are
-    assert not column.is_told(noisy, 1.0)
-    noisy[40:44] = 2.5
-    assert column.is_told(noisy, 1.0)
-    noisy[:] = 0.0
-    noisy[-1] = 4.1
-    assert column.is_told(noisy, 1.0) and not column.is_told(noisy, 1.1)
-
-
-def test_cells_that_are_likely_empty_are_emptied():
-    column = LevelColumn.of("x", 0, Column("number", range=(0, 8), missing=False))
-    column = dataclasses.replace(column, edges=np.arange(9.0))
-    counts = np.array([1000.0, 900.0, 1100.0, 1000.0, 15.0, -20.0, 10.0, 0.0])
-    found = _pairs._clean(counts, 4000.0, 20.0, column)
-    assert_array_equal(found > 0, counts > 100)
-    wanted = _levels.expected_counts(counts, 20.0, 4000.0, 0.1)[0][:4]
-    assert_allclose(found[:4], wanted + (4000.0 - wanted.sum()) / 4)
-    # where all is noise nobody is left out
-    assert (_pairs._clean(-np.ones(8), 1.0, 20.0, column) > 0).any()
-
-
-@given(
-    seen=st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=40),
-    scale=st.floats(1e-6, 1e9),
-    total=st.floats(1.0, 1e12),
-    empty=st.sampled_from([0.1, 0.9]),
-)
-def test_expected_counts_of_anything_are_counts(seen, scale, total, empty):
-    counts, held = _levels.expected_counts(np.array(seen), scale, total, empty)
-    assert (counts >= 0).all() and counts.sum() == pytest.approx(total)
-    assert ((held >= 0) & (held <= 1 + 1e-9)).all()
-
-
-def test_atoms_and_tails():
-    """Frequent round numbers get a cell; so does a tail that the grid's noise hid."""
-    rng = np.random.default_rng(0)
-    values = np.concatenate(
-        [
-            np.full(3000, 40),
-            np.full(900, 35),
-            rng.uniform(1, 100, 6000),
-            -rng.exponential(5, 600),
-        ]
-    )
-    column = LevelColumn.of("x", 0, Column("number"))
-    places = np.histogram(values, column.located().edges)[0].astype(float)
-    column = column.placed(places, 20.0, "number")
-    column = dataclasses.replace(column, edges=np.array([0.0, 5e-324, 10, 30, 60, 100]))
-    at = column.at_round_numbers()
-    assert len(at.edges) < 2 * _levels.MOST_ROUND
-    cells = TableReader.of(values[:, None]).cells(0)
-    noisy = at.counts(cells).astype(float)
-    found = column.with_atoms(noisy, 20.0).edges
-    for atom in (35.0, 40.0):
-        assert {atom, np.nextafter(atom, np.inf)} <= set(found)
-    assert 36.0 not in found and found[0] == -100
-    assert column.with_atoms(np.zeros(at.n_cells), 20.0).edges.tolist() == (
-        column.edges.tolist()
-    )
-    narrow = _levels.round_numbers(np.array([1990.0, 2000.0, 2010.0, 2020.0]))
-    assert {1993.0, 2001.0} <= set(narrow)
-    assert {0.3, 0.35, 2.0} <= set(_levels.round_numbers(np.array([0.1, 0.5, 1, 3.0])))
-
-
-def test_numbers_of_code_books_are_asked_for():
-    """Wherever they lie among the cells, within the coordinates of the plan."""
-    inside = np.array([0.0, 5e-324, 5, 10, 20, 30, 64, 1024])
-    found = set(_levels.round_numbers(inside))
-    assert {9.0, 98.0, 777.0, 888.0, 998.0, 999.0, 999.9} <= found
-    assert not {-1.0, 9999.0} & found
-    wide = np.geomspace(1e-5, 1e9, 40)
-    asked = _levels.round_numbers(np.concatenate([-wide[::-1], [0.0], wide]))
-    assert {-1.0, -9.0, -99.0, -999.9, -9999.0, 9999.0, 999999999.0} <= set(asked)
-    # decades, multiples on a span of 128, zero; an edge before and behind each
-    most = 90 * _levels.MOST_DECADES + 129 + 1 + len(_levels.SENTINELS)
-    assert len(asked) <= most and 2 * most + 4 <= 2 * _levels.MOST_ROUND
-
-
 @pytest.mark.parametrize("decimals", [0, 2])
 @pytest.mark.parametrize("sentinel", [999, -99, 9999])
 def test_a_number_for_missing_comes_out_exactly(sentinel, decimals):
@@ -973,122 +594,6 @@ def test_a_number_for_missing_comes_out_exactly(sentinel, decimals):
     assert (drawn == sentinel).mean() == pytest.approx(1 / 3, abs=0.03)
     is_day = (drawn >= 0) & (drawn <= 30)
     assert (is_day | (drawn == sentinel)).mean() > 0.95
-
-
-def test_levels_and_places_are_least_squares():
-    """Against a solver; as exact as is said; nothing is said of what lies beyond."""
-    rng, n_draws = np.random.default_rng(0), 2000
-    column = LevelColumn.of("x", 0, Column("number", missing=True))
-    cells = np.array([0.0, 3.0, 8.0, 10.0, 24.0, 64.0, 70.0])
-    edges, scale, deviation = column.located().edges, 30.0, 50.0
-    inside = (edges[:-1] >= 3.0) & (edges[1:] <= 64.0)
-    n_inside = inside.sum()
-    assert n_inside == 9
-    truth = np.array([700.0, 500, 200, 1400, 900, 300, 0])
-    parts = np.zeros((n_inside, len(truth)))
-    for i, low, high in zip(
-        range(n_inside), edges[:-1][inside], edges[1:][inside], strict=True
-    ):
-        for j in range(1, 5):
-            shared = min(high, cells[j + 1]) - max(low, cells[j])
-            parts[i, j] = max(shared, 0) / (cells[j + 1] - cells[j])
-    found, stated = [], []
-    for _ in range(n_draws):
-        counts = truth + scale * rng.normal(size=len(truth))
-        seen = rng.normal(0, 1e6, size=len(edges) - 1)
-        seen[inside] = parts @ truth + deviation * rng.normal(size=n_inside)
-        placed = dataclasses.replace(column, edges=cells)
-        placed = placed.placed(seen, deviation, "number")
-        both, factor = placed.with_counted(counts, scale)
-        found.append(both)
-        stated.append(scale**2 - (factor**2).sum(axis=1))
-    doubt = (_levels.DOUBT * np.maximum(counts, scale)) ** 2
-    noise = deviation**2 * np.eye(n_inside)
-    for part, size in zip(parts.T, doubt, strict=True):
-        noise += size * (np.diag(part) - np.outer(part, part))
-    root = np.linalg.inv(np.linalg.cholesky(noise))
-    design = np.concatenate([np.eye(len(truth)) / scale, root @ parts])
-    target = np.concatenate([counts / scale, root @ seen[inside]])
-    np.testing.assert_allclose(both, np.linalg.lstsq(design, target)[0])
-    covariance = np.linalg.inv(design.T @ design)
-    np.testing.assert_allclose(scale**2 * np.eye(7) - factor @ factor.T, covariance)
-    np.testing.assert_allclose(np.mean(found, axis=0), truth, atol=4.0)
-    spread = np.std(found, axis=0)
-    assert (spread < 1.05 * np.sqrt(np.mean(stated, axis=0))).all()
-    assert (spread[3:5] < 0.97 * scale).all()
-    assert spread[[0, 5, 6]] == pytest.approx(scale, rel=0.1)
-    bins = np.array([0, 0, 1, 1, 1, 2, 3])
-    sums = (bins == np.arange(4)[:, None]) @ factor
-    np.testing.assert_allclose(_pairs._of_bins(factor, bins), np.diag(sums @ sums.T))
-    mean = np.diag(covariance).mean()
-    assert _pairs._left(scale, factor) == pytest.approx(np.sqrt(mean))
-    # places of whole numbers are those of the numbers in them
-    declared = Column("number", range=(0, 40), integer=True)
-    whole = LevelColumn.of("x", 0, declared)
-    numbers = np.repeat(np.arange(41), rng.integers(100, 300, 41))
-    edges = whole.located().edges
-    seen = np.histogram(numbers, edges)[0].astype(float)
-    whole = whole.placed(seen, 1.0, "number")
-    counts, factor = whole.with_counted(np.full(whole.n_levels, 150.0), 40.0)
-    at = np.flatnonzero(edges == 22.5)[0]
-    assert edges[at + 1] == 24.0
-    assert counts[23] == pytest.approx(seen[at], rel=0.02)
-    unplaced = dataclasses.replace(whole, places=None).with_counted(counts, 40.0)
-    assert unplaced[0] is counts and not unplaced[1].size
-
-
-@pytest.mark.parametrize("integer", [False, True])
-def test_levels_and_round_numbers_are_least_squares(integer):
-    """Counts between edges that both have are one count more of the cells between."""
-    declared = Column("number", range=(0, 40), integer=integer)
-    column = LevelColumn.of("x", 0, declared)
-    column = dataclasses.replace(column, edges=np.array([0.0, 7.0, 7.5, 9.0, 23.0, 40]))
-    at = column.at_round_numbers()
-    rng = np.random.default_rng(0)
-    seen, truth = rng.normal(100, 30, at.n_cells), rng.normal(300, 60, 6)
-    column = column.placed(np.zeros(200), 50.0, "number")
-    column = dataclasses.replace(column, places=None).with_atoms(seen, 1e3)
-    if integer:
-        column = column.with_whole_cells()
-        assert column.edges.tolist() == [0, 7, 8, 9, 23, 41]
-    counts, factor = column.with_counted(truth, 20.0)
-    ends = column.edges[1:-1]
-    starts = np.ceil(at.edges[:-1]) if integer else at.edges[:-1]
-    empty = starts == (np.ceil(at.edges[1:]) if integer else at.edges[1:])
-    assert empty.any() == integer
-    both = np.isin(ends, starts)
-    assert both.all() or not integer
-    wanted, variance = truth.copy(), np.full(6, 400.0)
-    common = [-np.inf, *ends[both], np.inf]
-    for low, high in itertools.pairwise(common):
-        cells = (column.edges[:-1] >= low) & (column.edges[:-1] < high)
-        cells = np.flatnonzero(cells)
-        asked = (starts >= low) & (starts < high) & ~empty
-        gap = seen[:-1][asked].sum() - truth[cells].sum()
-        noise = 1e6 * asked.sum() + 400.0 * len(cells)
-        wanted[cells] += 400.0 * gap / noise
-        variance[cells] -= 400.0**2 / noise
-    np.testing.assert_allclose(counts, wanted)
-    np.testing.assert_allclose(400.0 - (factor**2).sum(axis=1), variance)
-
-
-def test_levels_and_categories_are_least_squares():
-    column = LevelColumn.of("x", 0, Column("category", other=True))
-    column = column.with_categories(["a", "b", "c"])
-    seen, counts = np.array([90.0, 70.0, 40.0, 12.0]), np.array([80.0, 80, 50, 9, 8])
-    for missing, variance in ((True, [80.0, 80, 80, 400, 80]), (False, [80.0] * 3)):
-        declared = dataclasses.replace(column.declared, missing=missing)
-        found = dataclasses.replace(column, declared=declared, shown=(seen, 10.0))
-        both, factor = found.with_counted(counts[: found.n_levels], 20.0)
-        wanted = 0.2 * counts + 0.8 * np.r_[seen[:3], 0.0, seen[3]]
-        wanted[3] = counts[3]
-        np.testing.assert_allclose(both, wanted[: found.n_levels])
-        left = 400.0 - (factor**2).sum(axis=1)
-        np.testing.assert_allclose(left[: len(variance)], variance)
-    assert found.n_levels == 4 and left[3] == 400.0
-    # where none was found
-    empty = dataclasses.replace(found.with_categories([]), shown=(seen[3:], 10.0))
-    assert empty.with_counted(counts[:1], 20.0)[0] == counts[0]
 
 
 def test_a_fit_uses_the_places_of_its_numbers(quick_fits, monkeypatch):
@@ -1152,200 +657,7 @@ def test_a_fit_uses_the_counts_of_its_categories_and_round_numbers(monkeypatch):
     assert 0 < abs(rounds.noisy - truth).max() < 5 * rounds.noise[0]
 
 
-def test_wide_cells_fall_from_their_neighbours():
-    """A tail is not even: its density goes on where that of the next cell ends."""
-    column = LevelColumn.of("x", 0, Column("number"))
-    edges = np.array([-1e9, 0.0, 5e-324, 1.0, 2.0, 3.0, 1000.0])
-    column = dataclasses.replace(column, edges=edges)
-    shares = np.array([0.02, 0.3, 0.2, 0.3, 0.1, 0.08])
-    falling = column.with_shares(shares)
-    assert falling.falls[1:5].tolist() == [0.0] * 4
-    within = np.tile((np.arange(4000) + 0.5) / 4000, 6)
-    drawn = falling.decode(np.repeat(np.arange(6), 4000), within).reshape(6, 4000)
-    for values, low, high in zip(drawn, edges[:-1], edges[1:], strict=True):
-        assert low <= values.min() and values.max() <= high
-    # rate: the density of the next cell over the share
-    assert np.mean(drawn[5]) == pytest.approx(3 + 0.08 / 0.1, rel=0.05)
-    assert np.mean(drawn[0]) == pytest.approx(-0.02 / 0.2, rel=0.1)
-    assert np.mean(drawn[4]) == pytest.approx(2.5, abs=0.02)
-    for falls in (-40.0, -0.7, 1e-9, 0.7, 40.0):
-        u = (np.arange(20_000) + 0.5) / 20_000
-        places = _levels._falling(u, np.full(20_000, falls))
-        grid = np.linspace(0, 1, 20_001)
-        density = np.exp(-falls * grid)
-        mean = np.trapezoid(grid * density, grid) / np.trapezoid(density, grid)
-        assert places.mean() == pytest.approx(mean, abs=1e-4)
-    lists = LevelColumn.of("a", 0, Column("category", categories=("x", "y")))
-    assert lists.with_shares(np.ones(4)) is lists
-
-
-def test_round_edges():
-    edges = np.array([-7.3, 0.0, 5e-324, 6.7, 10.4, 19.2, 31.0, 1e6])
-    rounded = _levels.rounded_edges(edges)
-    assert (np.diff(rounded) > 0).all()
-    assert rounded.tolist() == [-7.3, 0.0, 5e-324, 8.0, 10.0, 20.0, 500000.0, 1e6]
-    assert _levels.roundest(-3.0, 2.0) == 0.0 and _levels.roundest(-300, -120) == -200
-
-
 # --- the distribution -----------------------------------------------------------------
-
-
-def noisy_targets(rng, deviation, n=20_000):
-    """Tables of a mixture of four points, its noise and its exact tables."""
-    C, sizes = 2, (5, 4, 6)
-    weights = rng.dirichlet(np.full(8, 3.0)).reshape(C, 4)
-    tables = [rng.dirichlet(np.full(m, 0.3), size=(C, 4)) for m in sizes]
-    one = [np.einsum("ck,ckm->cm", weights, t) * n for t in tables]
-    two = {
-        (a, b): np.einsum("ck,ckl,ckm->lm", weights, tables[a], tables[b]) * n
-        for a, b in [(0, 1), (0, 2), (1, 2)]
-    }
-    targets = _points.targets_of(
-        [np.maximum(t + deviation * rng.normal(size=t.shape), 0) for t in one],
-        [np.full(t.shape, deviation) for t in one],
-        {p: t + deviation * rng.normal(size=t.shape) for p, t in two.items()},
-        dict.fromkeys(two, deviation),
-        [np.zeros(m) for m in sizes],
-        [np.eye(m) for m in sizes],
-    )
-    exact = _points.targets_of(
-        one,
-        [np.zeros(t.shape) for t in one],
-        two,
-        dict.fromkeys(two, 0.0),
-        [np.zeros(m) for m in sizes],
-        [np.eye(m) for m in sizes],
-    )
-    return targets, exact
-
-
-def test_gradient_of_the_fit_against_finite_differences():
-    rng = np.random.default_rng(0)
-    targets, _ = noisy_targets(rng, 30.0)
-    starts, widths = targets.starts[:-1], np.diff(targets.starts)
-    margins = np.log(targets.classes.sum(axis=0) + 1e-3)
-    D = len(margins)
-    logits = [rng.normal(size=s) for s in ((3, D), (2, D), (3,), (2,))]
-    features = rng.normal(size=(D, D)) * (targets.precision == 0)  # block by block
-    tables = (
-        features,
-        targets.precision,
-        targets.pairs,
-        targets.class_precision,
-        targets.classes,
-    )
-
-    def loss():
-        w, p, _ = _points._distributions(logits, margins, starts, widths)
-        assert w.sum() == pytest.approx(1)
-        np.testing.assert_allclose(np.add.reduceat(p, starts, axis=2), 1)
-        two = np.einsum("ck,cki,ckj->ij", w, p, p)
-        one = np.einsum("ck,cki->ci", w, p)
-        seen = features.T @ two @ features
-        gaps = targets.precision * (seen - targets.pairs) ** 2
-        return (
-            gaps.sum() / 2
-            + (targets.class_precision * (one - targets.classes) ** 2).sum()
-        )
-
-    gradient = _points._gradient(logits, margins, starts, tables)
-    for x, g in zip(logits, gradient, strict=True):
-        for at in np.ndindex(x.shape):
-            kept, ends = x[at], []
-            for step in (1e-5, -1e-5):
-                x[at] = kept + step
-                ends.append(loss())
-            x[at] = kept
-            assert g[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=0.1)
-
-
-def test_points_take_out_noise():
-    """The fitted tables are nearer to the exact ones than the noisy ones are."""
-    # .5 and more of strong noise with priors that are ten times as wide, or as narrow
-    for deviation, most in ((1e-9, 0.25), (150.0, 0.8), (600.0, 0.45)):
-        rng, public = np.random.default_rng(0), noise_source(0).public()
-        targets, exact = noisy_targets(rng, deviation)
-        w, p = _points.rake(*_points.fit_points(targets, public), targets)
-        assert w.sum() == pytest.approx(1)
-        two = np.where(exact.precision > 0, np.einsum("ck,cki,ckj->ij", w, p, p), 0)
-        independent = np.outer(exact.classes.sum(axis=0), exact.classes.sum(axis=0))
-        independent = np.where(exact.precision > 0, independent, 0)
-        reference = targets.pairs if deviation > 1 else independent
-        far = np.abs(reference - exact.pairs).sum()
-        assert np.abs(two - exact.pairs).sum() < most * far
-        one = np.einsum("ck,cki->ci", w, p)
-        gap = np.abs(one - targets.classes) * targets.class_precision**0.5
-        assert gap.max() < (5.0 if deviation > 1 else 0.5)
-
-
-def test_what_a_column_has_to_do_with_the_others():
-    """Two columns that are one, one that depends a little, and one that does not."""
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 3, 20_000)
-    little = np.where(rng.random(20_000) < 0.3, a, rng.integers(0, 3, 20_000))
-    hot = [np.eye(3)[x] for x in (a, a, little, rng.integers(0, 3, 20_000))]
-    pairs = {
-        (i, j): hot[i].T @ hot[j] + 30 * rng.normal(size=(3, 3))
-        for i, j in itertools.combinations(range(4), 2)
-    }
-    tables = [h.sum(axis=0)[None] for h in hot]
-    flat = [np.zeros(3)] * 4
-    noise = [np.full((1, 3), 30.0)] * 4
-    targets = _points.targets_of(
-        tables, noise, pairs, dict.fromkeys(pairs, 30.0), flat, [np.eye(3)] * 4
-    )
-    # correlations 1, .3, .3 of a, .3 twice of the third: 1.09, 1.09, .18, 0
-    wanted = np.array([1.09, 1.09, 0.18, 0.0]) / (2.36 / 4)
-    wanted = np.clip(wanted, 0.3, 3.0)
-    np.testing.assert_allclose(_points._spread(targets), wanted, atol=0.06)
-    nothing = dataclasses.replace(targets, precision=np.zeros((12, 12)))
-    assert (_points._spread(nothing) == 0.3).all()
-
-
-def test_points_lie_in_24_dimensions():
-    """However many points there are."""
-    rng = np.random.default_rng(0)
-    sizes = (9, 9, 9, 9, 9)
-    one = [rng.dirichlet(np.ones(m), size=1) * 20_000 for m in sizes]
-    two = {
-        (a, b): 20_000 * rng.dirichlet(np.ones(81)).reshape(9, 9)
-        for a, b in itertools.combinations(range(5), 2)
-    }
-    flat = [np.zeros(9)] * 5
-    exact = [np.zeros((1, 9))] * 5
-    targets = _points.targets_of(
-        one, exact, two, dict.fromkeys(two, 0.0), flat, [np.eye(9)] * 5
-    )
-    _, p = _points._fit(targets, noise_source(0).public())
-    logits = np.log(p[0]).reshape(-1, 5, 9)
-    assert len(logits) > 40
-    logits -= logits.mean(axis=2, keepdims=True)
-    logits = (logits - logits.mean(axis=0)).reshape(len(logits), -1)
-    strength = np.linalg.svd(logits, compute_uv=False)
-    # the rest is rounding, and cells so rare that their logits are cut off
-    assert (strength > 0.01 * strength[0]).sum() == 24
-
-
-def test_raking_stops_at_the_noise():
-    """Tables of class and column move to what was released, but for noise."""
-    rng = np.random.default_rng(1)
-    targets, exact = noisy_targets(rng, 30.0)
-    w = np.full((2, 5), 0.1)
-    p = np.concatenate(
-        [rng.dirichlet(np.ones(m), size=(2, 5)) for m in np.diff(targets.starts)],
-        axis=2,
-    )
-    before = np.einsum("ck,cki->ci", w, p)
-    means = np.einsum("ck,cki->ci", *_points.rake(w, p, targets))
-    off = (means - targets.classes) * targets.class_precision**0.5
-    assert np.abs(before - targets.classes).sum() > 10 * np.abs(off).sum() * 30 / 20_000
-    # a start that differs by noise alone stays where it is
-    near = dataclasses.replace(
-        targets, classes=before + 0.5 * (30 / 20_000) * rng.normal(size=before.shape)
-    )
-    np.testing.assert_allclose(_points.rake(w, p, near)[1], p, rtol=1e-12)
-    means = np.einsum("ck,cki->ci", *_points.rake(w, p, exact))
-    np.testing.assert_allclose(means, exact.classes, atol=1e-6)
 
 
 def test_margins_are_least_squares():
@@ -1826,19 +1138,6 @@ def test_samples_of_ratings_are_ratings(top):
     assert (sample > top).to_numpy().mean() < 0.03  # .07 to .25 with that number
     shares = (sample == top).to_numpy().mean(axis=0)
     assert_allclose(shares, 1 / top, atol=0.04)
-
-
-def test_ends_of_whole_numbers():
-    def ends(*edges, **declared):
-        column = Column("number", integer=True, **declared)
-        column = LevelColumn("a", 0, column, np.array(edges))
-        return column.with_whole_cells().edges.tolist()
-
-    after = np.nextafter(2.0, 3.0)
-    assert ends(1.0, 2.0, after, 3.0) == [1, 2, 3, 4]  # beyond 2 is a cell
-    assert ends(1.0, 4.0, 8.0) == [1, 4, 8] and ends(1.0, 1.3, 1.5) == [1, 2]
-    assert ends(2.0, 3.0) == [2, 3, 4] and ends(2.0) == [2, 3]
-    assert ends(1.0, 7.0, 8.0, range=(1, 8)) == [1, 7, 9]
 
 
 def test_parts_are_kept_where_one_value_beside_zero_is_common():

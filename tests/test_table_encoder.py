@@ -1,12 +1,10 @@
 """The table encoder: what cells mean, what is learnt, and what it costs."""
 
-import bisect
 import datetime
 import decimal
 import json
 import math
 import pickle
-import uuid
 import warnings
 from dataclasses import replace
 
@@ -19,7 +17,6 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from fairpriv_sklearn._door._stream import fingerprint
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._training._design import FeatureScaling
 from fairpriv_sklearn._wall import Rows
@@ -30,8 +27,8 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism
-from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder, _cells
-from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
+from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
+from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
 from fairpriv_sklearn.preprocessing._codebook import whole_days
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted, voted_kinds
 from fairpriv_sklearn.preprocessing._draft import Draft, _atoms, _outer_runs
@@ -54,13 +51,9 @@ from fairpriv_sklearn.preprocessing._ranks import (
     counts_within,
     date_edges,
     edges_within,
-    ends_at_records,
     is_zero,
     moments,
-    n_coordinates,
     nearest_knots,
-    parts_of_cell,
-    quantile_edges,
     rank_basis,
     universal_edges,
 )
@@ -103,53 +96,6 @@ def any_frame(rng, n, d):
 
 
 # -- cells -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "same",
-    [
-        (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
-        (1, True, "true", "True", np.True_, "1.0", 1 + 0j, np.complex64(1)),
-        (
-            None,
-            "",
-            "nan",
-            "NaN",
-            float("nan"),
-            pd.NA,
-            pd.NaT,
-            np.datetime64("NaT", "D"),
-            1j,
-            np.complex64(1j),  # NumPy warns where it is read as a number
-            np.complex128(1j),
-            complex("nan"),
-            # years that Python does not know
-            pd.Timestamp(np.datetime64("20000-01-01", "s")),
-            np.datetime64("20000-01-01"),
-            np.datetime64("400000-01-01", "s"),
-            np.datetime64("-5000-01-01"),
-        ),
-        ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
-        (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
-        ("caf\u00e9", "cafe\u0301", " café "),
-        (datetime.time(9, 30), "09:30:00"),
-        (uuid.UUID(int=7), str(uuid.UUID(int=7))),
-        # a gap in a column of pandas makes floats of the ends
-        (pd.Interval(0, 1), pd.Interval(0.0, 1.0), "(0, 1]"),
-        (pd.Interval(0.5, 2, closed="left"), "[0.5, 2)"),
-        (pd.Period("2020-05"), pd.Period("2020-05-01"), "2020-05-01"),
-        # spans without a unit are read as pandas reads them
-        (np.int64(10**15).view("m8"), pd.Timedelta(10**15, "ns"), 10**15 / 864e11),
-        (np.timedelta64(-1, "ns"), pd.Timedelta(-1, "ns")),
-        (np.timedelta64(2**62, "s"), pd.Timedelta(np.timedelta64(2**62, "s"))),
-        (pd.Timestamp.min, pd.Timestamp.min.to_datetime64()),
-        (
-            np.datetime64("2020-05", "M"),
-            np.datetime64("2020-05-01", "ns"),
-            "2020-05-01",
-        ),
-    ],
-)
-def test_equal_cells_have_equal_keys(same):
-    assert len({key_of(value) for value in same}) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,55 +123,6 @@ def test_a_cell_is_read_alike_whatever_is_beside_it(hold):
             assert keys[codes[0]] == key_of(cell), (cell, other)
             n_read += 1
     assert n_read > 5 * len(cells)
-
-
-def columns_that_raise():
-    """Cells that a library holds and Python has no value for; each raises as read."""
-    pyarrow = pytest.importorskip("pyarrow")
-    polars = pytest.importorskip("polars")
-    seconds = np.array(["2020-02-01"] * 20 + ["20000-01-01"], dtype="M8[s]")
-    days = pyarrow.array(np.r_[np.arange(20), 10**7].astype(np.int32))
-    days = days.cast(pyarrow.date32())
-    ends = np.r_[np.arange(21), 20 + len(NOT_UTF_8)].astype(np.int32)
-    data = b"1" * 20 + NOT_UTF_8
-    buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(data)]
-    text = pyarrow.Array.from_buffers(pyarrow.string(), 21, buffers)
-    zoned = pd.Series(seconds).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
-    yield from (pyarrow.array(seconds), days, text)
-    yield days.dictionary_encode()
-    yield polars.Series(seconds.astype("M8[ms]"))
-    yield polars.Series(np.r_[np.arange(20), 2**62]).cast(polars.Duration("ms"))
-    yield zoned
-    yield zoned.astype("category")
-    yield from (pd.Series(c, dtype=pd.ArrowDtype(c.type)) for c in (days, text))
-    yield pd.Series(text, dtype=pd.StringDtype("pyarrow"))
-
-
-NOT_UTF_8 = b"\xffsecret"
-
-
-@pytest.mark.parametrize("position", range(11))
-def test_a_cell_that_python_has_no_value_for_is_missing(position):
-    """It raised after the spend, in words that quote the cell."""
-    column = list(columns_that_raise())[position]
-    cells = _cells_of(column)
-    assert cells.kinds[-1] == _cells.MISSING and len(cells) == 21
-    assert (cells.kinds[:-1] != _cells.MISSING).all()
-    batch = {"cells": TableReader([[column]])}
-    assert fingerprint(batch) == fingerprint(batch)
-
-
-class Quoting(float):
-    """A number that quotes itself when somebody reads it."""
-
-    def __float__(self):
-        raise OSError("secret")
-
-
-def test_a_cell_that_raises_when_it_is_read_is_missing():
-    """The error, of whatever kind, came after the spend."""
-    cells = _cells_of(np.array([1.0, Quoting(2.0)], dtype=object))
-    assert cells.kinds.tolist() == [_cells.NUMBER, _cells.MISSING]
 
 
 @pytest.mark.parametrize("make", [DPTableEncoder, DPWassersteinLogisticRegression])
@@ -280,24 +177,6 @@ def test_the_container_and_its_types_do_not_matter():
         assert encoder.privacy_ == expected.privacy_, name
 
 
-def test_numbers_that_are_held_as_objects_are_read_in_one_go(monkeypatch):
-    """One by one, as the command line holds them, took twenty times as long."""
-    pd = pytest.importorskip("pandas")
-    numbers = [1.0, -0.0, np.nan, np.inf, -np.inf, 1.0, 5e-324]
-    objects = np.array([*numbers, None], dtype=object)
-    one_by_one = [_cells._read(cell) for cell in objects]
-    monkeypatch.delattr(_cells, "_read")
-    columns = [objects, pd.Series(objects, dtype=object), pd.Series(numbers + [None])]
-    for column in (*columns, columns[2].astype("category")):
-        cells = _cells_of(column)
-        assert_array_equal(cells.kinds, [kind for kind, _, _ in one_by_one])
-        assert_array_equal(cells.values, [value for _, value, _ in one_by_one])
-        assert not np.signbit(cells.values[1])
-        keys, places = cells.keys()
-        expected = [_cells._key(*cell) for cell in one_by_one]
-        assert [keys[place] for place in places] == expected
-
-
 @pytest.mark.parametrize("cell", ["a word", None, 4.5, 10**9, 2 + 1j])
 def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
     """The type that pandas infers is data: one cell changes it."""
@@ -315,49 +194,6 @@ def test_one_cell_changes_the_type_of_a_column_but_not_the_others(cell):
     assert one.codebook_ == other.codebook_
 
 
-@pytest.mark.parametrize("dtype", ["str", "string", "category"])
-def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
-    pd = pytest.importorskip("pandas")
-    texts = ["a", "", "3", "nan", "é", "2020-01-02", "b\x1f", None, "a", "3"]
-    for some in (texts, texts[:7], [None, None], []):
-        column = pd.Series(some, dtype=dtype)
-        objects = np.asarray(column, dtype=object)
-        assert fingerprint({"x": column}) == fingerprint({"x": np.asarray(column)})
-        table = TableReader.of(pd.DataFrame({"x": column}))
-        assert fingerprint({"x": table}) == fingerprint({"x": column})
-        for rows in (slice(None), slice(1, 5), slice(5, 8)):
-            told, places = [], np.arange(len(column))[rows]
-            held_in = (table.rows_at(rows), table.rows_at(places), column.iloc[rows])
-            for held in (*held_in, objects[rows]):
-                is_table = isinstance(held, TableReader)
-                cells = held.cells(0) if is_table else _cells_of(held)
-                assert len(cells) == len(held)
-                keys, inverse = cells.keys()
-                no_texts = [None] * len(cells)  # as where all are NaN
-                assert sorted(set(inverse.tolist())) == list(range(len(set(keys))))
-                told.append(
-                    [
-                        [keys[i] for i in inverse],
-                        cells.kinds.tolist(),
-                        repr(cells.values.tolist()),
-                        no_texts if cells._texts is None else list(cells._texts),
-                    ]
-                )
-            assert told[0] == told[1] == told[2] == told[3]
-
-
-def test_distinct_texts_are_made_keys_of_once_not_in_every_block(monkeypatch):
-    made, key = [], _cells._key
-    monkeypatch.setattr(_cells, "_key", lambda *cell: made.append(cell) or key(*cell))
-    table = TableReader.of(
-        pd.DataFrame({"x": pd.Series([*map(str, range(300))], dtype="str")})
-    )
-    for rows, block in table.blocks(10):
-        keys, inverse = block.cells(0).keys()
-        assert [keys[i] for i in inverse] == [*map(str, range(300))][rows]
-    assert len(made) <= 301  # with a missing one
-
-
 @pytest.mark.parametrize("cell", ["a word", None, 4.5, 2 + 1j])
 @pytest.mark.parametrize("codebook", [None, {"a": {"kind": "category"}}])
 def test_infinite_numbers_have_one_key_however_they_are_held(cell, codebook):
@@ -370,30 +206,6 @@ def test_infinite_numbers_have_one_key_however_they_are_held(cell, codebook):
         DPTableEncoder(codebook=codebook).fit(changed)
     for one, two in zip(first.crossings, other.crossings, strict=True):
         assert np.linalg.norm(one.exact - two.exact) <= one.sensitivity * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    "span",
-    [
-        datetime.timedelta(seconds=3, microseconds=106352),
-        -datetime.timedelta(days=3, microseconds=8),
-        datetime.timedelta(days=42215, seconds=76709, microseconds=307616),
-    ],
-)
-@pytest.mark.parametrize("starts", [None, datetime.datetime(1970, 1, 1)])
-def test_spans_and_days_are_alike_however_they_are_held(span, starts):
-    """A column of pandas rounded twice, and one of objects once: all rows moved."""
-    cell = span if starts is None else starts + span
-    exact = span // datetime.timedelta(microseconds=1) / (86_400 * 10**6)
-    kind = "timedelta64" if starts is None else "datetime64"
-    for unit in ("us", "ns"):
-        held = (
-            pd.Series([cell], dtype=f"{kind}[{unit}]"),
-            np.array([cell], dtype=f"{kind}[{unit}]"),
-            pd.Series([cell], dtype=f"{kind}[{unit}]").astype("category"),
-            np.array([cell], dtype=object),
-        )
-        assert [_cells_of(one).values.tolist() for one in held] == [[exact]] * 4
 
 
 def test_half_characters_are_replaced():
@@ -409,7 +221,7 @@ def test_two_columns_of_one_name_are_refused():
             model.fit(twins)
 
 
-# -- ranks and basis -------------------------------------------------------------------
+# -- looks into crowded cells ----------------------------------------------------------
 def test_projection_is_the_nearest_point_of_the_simplex():
     from scipy.optimize import minimize
 
@@ -429,16 +241,6 @@ def test_projection_is_the_nearest_point_of_the_simplex():
         assert_allclose(found, best.x, atol=1e-4)
 
 
-def test_basis_rows_have_norm_at_most_one():
-    u = np.random.default_rng(0).random(5000)
-    for width in (1, 4, 24, 64):
-        norms = np.linalg.norm(
-            rank_basis(width)[nearest_knots(u)].astype(float), axis=1
-        )
-        assert norms.max() <= 1 + 1e-7
-        assert norms.max() >= 0.9999
-
-
 def test_numbers_are_counted_in_the_cell_they_lie_in():
     edges = np.array([-1.0, 0.0, np.nextafter(0.0, 1.0), 2.0, 5.0])
     values = np.array([0.0, -0.0, 2.0, 5.0, -1.0, 7.0, -9.0, np.inf, -np.inf, 1.0])
@@ -448,170 +250,6 @@ def test_numbers_are_counted_in_the_cell_they_lie_in():
     found = Counted(0, None, edges).counts(cells)
     assert_array_equal(found, np.concatenate(expected))
     assert_array_equal(Counted(0, "number", edges).counts(cells), found[:-2])
-
-
-def test_rank_map_is_a_distribution_function():
-    edges = edges_within(-3.0, 5.0)
-    counts = np.random.default_rng(0).random(len(edges) - 1)
-    ranks = RankMap.from_counts(edges, counts)
-    values = np.sort(np.random.default_rng(1).uniform(-5, 7, 1000))
-    u = ranks(values)
-    assert (np.diff(u) >= 0).all()
-    assert u.min() == 0.0
-    assert u.max() == 1.0
-    assert ranks([np.nan])[0] == 0.5
-    zero = universal_edges().searchsorted(0.0)
-    atom = np.zeros(len(universal_edges()) - 1)
-    atom[zero], atom[zero + 1] = 3.0, 1.0
-    ranks = RankMap.from_counts(universal_edges(), atom)
-    # The atom is shortened from 3/4 of the records to half of the ranks.
-    assert_allclose(ranks([-1.0, 0.0, 5e-324]), [0.0, 0.25, 0.5], atol=1e-3)
-
-
-def awkward_edges(rng):
-    """Edges of cells of many kinds, and values on, beside and far from them."""
-    size = 10.0 ** rng.integers(-5, 9)
-    universal = universal_edges()
-    counts = np.maximum(0, rng.normal(size=len(universal) - 1))
-    edges = [
-        universal,
-        quantile_edges(universal, counts * size, noise=rng.uniform(0, 3)),
-        edges_within(*np.sort(rng.normal(size=2)) * size),
-        np.unique(rng.normal(size=rng.integers(2, 60)) * size),
-        np.unique(np.exp(5 * rng.normal(size=20)) * rng.choice([-1, 1], 20)),
-        np.array([-1e300, -1.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, 1e300]),
-        np.array([-size, -1e-38, -1e-40, -1e-300, 0.0, 1e-46, 1e-39, 1e-37, size]),
-        np.array([-size, size]),
-    ][rng.integers(8)]
-    with np.errstate(over="ignore"):
-        single = edges.astype(np.float32)
-    # Cells are told by the leading bits of single precision.
-    beside = [
-        np.nextafter(numbers, numbers.dtype.type(end))
-        for numbers in (edges, single, single * np.float32(1 - 2**-8))
-        for end in (np.inf, -np.inf)
-    ]
-    beside += [edges, single]
-    ends = [np.inf, -np.inf, 0.0, -0.0, 1.7e308, -1.7e308, 5e-324]
-    ends += [-5e-324, 1e-310, -1e-310, 2e-46, -2e-46, 1e-39, -1e-39, 1e-40, -1e-40]
-    far = rng.normal(size=40) * 10.0 ** rng.integers(-9, 9)
-    within = rng.uniform(edges[0] / 2, edges[-1] / 2, size=40)
-    return edges, np.concatenate([*beside, ends, far, within])
-
-
-def rank_by_definition(value, edges, shares):
-    """One rank, by Python's own floats and search."""
-    at = bisect.bisect_right(edges, value) - 1
-    if at == len(edges) - 1:
-        return shares[-1]
-    rise = (shares[at + 1] - shares[at]) / (edges[at + 1] - edges[at])
-    return rise * (value - edges[at]) + shares[at]
-
-
-def test_values_at_the_edges_of_cells_are_in_the_cell_above():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        edges, values = awkward_edges(rng)
-        cells = np.searchsorted(edges, values, side="right") - 1
-        cells = np.clip(cells, 0, len(edges) - 2)
-        assert_array_equal(cell_of(values, edges), cells)
-        counts = np.bincount(cells, minlength=len(edges) - 1)
-        assert_array_equal(counts_within(values, edges), counts)
-        assert not counts_within(values[:0], edges).any()
-        # Many values are looked up, few are searched for.
-        many = np.tile(values, 100)
-        assert_array_equal(cell_of(many, edges), np.tile(cells, 100))
-        assert_array_equal(counts_within(many, edges), 100 * counts)
-        for nan in (np.nan, np.copysign(np.nan, -1)):
-            assert (cell_of(np.full(5000, nan), edges) == len(edges) - 2).all()
-        assert cell_of(np.nan, edges) == len(edges) - 2
-        assert cell_of(values[None, :1], edges).shape == (1, 1)
-
-
-def test_ranks_have_the_bits_of_their_definition():
-    rng = np.random.default_rng(1)
-    for _ in range(200):
-        edges, values = awkward_edges(rng)
-        counts = np.maximum(rng.normal(size=len(edges) - 1), 0)
-        ranks = RankMap.from_counts(edges, counts)
-        found = ranks(values.reshape(1, -1))[0]
-        assert_array_equal(ranks(np.tile(values, 100)), np.tile(found, 100))
-        clipped = np.clip(values, edges[0], edges[-1])
-        # On some machines it fuses a product and a sum.
-        expected = np.clip(np.interp(clipped, edges, ranks.cdf), 0.0, 1.0)
-        # Zero alone has the rank in the middle of its cell.
-        cells = cell_of(clipped, edges)
-        others = ~is_zero(edges)[cells]
-        expected[~others] = (ranks.cdf[cells] + ranks.cdf[cells + 1])[~others] / 2
-        assert_allclose(found, expected, atol=1e-12)
-        wanted = [
-            min(rank_by_definition(value, edges.tolist(), ranks.cdf.tolist()), 1.0)
-            for value in clipped[others].tolist()
-        ]
-        assert_array_equal(found[others], wanted)
-        assert ranks(np.float64(np.nan)).shape == () and ranks(np.nan) == 0.5
-
-
-@pytest.mark.parametrize(
-    "bounds", [(0.0, 1.0), (-1.0, 0.0), (-3, 4), (1900, 2020), (1e-9, 2e-9), (0, 1e300)]
-)
-def test_edges_stay_in_the_public_range(bounds):
-    edges = edges_within(*bounds)
-    assert (np.diff(edges) > 0).all()
-    assert (edges[0], edges[-1]) == bounds
-    counts = np.random.default_rng(0).random(len(edges) - 1)
-    finer = quantile_edges(edges, counts, bounds)
-    assert (np.diff(finer) > 0).all()
-    assert (finer[0], finer[-1]) == bounds
-    assert len(finer) <= 64
-
-
-def test_empty_cells_are_no_places_where_few_cells_hold_a_column():
-    edges, noise = universal_edges(), 25.0
-    counts = np.zeros(len(edges) - 1)
-    held, zero = cell_of([1600.0, 0.0], edges)
-    counts[cell_of([-1e8, -100.0, 0.3, 1e5, 1e8], edges)] = noise
-    counts[held] = 8000.0
-    # The full cell counts for 20 times the noise, five empty ones for 5 times.
-    finer = quantile_edges(edges, counts, noise=noise)
-    inside = ((finer > 1536.0) & (finer < 2048.0)).sum()
-    assert_allclose(inside, 32 * 20 / 25, atol=1)
-    ranks = RankMap.from_counts(edges, counts, noise=noise)([1536.0, 2047.99])
-    assert_allclose(np.diff(ranks), 20 / 25, atol=1e-3)
-    # Zero alone is a cell that needs no room.
-    counts[held], counts[zero] = 0.0, 8000.0
-    ranks = RankMap.from_counts(edges, counts, noise=noise)([-1e-300, 1e-300])
-    assert_allclose(np.diff(ranks), 1 / 4, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "low, high, is_last, n_parts",
-    [
-        (1.5, 2.0, False, 64),
-        (-4.0, -3.0, False, 64),
-        (5e-324, 2.0**-8, False, 85),
-        (-(2.0**-8), 0.0, False, 85),
-        (1.5 * 2.0**33, 2.0**34, True, 84),
-        (-(2.0**34), -1.5 * 2.0**33, True, 84),
-        (1.5 * 2.0**33, 2.0**34, False, 64),
-        (1.0, 1.0 + 2.0**-51, False, 2),
-        (5e-324, 1e-323, False, 1),
-    ],
-)
-def test_parts_of_a_cell(low, high, is_last, n_parts):
-    parts = parts_of_cell(low, high, is_last=is_last)
-    assert len(parts) == n_parts + 1
-    assert (np.diff(parts) > 0).all()
-    if n_parts == 64:
-        assert_array_equal(parts, np.linspace(low, high, 65))
-    if n_parts >= 84:  # universal cells of numbers smaller or larger by 2**42
-        inner = np.setdiff1d(np.abs(parts), [0.0, 5e-324, 2.0**-8, 1.5 * 2.0**33])
-        universal = universal_edges()
-        size = 2.0**42 if is_last else 2.0**-42
-        assert_array_equal(inner / size, universal[universal > 1e-300][:84])
-    if not is_last:
-        assert (parts[0], parts[-1]) == (low, high)
-    assert low in parts and high in parts
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 3.0])
@@ -768,12 +406,6 @@ def test_a_column_in_few_cells_has_its_ranks(name):
         ranks = encoder.rank_maps_["x0"](np.linspace(low, high, 9))
         # Even numbers have even ranks; a few go to what noise left elsewhere.
         assert_allclose(np.diff(ranks), 1 / 8, atol=0.08)
-
-
-def test_many_numbers_get_few_coordinates():
-    widths = [n_coordinates(n) for n in (1, 16, 30, 100, 1000)]
-    assert widths == [24, 15, 8, 2, 2]
-    assert [n_coordinates(6, s) for s in (10, 800, 1e4)] == [1, 8, 24]
 
 
 # -- counts at the wall ----------------------------------------------------------------
@@ -1372,25 +1004,6 @@ def test_missing_cells_get_a_flag_where_they_are_frequent():
 
 
 # -- centres and atoms -----------------------------------------------------------------
-@pytest.mark.parametrize("atoms", [(), (0,), (1, 4)])
-@pytest.mark.parametrize("seed", range(5))
-def test_shares_of_knots_are_those_of_values_drawn_in_the_cells(seed, atoms):
-    rng = np.random.default_rng(seed)
-    edges = np.unique(np.r_[0.0, 5e-324, rng.normal(size=6)])
-    counts = rng.dirichlet(np.ones(len(edges) - 1))
-    ranks = RankMap.from_counts(edges, counts, atoms=atoms)
-    cells = rng.choice(len(counts), 200_000, p=counts)
-    values = edges[cells] + np.diff(edges)[cells] * rng.random(len(cells))
-    knots = nearest_knots(ranks(np.where(is_zero(edges)[cells], 0.0, values)))
-    seen = np.bincount(knots, minlength=N_KNOTS) / len(knots)
-    shares = ranks.shares(counts)
-    assert_allclose(shares.sum(), 1.0)
-    assert_allclose(np.cumsum(shares), np.cumsum(seen), atol=0.005)
-    for cell in atoms:
-        assert len(np.unique(knots[cells == cell])) == 1
-    firsts, ends = zip(*map(ranks.knots, range(len(counts))), strict=True)
-    assert_array_equal(firsts[1:], ends[:-1])
-    assert (firsts[0], ends[-1]) == (0, N_KNOTS)
 
 
 @pytest.mark.parametrize("n_others", [0, 1, 3])
@@ -1775,32 +1388,6 @@ def test_a_public_range_is_shown_by_its_ranks(epsilon):
     shown, _ = encoder.shape_points("x", 5)
     ends = encoder.rank_maps_["x"].inverse([0.01, 0.99])
     assert_array_equal(shown[[0, -1]], ends)
-
-
-def test_ends_at_records():
-    nowhere = math.inf, -math.inf
-
-    def ends_at(*ends, edges=None):
-        return ends_at_records(*ends, universal_edges() if edges is None else edges)
-
-    # As far as the next universal edge, or as cells that surely have records.
-    assert ends_at((-1e9, 1e9), (3.0, 900.0), nowhere) == (2.0, 1024.0)
-    assert ends_at((-1e9, 1e9), (3.0, 900.0), (1.0, 2048.0)) == (1.0, 2048.0)
-    assert ends_at((-1e9, 1e9), (3.0, 900.0), (4.0, 512.0)) == (2.0, 1024.0)
-    assert ends_at((2.5, 950.0), (3.0, 900.0), (1.0, 2048.0)) == (2.5, 950.0)
-    assert ends_at((-1e9, 1e9), (-900.0, -3.0), nowhere) == (-1024.0, -2.0)
-    # Beyond an edge lies the next cell.
-    assert ends_at((-1e9, 1e9), (2.0, 1024.0), nowhere) == (1.5, 1536.0)
-    # All in one cell, of which nothing else is known.
-    assert ends_at((100.0, 200.0), (200.0, 100.0), nowhere) == (100.0, 200.0)
-    assert ends_at((100.0, 200.0), (200.0, 100.0), (96.0, 192.0)) == (
-        100.0,
-        192.0,
-    )
-    top = 2.0**34
-    assert ends_at((-top, top), (-top, top), nowhere) == (-top, top)
-    finer = np.linspace(0.0, 10.0, 11)
-    assert ends_at((-1e9, 1e9), (3.5, 6.5), nowhere, edges=finer) == (3.0, 7.0)
 
 
 def test_whole_numbers_without_a_range_learn_a_whole_one():

@@ -1,0 +1,197 @@
+"""What cells mean, whatever library holds them."""
+
+import datetime
+import decimal
+import uuid
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from fairpriv_sklearn._door._stream import fingerprint
+from fairpriv_sklearn.preprocessing import _cells
+from fairpriv_sklearn.preprocessing._cells import TableReader, _cells_of, key_of
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (3, 3.0, "3", "3.00", " 3", decimal.Decimal("3.0"), np.int8(3), b"3"),
+        (1, True, "true", "True", np.True_, "1.0", 1 + 0j, np.complex64(1)),
+        (
+            None,
+            "",
+            "nan",
+            "NaN",
+            float("nan"),
+            pd.NA,
+            pd.NaT,
+            np.datetime64("NaT", "D"),
+            1j,
+            np.complex64(1j),  # NumPy warns where it is read as a number
+            np.complex128(1j),
+            complex("nan"),
+            # years that Python does not know
+            pd.Timestamp(np.datetime64("20000-01-01", "s")),
+            np.datetime64("20000-01-01"),
+            np.datetime64("400000-01-01", "s"),
+            np.datetime64("-5000-01-01"),
+        ),
+        ("2020-05-01", datetime.date(2020, 5, 1), pd.Timestamp("2020-05-01")),
+        (pd.Timestamp("2020-05-01 09:00", tz="Asia/Tokyo"), "2020-05-01T00:00:00Z"),
+        ("caf\u00e9", "cafe\u0301", " café "),
+        (datetime.time(9, 30), "09:30:00"),
+        (uuid.UUID(int=7), str(uuid.UUID(int=7))),
+        # a gap in a column of pandas makes floats of the ends
+        (pd.Interval(0, 1), pd.Interval(0.0, 1.0), "(0, 1]"),
+        (pd.Interval(0.5, 2, closed="left"), "[0.5, 2)"),
+        (pd.Period("2020-05"), pd.Period("2020-05-01"), "2020-05-01"),
+        # spans without a unit are read as pandas reads them
+        (np.int64(10**15).view("m8"), pd.Timedelta(10**15, "ns"), 10**15 / 864e11),
+        (np.timedelta64(-1, "ns"), pd.Timedelta(-1, "ns")),
+        (np.timedelta64(2**62, "s"), pd.Timedelta(np.timedelta64(2**62, "s"))),
+        (pd.Timestamp.min, pd.Timestamp.min.to_datetime64()),
+        (
+            np.datetime64("2020-05", "M"),
+            np.datetime64("2020-05-01", "ns"),
+            "2020-05-01",
+        ),
+    ],
+)
+def test_equal_cells_have_equal_keys(same):
+    assert len({key_of(value) for value in same}) == 1
+
+
+def columns_that_raise():
+    """Cells that a library holds and Python has no value for; each raises as read."""
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    seconds = np.array(["2020-02-01"] * 20 + ["20000-01-01"], dtype="M8[s]")
+    days = pyarrow.array(np.r_[np.arange(20), 10**7].astype(np.int32))
+    days = days.cast(pyarrow.date32())
+    ends = np.r_[np.arange(21), 20 + len(NOT_UTF_8)].astype(np.int32)
+    data = b"1" * 20 + NOT_UTF_8
+    buffers = [None, pyarrow.py_buffer(ends), pyarrow.py_buffer(data)]
+    text = pyarrow.Array.from_buffers(pyarrow.string(), 21, buffers)
+    zoned = pd.Series(seconds).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")
+    yield from (pyarrow.array(seconds), days, text)
+    yield days.dictionary_encode()
+    yield polars.Series(seconds.astype("M8[ms]"))
+    yield polars.Series(np.r_[np.arange(20), 2**62]).cast(polars.Duration("ms"))
+    yield zoned
+    yield zoned.astype("category")
+    yield from (pd.Series(c, dtype=pd.ArrowDtype(c.type)) for c in (days, text))
+    yield pd.Series(text, dtype=pd.StringDtype("pyarrow"))
+
+
+NOT_UTF_8 = b"\xffsecret"
+
+
+@pytest.mark.parametrize("position", range(11))
+def test_a_cell_that_python_has_no_value_for_is_missing(position):
+    """It raised after the spend, in words that quote the cell."""
+    column = list(columns_that_raise())[position]
+    cells = _cells_of(column)
+    assert cells.kinds[-1] == _cells.MISSING and len(cells) == 21
+    assert (cells.kinds[:-1] != _cells.MISSING).all()
+    batch = {"cells": TableReader([[column]])}
+    assert fingerprint(batch) == fingerprint(batch)
+
+
+class Quoting(float):
+    """A number that quotes itself when somebody reads it."""
+
+    def __float__(self):
+        raise OSError("secret")
+
+
+def test_a_cell_that_raises_when_it_is_read_is_missing():
+    """The error, of whatever kind, came after the spend."""
+    cells = _cells_of(np.array([1.0, Quoting(2.0)], dtype=object))
+    assert cells.kinds.tolist() == [_cells.NUMBER, _cells.MISSING]
+
+
+def test_numbers_that_are_held_as_objects_are_read_in_one_go(monkeypatch):
+    """One by one, as the command line holds them, took twenty times as long."""
+    pd = pytest.importorskip("pandas")
+    numbers = [1.0, -0.0, np.nan, np.inf, -np.inf, 1.0, 5e-324]
+    objects = np.array([*numbers, None], dtype=object)
+    one_by_one = [_cells._read(cell) for cell in objects]
+    monkeypatch.delattr(_cells, "_read")
+    columns = [objects, pd.Series(objects, dtype=object), pd.Series(numbers + [None])]
+    for column in (*columns, columns[2].astype("category")):
+        cells = _cells_of(column)
+        assert_array_equal(cells.kinds, [kind for kind, _, _ in one_by_one])
+        assert_array_equal(cells.values, [value for _, value, _ in one_by_one])
+        assert not np.signbit(cells.values[1])
+        keys, places = cells.keys()
+        expected = [_cells._key(*cell) for cell in one_by_one]
+        assert [keys[place] for place in places] == expected
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", "category"])
+def test_text_that_pandas_knows_to_be_text_is_read_once_and_alike(dtype):
+    pd = pytest.importorskip("pandas")
+    texts = ["a", "", "3", "nan", "é", "2020-01-02", "b\x1f", None, "a", "3"]
+    for some in (texts, texts[:7], [None, None], []):
+        column = pd.Series(some, dtype=dtype)
+        objects = np.asarray(column, dtype=object)
+        assert fingerprint({"x": column}) == fingerprint({"x": np.asarray(column)})
+        table = TableReader.of(pd.DataFrame({"x": column}))
+        assert fingerprint({"x": table}) == fingerprint({"x": column})
+        for rows in (slice(None), slice(1, 5), slice(5, 8)):
+            told, places = [], np.arange(len(column))[rows]
+            held_in = (table.rows_at(rows), table.rows_at(places), column.iloc[rows])
+            for held in (*held_in, objects[rows]):
+                is_table = isinstance(held, TableReader)
+                cells = held.cells(0) if is_table else _cells_of(held)
+                assert len(cells) == len(held)
+                keys, inverse = cells.keys()
+                no_texts = [None] * len(cells)  # as where all are NaN
+                assert sorted(set(inverse.tolist())) == list(range(len(set(keys))))
+                told.append(
+                    [
+                        [keys[i] for i in inverse],
+                        cells.kinds.tolist(),
+                        repr(cells.values.tolist()),
+                        no_texts if cells._texts is None else list(cells._texts),
+                    ]
+                )
+            assert told[0] == told[1] == told[2] == told[3]
+
+
+def test_distinct_texts_are_made_keys_of_once_not_in_every_block(monkeypatch):
+    made, key = [], _cells._key
+    monkeypatch.setattr(_cells, "_key", lambda *cell: made.append(cell) or key(*cell))
+    table = TableReader.of(
+        pd.DataFrame({"x": pd.Series([*map(str, range(300))], dtype="str")})
+    )
+    for rows, block in table.blocks(10):
+        keys, inverse = block.cells(0).keys()
+        assert [keys[i] for i in inverse] == [*map(str, range(300))][rows]
+    assert len(made) <= 301  # with a missing one
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        datetime.timedelta(seconds=3, microseconds=106352),
+        -datetime.timedelta(days=3, microseconds=8),
+        datetime.timedelta(days=42215, seconds=76709, microseconds=307616),
+    ],
+)
+@pytest.mark.parametrize("starts", [None, datetime.datetime(1970, 1, 1)])
+def test_spans_and_days_are_alike_however_they_are_held(span, starts):
+    """A column of pandas rounded twice, and one of objects once: all rows moved."""
+    cell = span if starts is None else starts + span
+    exact = span // datetime.timedelta(microseconds=1) / (86_400 * 10**6)
+    kind = "timedelta64" if starts is None else "datetime64"
+    for unit in ("us", "ns"):
+        held = (
+            pd.Series([cell], dtype=f"{kind}[{unit}]"),
+            np.array([cell], dtype=f"{kind}[{unit}]"),
+            pd.Series([cell], dtype=f"{kind}[{unit}]").astype("category"),
+            np.array([cell], dtype=object),
+        )
+        assert [_cells_of(one).values.tolist() for one in held] == [[exact]] * 4
