@@ -920,8 +920,8 @@ MUTANTS = [
     (
         "h76",
         "generative/_levels.py",
-        "                is_sure[self.places.inner] = True\n",
-        "                pass\n",
+        "            is_sure[self.places.inner] = True\n",
+        "            pass\n",
         "a crowd is no place of a column",
     ),
     (
@@ -1527,6 +1527,34 @@ MUTANTS = [
         ', "sensitive_features": named}',
         "}",
         "repairs: other columns than those of the fit are taken out",
+    ),
+    (
+        "h502",
+        "generative/_levels.py",
+        "            near |= beside(edges)\n",
+        "            pass\n",
+        "a few numbers in many cells beside a crowd are lost",
+    ),
+    (
+        "h503",
+        "generative/_levels.py",
+        "        left[told] = 0.0  # a larger block has to stand out by what is left\n",
+        "",
+        "what is sure in one cell makes all cells around it sure",
+    ),
+    (
+        "h504",
+        "generative/_levels.py",
+        "np.where(beside(places), 0.0, seen)",
+        "seen",
+        "cells are sure together with those of the crowd",
+    ),
+    (
+        "h505",
+        "generative/_levels.py",
+        "REACH * max(-low, high)",
+        "REACH * high",
+        "beside a few numbers below zero nothing is near",
     ),
 ]
 

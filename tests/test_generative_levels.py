@@ -89,6 +89,61 @@ def test_what_is_near_a_crowd():
     assert looked.with_cells(1440.0).edges[0] == 0.0
 
 
+def looked_into(column, number, total):
+    """The column after all looks, which have found a crowd at a number."""
+    places = column.places
+    for _ in range(3):
+        cells = places.crowded(total)
+        counts = np.zeros(len(places.asked(cells)))
+        counts[cell_of(number, places.asked(cells))] = total
+        places = places.with_parts(cells, counts, 10.0)
+    return dataclasses.replace(column, places=places)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_stands_out_together_far_from_a_crowd_is_near(sign):
+    """A few days beside 999 in nearly all rows, in cells of which none is sure."""
+    column = LevelColumn.of("x", 0, Column("number", missing=False))
+    grid = column.located().edges
+    noisy, days = np.zeros(len(grid)), cell_of(sign * np.array([4.5, 7, 9, 13]), grid)
+    noisy[cell_of([999.0, -sign * 1e9], grid)] = 9000.0, 49.0  # of noise 10
+    noisy[days] = 40.0
+    looked = looked_into(column.placed(noisy, 10.0, "number"), 999.0, 9000.0)
+    alone = np.where(noisy == 40.0, noisy, 0.0)
+    held = np.flatnonzero(_levels.surely_held(alone, np.full(len(grid), 10.0)))
+    low, high = grid[[held[0], held[-1] + 1]]  # two neighbours or all of them
+    assert len(held) in (2, 4) and set(held) <= set(days)
+    reach = 4 * max(abs(low), abs(high))
+    edges = low - reach * np.array([1.1, 1.01, 0.99])
+    edges = np.array([*edges, 0.0, *(high + reach * np.array([0.99, 1.01])), 500.0])
+    assert_array_equal(looked.near(edges), [0, 1, 1, 1, 1, 0])
+    ends = looked.with_cells(9200.0).edges[[0, -1]]
+    assert -200 < ends[0] <= min(sign * 4, 999) and 999 < ends[1] < 1001
+    # Less than that is noise.
+    noisy[days] = 20.0
+    looked = looked_into(column.placed(noisy, 10.0, "number"), 999.0, 9000.0)
+    assert not looked.near(np.array([-20.0, 0.0, 20.0])).any()
+
+
+def test_what_surely_has_records_together():
+    """The least blocks of 1, 2, ..., 16 cells that stand out of their noise."""
+
+    def held(*counts, at=32, noise=10.0):
+        noisy = np.zeros(70)
+        noisy[at : at + len(counts)] = counts
+        sure = _levels.surely_held(noisy, np.broadcast_to(noise, 70))
+        return (np.flatnonzero(sure) - at).tolist()
+
+    assert held(49) == [] and held(51) == [0]
+    assert held(51, 30, 30) == [0]  # 30 and 30 are not enough for four cells
+    assert held(40, 40) == [0, 1] and held(40, 40, at=31) == []
+    assert held(34, 34) == [] and held(*[34] * 4) == [0, 1, 2, 3]
+    assert held(*[14] * 16) == list(range(16)) and held(*[12] * 16) == []
+    assert held(*[10] * 32) == []  # 28 would be enough for both blocks
+    assert held(60, at=69) == [0]  # the last block is not whole
+    assert held(*[40] * 2, noise=np.r_[np.full(33, 10.0), np.full(37, 90.0)]) == []
+
+
 def test_places_are_expected_where_a_column_is():
     """Of a known range a tenth of the blocks is empty, of all numbers nine of ten."""
     rng = np.random.default_rng(0)

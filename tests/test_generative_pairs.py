@@ -582,6 +582,19 @@ def test_a_level_is_a_function_of_its_cell():
     np.testing.assert_array_equal(shuffled, whole[order])
 
 
+def test_a_few_days_beside_a_sentinel_are_drawn(quick_fits):
+    """Before, all rows had the sentinel: no cell of the days stood out alone."""
+    drawn = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        days = np.where(rng.random(6000) < 0.15, rng.geometric(0.06, 6000), 999)
+        X = pd.DataFrame({"days": days, "x": rng.normal(size=6000)})
+        generator = DPSinkhornGenerator(quality=False, random_state=seed)
+        sampled = generator.fit(X).sample(6000)["days"]
+        drawn.append([(sampled < 200).mean(), (sampled == 999).mean()])
+    assert_allclose(drawn, [[0.15, 0.85]] * 4, atol=0.03)
+
+
 @pytest.mark.parametrize("decimals", [0, 2])
 @pytest.mark.parametrize("sentinel", [999, -99, 9999])
 def test_a_number_for_missing_comes_out_exactly(sentinel, decimals):
