@@ -24,7 +24,12 @@ from fairpriv_sklearn._door.groups import (
 from fairpriv_sklearn.datasets import make_spurious_bias
 from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 from fairpriv_sklearn.metrics import dp_group_rates
-from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
+from fairpriv_sklearn.model_selection import DPGridSearchCV
+from fairpriv_sklearn.neural_network import (
+    DPWassersteinAutoencoder,
+    DPWassersteinMLPClassifier,
+    DPWassersteinMLPRegressor,
+)
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
 
@@ -62,6 +67,40 @@ def test_label_list_of_every_container():
         (label for label in expected),
     ):
         assert label_list(container) == expected
+
+
+READERS = {
+    "logistic": DPWassersteinLogisticRegression(bounds=(-1, 1), max_iter=1),
+    "classifier": DPWassersteinMLPClassifier(bounds=(-1, 1), max_iter=1),
+    "regressor": DPWassersteinMLPRegressor(target_bounds=(0, 1), max_iter=1),
+    "autoencoder": DPWassersteinAutoencoder(bounds=(-1, 1), max_iter=1),
+    "search": DPGridSearchCV(
+        DPWassersteinLogisticRegression(bounds=(-1, 1), fairness_weight=0), {}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("named", [[0], None])
+def test_predictions_read_the_columns_of_the_fit(name, named):
+    """Others stood in their places, in silence where there were as many."""
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.integers(0, 2, 60), rng.uniform(-1, 1, (60, 3))])
+    model = clone(READERS[name]).set_params(groups=[0, 1], sensitive_features=named)
+    if named is None:
+        model.set_params(**{"fairness_weight": 0.0} if name != "search" else {})
+    if hasattr(model, "classes"):
+        model.set_params(classes=[0, 1])
+    target = (table[:, 1] > 0).astype(int)
+    model.fit(table) if name == "autoencoder" else model.fit(table, target)
+    answer = getattr(model, "transform", None) or model.predict
+    before = answer(table)
+    for others in ([1], [0, 1], [0] if named is None else None):
+        model.set_params(sensitive_features=others)
+        with pytest.raises(ValueError, match="sensitive_features was changed since"):
+            answer(table)
+    model.set_params(sensitive_features=named and [-4])  # the same by other words
+    assert_array_equal(answer(table), before)
 
 
 def test_several_columns_are_intersections():

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
 from fairpriv_sklearn._shared.arguments import (
@@ -63,6 +63,20 @@ class GroupsMixin:
     def _refuse_without_groups(self) -> None:
         if self._needs_groups:
             raise ValueError(needed(self))
+
+    def _ways_to_read(self) -> dict:
+        """The arguments that predictions read again, and what they say."""
+        return {"sensitive_features": sensitive_positions(self, self.n_features_in_)}
+
+    def _check_is_fitted(self) -> None:
+        """Refuse predictions before a fit, and with arguments that it did not have."""
+        check_is_fitted(self)
+        for name, said in self._ways_to_read().items():
+            if said != self._fitted_with[name]:
+                raise ValueError(
+                    f"{name} was changed since this {type(self).__name__} was fitted: "
+                    "fit it again, or set it back to use what was fitted."
+                )
 
     def _refuse_groups(self, X, sensitive_features) -> None:
         """Refuse groups that `fit` would, for who spends before it."""

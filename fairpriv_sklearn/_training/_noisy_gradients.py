@@ -56,9 +56,12 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
             if sensitive_features is not None:
                 self._refuse_groups(X, sensitive_features)
             validate_data(self, X, skip_check_array=True)
-            return None, X, []
-        groups, X, fact = fit_groups(self, X, sensitive_features)
-        return groups, X, [fact]
+            groups, facts = None, []
+        else:
+            groups, X, fact = fit_groups(self, X, sensitive_features)
+            facts = [fact]
+        self._fitted_with = self._ways_to_read()
+        return groups, X, facts
 
     def _ignores_groups(self, sensitive_features) -> bool:
         """Whether nobody needs the groups: where none is listed they are not read."""

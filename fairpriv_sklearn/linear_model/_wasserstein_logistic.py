@@ -8,7 +8,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door.estimator import (
     MIN_RECORDS,
@@ -426,7 +425,7 @@ class DPWassersteinLogisticRegression(
             Of the second class, or one score per class; linear in the features.
             Probabilities are those of :meth:`predict_proba`.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         scores = self._linear_scores(check_blind(self, blind_X(self, X)))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

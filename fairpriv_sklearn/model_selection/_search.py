@@ -10,7 +10,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
@@ -221,6 +221,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         kind = candidates.expected_kind(self.estimator)
         X = as_table(self, X)
         validate_data(self, X, skip_check_array=True)
+        self._fitted_with = self._ways_to_read()
         scoring = self._scoring()
         task = make_task(self, self.estimator, X, y, sensitive_features, [scoring])
         noise = noise_source(self.random_state)
@@ -359,7 +360,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
 
     def _call(self, method: str, X, *args, sensitive_features=None, **keywords):
         self = as_it_is(self)
-        check_is_fitted(self)
+        self._check_is_fitted()
         X = as_table(self, X)
         validate_data(self, X, skip_check_array=True, reset=False)
         model = self.best_estimator_

@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from fairpriv_sklearn._door.groups import blind_X
 from fairpriv_sklearn._shared.arrays import Floats
@@ -574,7 +574,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
 
     def _predict_rows(self, X):
         """Rows of `X`, scaled and clipped by the public bounds as in `fit`."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         X = self._check_X(blind_X(self, X))
         design = self._fitted_scaling().design(X, exact=False)
         return design.rows * design.scale

@@ -20,7 +20,6 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import check_is_fitted
 
 from fairpriv_sklearn._door._stream import to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator, reader_of, refuse_cells
@@ -30,7 +29,6 @@ from fairpriv_sklearn._door.groups import (
     blind_X,
     predict_groups,
     refuse_named_twice,
-    sensitive_positions,
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.arguments import each
@@ -204,19 +202,7 @@ class Repair(RowPureMixin, AttributeAwareMixin, DPEstimator):
         warn_caller(said, RepairWarning)
 
     def _ways_to_read(self) -> dict:
-        """The arguments that predictions read again, and what they say."""
-        named = sensitive_positions(self, self.n_features_in_)
-        return {"blind": bool(self.blind), "sensitive_features": named}
-
-    def _check_is_fitted(self) -> None:
-        """Refuse predictions before a fit, and with arguments that it did not have."""
-        check_is_fitted(self)
-        for name, said in self._ways_to_read().items():
-            if said != self._fitted_with[name]:
-                raise ValueError(
-                    f"{name} was changed since this {type(self).__name__} was fitted: "
-                    "fit it again, or set it back to use the rule as it was fitted."
-                )
+        return {"blind": bool(self.blind), **super()._ways_to_read()}
 
     def _along(self, tolerances, rule) -> list:
         """Fitted copies, solved for other tolerances, each of which passes a rule."""
