@@ -95,7 +95,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     estimator : classifier
         Anything with `fit` and `predict_proba`, a pipeline for example; already fitted
         if wrapped in `FrozenEstimator`. It is fitted without the sensitive columns
-        that the constructor names.
+        that the constructor names. Where its probabilities take few values (one tree,
+        the nearest neighbour) a deterministic rule cannot cut between equal ones: the
+        groups may then differ as before, which no note tells.
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5
@@ -186,7 +188,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         to nobody, which are left out of what is made equal and of its interval.
     repair_notes_ : list of str
         What a `RepairWarning` said: which groups cannot be told from the others, or why
-        the repair stood back. Empty if all was repaired.
+        the repair stood back. Otherwise empty.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     group_strength_ : float
