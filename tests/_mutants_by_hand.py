@@ -1524,7 +1524,7 @@ MUTANTS = [
     (
         "h501",
         "postprocessing/_repair.py",
-        ', "sensitive_features": named}',
+        ", **super()._ways_to_read()}",
         "}",
         "repairs: other columns than those of the fit are taken out",
     ),
