@@ -1515,6 +1515,27 @@ MUTANTS = [
         "networks: the range of targets has room twice",
     ),
     (
+        "h400",
+        "preprocessing/_places.py",
+        "tuple(map(key_of, self.declared.missing_values))",
+        "self.declared.missing_values",
+        "tables: what means missing counts only as it is written",
+    ),
+    (
+        "h401",
+        "preprocessing/_table_encoder.py",
+        "            drafts[-1].check_categories()\n",
+        "",
+        "encoder: of two categories that are one cell the first is never seen",
+    ),
+    (
+        "h402",
+        "generative/_raw.py",
+        "        column.check_categories()\n",
+        "        pass\n",
+        "raw tables: two categories that are one cell become one",
+    ),
+    (
         "h500",
         "postprocessing/_repair.py",
         '"blind": bool(self.blind), ',

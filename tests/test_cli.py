@@ -14,19 +14,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from _recording import recording
+from numpy.testing import assert_array_equal
 
 import fairpriv_sklearn
-from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn.__main__ import main, parse
 from fairpriv_sklearn._cli import learnt as _learnt
 from fairpriv_sklearn._cli import study
 from fairpriv_sklearn._cli.columns import tells_persons_apart
 from fairpriv_sklearn._cli.models import Measures
 from fairpriv_sklearn._cli.report import _draw_rates
 from fairpriv_sklearn._cli.study import Result
-from fairpriv_sklearn._cli.table import simulated_table
+from fairpriv_sklearn._cli.table import load_table, simulated_table
 from fairpriv_sklearn._shared.figures import families
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
-from fairpriv_sklearn.preprocessing import Column
+from fairpriv_sklearn.preprocessing import Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._reader import _separator, read_table
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -1479,6 +1480,23 @@ def test_network_as_base_model(staff, tmp_path):
     arguments = [path, "--target", "salary", "--sensitive", "sex", "--drop", "hired"]
     assert run(tmp_path, *arguments, "--base-model", "network") == 0
     assert report(tmp_path)["models"][2]["epsilon"] <= 1
+
+
+def test_what_means_missing_in_a_file_is_its_text(tmp_path):
+    """Not any cell that is the same number."""
+    path, book = tmp_path / "people.csv", tmp_path / "people.json"
+    rows = [f"{i % 5 or '000'},{i % 3},{'ab'[i % 2]}" for i in range(1000)]
+    path.write_text("x,y,g\n" + "\n".join(rows + ["0,1,a"] * 50))
+    known = {"kind": "number", "range": [0, 5], "missing_values": ["000"]}
+    book.write_text(json.dumps({"x": known, "y": [0, 3], "g": ["a", "b"]}))
+    args = [str(path), "--target", "y", "--sensitive", "g", "--codebook", str(book)]
+    table = load_table(parse([*args, "--task", "regression"]))
+    x = table.features["x"].values
+    assert np.isnan(x).sum() == 200 and (x == 0).sum() == 50
+    X = _learnt._frame({"x": table.features["x"].values.astype(object)})
+    encoder = DPTableEncoder(table.codebook, epsilon=np.inf).fit(X)
+    assert encoder.get_feature_names_out()[-1] == "x: missing"
+    assert_array_equal(encoder.transform(X)[:, -1] > 0, np.isnan(x))
 
 
 def test_codebook_to_fill_in(staff, tmp_path, capsys):

@@ -543,6 +543,7 @@ def test_errors():
         ({"categories": {"nobody": ["a"]}}, "does not have"),
         ({"codebook": None, "bounds": {"age": (7, 7)}}, "'age' must have low < high"),
         ({"categories": {"job": []}}, "is empty"),
+        ({"categories": {"job": ["TRUE", "true"]}}, "is read like 'TRUE'"),
         ({"bins": {"nobody": [0, 1]}}, "does not have"),
         ({"bins": {"age": [3, 2]}}, "increase"),
         ({"bounds": {"nobody": (0, 1)}}, "does not have"),

@@ -1187,11 +1187,31 @@ def test_budget_is_taken_before_anything_is_read():
         ({"sensitive_features": "nobody"}, "nobody"),
         ({"codebook": {"count": [1, 0]}}, "low < high"),
         ({"ranks": "none"}, "ranks"),
+        (
+            {"codebook": {"word": {"kind": "category", "categories": ["07", 7, "a"]}}},
+            "The category 7 of the column 'word' is read like '07'",
+        ),
     ],
 )
 def test_wrong_arguments(params, match):
     with pytest.raises(ValueError, match=match):
         DPTableEncoder(**params).fit(frame())
+
+
+@pytest.mark.parametrize("written", [["-9.50"], ["-9.5"], [-9.5], ["?", "-95e-1"]])
+def test_what_means_missing_is_a_cell_however_it_is_written(written):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": np.where(rng.random(3000) < 0.3, -9.5, rng.random(3000))})
+    declared = {"kind": "number", "range": [0, 1], "missing_values": written}
+    encoder = DPTableEncoder({"x": declared}, epsilon=np.inf).fit(X)
+    assert encoder.get_feature_names_out()[-1] == "x: missing"
+    flag = encoder.transform(X)[:, -1]
+    assert_array_equal(flag > 0, X["x"] == -9.5)
+    generator = DPSinkhornGenerator(
+        epsilon=np.inf, codebook={"x": declared}, random_state=0
+    ).fit(X)
+    drawn = generator.sample(3000)["x"]
+    assert drawn.isna().mean() == pytest.approx(0.3, abs=0.03) and drawn.min() > 0.0
 
 
 def test_frames_and_pickles():

@@ -90,7 +90,9 @@ class Table:
         """What is declared about the features; dates are numbers of days."""
         columns = {}
         for name, p in self.features.items():
-            column = replace(p.column, role="feature") if p.declared else Column()
+            # What means missing is missing already, however it was written.
+            known = replace(p.column, role="feature", missing_values=())
+            column = known if p.declared else Column()
             if column.kind == "date":
                 column = Column("number", column.bounds, missing=column.missing)
             columns[name] = column

@@ -143,7 +143,7 @@ class LevelColumn(LearntColumn):
         """How its cells are counted once those of numbers are known."""
         kind = self.declared.kind if self.is_number else "category"
         edges = self.edges if self.is_number else None
-        return Counted(self.position, kind, edges, self.declared.missing_values)
+        return Counted(self.position, kind, edges, self.missing_values)
 
     def is_told(self, noisy, scale) -> bool:
         """Whether any number, gap, date or text stands out of the noise."""
@@ -212,7 +212,7 @@ class LevelColumn(LearntColumn):
         far = 2 * max(universal_edges()[-1], -low, high)
         ends = [-far, low, high, far]
         edges = np.unique([*ends, *numbers, *np.nextafter(numbers, np.inf)])
-        return Counted(self.position, "number", edges, self.declared.missing_values)
+        return Counted(self.position, "number", edges, self.missing_values)
 
     def with_atoms(self, noisy, scale) -> LevelColumn:
         """The column with a cell for every frequent round number, from noisy counts.
@@ -403,7 +403,7 @@ class LevelColumn(LearntColumn):
 
     def encode(self, cells: Cells) -> np.ndarray:
         """Level of every cell, a function of the cell alone."""
-        cells = without_missing_values(cells, self.declared.missing_values)
+        cells = without_missing_values(cells, self.missing_values)
         missing = self.n_levels - 1
         if self.is_number:
             numbers = cells.numbers(self.declared.kind)

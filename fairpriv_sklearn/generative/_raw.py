@@ -96,7 +96,7 @@ class FractionalCounts(Query):
         counts = np.zeros(self.n_coordinates, dtype=np.int64)
         for i, column in enumerate(self.columns):
             cells = block.cells.cells(column.position)
-            cells = without_missing_values(cells, column.declared.missing_values)
+            cells = without_missing_values(cells, column.missing_values)
             counts[i] = is_fractional(cells).sum()
         return counts
 
@@ -147,7 +147,7 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
     ranges = given_ranges(bounds, numbers) if numbers and bounds is not None else {}
     for name, pair in ranges.items():
         declared[name] = replace(declared[name], kind="number", range=pair)
-    return [
+    columns = [
         LevelColumn.of(
             str(name),
             position,
@@ -156,6 +156,9 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
         )
         for position, name in enumerate(names)
     ]
+    for column in columns:
+        column.check_categories()
+    return columns
 
 
 def table_columns(

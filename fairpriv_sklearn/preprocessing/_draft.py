@@ -88,7 +88,7 @@ class Draft(LearntColumn):
     def counted(self) -> Counted:
         """How the second release counts it."""
         kind = "category" if self.is_keyed else self.declared.kind
-        return Counted(self.position, kind, self.edges, self.declared.missing_values)
+        return Counted(self.position, kind, self.edges, self.missing_values)
 
     def with_counts(self, noisy, total, keys, scale) -> Draft:
         """The column with its ranks or categories, `keys` with their noisy counts."""

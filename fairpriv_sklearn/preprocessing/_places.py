@@ -216,7 +216,18 @@ class LearntColumn:
     @property
     def missing_values(self) -> tuple:
         """Keys of the cells that mean missing."""
-        return self.declared.missing_values
+        return tuple(map(key_of, self.declared.missing_values))
+
+    def check_categories(self) -> None:
+        """Refuse categories that are read alike: they would be one."""
+        read: dict = {}
+        for category in self.declared.categories or ():
+            other = read.setdefault(key_of(category), category)
+            if other is not category:
+                raise ValueError(
+                    f"The category {category!r} of the column {self.name!r} is read "
+                    f"like {other!r}: leave it out of the list."
+                )
 
     def complete_list(self) -> set | None:
         """Keys of all cells there may be, None if there may be others."""
@@ -243,9 +254,9 @@ class LearntColumn:
 
     def located(self) -> Counted:
         """How its cells are counted to find where they lie."""
-        declared, bounds = self.declared, self.declared.bounds
+        bounds = self.declared.bounds
         edges = universal_edges() if bounds is None else edges_within(*bounds)
-        return Counted(self.position, declared.kind, edges, declared.missing_values)
+        return Counted(self.position, self.declared.kind, edges, self.missing_values)
 
     def placed(self, noisy, scale, kind):
         """The column of this kind, with noisy counts of where its numbers lie."""
@@ -302,5 +313,5 @@ def look_closer(wall: PrivacyFilter, rows: Rows, columns, total: float) -> list:
 
 def _parts(column, cells) -> Counted:
     """How the parts of two cells of a column are counted."""
-    edges, declared = column.places.asked(cells), column.declared
-    return Counted(column.position, declared.kind, edges, declared.missing_values)
+    edges, kind = column.places.asked(cells), column.declared.kind
+    return Counted(column.position, kind, edges, column.missing_values)

@@ -401,6 +401,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             if name in left_out or name not in used and name in codebook:
                 continue
             drafts.append(Draft(str(name), position, declared, self.ranks))
+            drafts[-1].check_categories()
         return drafts
 
     def _needs_nothing(self) -> bool:
