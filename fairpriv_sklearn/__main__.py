@@ -35,6 +35,7 @@ examples:
   python -m fairpriv_sklearn people.csv --target hired --sensitive sex race \\
       --codebook people.json --out report --save model.skops
   python -m fairpriv_sklearn predict model.skops new.csv --out predictions.csv
+  python -m fairpriv_sklearn synthesize people.csv --epsilon 1 --out synthetic.csv
 
 epsilon says how much one person's record may change what anybody can learn from the
 model: 1 is a common choice, 0.1 is strict, above 10 promises little. Kinds, groups,
@@ -74,8 +75,7 @@ def parser() -> argparse.ArgumentParser:
         choices=["regression", "classification"],
         help="default: regression for a numeric target with many values",
     )
-    add("--epsilon", type=float, default=1.0, help="privacy budget (default: 1)")
-    add("--delta", type=float, default=1e-5, help="failure chance (default: 1e-5)")
+    add_budget(parser)
     add(
         "--fairness-tolerance",
         type=_tolerance,
@@ -102,7 +102,6 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="a fair model that predicts without knowing the group",
     )
-    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns not to use")
     add(
         "--groups",
         nargs="+",
@@ -115,11 +114,6 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         metavar=("LOW", "HIGH"),
         help="public range of a numeric target",
-    )
-    add(
-        "--codebook",
-        metavar="FILE.json",
-        help="public kinds, ranges and categories of the columns",
     )
     add(
         "--write-codebook",
@@ -141,17 +135,30 @@ def parser() -> argparse.ArgumentParser:
         help="where to write the card of the model for the data-protection officer: "
         ".md, .html, .yaml or .json (default: card.md beside the report)",
     )
+    add("--out", default="fairpriv-report", help="folder of the report")
+    return parser
+
+
+def add_budget(parser) -> None:
+    """The arguments of a private fit, and what it may write over."""
+    add = parser.add_argument
+    add("--epsilon", type=float, default=1.0, help="privacy budget (default: 1)")
+    add("--delta", type=float, default=1e-5, help="failure chance (default: 1e-5)")
+    add("--drop", nargs="+", default=[], metavar="COLUMN", help="columns not to use")
+    add(
+        "--codebook",
+        metavar="FILE.json",
+        help="public kinds, ranges and categories of the columns",
+    )
     add(
         "--rows-per-person",
         type=int,
         metavar="K",
-        help="how many rows of one person there are at most, for the card and the "
-        "statement: epsilon is for one row",
+        help="how many rows of one person there are at most, for what is said of the "
+        "privacy: epsilon is for one row",
     )
-    add("--out", default="fairpriv-report", help="folder of the report")
     add("--force", action="store_true", help="replace files that are there already")
     add("--seed", type=int, help="reproducible, and hence not private: for study only")
-    return parser
 
 
 def _tolerance(text: str):
@@ -188,23 +195,28 @@ def parse(argv=None) -> argparse.Namespace:
             rules.error("a table needs --target COLUMN and --sensitive COLUMN")
     if not args.data and (args.target or args.sensitive or args.write_codebook):
         rules.error("name the file of the table first, as in people.csv --target pay")
-    if not 1e-4 <= args.epsilon <= 1e4:
-        rules.error(f"--epsilon must lie in [0.0001, 10000], got {args.epsilon:g}")
-    if not 0 < args.delta < 1:
-        rules.error(f"--delta must lie between 0 and 1, got {args.delta:g}")
+    check_budget(rules, args)
     if args.fairness_tolerance != "auto" and not 0 <= args.fairness_tolerance <= 1:
         rules.error(
             f"--fairness-tolerance must lie in [0, 1], got {args.fairness_tolerance:g}"
         )
-    if args.rows_per_person is not None and args.rows_per_person < 1:
-        rules.error(f"--rows-per-person must be 1 or more, got {args.rows_per_person}")
-    if args.seed is not None and not 0 <= args.seed < 2**32:
-        rules.error(f"--seed must lie in [0, 2**32), got {args.seed}")
     if args.bounds and not all(map(math.isfinite, args.bounds)):
         rules.error("--bounds must be finite")
     if args.groups and len(set(args.groups)) < 2:
         rules.error("--groups must name at least two groups")
     return args
+
+
+def check_budget(rules, args) -> None:
+    """Check what `add_budget` has added."""
+    if not 1e-4 <= args.epsilon <= 1e4:
+        rules.error(f"--epsilon must lie in [0.0001, 10000], got {args.epsilon:g}")
+    if not 0 < args.delta < 1:
+        rules.error(f"--delta must lie between 0 and 1, got {args.delta:g}")
+    if args.rows_per_person is not None and args.rows_per_person < 1:
+        rules.error(f"--rows-per-person must be 1 or more, got {args.rows_per_person}")
+    if args.seed is not None and not 0 <= args.seed < 2**32:
+        rules.error(f"--seed must lie in [0, 2**32), got {args.seed}")
 
 
 def main(argv=None) -> int:
@@ -214,6 +226,8 @@ def main(argv=None) -> int:
         argv = sys.argv[1:] if argv is None else list(argv)
         if argv[:1] == ["predict"]:
             return predict(argv[1:])
+        if argv[:1] == ["synthesize"]:
+            return synthesize(argv[1:])
         return run(parse(argv))
     except InputError as error:
         print(f"fairpriv_sklearn: error: {printable(error, 600)}", file=sys.stderr)
@@ -303,6 +317,49 @@ def predict(argv) -> int:
     refuse_same([args.out], [args.model, args.data])
     check_ending("--out", args.out, ".csv", ".txt")
     return run_predict(args)
+
+
+def synthesize(argv) -> int:
+    """A synthetic table, and a report of how far it can be trusted."""
+    from fairpriv_sklearn._cli.synthetic import run_synthesize
+
+    rules = _Parser(
+        prog="python -m fairpriv_sklearn synthesize",
+        description="Write a table of made-up people that is like the one of DATA, and "
+        "a report of how far it can be trusted. What the columns are and nobody "
+        "declares is learnt with noise, within epsilon.",
+    )
+    add = rules.add_argument
+    add("data", metavar="DATA", help="table with a header")
+    add(
+        "--target",
+        metavar="COLUMN",
+        help="what models will predict: what it has to do with other columns is "
+        "measured with less noise",
+    )
+    add(
+        "--sensitive",
+        metavar="COLUMN",
+        nargs="+",
+        default=[],
+        help="columns of groups; of those that the codebook lists the report says how "
+        "well each is drawn",
+    )
+    add("--rows", type=int, metavar="N", help="rows to write (default: as many)")
+    add("--report", metavar="FILE.md", help="default: beside --out, ending in .md")
+    add("--out", default="synthetic.csv", help="CSV to write")
+    add_budget(rules)
+    add_reading(rules)
+    args = rules.parse_args(argv)
+    check_budget(rules, args)
+    if args.rows is not None and args.rows < 1:
+        rules.error(f"--rows must be 1 or more, got {args.rows}")
+    args.report = args.report or str(Path(args.out).with_suffix(".md"))
+    outputs = [new_file(path, args.force) for path in (args.out, args.report)]
+    refuse_same(outputs, [path for path in (args.data, args.codebook) if path])
+    check_ending("--out", args.out, ".csv", ".txt")
+    check_ending("--report", args.report, ".md")
+    return run_synthesize(args)
 
 
 def write_codebook(args) -> int:

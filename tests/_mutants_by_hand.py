@@ -1577,6 +1577,27 @@ MUTANTS = [
         "REACH * high",
         "beside a few numbers below zero nothing is near",
     ),
+    (
+        "h506",
+        "_cli/synthetic.py",
+        "not (p.declared and p.column.kind",
+        "not (p.column.kind",
+        "synthetic tables tell which columns are empty",
+    ),
+    (
+        "h507",
+        "_cli/synthetic.py",
+        "qualified(conditional_on=conditions)",
+        "qualified(conditional_on=())",
+        "statements on synthetic tables do not say what was read",
+    ),
+    (
+        "h508",
+        "_cli/synthetic.py",
+        "    refuse_ruled_out(used)\n",
+        "",
+        "gaps that a code book rules out are drawn",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -117,6 +117,7 @@ QUERIES = {
 }
 # Changed by hand only.
 OTHERS = {
+    "_cli/synthetic.py": "cli_synthetic",
     "_door/_dask.py": "distributed_fits",
     "_door/_stream.py": "linear_ranges",
     "_shared/domain.py": "breaches_variants",

@@ -59,6 +59,19 @@ def tells_persons_apart(name: str) -> bool:
     return _IDENTIFIER.fullmatch(words) is not None
 
 
+def persons_note(names) -> list[str]:
+    """What is to be said of columns that tell persons apart, if there are any."""
+    apart = [name for name in names if tells_persons_apart(name)]
+    if not apart:
+        return []
+    verb, them = ("tell", "them") if len(apart) > 1 else ("tells", "it")
+    return [
+        f"By name, {', '.join(apart)} {verb} persons apart: leave {them} out by "
+        "--drop. Epsilon is for one row: who has k of them is protected k times less, "
+        "so keep few rows of each person."
+    ]
+
+
 @dataclass
 class Parsed:
     """One column: float64 with NaN (dates: days since 1970), or object with None."""

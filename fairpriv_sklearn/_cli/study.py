@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from fairpriv_sklearn._cli.columns import tells_persons_apart
+from fairpriv_sklearn._cli.columns import persons_note
 from fairpriv_sklearn._cli.encode import plain_numbers
 from fairpriv_sklearn._cli.learnt import (
     OTHER_GROUP,
@@ -356,14 +356,7 @@ def before_spending(table: Table, train, args, task, shares) -> list[str]:
             f"epsilon = {args.epsilon:g} promises little: one person's record may make "
             f"an outcome exp({args.epsilon:g}) times as likely; below 3 is usual."
         )
-    apart = [name for name in table.features if tells_persons_apart(name)]
-    if apart:
-        verb, them = ("tell", "them") if len(apart) > 1 else ("tells", "it")
-        said.append(
-            f"By name, {', '.join(apart)} {verb} persons apart: leave {them} out by "
-            "--drop. Epsilon is for one row: who has k of them is protected k times "
-            "less, so keep few rows of each person."
-        )
+    said += persons_note(table.features)
     names = table.groups or sorted(set(table.labels[train].tolist()))
     sizes = {str(g): int(np.sum(table.labels[train] == g)) for g in names}
     small = [f"{group} ({size})" for group, size in sizes.items() if size < FEW_TRAIN]

@@ -153,7 +153,7 @@ def load_table(args) -> Table:
             f"Neither the command line nor the codebook names the {missing} COLUMN."
         )
     raw = read_named(args)
-    names = _check_names(args, raw, codebook)
+    names = check_names(args, raw, codebook)
     codebook = _with_arguments(args, codebook, raw)
     writing = Writing.of(args, raw)
     named = {"sensitive": args.sensitive, "groups": args.groups or ()}
@@ -191,9 +191,10 @@ def load_table(args) -> Table:
     return table
 
 
-def _check_names(args, raw: Raw, codebook) -> list[str]:
+def check_names(args, raw: Raw, codebook) -> list[str]:
     """Columns to parse; the names on the command line must be in the file."""
-    for name in (args.target, *args.sensitive, *args.drop):
+    wanted = [*filter(None, [args.target]), *args.sensitive]
+    for name in (*wanted, *args.drop):
         if name not in raw.columns:
             shown = ", ".join(list(raw.columns)[:30])
             more = ", ..." if len(raw.columns) > 30 else ""
@@ -203,7 +204,7 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
                 + "".join(also)
             )
     repeated = set(raw.repeated.values())
-    for name in (args.target, *args.sensitive):
+    for name in wanted:
         if name in repeated:
             raise InputError(
                 f"The file names {name!r} twice, and it cannot be told which is meant; "
@@ -214,13 +215,13 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
             raise InputError(
                 f"The codebook describes a column {name!r} that the file does not have."
             )
-    if {args.target, *args.sensitive} & set(args.drop):
+    if set(wanted) & set(args.drop):
         raise InputError("--drop names the target or the sensitive column; keep both.")
     if args.target in args.sensitive:
         raise InputError("--target and --sensitive must be two different columns.")
     if len(set(args.sensitive)) < len(args.sensitive):
         raise InputError("--sensitive names a column twice.")
-    for name in (args.target, *args.sensitive):
+    for name in wanted:
         if name in codebook and codebook[name].kind == "left out":
             raise InputError(f"The codebook leaves out the column {name!r}.")
     return [n for n in raw.columns if not {n, raw.repeated.get(n)} & set(args.drop)]
@@ -228,21 +229,21 @@ def _check_names(args, raw: Raw, codebook) -> list[str]:
 
 def _with_arguments(args, codebook: Codebook, raw: Raw) -> Codebook:
     """The code book with what the arguments declare: kinds of target and groups."""
-    columns = dict(codebook.columns)
-
-    def kind(name):
-        declared = raw.declared.get(name, Column()).kind
-        return columns.get(name, Column()).kind or declared
-
-    for name in args.sensitive:
-        if kind(name) is None:
-            columns[name] = replace(columns.get(name, Column()), kind="category")
+    codebook = of_kind("category", args.sensitive, codebook, raw)
     task = "regression" if args.bounds else args.task
     wanted = {"regression": "number", "classification": "category"}.get(task)
     if args.bounds and args.task == "classification":
         raise InputError("--bounds belongs to a regression; classes have no range.")
-    if wanted and kind(args.target) is None:
-        columns[args.target] = replace(columns.get(args.target, Column()), kind=wanted)
+    return of_kind(wanted, [args.target], codebook, raw) if wanted else codebook
+
+
+def of_kind(kind: str, names, codebook: Codebook, raw: Raw) -> Codebook:
+    """The code book with a kind for columns that nobody declares."""
+    columns = dict(codebook.columns)
+    for name in names:
+        column = columns.get(name, Column())
+        if column.kind is None and raw.declared.get(name, Column()).kind is None:
+            columns[name] = replace(column, kind=kind)
     return Codebook(tuple(columns.items()))
 
 
@@ -267,12 +268,7 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
         return lost
 
     used = {n: p for n, p in parsed.items() if p.column.kind != "left out"}
-    for name, p in used.items():
-        if p.declared and not p.column.missing and p.gaps.any():
-            raise InputError(
-                f"The column {name!r} has missing values, which the codebook rules "
-                "out; correct the codebook."
-            )
+    refuse_ruled_out(used)
     if args.missing == "error":
         holes = [n for n, p in used.items() if p.gaps.any()]
         if holes:
@@ -319,6 +315,16 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
                 "it no row is lost, or leave out the emptiest columns with --drop."
             )
     return np.flatnonzero(rows), assumed
+
+
+def refuse_ruled_out(used: dict[str, Parsed]) -> None:
+    """Refuse missing values where the code book says that there are none."""
+    for name, p in used.items():
+        if p.declared and not p.column.missing and p.gaps.any():
+            raise InputError(
+                f"The column {name!r} has missing values, which the codebook rules "
+                "out; correct the codebook."
+            )
 
 
 def _without(target: str) -> str:

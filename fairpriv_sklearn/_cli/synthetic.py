@@ -1,0 +1,115 @@
+"""The command ``synthesize``: a table of nobody, drawn from a private one of people."""
+
+import warnings
+
+import numpy as np
+
+from fairpriv_sklearn._cli.columns import (
+    Parsed,
+    Writing,
+    looked_up,
+    parse_columns,
+    persons_note,
+    read_named,
+)
+from fairpriv_sklearn._cli.report import brief, of_rows
+from fairpriv_sklearn._cli.table import (
+    check_names,
+    load_codebook,
+    of_kind,
+    refuse_ruled_out,
+)
+from fairpriv_sklearn._cli.words import wrap, written
+from fairpriv_sklearn.generative import DPSinkhornGenerator
+from fairpriv_sklearn.inspection import printable
+from fairpriv_sklearn.preprocessing import (
+    Codebook,
+    Column,
+    InputError,
+    needed_pandas,
+    some,
+    with_role,
+)
+
+
+def run_synthesize(args) -> int:
+    """Write a synthetic table, and what may be read from it."""
+    parsed, conditions = _people(args)
+    generator, notes = _fitted(parsed, args)
+    generator.privacy_ = generator.privacy_.qualified(conditional_on=conditions)
+    n_rows = len(next(iter(parsed.values())).values) if args.rows is None else args.rows
+    text = generator.sample(n_rows).to_csv(index=False, lineterminator="\n")
+    written(args.out, text.encode("utf-8", "replace"))
+    report = of_rows(args.rows_per_person, generator.quality_report())
+    written(args.report, report.encode("utf-8", "backslashreplace"))
+    odd = [p for p in parsed.values() if p.declared and p.n_odd]
+    notes += [f"{some(p.n_odd, 'cell')} of {p.name} counted as missing" for p in odd]
+    for note in (*persons_note(parsed), *notes):
+        print(wrap(f"! {printable(note, 600)}", "  "))
+    quality = generator.quality_
+    print(f"{some(n_rows, 'synthetic row')} written to {args.out}.")
+    print(f"Distance of single columns from the real ones, mean: {quality.one_way}.")
+    print(f"Of pairs of columns: {quality.two_way}. More in {args.report}.")
+    statement = of_rows(args.rows_per_person, brief(generator.privacy_))
+    print(wrap(printable(statement, 1500)))
+    return 0
+
+
+def _people(args) -> tuple[dict[str, Parsed], list[str]]:
+    """The columns to draw anew, and what was read from the data to know them."""
+    codebook = load_codebook(args.codebook)
+    raw = read_named(args)
+    names = check_names(args, raw, codebook)
+    if args.target:
+        codebook = with_role(codebook, "target", args.target)
+    for name in args.sensitive:
+        codebook = with_role(codebook, "group", name)
+    codebook = of_kind("category", args.sensitive, codebook, raw)
+    writing = Writing.of(args, raw)
+    parsed = parse_columns(raw, codebook, names, writing, sensitive=args.sensitive)
+    # An empty column that nobody declared stays: that it is empty is not public.
+    used = {
+        name: p
+        for name, p in parsed.items()
+        if not (p.declared and p.column.kind == "left out")
+    }
+    if not used:
+        raise InputError("No column is left to draw.")
+    refuse_ruled_out(used)
+    return used, looked_up(parsed, raw, writing)
+
+
+def _fitted(parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
+    """The generator, and what it warned of."""
+    declared = {
+        name: p.column if p.declared else Column(role=p.column.role)
+        for name, p in parsed.items()
+    }
+    generator = DPSinkhornGenerator(
+        epsilon=args.epsilon,
+        delta=args.delta,
+        codebook=Codebook(tuple(declared.items())),
+        random_state=args.seed,
+    )
+    frame = needed_pandas().DataFrame({name: _cells(p) for name, p in parsed.items()})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            generator.fit(frame)
+        except (ValueError, ArithmeticError) as error:
+            said = " ".join(str(error).split())
+            raise InputError(f"The table cannot be drawn anew: {said}") from None
+    notes = [w.message for w in caught if issubclass(w.category, UserWarning)]
+    return generator, list(map(str, notes))
+
+
+def _cells(p: Parsed) -> np.ndarray:
+    """As the generator reads them: dates are dates again."""
+    if p.cells is not None:
+        return p.cells
+    if p.column.kind == "date":
+        seconds = np.where(
+            p.gaps, np.iinfo(np.int64).min, np.nan_to_num(p.values) * 86_400
+        )
+        return np.rint(seconds).astype(np.int64).astype("datetime64[s]")
+    return p.values.astype(object)

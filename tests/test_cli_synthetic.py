@@ -1,0 +1,173 @@
+"""The command line draws a table of nobody: what it writes, says and refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from _recording import recording
+
+from fairpriv_sklearn.__main__ import main
+from fairpriv_sklearn.generative import _points
+
+pd = pytest.importorskip("pandas")
+
+BOOK = {
+    "age": [17, 90],
+    "sex": ["f", "m"],
+    "grade": {"kind": "category", "categories": [1, 2, 3], "other": False},
+    "joined": {"kind": "date", "range": ["2019-01-01", "2019-12-31"]},
+    "note": {"kind": "left out"},
+}
+
+
+@pytest.fixture(autouse=True)
+def quick_fits(monkeypatch):
+    monkeypatch.setattr(_points, "N_STEPS", 5)
+    monkeypatch.setattr(_points, "FEWEST_STEPS", 5)
+    monkeypatch.setattr(_points, "N_FITS", 1)
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A CSV of 2,000 people, one row of which may be another, and a code book."""
+
+    def write(**changes):
+        rng = np.random.default_rng(0)
+        n = 2000
+        sex = rng.choice(["f", "m"], n)
+        columns = {
+            "age": [str(a) if a > 20 else "" for a in rng.integers(18, 80, n)],
+            "town": np.where(rng.random(n) < 0.7, "north", "south").tolist(),
+            "sex": sex.tolist(),
+            "pay": [
+                f'"${x:,.2f}"' for x in rng.normal(30_000, 4_000, n) * (sex == "m")
+            ],
+            "grade": [str(1 + i % 3) for i in range(n)],
+            "joined": [f"{d}/6/2019" for d in rng.integers(1, 29, n)],
+            "empty": [""] * n,
+            "note": ["x"] * n,
+        }
+        for name, change in changes.items():
+            columns[name][3] = change
+        path = tmp_path / f"people{len(changes)}.csv"
+        rows = map(",".join, zip(*columns.values(), strict=True))
+        path.write_text("\n".join([",".join(columns), *rows]) + "\n")
+        return str(path)
+
+    (tmp_path / "book.json").write_text(json.dumps(BOOK))
+    return write
+
+
+def synthesize(tmp_path, *arguments):
+    return main(["synthesize", *arguments, "--out", str(tmp_path / "out.csv")])
+
+
+def test_a_table_of_nobody_is_like_the_one_of_people(people, tmp_path, capsys):
+    book = ["--codebook", str(tmp_path / "book.json"), "--sensitive", "sex"]
+    assert synthesize(tmp_path, people(), *book, "--seed", "0", "--epsilon", "3") == 0
+    said = capsys.readouterr().out
+    drawn = pd.read_csv(tmp_path / "out.csv", parse_dates=["joined"])
+    report = (tmp_path / "out.md").read_text()
+    # What the code book leaves out is not drawn; an empty column that it does not
+    # name is, as that it is empty is not public.
+    assert list(drawn) == ["age", "town", "sex", "pay", "grade", "joined", "empty"]
+    assert len(drawn) == 2000 and "2,000 synthetic rows written" in said
+    assert drawn["age"].between(17, 90).sum() == drawn["age"].notna().sum() > 1800
+    assert drawn["age"].isna().mean() == pytest.approx(3 / 62, abs=0.03)
+    assert set(drawn["town"].value_counts().index[:2]) == {"north", "south"}
+    assert set(drawn["sex"].dropna()) <= {"f", "m", "other"}
+    assert set(drawn["grade"].dropna()) == {1, 2, 3}
+    assert drawn["joined"].between("2019-06-01", "2019-06-28").mean() > 0.8
+    assert (drawn["pay"] == 0).mean() == pytest.approx(0.5, abs=0.1)
+    assert drawn["empty"].isna().mean() > 0.9
+    # Of the group, and of what had to be read: 3/6 is in March or in June.
+    assert "One-way tables by sex" in report and "- f: " in report
+    fact = "the order of day and month (--dates)"
+    assert fact in report and "Conditional on facts read from the data" in said
+    assert fact in said.replace("\n", " ") and "study only" in report
+    more = ["--dates", "day-first", "--rows", "7", "--rows-per-person", "4"]
+    more += ["--target", "pay"]
+    assert synthesize(tmp_path, people(), *book, *more, "--force") == 0
+    said = capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 7
+    report = (tmp_path / "out.md").read_text()
+    assert "Conditional on" not in said and "study only" not in said
+    for text in (said.replace("\n", " "), report):
+        assert "a person has at most 4" in text and fact not in text
+        assert "'role': 'target'" in text and "'role': 'group'" in text
+
+
+def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, capsys):
+    path, book = people(), str(tmp_path / "book.json")
+    (tmp_path / "holes.json").write_text(
+        '{"age": {"kind": "number", "range": [17, 90], "missing": false}}'
+    )
+    (tmp_path / "none.json").write_text('{"a": {"kind": "left out"}}')
+    (tmp_path / "none.csv").write_text("a\n1\n2\n")
+    (tmp_path / "there.md").write_text("mine")
+    for arguments, says in (
+        ([path, "--drop", "sexe"], "no column 'sexe'"),
+        ([path, "--sensitive", "sexe"], "no column 'sexe'"),
+        ([path, "--sensitive", "sex", "--drop", "sex"], "keep both"),
+        ([path, "--codebook", book, "--sensitive", "note"], "leaves out"),
+        ([path, "--codebook", str(tmp_path / "holes.json")], "rules out"),
+        ([str(tmp_path / "none.csv"), "--codebook", str(tmp_path / "none.json")], "No"),
+        ([path, "--report", str(tmp_path / "there.md")], "there already"),
+        ([path, "--report", str(tmp_path / "r.pdf")], "must end in .md"),
+        ([path, "--report", path, "--force"], "is read by this call"),
+        (["nowhere.csv"], "no file"),
+    ):
+        with recording() as seen:
+            assert synthesize(tmp_path, *arguments) == 2, arguments
+        error = capsys.readouterr().err.strip()
+        assert says in error and "\n" not in error, error
+        assert seen.crossings == [] and not (tmp_path / "out.csv").exists()
+    with pytest.raises(SystemExit):
+        synthesize(tmp_path, path, "--rows", "0")
+    with pytest.raises(SystemExit):
+        synthesize(tmp_path, path, "--epsilon", "nan")
+    # What the generator refuses, and what it warns of.
+    small = tmp_path / "small.csv"
+    small.write_text("person_id,b\n1,5\n2,7\n")
+    capsys.readouterr()
+    assert synthesize(tmp_path, str(small)) == 0
+    said = capsys.readouterr().out
+    assert "person_id tells persons apart" in said
+    assert "cannot be told what the columns" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"age": "1e308", "town": "13/25/2001", "sex": "?", "empty": "x"},
+        {"age": "nan", "town": "True", "pay": "$5", "joined": "5/6/2019"},
+    ],
+)
+def test_a_record_changes_what_leaves_through_releases_only(
+    people, tmp_path, capsys, changes
+):
+    """With what was released of one table the other gives the same files."""
+    arguments = ["--codebook", str(tmp_path / "book.json"), "--dates", "day-first"]
+    arguments += ["--force", "--seed", "0"]
+
+    def leaving(table, replayed=None):
+        with recording(replayed) as seen:
+            assert synthesize(tmp_path, table, *arguments) == 0
+        files = [(tmp_path / f"out.{end}").read_text() for end in ("csv", "md")]
+        return seen, files
+
+    first, files = leaving(people())
+    second, again = leaving(people(**changes), first)
+    assert files == again
+    pairs = list(zip(first.crossings, second.crossings, strict=True))
+    assert any((one.exact != other.exact).any() for one, other in pairs)
+
+
+def test_the_report_is_beside_the_table(people, tmp_path):
+    out, report = tmp_path / "a.txt", tmp_path / "told.md"
+    assert main(["synthesize", people(), "--out", str(out), "--rows", "5"]) == 0
+    assert Path(tmp_path / "a.md").exists()
+    arguments = ["--report", str(report), "--force", "--rows", "5"]
+    assert main(["synthesize", people(), "--out", str(out), *arguments]) == 0
+    assert report.read_text().startswith("## Quality of the synthetic table")
