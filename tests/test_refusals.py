@@ -9,6 +9,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import sklearn
 from common import ENTRIES
 from scipy import sparse
 from sklearn import config_context
@@ -42,6 +43,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
+from sklearn.utils.fixes import parse_version
 
 import fairpriv_sklearn
 from fairpriv_sklearn._door.estimator import refuse_cells
@@ -1574,6 +1576,35 @@ def test_groups_that_nobody_asks_for_are_handed_to_nobody():
         accepted(decisions(make_pipeline("passthrough", deaf)))
         # A search hands them to its estimator itself.
         accepted(search(deaf.set_params(fairness_weight=0.5, groups=[0, 1])))
+
+
+# --- callbacks of scikit-learn --------------------------------------------------------
+
+
+class Refusing:
+    """A callback that cannot be set up, as a monitor of a score that nobody knows."""
+
+    def setup(self, estimator, context):
+        raise LookupError("no such score")
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    on_fit_task_end = teardown = on_fit_task_begin
+
+
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"), reason="no callbacks"
+)
+@pytest.mark.parametrize("model", [logistic(max_iter=1), network(), FAIR_ENCODER])
+def test_callbacks_that_cannot_be_set_up(model):
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = clone(model).set_params(ledger=ledger).fit(X, Y, sensitive_features=GROUP)
+    before = model.privacy_
+    model.set_callbacks(Refusing())
+    with pytest.raises(LookupError, match="no such score"):
+        model.fit(X, Y, sensitive_features=GROUP)
+    assert len(ledger.spends()) == 1 and model.privacy_ is before
 
 
 # --- what scikit-learn was told to trust ----------------------------------------------

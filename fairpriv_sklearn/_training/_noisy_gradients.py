@@ -12,7 +12,7 @@ from fairpriv_sklearn._shared.arrays import Integers
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
 from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
-from fairpriv_sklearn._training._progress import CallbackSupportMixin
+from fairpriv_sklearn._training._progress import CallbackSupportMixin, set_up_callbacks
 from fairpriv_sklearn._wall import Fact, PrivacyFilter, open_wall
 
 
@@ -70,8 +70,10 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
         sizes_count = getattr(self, "group_sizes_public", False)
         return sensitive_features is None or (self.groups is None and not sizes_count)
 
-    def _open(self, plan, noise) -> PrivacyFilter:
-        """Open the wall for a plan and reserve its cost."""
+    def _open(self, plan, noise, n_steps=0) -> PrivacyFilter:
+        """Open the wall for a plan, of so many steps, and reserve its cost."""
+        if n_steps:
+            set_up_callbacks(self, n_steps)
         facts = list(self._facts)
         if self.min_group_size is not None:
             facts.append(Fact("min_group_size", self.min_group_size))

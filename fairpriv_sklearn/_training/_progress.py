@@ -11,6 +11,12 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
+def set_up_callbacks(estimator, n_steps: int) -> None:
+    """Set up scikit-learn's callbacks, which may refuse: nothing is spent yet."""
+    if getattr(estimator, "_skl_callbacks", None):
+        estimator._init_callback_context(max_subtasks=n_steps)
+
+
 class Progress:
     """Tell scikit-learn's callbacks, or the terminal, about the steps of a fit.
 
@@ -20,9 +26,8 @@ class Progress:
 
     def __init__(self, estimator, n_steps: int):
         self._estimator, self._n_steps, self._n_done = estimator, n_steps, 0
-        self._context = None
-        if getattr(estimator, "_skl_callbacks", None):
-            self._context = estimator._init_callback_context(max_subtasks=n_steps)
+        self._context = getattr(estimator, "_callback_fit_ctx", None)
+        if self._context is not None:
             self._context.call_on_fit_task_begin(estimator=estimator)
 
     def step(self) -> None:

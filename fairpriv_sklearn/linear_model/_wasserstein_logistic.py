@@ -552,7 +552,7 @@ class DPWassersteinLogisticRegression(
             mu = calibrate_gaussian(self.epsilon, self.delta)
             ranges = range_counts(self._scaling, n_assumed * mu)
         plan = self._plan(geometry, n_assumed, strata, ranges)
-        wall = self._open(plan.lines, noise)
+        wall = self._open(plan.lines, noise, plan.n_steps)
 
         directions = None
         if geometry.n_outputs > 1 and self.n_projections is not None:

@@ -442,7 +442,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))
-        return self._open(plan, noise)
+        return self._open(plan, noise, n_steps)
 
     def _descend(self, wall, rows, network, head, targets, inputs, sizes) -> None:
         """Noisy steps; the network ends at the mean of the second half of its path."""
