@@ -1598,6 +1598,20 @@ MUTANTS = [
         "",
         "gaps that a code book rules out are drawn",
     ),
+    (
+        "h509",
+        "preprocessing/_places.py",
+        "held.max() >= most or len(parts) != 2 * PARTS + 1",
+        "held.max() >= most",
+        "noise of empty powers of two hides numbers near zero",
+    ),
+    (
+        "h510",
+        "preprocessing/_places.py",
+        "held.max() >= most or len(parts) != 2 * PARTS + 1",
+        "True",
+        "parts of cells that hold records evenly are kept",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -259,6 +259,24 @@ def test_looks_into_crowded_cells_are_told_in_one_breath(epsilon):
     assert 0.999 * epsilon < encoder.privacy_.epsilon <= epsilon
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_tiny_and_huge_numbers_are_looked_for_whatever_the_noise_of_empty_parts(sign):
+    """Powers of two down to zero are within a quarter of the width: so many add up."""
+    grid = universal_edges()
+    for number in (1e-20, 1e15):
+        noisy = np.zeros(len(grid))
+        noisy[cell_of([sign * number], grid)] = 1000.0
+        places = Places.of(grid, noisy, 10.0, is_open=True)
+        cells = places.crowded(1000.0)
+        asked = places.asked(cells)
+        counts = np.full(len(asked), -4.0)
+        counts[cell_of([sign * number], asked)] = 900.0
+        looked = places.with_parts(cells, counts, 10.0)
+        assert not looked.is_settled and len(looked.edges) > len(grid) + 80
+        held = int(np.argmax(looked.noisy))
+        assert looked.edges[held] <= sign * number < looked.edges[held + 1]
+
+
 def test_two_crowded_cells_are_looked_into():
     """Without noise, parts have the counts of the histogram at all new edges."""
     edges, rng = universal_edges(), np.random.default_rng(0)

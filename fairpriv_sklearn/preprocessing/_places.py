@@ -17,6 +17,7 @@ from fairpriv_sklearn.preprocessing._cells import key_of
 from fairpriv_sklearn.preprocessing._codebook import Column
 from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
 from fairpriv_sklearn.preprocessing._ranks import (
+    PARTS,
     date_edges,
     edges_within,
     is_zero,
@@ -147,7 +148,9 @@ class Places:
         held = by_parts[np.searchsorted(parts, reach, side="right") - 1] - by_parts
         most = (1.0 - _NARROW) * self.noisy[cells].sum()
         is_told |= two >= max(most, _SELDOM * math.sqrt(2.0) * scale)
-        if held.max() < most or not is_told:
+        # Powers of two down to zero or up without end are within little of the width.
+        is_narrow = held.max() >= most or len(parts) != 2 * PARTS + 1
+        if not is_narrow or not is_told:
             return replace(self, is_settled=True)
 
         def spliced(old, new, stop):

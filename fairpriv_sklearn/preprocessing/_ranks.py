@@ -30,7 +30,7 @@ _SIGNAL_PER_COORDINATE = 100.0
 _DOUBT = 5.0  # standard deviations of a count, relative to all of them
 _PRIOR = 10.0  # of a range, in standard deviations of the noise of a count
 _FEW = 1 << 12  # values, found sooner than a table for them is made
-_PARTS = 64  # of a cell that is looked into
+PARTS = 64  # of a cell that is looked into
 _POWERS = _LARGEST_EXPONENT - _SMALLEST_EXPONENT  # or so many powers of two
 # Leading bits of the smallest normal number of single precision, and of infinity.
 _NORMAL, _INFINITE = 0x0080, 0x7F80
@@ -87,7 +87,7 @@ def parts_of_cell(low, high, *, is_last=False) -> NDArray[np.float64]:
         inner = low * powers
         low = inner[-1]
     else:
-        inner = np.linspace(low, high, _PARTS + 1)
+        inner = np.linspace(low, high, PARTS + 1)
     return np.unique(np.clip([low, *inner, high], low, high))
 
 
