@@ -1482,12 +1482,15 @@ def test_network_as_base_model(staff, tmp_path):
     assert report(tmp_path)["models"][2]["epsilon"] <= 1
 
 
-def test_what_means_missing_in_a_file_is_its_text(tmp_path):
-    """Not any cell that is the same number."""
+@pytest.mark.parametrize(
+    "written, marker", [("000", "000"), ("-9.0", -9), ('"-9,0"', -9)]
+)
+def test_what_means_missing_in_a_file_is_its_text(tmp_path, written, marker):
+    """Not any cell that is the same number, though whole ones may be written so."""
     path, book = tmp_path / "people.csv", tmp_path / "people.json"
-    rows = [f"{i % 5 or '000'},{i % 3},{'ab'[i % 2]}" for i in range(1000)]
+    rows = [f"{i % 5 or written},{i % 3},{'ab'[i % 2]}" for i in range(1000)]
     path.write_text("x,y,g\n" + "\n".join(rows + ["0,1,a"] * 50))
-    known = {"kind": "number", "range": [0, 5], "missing_values": ["000"]}
+    known = {"kind": "number", "range": [0, 5], "missing_values": [marker]}
     book.write_text(json.dumps({"x": known, "y": [0, 3], "g": ["a", "b"]}))
     args = [str(path), "--target", "y", "--sensitive", "g", "--codebook", str(book)]
     table = load_table(parse([*args, "--task", "regression"]))

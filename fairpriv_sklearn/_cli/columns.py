@@ -192,13 +192,13 @@ def _known(raw: Raw, codebook, name) -> Column:
 
 
 def _parse(name, cells, column: Column, writing: Writing, mark, labels=()) -> Parsed:
-    gaps = set(column.missing_values)
+    gaps = {label_key(cell) for cell in column.missing_values}
     listed = {*map(category_key, column.categories or ()), *labels}
 
     def is_gap(cell):
         if is_missing(cell):  # unless a list has "none" or "-" among what it names
             return not (isinstance(cell, str) and label_key(cell) in listed)
-        return bool(gaps) and category_key(cell) in gaps
+        return bool(gaps) and label_key(cell) in gaps
 
     cells = [None if is_gap(cell) else cell for cell in cells]
     if column.kind == "left out":
