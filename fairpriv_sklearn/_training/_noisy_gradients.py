@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._door.groups import AttributeBlindMixin, fit_groups
+from fairpriv_sklearn._door.groups import AttributeBlindMixin, as_table, fit_groups
 from fairpriv_sklearn._shared.arrays import Integers
 from fairpriv_sklearn._shared.sklearn import Interval
 from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
@@ -52,7 +52,7 @@ class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixi
         """Group codes (None without groups), the model's `X`, public facts."""
         if self._ignores_groups(sensitive_features):
             # Without a penalty the groups play no role: the model is plain and private.
-            X = X if hasattr(X, "shape") else np.asarray(X)
+            X = as_table(self, X)
             if sensitive_features is not None:
                 self._refuse_groups(X, sensitive_features)
             validate_data(self, X, skip_check_array=True)
