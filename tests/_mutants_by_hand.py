@@ -1661,6 +1661,13 @@ MUTANTS = [
         "True",
         "parts of cells that hold records evenly are kept",
     ),
+    (
+        "h511",
+        "postprocessing/_decisions.py",
+        "**about, sure=blind.PLAIN",
+        "**about",
+        "decisions: the noise of a small group hides what others differ by",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -814,6 +814,29 @@ def test_decisions_leave_out_a_group_with_next_to_nobody(few, constraint):
     assert exact.pooled_groups_.tolist() == [2] * (few == 0)
 
 
+def test_a_small_group_between_two_and_four_deviations_does_not_hide_the_others():
+    """Its noise was more than the others differ by, and nobody was repaired."""
+    X, y, group = population(20_000, tell=0.6)
+    listed = np.where(np.arange(20_000) < 130, 2, group)
+    fitted = model(groups=[0, 1, 2], max_iter=60)
+    with pytest.warns(RepairWarning, match=r"\[2\] differ .* other groups alone"):
+        fitted.fit(X, y, sensitive_features=listed)
+    assert fitted.repair_ == "repaired" and fitted.pooled_groups_.tolist() == [2]
+    fresh, truth, groups = population(40_000, seed=1, tell=0.6)
+    gap, before = (
+        demographic_parity_difference(truth, said, sensitive_features=groups)
+        for said in (fitted.predict(fresh), outcome(fresh).argmax(axis=1))
+    )
+    assert gap < 0.03 < 0.1 < before
+    # One that is counted well stays.
+    listed = np.where(np.arange(20_000) < 360, 2, group)
+    exact = model(groups=[0, 1, 2], max_iter=60, epsilon=4.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        exact.fit(X, y, sensitive_features=listed)
+    assert len(exact.pooled_groups_) == 0
+
+
 def test_which_groups_decisions_leave_out():
     """Those that surely have less than .02 of the people, never the two largest."""
     noise = 8.0
@@ -827,6 +850,11 @@ def test_which_groups_decisions_leave_out():
     noisy = {"noise_scale": 4.0}  # two cells err by 5.7, four by 8
     assert blind.are_known(table, None, **noisy).tolist() == [True, True, False]
     assert blind.are_known(table, [(1, 1)], **noisy).tolist() == [True, True, True]
+    assert blind.are_known(table, None, **noisy, sure=2.2).tolist() == [
+        True,
+        False,
+        False,
+    ]
     assert not blind.are_known(table, [(1, 1), (0, 1)], **noisy).any()
     assert blind.measure(table[:2], None, **noisy).known
     assert not blind.measure(table, None, **noisy).known

@@ -44,6 +44,10 @@ SOFT_ERROR = 0.2
 # Estimates of several differences are drawn together by this many times what their
 # errors add to them. Chosen on simulated tables.
 DRAWN_TOGETHER = 3.0
+# Standard deviations of its noise that the size of a group with next to nobody exceeds
+# if it is compared all the same: below, its noise hides what others differ by. Chosen
+# on simulated tables.
+PLAIN = 4.0
 # Confidence with which groups have to differ for a repair, in tables of up to so many
 # rows or by a weak model of the group, where one that is not needed does harm, and
 # elsewhere. Chosen on simulated tables, Adult and Credit.
@@ -375,20 +379,24 @@ def measure(
     )
 
 
-def are_known(table: np.ndarray, rates: list | None, noise_scale: float) -> np.ndarray:
+def are_known(
+    table: np.ndarray, rates: list | None, noise_scale: float, sure: float = DROWNED
+) -> np.ndarray:
     """Whether each group is large enough, against its noise, to be compared.
 
     Parameters
     ----------
     table, rates, noise_scale
         As of `measure`.
+    sure : float, default=DROWNED
+        Standard deviations of its noise that the size of a group has to exceed.
     """
     if rates is None:
         totals = table.sum(axis=(1, 2))[:, None]
     else:
         totals = table.sum(axis=2)[:, [y for y, _ in rates]]
     n_added = table[0].size if rates is None else table.shape[2]
-    return (totals > DROWNED * noise_scale * np.sqrt(n_added)).all(axis=1)
+    return (totals > sure * noise_scale * np.sqrt(n_added)).all(axis=1)
 
 
 def compared(rates: list | None, n_classes: int) -> list[tuple[int, int]]:

@@ -235,7 +235,7 @@ class DecisionRepair(MetaRepair):
 
         tables, about = tables_of("certificate", [offsets, np.zeros_like(offsets)])
         few = next_to_nobody(steps.people, steps.noise)
-        known = [blind.are_known(table, **about) for table in tables]
+        known = [blind.are_known(table, **about, sure=blind.PLAIN) for table in tables]
         equal = np.all(known, axis=0) | ~few
         told = blind.told_by_steps(steps, rates, self.smoothing)
         told = tuple(of_groups[:, equal] for of_groups in told)
