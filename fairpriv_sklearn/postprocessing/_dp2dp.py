@@ -96,7 +96,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Anything with `fit` and `predict_proba`, a pipeline for example; already fitted
         if wrapped in `FrozenEstimator`. It is fitted without the sensitive columns
         that the constructor names. Where its probabilities take few values (one tree,
-        the nearest neighbour) a deterministic rule cannot cut between equal ones: the
+        the nearest neighbour), or are next to zero or one for most people (a network
+        that is sure of itself), a deterministic rule hardly cuts between them: the
         groups may then differ as before, which no note tells.
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
