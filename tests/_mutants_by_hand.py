@@ -26,6 +26,7 @@ _LINEAR = "linear_model/_queries.py"
 _STEPS = "linear_model/_gradient_plan.py"
 _OBJECTIVE = "neural_network/_objective.py"
 _NETWORK = "neural_network/_base.py"
+_SEARCH = "neural_network/_line_search.py"
 _SEMIDUAL = "generative/_semidual.py"
 _TARGET = "_training/_target.py"
 _TABLES = "generative/_tables.py"
@@ -1033,15 +1034,15 @@ MUTANTS = [
     (
         "h92",
         _OBJECTIVE,
-        "reach: ClassVar[float] = 2.5",
         "reach: ClassVar[float] = 4.0",
+        "reach: ClassVar[float] = 6.0",
         "noise may carry classifiers farther",
     ),
     (
         "h93",
         _OBJECTIVE,
-        "reach: ClassVar[float] = 0.6",
-        "reach: ClassVar[float] = 1.2",
+        "return 0.6 if self.spread is None else max(0.6, 4 * self.spread)",
+        "return 1.2 if self.spread is None else max(1.2, 8 * self.spread)",
         "noise may carry regressors twice as far",
     ),
     (
@@ -1562,6 +1563,69 @@ MUTANTS = [
         "self._open(plan.lines, noise, plan.n_steps)",
         "self._open(plan.lines, noise)",
         "logistic regression: callbacks are never set up",
+    ),
+    (
+        "h195",
+        _NETWORK,
+        "1.0 if self.fairness_weight > 0 else LONGEST",
+        "LONGEST",
+        "networks: outputs that a penalty holds short are made longer",
+    ),
+    (
+        "h196",
+        _SEARCH,
+        "_RATE = 3.0",
+        "_RATE = 0.0",
+        "networks: what noise leaves open is half of the outputs",
+    ),
+    (
+        "h197",
+        _SEARCH,
+        "min(0.1, max(0.03, 30 / max(signal, 1e-9)))",
+        "max(0.03, 30 / max(signal, 1e-9))",
+        "networks: the search takes all of a small budget",
+    ),
+    (
+        "h198",
+        _OBJECTIVE,
+        "return 2 - 2 * float(row_softmax(constant[None]).min()), 0.5",
+        "return 1.0, 0.5",
+        "networks: derivatives of rare classes are cut off",
+    ),
+    (
+        "h199",
+        _SEARCH,
+        "[constant + own / 2]",
+        "[constant + own / 3]",
+        "networks: the change is one of more than half of the way",
+    ),
+    (
+        "h200",
+        _SEARCH,
+        "(1 - np.clip(factor, 0, 1)) * doubt",
+        "0.0 * doubt",
+        "networks: the bend along outputs is taken for exact",
+    ),
+    (
+        "h201",
+        _NETWORK,
+        "max(2 * n_lines, constant.n_coordinates)",
+        "2 * n_lines",
+        "networks: no room for counts of classes where the search would be",
+    ),
+    (
+        "h202",
+        _NETWORK,
+        "[part.variance for part in told] * (found / width) ** 2",
+        "[part.variance for part in told]",
+        "networks: targets vary as in the range without room",
+    ),
+    (
+        "h203",
+        _OBJECTIVE,
+        "LARGE_LOGIT = 1.4",
+        "LARGE_LOGIT = 1e-9",
+        "networks: logits of any size are of one weight",
     ),
     (
         "h400",

@@ -105,8 +105,11 @@ QUERIES = {
     "model_selection/_plan.py": "budgets plan repeat search",
     "model_selection/_scoring.py": "scoring",
     "model_selection/_task.py": "scoring search validation",
-    "neural_network/_base.py": "budgets neural_network neural_objective",
-    "neural_network/_objective.py": "neural_objective neural_network",
+    "neural_network/_base.py": "budgets neural_network neural_objective "
+    "network_line_search",
+    "neural_network/_line_search.py": "network_line_search",
+    "neural_network/_objective.py": "network_line_search neural_objective "
+    "neural_network",
     "neural_network/_queries.py": "few_records neural_objective neural_network",
     "postprocessing/_decisions.py": "budgets dp2dp blind",
     "postprocessing/_number_repair.py": "budgets postprocessing barycenter",

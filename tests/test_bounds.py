@@ -48,12 +48,14 @@ from fairpriv_sklearn.linear_model._queries import (
 from fairpriv_sklearn.model_selection._scoring import Statistic, bounded_score
 from fairpriv_sklearn.model_selection._task import Scores, Task
 from fairpriv_sklearn.neural_network._base import LearntRange
+from fairpriv_sklearn.neural_network._line_search import derivatives_along
 from fairpriv_sklearn.neural_network._objective import (
     GradientSensitivity,
     RealOutputs,
     row_scores,
 )
 from fairpriv_sklearn.neural_network._queries import (
+    AlongOutputs,
     NetworkGradient,
     OutputResiduals,
     TargetSums,
@@ -340,6 +342,27 @@ def output_residuals(relation):
     return pair(relation, query, columns, {"y": -np.ones(3)})
 
 
+def along_outputs(relation):
+    """Far above the target with the outputs far from a constant, and at the constant.
+
+    The derivative and its change are cut off above, and are both of their least values:
+    a target far above cuts off the one, outputs at the constant leave the other zero.
+    """
+    network = Network((1, 1), product=row_scores)
+    network.weights[0][:] = 1.0
+    along = derivatives_along(
+        network,
+        RealOutputs(1, spread=0.1),
+        np.full(1, -0.5),
+        lambda block: block.y,
+        lambda block: block.x,
+    )
+    columns = {"x": np.array([[0.9], [0.0]]), "y": np.array([[-1.0], [0.0]])}
+    query = AlongOutputs(2, along, False)
+    near = -0.5 + 1e-9
+    return pair(relation, query, columns, {"x": [near], "y": np.ones(1)})
+
+
 def target_totals(relation):
     query = TargetTotals(3, lambda block: block.target, are_counts=False)
     target = np.vstack([np.ones(3), np.zeros((2, 3))])
@@ -531,6 +554,7 @@ WORST = {
     FairGradient: fair_gradient,
     TargetSums: target_sums,
     OutputResiduals: output_residuals,
+    AlongOutputs: along_outputs,
     TargetTotals: target_totals,
     NetworkGradient: network_gradient,
     _semidual.MeanRows: mean_rows,

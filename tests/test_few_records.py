@@ -40,7 +40,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
-from fairpriv_sklearn.neural_network._base import LearntRange
+from fairpriv_sklearn.neural_network._base import LEAST_SPREAD, LearntRange
 from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -300,7 +300,7 @@ def test_a_rare_class_takes_the_budget_of_a_network(signal, n_gradients, monkeyp
     network.fit(np.zeros((1000, 3)), y)
     queries, _ = zip(*asked, strict=True)
     assert queries[:2] == ("range counts",) * 2
-    assert queries.count("gradients") == n_gradients and len(asked) == 8
+    assert queries.count("gradients") == n_gradients and len(asked) == 9
     assert network.n_iter_ == 5
     if not n_gradients:  # all six told the count
         told = network.predict_proba(np.zeros((1, 3)))[0, 1]
@@ -379,7 +379,8 @@ def test_a_regressor_tells_the_mean_where_noise_would_drown_gradients(
         noise = 2 * n_outputs**0.5 / mu / n * (0.6 if told else 1.0)
         assert np.abs(error).max() < 3.2 * noise
     else:
-        names = [*told, "constant", "gradients", "gradients", "mean residual"]
+        steps = ["gradients", "gradients", "line search", "mean residual"]
+        names = [*told, "constant", *steps]
         found = [name for name, _ in asked if name != "range counts"]
         assert found == names and model.n_iter_ == 2
 
@@ -397,6 +398,18 @@ def test_a_range_has_room_for_gradients_and_none_for_a_constant(n_bins):
     assert_allclose(learnt.width, room * width * np.array([0.5, 0.25]))
     assert np.all(learnt.width < 1)
     assert_allclose(learnt.center, -0.2 + part.found[0] * np.array([0.5, 0.25]))
+    assert learnt.spread == LEAST_SPREAD  # all targets in one bin
+
+
+def test_spread_of_targets_is_told_in_units_of_the_range():
+    """Of two targets: three bins apart, and all in one."""
+    released, counts = np.zeros(64), TargetCounts(64, room=2.0)
+    released[[30, 33]] = 500.0
+    part = CountedPart(counts, 1000, 0.0, 1.0, released, looks=1, scale=1e-9)
+    narrow = replace(part, released=1000.0 * (np.arange(64) == 32))
+    learnt = LearntRange.of([part, narrow])
+    apart = 1.5 * (2 / 64) / learnt.width[0]
+    assert learnt.spread == pytest.approx(np.sqrt(apart**2 / 2))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -273,8 +273,9 @@ def test_the_receipt_names_the_public_facts():
         assert name in facts
     assert model.privacy_.events[0].kind == "gaussian"
     # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, no noisy count of groups, the
-    # constant, and the ranges of two targets, twice, with their mean residuals
-    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 2 * 64 + 2
+    # constant, the ranges of two targets, twice, with their mean residuals, and two
+    # numbers of the line search for each
+    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 2 * 64 + 2 + 2 * 2
 
 
 def test_bounds_from_the_data_leak_and_say_so():
@@ -609,13 +610,18 @@ def test_noise_is_what_the_outputs_see_of_it():
         ]
     walk = np.sqrt(np.mean(moved) * 50) * 0.1 / (1 - 0.5)
     drowned = np.sqrt(np.mean(moved) * 50) * 0.1 / 50 / 0.5
-    head = types.SimpleNamespace(reach=1.0)
+    head = types.SimpleNamespace(reach=1.0, usual_gradient=0.5)
     found = model._caution(network, units, 0.1, head)
     assert found == pytest.approx(1 / (walk * (1 + drowned**2)), rel=0.02)
-    for real_head, reach in ((SimplexOutputs(1), 2.5), (RealOutputs(1), 0.6)):
-        assert model._caution(network, units, 0.1, real_head) == pytest.approx(
-            reach * found
-        )
+    for real_head, reach, usual in (
+        (SimplexOutputs(1), 4.0, 1.0),
+        (RealOutputs(1), 0.6, 0.5),
+        (RealOutputs(1, spread=0.2), 0.8, 0.6),
+        (RealOutputs(1, spread=0.1), 0.6, 0.5),
+    ):
+        slower = (1 + (drowned * 0.5 / usual) ** 2) / reach
+        found_here = model._caution(network, units, 0.1, real_head)
+        assert found_here == pytest.approx(1 / (walk * slower), rel=0.02)
     # rows longer than the square root of their columns there are not
     model._scaling.data_norm = 1e6
     least = model._caution(network, units, 0.1, head)

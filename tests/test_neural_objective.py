@@ -549,7 +549,7 @@ def test_counts_and_steps_make_up_the_whole_budget(neighboring, epsilon, n_looks
     # 5000 records are assumed where nobody knows how many there are.
     is_told = n_looks > 0
     ranges = [*2 * ["range counts"], *n_looks * ["target counts"]]
-    steps = [*10 * ["gradients"], "mean residual"]
+    steps = [*10 * ["gradients"], "line search", "mean residual"]
     assert names == ["counts", *ranges * is_told, "constant", *steps * is_told]
     mus = [one.parameter for one in seen.crossings]
     assert math.hypot(*mus) == approx(model.privacy_.events[0].mu, rel=1e-12)
@@ -595,6 +595,7 @@ def one_step(X, groups, y, weight, monkeypatch, n_runs, **params):
     monkeypatch.setattr(f"{base}.FairNetworkMixin._caution", lambda *_: 1.0)
     monkeypatch.setattr(f"{base}.TargetCounts.tell", lambda *_: True)
     monkeypatch.setattr(f"{base}.FairNetworkMixin._range_counts", lambda *_: [])
+    monkeypatch.setattr(f"{base}.FairNetworkMixin._is_searched", False)
     model = DPWassersteinMLPRegressor(
         hidden_layer_sizes=(),
         max_iter=1,

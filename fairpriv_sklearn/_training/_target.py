@@ -311,6 +311,11 @@ class CountedPart:
         """The range in units of the part, without room."""
         return self.counts.range(self.released, self.n_records, self.noise)
 
+    @property
+    def variance(self) -> float:
+        """Of the target within the range found, in units of that."""
+        return self.counts.variance(self.released, self.n_records, *self.found)
+
     def looked(self, released: Floats, scale: float) -> CountedPart:
         """After one more count; the part before, if too much is beyond this one."""
         looks = self.looks + 1

@@ -315,6 +315,9 @@ class DPWassersteinAutoencoder(
         rows = self._predict_rows(X)
         return -float(np.mean((self._fitted_network().predict(rows) - rows) ** 2))
 
+    # Its decoder is a contraction, which longer outputs would not be.
+    _is_searched = False
+
     # One width for all columns is told more easily, and saves less.
 
     def _column_counts(self, n_columns: int, signal: float) -> list:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -50,6 +50,11 @@ from fairpriv_sklearn._wall import (
     gaussian_mu,
     noise_source,
 )
+from fairpriv_sklearn.neural_network._line_search import (
+    LONGEST,
+    scale_outputs,
+    search_share,
+)
 from fairpriv_sklearn.neural_network._objective import (
     INPUTS,
     MAX_RECORDS,
@@ -58,6 +63,7 @@ from fairpriv_sklearn.neural_network._objective import (
     padded_chunk,
 )
 from fairpriv_sklearn.neural_network._queries import (
+    AlongOutputs,
     NetworkGradient,
     OutputResiduals,
     TargetSums,
@@ -65,7 +71,6 @@ from fairpriv_sklearn.neural_network._queries import (
 )
 
 # Chosen on simulated tables, as are `reach` of the outputs and the default step size.
-USUAL_GRADIENT = 0.5
 ADAM_RATE = 0.03
 # Share of the Gaussian-DP parameter for the constant: what makes its noise .03 of half
 # the range of the targets, or .005 in the share of a class, within these limits.
@@ -79,6 +84,8 @@ LARGEST_WEIGHT = 1e6
 # The learnt range is made so much wider: clipped gradients pull less, the further the
 # targets are from the start.
 WIDER = 2.0
+# Targets of one value lie in one bin.
+LEAST_SPREAD = 0.05
 # Ranges of columns are counted where that tells so many times as much as counts of a
 # target have to: of fewer records noise narrows bounds that belong to the columns.
 # Chosen on simulated tables.
@@ -110,16 +117,28 @@ def _left(mu: float, spent: float) -> float:
     return mu if mu == math.inf else math.sqrt((mu - spent) * (mu + spent))
 
 
+@dataclass(frozen=True)
 class LearntRange(Parts):
-    """Ranges of the targets that a fit scales to [-1, 1] once more."""
+    """Ranges of the targets that a fit scales to [-1, 1] once more.
+
+    Attributes
+    ----------
+    spread : float or None
+        Standard deviation of the targets in their ranges, of all together.
+    """
+
+    spread: float | None = None
 
     @classmethod
     def of(cls, told: list[CountedPart]) -> LearntRange:
         """Read it from noisy counts of the targets."""
-        center, width = np.array([part.of_bounds(*part.found) for part in told]).T
+        center, found = np.array([part.of_bounds(*part.found) for part in told]).T
+        width = found
         if told[0].counts.n_bins == TARGET_BINS:  # fewer are for a constant
-            width = np.minimum(WIDER * width, 1.0)
-        return cls(center, width)
+            width = np.minimum(WIDER * found, 1.0)
+        variances = [part.variance for part in told] * (found / width) ** 2
+        spread = math.sqrt(max(np.mean(variances), LEAST_SPREAD**2))
+        return cls(center, width, spread)
 
     @classmethod
     def of_inputs(cls, counts, released, n_records: float, noise: float) -> LearntRange:
@@ -191,6 +210,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
     _reads_batches = True
     _can_resume = True
     _of_fit = ("_scaling", "_facts", "_n_columns", "_shape")
+    _is_searched = True  # outputs are scaled by a line search
     _signal_of_features = SIGNAL_OF_FEATURES
     _renamed = {"learning_rate_init": "learning_rate", "n_slices": "n_projections"}
 
@@ -306,20 +326,28 @@ class FairNetworkMixin(NoisyGradientsMixin):
             else:
                 learnt = LearntRange.of(counted_parts(wall, rows, one, n_records))
                 targets = learnt.clipped(whole)
+                head = replace(head, spread=learnt.spread)
             constant = replace(constant, targets=targets)
         sums, scale = wall.release(constant, rows), wall.scale(constant)
         is_known = n_steps == 0
         if constant.are_counts:
-            (line,) = (one for one in wall.plan if one.name == NetworkGradient.name)
-            least = max(LEAST_SIGNAL / line.parameter / n_steps**0.5, 3 * scale)
+            names = NetworkGradient.name, AlongOutputs.name
+            lines = [one for one in wall.plan if one.name in names]
+            least = max(LEAST_SIGNAL / lines[0].parameter / n_steps**0.5, 3 * scale)
             is_known = telling_records(sums, n_records, scale) < least
             if is_known:
                 told = sums, scale
-                sums, scale = asked_again(wall, rows, constant, [line], told=told)
+                sums, scale = asked_again(wall, rows, constant, lines, told=told)
         n_pairs = 0 if is_known else self._n_pairs(network)
-        start_from(network, head.constant(sums, n_records, scale), n_pairs)
+        start = head.constant(sums, n_records, scale)
+        start_from(network, start, n_pairs)
         if not is_known:
             self._descend(wall, rows, network, head, targets, inputs, sizes)
+            if self._is_searched:
+                # What a penalty holds short is not made longer.
+                longest = 1.0 if self.fairness_weight > 0 else LONGEST
+                where = start, targets, inputs, n_records
+                scale_outputs(wall, rows, network, head, *where, longest)
         if learnt is not None:
             if not (of_inputs or is_known):
                 self._correct(wall, rows, network, learnt, whole, inputs, n_records)
@@ -418,6 +446,11 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_draws += sum(one.n_looks * one.n_coordinates for one in counts)
         corrects = any(one.name == TargetCounts.name for one in counts) and n_steps > 0
         n_draws += corrects * constant.n_coordinates
+        is_searched = self._is_searched and n_steps > 0
+        n_lines = 1 if constant.are_counts else constant.n_outputs
+        # Room for the constant, which may take its place.
+        n_searched = is_searched * max(2 * n_lines, constant.n_coordinates)
+        n_draws += n_searched
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
         n_usual = self._n_usual(n_rows)
         noise_of_mean = constant.sensitivity(self.neighboring) / max(n_usual, 1)
@@ -426,7 +459,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         mu_ranges = math.sqrt(TARGET_SHARE * len(counts)) * mu if counts else 0.0
         mu_counts = COUNT_SHARE * mu if n_counts else 0.0
         mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if corrects else 0.0
-        spent = math.hypot(mu_ranges, mu_residual, mu_counts)
+        mu_search = is_searched * math.sqrt(search_share(n_usual * mu)) * mu
+        spent = math.hypot(mu_ranges, mu_residual, mu_counts, mu_search)
         if n_steps == 0:
             mu_constant = _left(mu, spent)
         plan = [constant.line(mu_constant)]
@@ -437,6 +471,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
         for one in counts[::-1]:
             share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
             plan.insert(0, one.line(share, one.n_looks))
+        if is_searched:
+            name = AlongOutputs.name
+            plan.append(Release(name, "gaussian", mu_search, n_searched))
         if corrects:
             plan.append(replace(constant.line(mu_residual), name=OutputResiduals.name))
         if n_counts:
@@ -531,7 +568,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
             length = math.inf  # of hidden layers: their width
         norm = math.sqrt(squared * self.max_iter) * scale
         walk = norm * self._rate / (1 - self.momentum)
-        drowned = norm / self.max_iter / USUAL_GRADIENT
+        drowned = norm / self.max_iter / head.usual_gradient
         return 1.0 / max(1.0, walk / head.reach * (1 + drowned**2))
 
     def _steady(self, curvature: float) -> float:

@@ -48,6 +48,9 @@ SHARE_ROUNDINGS = 1024
 CHUNK_ROWS = 8 * BLOCK_ROWS
 # Of a block of rows: what the network is given.
 INPUTS = attrgetter("x")
+# From where on all logits are of one weight: smaller ones say less. Chosen on simulated
+# tables.
+LARGE_LOGIT = 1.4
 # Given away in every clipping factor: a computed norm is a little wrong.
 CLIP_SLACK = 1e-9
 
@@ -63,12 +66,22 @@ class RealOutputs:
     ----------
     layer : int
         Index of the penalised layer in what ``Network.forward`` returns.
-    reach : float
-        How far noise may carry the parameters, see ``FairNetworkMixin``.
+    spread : float or None
+        Standard deviation of the targets, a released number; None: not known.
     """
 
     layer: int
-    reach: ClassVar[float] = 0.6
+    spread: float | None = None
+
+    @property
+    def reach(self) -> float:
+        """How far noise may carry the outputs, see ``FairNetworkMixin``."""
+        return 0.6 if self.spread is None else max(0.6, 4 * self.spread)
+
+    @property
+    def usual_gradient(self) -> float:
+        """Length of a gradient that noise should not drown."""
+        return 0.5 if self.spread is None else max(0.5, 3 * self.spread)
 
     def dimension(self, width: int) -> int:
         """Number of dimensions in which the penalised outputs vary."""
@@ -92,6 +105,22 @@ class RealOutputs:
         trust = 0.09 / (0.09 + (scale / n_records) ** 2)
         return trust * np.clip(sums / n_records, -1.0, 1.0)
 
+    def n_lines(self, n_outputs: int) -> int:
+        """How many factors outputs have: one each."""
+        return n_outputs
+
+    def weights(self, own: Floats) -> Floats:
+        """Outputs, less the constant, as weights in [-1, 1]."""
+        return np.sign(own)
+
+    def along(self, weights: Floats, gradient: Floats) -> Floats:
+        """Products, (n, n_lines)."""
+        return weights * gradient
+
+    def limits(self, constant: Floats) -> tuple[float, float]:
+        """Where derivatives along weights, and their changes, are cut off."""
+        return 2 * self.spread, 1.5 * self.spread
+
     def directions(self, normals: Floats) -> Floats:
         """Directions of length one, from normal draws of shape (d, n_projections)."""
         return normals / np.linalg.norm(normals, axis=0)
@@ -107,7 +136,8 @@ class SimplexOutputs:
     """Class probabilities, with the cross-entropy; the last layer holds the logits."""
 
     layer: int
-    reach: ClassVar[float] = 2.5
+    reach: ClassVar[float] = 4.0
+    usual_gradient: ClassVar[float] = 1.0
 
     def dimension(self, width: int) -> int:
         return width - 1  # probabilities add up to one
@@ -125,6 +155,19 @@ class SimplexOutputs:
     def constant(self, sums: Floats, n_records: float, scale: float) -> Floats:
         """Biases of the constant probabilities, from noisy counts of the classes."""
         return np.log(shares(sums, n_records, scale) * len(sums))
+
+    def n_lines(self, n_outputs: int) -> int:
+        return 1  # all classes have the same
+
+    def weights(self, own: Floats) -> Floats:
+        high, low = (f(axis=1, keepdims=True) for f in (own.max, own.min))
+        return (own - (high + low) / 2) / np.maximum((high - low) / 2, LARGE_LOGIT)
+
+    def along(self, weights: Floats, gradient: Floats) -> Floats:
+        return (weights * gradient).sum(axis=1, keepdims=True)
+
+    def limits(self, constant: Floats) -> tuple[float, float]:
+        return 2 - 2 * float(row_softmax(constant[None]).min()), 0.5
 
     def directions(self, normals: Floats) -> Floats:
         return unit_range_directions(normals)

@@ -60,6 +60,18 @@ class OutputResiduals(TargetSums):
     theorem = "user_guide/networks:network-residuals"
 
 
+@dataclass(frozen=True, eq=False)
+class AlongOutputs(TargetSums):
+    """Sums of derivatives of the loss along the outputs of a released network.
+
+    At the network, and how much they change up to there. Both are cut off to [-1, 1]: a
+    vector like the targets, a function of the record.
+    """
+
+    name = "line search"
+    theorem = "user_guide/networks:network-line-search"
+
+
 @dataclass
 class TrainingState:
     """Where a fit stands: released parameters, and codes that never leave the query.
