@@ -1628,6 +1628,13 @@ MUTANTS = [
         "networks: logits of any size are of one weight",
     ),
     (
+        "h204",
+        "postprocessing/_decisions.py",
+        "offsets = parity.drawn_together(offsets[0])[None]",
+        "pass",
+        "classifiers: thresholds of spread margins are those of margins",
+    ),
+    (
         "h400",
         "preprocessing/_places.py",
         "tuple(map(key_of, self.declared.missing_values))",

@@ -118,6 +118,23 @@ def test_noise_of_a_release(relation, scale):
     assert scale * 3 / mu <= wall.scale(query) <= scale * 3 / mu * (1 + 3e-5)
 
 
+@pytest.mark.parametrize("sure", [1.0, 2.0])
+def test_a_classifier_that_is_sure_of_itself_is_repaired(sure):
+    X, y, group = make_biased_mixture(30_000, n_classes=2, random_state=0)
+    train, told, fresh = slice(0, 5000), slice(5000, 15_000), slice(15_000, None)
+    base = LogisticRegression().fit(X[train], y[train])
+    base.coef_, base.intercept_ = sure * base.coef_, sure * base.intercept_
+    public = {"classes": [0, 1], "groups": np.unique(group).tolist()}
+    model = DP2DPClassifier(FrozenEstimator(base), random_state=0, **public)
+    model.fit(X[told], y[told], sensitive_features=group[told])
+    groups = {"sensitive_features": group[fresh]}
+    gaps = [
+        demographic_parity_difference(y[fresh], decided, **groups)
+        for decided in (base.predict(X[fresh]), model.predict(X[fresh], **groups))
+    ]
+    assert gaps[0] > 0.4 and gaps[1] < 0.05
+
+
 def test_a_base_without_a_guarantee_leaves_the_whole_uncovered():
     X, y, group = make_spurious_bias(400, random_state=0)
     model = DP2DPClassifier(GaussianNB(), classes=[0, 1], groups=[0, 1])

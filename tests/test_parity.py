@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 from scipy.optimize import brentq, minimize
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._wall import CellCounts, Rows
@@ -52,7 +54,11 @@ def test_soft_sums_are_sums_of_softmax_rows(n_classes):
     codes = rng.integers(3, size=500)
     offsets = rng.uniform(-0.3, 0.3, size=(1, 3, n_classes))
     beta = 0.05
-    rows = softmax((p - offsets[0][codes]) / beta, axis=1)
+    compared = p
+    if n_classes == 2:
+        spread = parity.spread_out(p[:, 1] - p[:, 0])
+        compared = np.column_stack([-spread, spread]) / 2
+    rows = softmax((compared - offsets[0][codes]) / beta, axis=1)
     expected = np.array([rows[codes == s].sum(axis=0) for s in range(3)])
     sums = soft_sums(p, codes, 3, beta)(offsets)
     # Two classes: margins are rounded to beta / 16, a slope of at most 1 / (4 beta)
@@ -60,6 +66,41 @@ def test_soft_sums_are_sums_of_softmax_rows(n_classes):
     width = 500 * (0.25 / 32 if n_classes == 2 else 2.0**-29)
     assert_allclose(sums[0], expected, rtol=0, atol=width)
     assert_allclose(sums[0].sum(axis=1), np.bincount(codes, minlength=3), atol=1e-5)
+
+
+def test_margins_are_spread_out_and_drawn_together():
+    margins = np.array([-1.0, -0.999, -0.5, -1e-3, 0.0, 1e-3, 0.5, 0.999, 1.0])
+    spread = parity.spread_out(margins)
+    assert (np.diff(spread) > 0).all()
+    assert_allclose(spread, -spread[::-1], atol=1e-15)
+    assert spread[8] == parity.FARTHEST == approx(16 / 9) and spread[4] == 0
+    odds = np.log((1 + margins[1:-1]) / (1 - margins[1:-1]))
+    assert_allclose(spread[1:-1], (margins[1:-1] + odds / 16) * 8 / 9, atol=1e-14)
+    assert spread[5] == approx(1e-3, rel=1e-6)
+    # Log-odds of 16 and more are as good as certain, and none is beyond.
+    assert parity.spread_out(np.array([1 - 1e-9, 1.5])) == approx(spread[[8, 8]])
+    offsets = np.column_stack([0.3 - spread / 2, 0.3 + spread / 2])
+    drawn = parity.drawn_together(offsets)
+    ends = np.array([-parity.FARTHEST, *margins[1:-1], parity.FARTHEST])
+    assert_allclose(drawn[:, 1] - drawn[:, 0], ends, atol=1e-11)
+    assert_array_equal(drawn[:, 0], -drawn[:, 1])
+    beyond = parity.drawn_together(np.array([[0.0, 1.8], [1.8, 0.0]]))
+    assert_array_equal(beyond, [[-0.9, 0.9], [0.9, -0.9]])
+
+
+@given(
+    st.floats(-2.0, 2.0),
+    hnp.arrays(float, 40, elements=st.floats(-30, 30)),
+)
+def test_drawn_offsets_decide_as_spread_margins_do(threshold, odds):
+    second = expit(odds)
+    p = np.column_stack([expit(-odds), second])
+    spread = parity.spread_out(p[:, 1] - p[:, 0])
+    clear = abs(spread - threshold) > 1e-9
+    (offsets,) = parity.drawn_together(np.array([[0.0, threshold]]))
+    shifted = p - offsets
+    chosen = shifted[:, 1] > shifted[:, 0]
+    assert_array_equal(chosen[clear], (spread > threshold)[clear])
 
 
 def test_cell_sums_are_sums_of_the_rule_by_true_class():
@@ -196,10 +237,12 @@ def test_offsets_meet_the_tolerance_at_the_best_accuracy(n_classes, tolerance):
     p, codes = shifted_population(np.random.default_rng(4), 20_000, n_classes)
     assert rate_gap(p, codes, np.zeros((2, n_classes)))[0] > 0.2
     offsets, told = noiseless(p, codes, tolerance=tolerance)
+    assert_allclose(np.bincount(codes) @ offsets, 0, atol=1e-6 * len(p))
+    if n_classes == 2:
+        offsets = parity.drawn_together(offsets)
     gap, chosen = rate_gap(p, codes, offsets)
     assert tolerance - 0.02 <= gap <= tolerance + 0.02
     assert told.all()  # nothing is in doubt without noise
-    assert_allclose(np.bincount(codes) @ offsets, 0, atol=1e-6 * len(p))
     # Oracle: the same rates are reached no better by any other offsets. Expected
     # accuracy from the linear program over the empirical table, at the same gap.
     reached = p[np.arange(len(p)), chosen].mean()

@@ -123,7 +123,8 @@ class DecisionRepair(MetaRepair):
             self.n_iter_ = 1
             self._solve()
             return
-        if shape[0] == 1 and shape[2] == 2:
+        of_margins = shape[0] == 1 and shape[2] == 2
+        if of_margins:
             query = MarginCounts(shape[1], self.smoothing)
             n_margins = len(parity.margin_grid(self.smoothing))
             places = parity.margin_bins(scores, self.smoothing)
@@ -136,6 +137,8 @@ class DecisionRepair(MetaRepair):
         held = parity.n_held(self.max_iter, wall.scale(query))
         found = self._find_offsets(wall, query, rows, held=held)
         offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
+        if of_margins:
+            offsets = parity.drawn_together(offsets[0])[None]
         self._set_pooled(~found.told.all(axis=0), "without a shift")
         self._publish_offsets(offsets)
 

@@ -96,9 +96,10 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Anything with `fit` and `predict_proba`, a pipeline for example; already fitted
         if wrapped in `FrozenEstimator`. It is fitted without the sensitive columns
         that the constructor names. Where its probabilities take few values (one tree,
-        the nearest neighbour), or are next to zero or one for most people (a network
-        that is sure of itself), a deterministic rule hardly cuts between them: the
-        groups may then differ as before, which no note tells.
+        the nearest neighbour), or, but for two classes and demographic parity, are next
+        to zero or one for most people (a network that is sure of itself), a
+        deterministic rule hardly cuts between them: the groups may then differ as
+        before, which no note tells.
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5
@@ -125,7 +126,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Size of the first step of "gradient". Range: (0, inf).
     smoothing : float, default=0.02
         Temperature of the softmax that "gradient" counts instead of decisions, in
-        units of probability. Range: [1e-6, inf).
+        units of probability; of two classes and demographic parity finer where these
+        are next to zero or one. Range: [1e-6, inf).
     n_bins : int or "auto", default="auto"
         Regions of the probability simplex that "histogram" counts: equal bins of the
         second class's probability, or, for more classes, most probable class times

@@ -15,7 +15,8 @@ from itertools import repeat
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
+from scipy.special import logit
 
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 
@@ -24,6 +25,10 @@ SUM_GRID = 2.0**-30
 # Margins of two classes are rounded to this part of the smoothing.
 MARGIN_RESOLUTION = 1 / 16
 MAX_MARGIN_BINS = 2**16
+# Log-odds from which on margins are not told apart: a classifier that is sure of itself
+# has most of them next to -1 and 1. Chosen on simulated tables.
+LARGEST_ODDS = 16.0
+FARTHEST = 2 / (1 + 2 / LARGEST_ODDS)
 # A group takes 1 / (1 + this * noise / size) of the full step.
 NOISE_CAUTION = 4.0
 # Steps are halved where one takes more of the last one back than this many squares of
@@ -61,16 +66,48 @@ PREFERENCE = 1e-6
 
 
 def margin_grid(smoothing: float) -> np.ndarray:
-    """Public grid on which the margins ``p_1 - p_0`` of two classes are counted."""
-    n_bins = int(min(np.ceil(2 / (MARGIN_RESOLUTION * smoothing)), MAX_MARGIN_BINS))
-    return (np.arange(n_bins) + 0.5) * (2 / n_bins) - 1
+    """Public grid on which margins ``p_1 - p_0``, spread out, are counted."""
+    finest = MARGIN_RESOLUTION * smoothing
+    n_bins = int(min(np.ceil(2 * FARTHEST / finest), MAX_MARGIN_BINS))
+    return ((np.arange(n_bins) + 0.5) * (2 / n_bins) - 1) * FARTHEST
+
+
+def spread_out(margins: np.ndarray) -> np.ndarray:
+    """Margins on a scale that tells those next to -1 and 1 apart.
+
+    A mean of the margin and its log-odds: odd, increasing, next to zero the margin
+    itself. At the ends it is `FARTHEST`. Element by element.
+    """
+    margins = np.clip(margins, -1.0, 1.0)
+    odds = np.clip(logit((1 + margins) / 2) / LARGEST_ODDS, -1.0, 1.0)
+    return (margins + odds) * (FARTHEST / 2)
+
+
+def drawn_together(offsets: np.ndarray) -> np.ndarray:
+    """Offsets of probabilities that decide like those of margins that are spread out.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_groups, 2)
+    """
+
+    def margin(spread):
+        if (
+            spread == 0 or abs(spread) >= FARTHEST
+        ):  # where all of a group are decided alike
+            return spread
+        odds = brentq(lambda z: spread_out(np.tanh(z / 2)) - spread, -80, 80)
+        return np.tanh(odds / 2)
+
+    margins = np.array([margin(spread) for spread in offsets[:, 1] - offsets[:, 0]])
+    return np.column_stack([-margins / 2, margins / 2])
 
 
 def margin_bins(scores: np.ndarray, smoothing: float) -> np.ndarray:
     """Place of each row's margin in `margin_grid`: the decision depends on it alone."""
     n_bins = len(margin_grid(smoothing))
-    margins = scores[:, 1] - scores[:, 0]
-    bins = ((margins + 1) * (n_bins / 2)).astype(np.int64)
+    margins = spread_out(scores[:, 1] - scores[:, 0])
+    bins = ((margins / FARTHEST + 1) * (n_bins / 2)).astype(np.int64)
     return np.clip(bins, 0, n_bins - 1)
 
 
