@@ -147,7 +147,7 @@ def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, 
 def test_a_record_changes_what_leaves_through_releases_only(
     people, tmp_path, capsys, changes
 ):
-    """With what was released of one table the other gives the same files."""
+    """With what was released of one table the other gives the same files and words."""
     arguments = ["--codebook", str(tmp_path / "book.json"), "--dates", "day-first"]
     arguments += ["--force", "--seed", "0"]
 
@@ -155,7 +155,7 @@ def test_a_record_changes_what_leaves_through_releases_only(
         with recording(replayed) as seen:
             assert synthesize(tmp_path, table, *arguments) == 0
         files = [(tmp_path / f"out.{end}").read_text() for end in ("csv", "md")]
-        return seen, files
+        return seen, [*files, capsys.readouterr().out]
 
     first, files = leaving(people())
     second, again = leaving(people(**changes), first)

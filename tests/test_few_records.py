@@ -40,7 +40,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
-from fairpriv_sklearn.neural_network._base import LEAST_SPREAD, LearntRange
+from fairpriv_sklearn.neural_network._base import LearntRange
 from fairpriv_sklearn.neural_network._queries import TargetSums
 from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import DPTableEncoder
@@ -398,7 +398,7 @@ def test_a_range_has_room_for_gradients_and_none_for_a_constant(n_bins):
     assert_allclose(learnt.width, room * width * np.array([0.5, 0.25]))
     assert np.all(learnt.width < 1)
     assert_allclose(learnt.center, -0.2 + part.found[0] * np.array([0.5, 0.25]))
-    assert learnt.spread == LEAST_SPREAD  # all targets in one bin
+    assert learnt.spread == 0.05  # all targets in one bin, and no less
 
 
 def test_spread_of_targets_is_told_in_units_of_the_range():

@@ -42,8 +42,7 @@ def run_synthesize(args) -> int:
     written(args.out, text.encode("utf-8", "replace"))
     report = of_rows(args.rows_per_person, generator.quality_report())
     written(args.report, report.encode("utf-8", "backslashreplace"))
-    odd = [p for p in parsed.values() if p.declared and p.n_odd]
-    notes += [f"{some(p.n_odd, 'cell')} of {p.name} counted as missing" for p in odd]
+    # How many cells count as missing is told by the noisy tables alone.
     for note in (*persons_note(parsed), *notes):
         print(wrap(f"! {printable(note, 600)}", "  "))
     quality = generator.quality_

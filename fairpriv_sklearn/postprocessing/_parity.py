@@ -92,9 +92,7 @@ def drawn_together(offsets: np.ndarray) -> np.ndarray:
     """
 
     def margin(spread):
-        if (
-            spread == 0 or abs(spread) >= FARTHEST
-        ):  # where all of a group are decided alike
+        if spread == 0 or abs(spread) >= FARTHEST:  # all of a group decided alike
             return spread
         odds = brentq(lambda z: spread_out(np.tanh(z / 2)) - spread, -80, 80)
         return np.tanh(odds / 2)
