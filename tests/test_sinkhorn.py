@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from fairpriv_sklearn.transport import _sinkhorn as module
+from fairpriv_sklearn._shared import sinkhorn as module
 from fairpriv_sklearn.transport import (
     point_cost,
     sinkhorn,

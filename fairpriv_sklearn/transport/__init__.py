@@ -1,6 +1,12 @@
 """Optimal transport: the fair barycenter and one-dimensional distances."""
 
 from fairpriv_sklearn._shared.exact_transport import RESOLUTION
+from fairpriv_sklearn._shared.sinkhorn import (
+    SinkhornResult,
+    point_cost,
+    sinkhorn,
+    transport_gradient,
+)
 from fairpriv_sklearn.transport._barycenter import (
     BarycenterResult,
     Coupling,
@@ -8,12 +14,6 @@ from fairpriv_sklearn.transport._barycenter import (
     fair_barycenter,
     optimality_certificate,
     solver_name,
-)
-from fairpriv_sklearn.transport._sinkhorn import (
-    SinkhornResult,
-    point_cost,
-    sinkhorn,
-    transport_gradient,
 )
 from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import quantise, wasserstein_1d
