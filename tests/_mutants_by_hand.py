@@ -1580,10 +1580,17 @@ MUTANTS = [
     ),
     (
         "h197",
-        _SEARCH,
-        "min(0.1, max(0.03, 30 / max(signal, 1e-9)))",
-        "max(0.03, 30 / max(signal, 1e-9))",
+        "_training/_line_search.py",
+        "min(most, max(0.03, 300 * most / max(signal, 1e-9)))",
+        "max(0.03, 300 * most / max(signal, 1e-9))",
         "networks: the search takes all of a small budget",
+    ),
+    (
+        "h520",
+        "_training/_line_search.py",
+        "np.clip(told - rate * error,",
+        "np.clip(told,",
+        "line searches: what noise leaves open is not shortened",
     ),
     (
         "h198",
@@ -2105,8 +2112,8 @@ _PROOFS = {
     "the share is .3 for every signal that small": [
         "linear_model/_gradient_plan.py | return min(0.3, max(0.03, 40 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
     ],
-    "the share is .2 for every signal that small": [
-        "linear_model/_line_search.py | return min(0.2, max(0.03, 60 / max(signal, 1e-9))) | 1e-09 -> 2e-09",
+    "the share is the most for every signal that small": [
+        "_training/_line_search.py | return min(most, max(0.03, 300 * most / max(signal, 1e-9))) | 1e-09 -> 2e-09",
     ],
     "nothing is cut off where nothing is larger": [
         "linear_model/_queries.py | if not np.abs(second, out=first).max(initial=0.0) <= 2.0**BITS: | np.abs(second, out=first).max(initial=0.0) <= 2.0 ** BITS -> np.abs(second, out=first).max(initial=0.0) < 2.0 ** BITS",

@@ -79,6 +79,7 @@ QUERIES = {
     "_training/_bounded.py": "linear_sensitivity linear_queries",
     "_training/_constant.py": "few_records",
     "_training/_counts.py": "linear_queries linear_sensitivity",
+    "_training/_line_search.py": "line_search network_line_search",
     "_training/_noisy_gradients.py": "linear_sensitivity neural_objective",
     "_training/_penalty.py": "linear_values linear_sensitivity neural_objective",
     "generative/_levels.py": "generative_privacy generative_levels generative_pairs",
@@ -96,7 +97,7 @@ QUERIES = {
     "linear_model/_moments.py": "linear_values linear_sensitivity linear_model",
     "linear_model/_output_perturbation.py": "linear_values budgets "
     "linear_sensitivity linear_queries linear_model",
-    "linear_model/_line_search.py": "line_search",
+    "linear_model/_line_search.py": "line_search plan_numbers",
     "linear_model/_preconditioned.py": "descent line_search linear_queries "
     "linear_model",
     "linear_model/_queries.py": "linear_values linear_queries linear_sensitivity",

@@ -207,7 +207,7 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
     n_counts = 2 if kind == "regressor" else 1  # the target has its own
     monkeypatch.setattr(neural, "TARGET_SHARE", 0.9 / n_counts)
     monkeypatch.setattr(neural, "CONSTANT_SHARE", (0.1, 0.1))
-    monkeypatch.setattr(neural, "search_share", lambda _: 0.001)
+    monkeypatch.setattr(neural, "search_share", lambda *_: 0.001)
     tells = TargetCounts if kind == "regressor" else RangeCounts
     monkeypatch.setattr(tells, "tell", lambda self, signal: True)
     # six rows tell no linear model anything

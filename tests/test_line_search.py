@@ -12,6 +12,7 @@ from scipy.special import erf, expit
 from scipy.stats import beta
 from sklearn.pipeline import make_pipeline
 
+from fairpriv_sklearn._training._line_search import posterior_mean
 from fairpriv_sklearn._training._target import TARGET_BINS
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
@@ -24,7 +25,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     linked,
     scores_of,
 )
-from fairpriv_sklearn.linear_model._line_search import LineSearch, Path, _expected
+from fairpriv_sklearn.linear_model._line_search import LineSearch, Path
 from fairpriv_sklearn.linear_model._preconditioned import (
     Constant,
     Curvature,
@@ -74,7 +75,9 @@ def test_the_expected_fall_is_that_under_an_exponential_prior(told, rate):
     middle = max(0.0, told - rate)
     ends = max(0.0, middle - 12), middle + 12
     mean = quad(lambda one: one * density(one), *ends)[0] / quad(density, *ends)[0]
-    found = _expected(np.full(1, error * told), np.full(1, error), np.full(1, rate))
+    found = posterior_mean(
+        np.full(1, error * told), np.full(1, error), np.full(1, rate)
+    )
     assert found == approx(error * mean, rel=1e-6)
 
 

@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from fairpriv_sklearn._shared.rowwise import row_scores
+from fairpriv_sklearn._training._line_search import posterior_mean, search_share
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn.neural_network import (
     DPWassersteinAutoencoder,
@@ -20,10 +21,9 @@ from fairpriv_sklearn.neural_network import (
 )
 from fairpriv_sklearn.neural_network._line_search import (
     LONGEST,
-    _expected,
+    SEARCH_SHARE,
     derivatives_along,
     scale_outputs,
-    search_share,
 )
 from fairpriv_sklearn.neural_network._objective import (
     INPUTS,
@@ -182,15 +182,15 @@ def test_limits_of_classes_are_what_a_rare_class_may_have():
 def test_what_noise_leaves_open_is_the_mean_of_what_it_may_be(told, error, longest):
     factors = np.linspace(0, longest, 400_001)
     shape = -(((told - factors) / error) ** 2) / 2 - 3 * factors
-    expected = np.average(factors, weights=np.exp(shape - shape.max()))
-    found = _expected(np.array([told]), np.array([error]), longest)
-    assert found == approx(expected, abs=0.04 * error)
+    mean = np.average(factors, weights=np.exp(shape - shape.max()))
+    found = posterior_mean(np.array([told]), np.array([error]), 3 * error, longest)
+    assert found == approx(mean, abs=0.04 * error)
 
 
 def test_without_an_error_it_is_what_is_told():
     told = np.array([-2.0, 0.0, 0.3, 1.0, 1.5, 7.0])
     with np.errstate(all="raise", under="ignore"):
-        found = _expected(told, np.zeros(6), 1.5)
+        found = posterior_mean(told, np.zeros(6), 0.0, 1.5)
     assert_allclose(found, np.clip(told, 0, 1.5), atol=1e-7)
 
 
@@ -217,12 +217,14 @@ def test_errors_of_the_factor_are_those_of_the_noise(longest, monkeypatch):
             noise = N * self.noise * rng.normal(size=query.n_coordinates)
             return super().release(query, rows) + noise
 
-    def told(told, error, _):
+    def told(told, error, *_):
         drawn.append(told)
         stated.append(error)
         return told
 
-    monkeypatch.setattr("fairpriv_sklearn.neural_network._line_search._expected", told)
+    monkeypatch.setattr(
+        "fairpriv_sklearn.neural_network._line_search.posterior_mean", told
+    )
     rng = np.random.default_rng(0)
     for _ in range(400):
         network = linear(np.diag([8.0, 1.0]) + 1e-12, constant)
@@ -232,7 +234,9 @@ def test_errors_of_the_factor_are_those_of_the_noise(longest, monkeypatch):
 
 
 def test_share_of_the_search():
-    shares = [search_share(one) for one in (0.0, 300.0, 600.0, 1000.0, 1e9)]
+    shares = [
+        search_share(one, SEARCH_SHARE) for one in (0.0, 300.0, 600.0, 1000.0, 1e9)
+    ]
     assert shares == approx([0.1, 0.1, 0.05, 0.03, 0.03])
 
 
@@ -249,7 +253,7 @@ def searched(model, monkeypatch, **fit):
         model.fit(**fit)
     names = [one.name for one in seen.crossings]
     monkeypatch.setattr(
-        "fairpriv_sklearn.neural_network._line_search._expected",
+        "fairpriv_sklearn.neural_network._line_search.posterior_mean",
         lambda told, *_: np.ones_like(told),
     )
     return names, model
@@ -272,8 +276,8 @@ def test_a_penalty_is_not_undone(weight, longest, monkeypatch):
     X, _, groups = table()
     asked = []
     monkeypatch.setattr(
-        "fairpriv_sklearn.neural_network._line_search._expected",
-        lambda told, error, longest: asked.append(longest) or told,
+        "fairpriv_sklearn.neural_network._line_search.posterior_mean",
+        lambda told, error, rate, longest: asked.append(longest) or told,
     )
     model = DPWassersteinMLPClassifier(
         fairness_weight=weight, classes=[0, 1], bounds=(-1, 1), groups=[0, 1]

@@ -15,6 +15,7 @@ from _generative import semidual_plan, sliced_plan, table_plan
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
+from fairpriv_sklearn._training._line_search import search_share
 from fairpriv_sklearn._training._penalty import record_changes
 from fairpriv_sklearn._training._target import TargetCounts
 from fairpriv_sklearn._wall import PrivacyFilter, Query
@@ -44,7 +45,7 @@ from fairpriv_sklearn.linear_model._gradient_plan import (
     constant_share,
     gradient_plan,
 )
-from fairpriv_sklearn.linear_model._line_search import search_share
+from fairpriv_sklearn.linear_model._line_search import SEARCH_SHARE
 from fairpriv_sklearn.linear_model._queries import Geometry
 from fairpriv_sklearn.mechanisms import noise_source
 from fairpriv_sklearn.metrics import dp_group_rates
@@ -279,7 +280,7 @@ def test_plan_of_noisy_gradients():
     assert not few.has_moments and few.mu == approx(only, rel=1e-11)
     assert constant_share(1e9) == 0.03 and constant_share(1.0) == 0.3
     assert [line.name for line in few.lines] == ["gradients", "line search"]
-    assert [search_share(one) for one in (0.0, 50.0, 600.0, 1e9)] == [
+    assert [search_share(one, SEARCH_SHARE) for one in (0.0, 50.0, 600.0, 1e9)] == [
         0.2,
         0.2,
         0.1,

@@ -10,6 +10,7 @@ import numpy as np
 
 from fairpriv_sklearn._training._bounded import COUNT_SHARE
 from fairpriv_sklearn._training._counts import Sizes, count_query
+from fairpriv_sklearn._training._line_search import search_share
 from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts, TargetCounts
 from fairpriv_sklearn._wall import (
     PrivacyFilter,
@@ -18,7 +19,7 @@ from fairpriv_sklearn._wall import (
     calibrate_gaussian,
     calibrate_without_replacement,
 )
-from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, search_share
+from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, SEARCH_SHARE
 from fairpriv_sklearn.linear_model._preconditioned import (
     MOMENT_SHARE,
     Curvature,
@@ -102,7 +103,7 @@ def gradient_plan(
         share = math.sqrt(MOMENT_SHARE) * mu
         lines.append(Release(SecondMoments.name, "gaussian", share, n_moments))
         mu *= math.sqrt(1 - MOMENT_SHARE)
-    share = search_share(mu * n_assumed)
+    share = search_share(mu * n_assumed, SEARCH_SHARE)
     search = mu * math.sqrt(share / N_SEARCHES)
     step = mu * math.sqrt((1 - share) / n_steps)
     for name, part, n_numbers, times in (

@@ -12,12 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erf, log_ndtr
+from scipy.special import erf
 
 from fairpriv_sklearn._shared.arrays import Floats
+from fairpriv_sklearn._training._line_search import posterior_mean
 
 N_SEARCHES = 2
 """Releases of a search: the second looks where the first one led."""
+
+SEARCH_SHARE = 0.2
+"""Of the squared Gaussian-DP parameter, at most."""
 
 _WIDTH = 1.0  # where scores are cut off as weights, in their standard deviations
 _DOUBT = 0.5  # standard deviations of its noise that their variance is taken higher
@@ -30,14 +34,6 @@ CAUTION = 0.5  # standard deviations that curvature is taken higher
 _RISK = 0.01  # of the constant model's loss, for slopes without any signal
 _SHY = 0.62  # how risks fall with the rate of the prior: about (1 + _SHY * rate)**-2
 _TINY = math.sqrt(np.finfo(np.float64).tiny)
-
-
-def search_share(signal: float) -> float:
-    """Share of the squared Gaussian-DP parameter that the search takes.
-
-    `signal` is the number of records times the parameter.
-    """
-    return min(0.2, max(0.03, 60 / max(signal, 1e-9)))
 
 
 @dataclass(frozen=True)
@@ -168,22 +164,11 @@ class LineSearch:
             error = of_falls + by_draw
             risk = error / (2 * curvature * _RISK * self.worth)
             rate = np.maximum(np.sqrt(risk) - 1, 0.0) / _SHY
-            expected = _expected(falls - path.overfit, np.sqrt(error), rate)
+            fall = posterior_mean(falls - path.overfit, np.sqrt(error), rate)
             bends = curvature + CAUTION * noise + path.bend
-            found = np.where(none, 0.0, expected / bends)
+            found = np.where(none, 0.0, fall / bends)
             steps = np.clip(found, _NEAREST, _FARTHEST)
         varied = (error + (found * noise) ** 2) / bends**2
         parts = varied, by_draw / bends**2, of_falls / bends**2
         varied, by_draw, of_falls = np.where(none, 0.0, parts)
         return found, varied, by_draw, curvature, noise, of_falls
-
-
-def _expected(told: Floats, error: Floats, rate: Floats) -> Floats:
-    """Mean of a positive number that normal errors hide, exponential with this rate.
-
-    The rate is per standard deviation of the error.
-    """
-    error = np.maximum(error, _TINY)
-    above = np.maximum(told / error - rate, -50.0)
-    tail = np.exp(-(above**2) / 2 - log_ndtr(above)) / math.sqrt(2 * math.pi)
-    return error * (above + tail)

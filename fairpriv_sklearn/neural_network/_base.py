@@ -27,6 +27,7 @@ from fairpriv_sklearn._training._counts import (
     telling_records,
 )
 from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
+from fairpriv_sklearn._training._line_search import search_share
 from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
 from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
 from fairpriv_sklearn._training._progress import Progress
@@ -52,8 +53,8 @@ from fairpriv_sklearn._wall import (
 )
 from fairpriv_sklearn.neural_network._line_search import (
     LONGEST,
+    SEARCH_SHARE,
     scale_outputs,
-    search_share,
 )
 from fairpriv_sklearn.neural_network._objective import (
     INPUTS,
@@ -459,7 +460,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
         mu_ranges = math.sqrt(TARGET_SHARE * len(counts)) * mu if counts else 0.0
         mu_counts = COUNT_SHARE * mu if n_counts else 0.0
         mu_residual = math.sqrt(RESIDUAL_SHARE) * mu if corrects else 0.0
-        mu_search = is_searched * math.sqrt(search_share(n_usual * mu)) * mu
+        share = search_share(n_usual * mu, SEARCH_SHARE)
+        mu_search = is_searched * math.sqrt(share) * mu
         spent = math.hypot(mu_ranges, mu_residual, mu_counts, mu_search)
         if n_steps == 0:
             mu_constant = _left(mu, spent)

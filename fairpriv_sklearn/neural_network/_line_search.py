@@ -6,9 +6,9 @@ little of them stays. Constants were chosen on simulated tables.
 """
 
 import numpy as np
-from scipy.special import ndtr
 
 from fairpriv_sklearn._shared.arrays import Floats
+from fairpriv_sklearn._training._line_search import posterior_mean
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._wall import PrivacyFilter, Rows
 from fairpriv_sklearn.neural_network._objective import padded_chunk
@@ -17,18 +17,11 @@ from fairpriv_sklearn.neural_network._queries import AlongOutputs
 LONGEST = 1.5
 """Largest factor of outputs: caution may have left them short."""
 
+SEARCH_SHARE = 0.1
+"""Of the squared Gaussian-DP parameter, at most."""
+
 _RATE = 3.0  # of the exponential prior of the factor
-_FAR = 30.0  # standard deviations, beyond which normal tails have no quotient
-_EXACT = 1e-9  # taken for the error of what has none
 _TINY = 1e-300
-
-
-def search_share(signal: float) -> float:
-    """Share of the squared Gaussian-DP parameter that the search takes.
-
-    `signal` is the number of records times the parameter.
-    """
-    return min(0.1, max(0.03, 30 / max(signal, 1e-9)))
 
 
 def scale_outputs(
@@ -57,7 +50,7 @@ def scale_outputs(
     bends = np.maximum((1 + changes) * largest_change, max(doubt, _TINY))
     factor = 1 - slopes * largest / bends
     error = np.hypot(noise * largest, (1 - np.clip(factor, 0, 1)) * doubt) / bends
-    factor = _expected(factor, error, longest)
+    factor = posterior_mean(factor, error, _RATE * error, longest)
     network.weights[-1] *= factor
     network.biases[-1][:] = constant + factor * (network.biases[-1] - constant)
 
@@ -81,16 +74,3 @@ def derivatives_along(network: Network, head, constant: Floats, targets, inputs)
         return np.hstack([slopes / largest, 2 * changes / largest_change - 1])
 
     return along
-
-
-def _expected(told: Floats, error: Floats, longest: float) -> Floats:
-    """Mean of a factor in [0, longest] that normal errors hide; see the prior."""
-    error = np.maximum(error, _EXACT)
-    middle = told - _RATE * error**2
-    middle = np.clip(middle, -_FAR * error, longest + _FAR * error)
-    low, high = -middle / error, (longest - middle) / error
-    # Of tails on one side: no difference of numbers that are nearly one.
-    inside = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
-    ends = (np.exp(-(one**2) / 2) for one in (low, high))
-    off = np.subtract(*ends) / np.sqrt(2 * np.pi) / inside
-    return np.clip(middle + error * off, 0.0, longest)
