@@ -44,12 +44,15 @@ what few rows cannot teach is read from the data, and the report then says that 
 is conditional on it. A codebook is a JSON file of public facts:
   {"age": [17, 90], "education": ["school", "college"]}"""
 
+ERROR = "fairpriv_sklearn: error: "
+"""How every sentence about a wrong argument or table starts, of all commands."""
+
 
 class _Parser(argparse.ArgumentParser):
     """One sentence about a wrong argument, without the list of all of them."""
 
     def error(self, message):
-        self.exit(2, f"{self.prog}: error: {message} (--help lists the arguments)\n")
+        self.exit(2, f"{ERROR}{message} (--help lists the arguments)\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -230,7 +233,7 @@ def main(argv=None) -> int:
             return synthesize(argv[1:])
         return run(parse(argv))
     except InputError as error:
-        print(f"fairpriv_sklearn: error: {printable(error, 600)}", file=sys.stderr)
+        print(f"{ERROR}{printable(error, 600)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nfairpriv_sklearn: stopped", file=sys.stderr)

@@ -1742,8 +1742,8 @@ MUTANTS = [
     (
         "h507",
         "_cli/synthetic.py",
-        "qualified(conditional_on=conditions)",
-        "qualified(conditional_on=())",
+        '"conditional_on": looked_up(parsed, raw, writing)',
+        '"conditional_on": []',
         "statements on synthetic tables do not say what was read",
     ),
     (
@@ -1773,6 +1773,20 @@ MUTANTS = [
         "**about, sure=blind.PLAIN",
         "**about",
         "decisions: the noise of a small group hides what others differ by",
+    ),
+    (
+        "h540",
+        "_cli/synthetic.py",
+        "roles.get(name, Column())",
+        "Column(role=p.column.role)",
+        "synthetic tables tell that the target's column is empty",
+    ),
+    (
+        "h541",
+        "_cli/synthetic.py",
+        '"assumptions": raw.assumed,',
+        '"assumptions": [],',
+        "that blank rows are not counted is not said of synthetic tables",
     ),
 ]
 

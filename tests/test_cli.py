@@ -512,10 +512,15 @@ def test_small_groups_are_named_as_others(people, tmp_path, capsys):
 
 
 def test_a_wrong_argument_gets_one_line(capsys):
-    with pytest.raises(SystemExit):
-        main(["people.csv", "--task", "guess"])
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "invalid choice: 'guess'" in said
+    for arguments, says in (
+        (["people.csv", "--task", "guess"], "invalid choice: 'guess'"),
+        (["predict", "model.skops"], "required: DATA"),
+        (["synthesize", "people.csv", "--rows", "few"], "invalid int value: 'few'"),
+    ):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and says in said and said.startswith(ERRORS)
 
 
 def test_rows_outside_groups_are_left_out(people, tmp_path):
@@ -697,7 +702,8 @@ def test_bad_arguments_are_usage_errors(capsys, arguments, says):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
-    assert says in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(ERRORS) and says in error
 
 
 def test_without_matplotlib_the_picture_is_skipped_and_said(
@@ -813,6 +819,8 @@ def test_what_holds_of_every_row_is_assumed(tmp_path, last, assumed):
         for name, record in (("a", {}), ("b", last))
     )
     assert not facts and others
+    blank = "a row without any value is no record"
+    assert all(blank in one["assumptions"] for one in (*whole, *less))
     assert [assumed in one["assumptions"] for one in whole] == [True] * len(whole)
     assert [assumed in one["assumptions"] for one in less] == [False] * len(less)
 

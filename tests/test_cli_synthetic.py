@@ -142,6 +142,7 @@ def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, 
     [
         {"age": "1e308", "town": "13/25/2001", "sex": "?", "empty": "x"},
         {"age": "nan", "town": "True", "pay": "$5", "joined": "5/6/2019"},
+        {"empty": "x"},  # the only cell of the target
     ],
 )
 def test_a_record_changes_what_leaves_through_releases_only(
@@ -149,7 +150,7 @@ def test_a_record_changes_what_leaves_through_releases_only(
 ):
     """With what was released of one table the other gives the same files and words."""
     arguments = ["--codebook", str(tmp_path / "book.json"), "--dates", "day-first"]
-    arguments += ["--force", "--seed", "0"]
+    arguments += ["--force", "--seed", "0", "--target", "empty"]
 
     def leaving(table, replayed=None):
         with recording(replayed) as seen:
@@ -162,6 +163,24 @@ def test_a_record_changes_what_leaves_through_releases_only(
     assert files == again
     pairs = list(zip(first.crossings, second.crossings, strict=True))
     assert any((one.exact != other.exact).any() for one, other in pairs)
+
+
+def test_a_blank_row_is_no_record_and_the_guarantee_says_so(tmp_path, capsys):
+    """Files end in rows of separators, so their number is not hidden."""
+    assumed = "a row without any value is no record"
+    rows = "a,b\n" + "1,x\n2,y\n" * 20
+    for ending in ("", ",\n,\n"):
+        (tmp_path / "rows.csv").write_text(rows + ending)
+        assert synthesize(tmp_path, str(tmp_path / "rows.csv"), "--force") == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "40 synthetic rows" in said and assumed in said
+        assert assumed in (tmp_path / "out.md").read_text()
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [1.0, None] * 20, "b": ["x", None] * 20})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert synthesize(tmp_path, str(tmp_path / "rows.parquet"), "--force") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "40 synthetic rows" in said and assumed not in said
 
 
 def test_the_report_is_beside_the_table(people, tmp_path):

@@ -34,9 +34,9 @@ from fairpriv_sklearn.preprocessing import (
 
 def run_synthesize(args) -> int:
     """Write a synthetic table, and what may be read from it."""
-    parsed, conditions = _people(args)
-    generator, notes = _fitted(parsed, args)
-    generator.privacy_ = generator.privacy_.qualified(conditional_on=conditions)
+    parsed, codebook, facts = _people(args)
+    generator, notes = _fitted(codebook, parsed, args)
+    generator.privacy_ = generator.privacy_.qualified(**facts)
     n_rows = len(next(iter(parsed.values())).values) if args.rows is None else args.rows
     text = generator.sample(n_rows).to_csv(index=False, lineterminator="\n")
     written(args.out, text.encode("utf-8", "replace"))
@@ -54,8 +54,8 @@ def run_synthesize(args) -> int:
     return 0
 
 
-def _people(args) -> tuple[dict[str, Parsed], list[str]]:
-    """The columns to draw anew, and what was read from the data to know them."""
+def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
+    """The columns to draw anew, what is declared of them, and on what that rests."""
     codebook = load_codebook(args.codebook)
     raw = read_named(args)
     names = check_names(args, raw, codebook)
@@ -75,19 +75,25 @@ def _people(args) -> tuple[dict[str, Parsed], list[str]]:
     if not used:
         raise InputError("No column is left to draw.")
     refuse_ruled_out(used)
-    return used, looked_up(parsed, raw, writing)
-
-
-def _fitted(parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
-    """The generator, and what it warned of."""
+    roles = {name: Column(role=column.role) for name, column in codebook.columns.items()}
     declared = {
-        name: p.column if p.declared else Column(role=p.column.role)
-        for name, p in parsed.items()
+        # What was found out of others is not public: whether one is empty, say.
+        name: p.column if p.declared else roles.get(name, Column())
+        for name, p in used.items()
     }
+    facts = {
+        "assumptions": raw.assumed,
+        "conditional_on": looked_up(parsed, raw, writing),
+    }
+    return used, Codebook(tuple(declared.items())), facts
+
+
+def _fitted(codebook, parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
+    """The generator, and what it warned of."""
     generator = DPSinkhornGenerator(
         epsilon=args.epsilon,
         delta=args.delta,
-        codebook=Codebook(tuple(declared.items())),
+        codebook=codebook,
         random_state=args.seed,
     )
     frame = needed_pandas().DataFrame({name: _cells(p) for name, p in parsed.items()})

@@ -180,7 +180,7 @@ def load_table(args) -> Table:
         sensitive=list(args.sensitive),
         task=_task(args, target, from_data),
         from_data=from_data,
-        assumed=assumed,
+        assumed=[*raw.assumed, *assumed],
         left_out=left_out,
         remarks=remarks,
     )

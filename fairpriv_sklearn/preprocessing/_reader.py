@@ -50,6 +50,8 @@ class Raw:
         What was guessed.
     repeated : dict of str to str
         Name in the file of every column whose name stood there before.
+    assumed : list of str
+        What was taken for no record, so that a guarantee does not speak of it.
     """
 
     columns: dict[str, list]
@@ -58,6 +60,7 @@ class Raw:
     left_out: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     repeated: dict[str, str] = field(default_factory=dict)
+    assumed: list[str] = field(default_factory=list)
 
 
 def read_table(path, *, separator=None, encoding=None, sheet=None) -> Raw:
@@ -510,6 +513,7 @@ def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
         left_out=left_out,
         remarks=remarks,
         repeated=repeated,
+        assumed=["a row without any value is no record"],
     )
 
 
