@@ -75,7 +75,7 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
     if not used:
         raise InputError("No column is left to draw.")
     refuse_ruled_out(used)
-    roles = {name: Column(role=column.role) for name, column in codebook.columns.items()}
+    roles = {name: Column(role=one.role) for name, one in codebook.columns.items()}
     declared = {
         # What was found out of others is not public: whether one is empty, say.
         name: p.column if p.declared else roles.get(name, Column())
