@@ -1787,6 +1787,32 @@ MUTANTS = [
         '"assumptions": raw.assumed,',
         '"assumptions": [],',
         "that blank rows are not counted is not said of synthetic tables",
+        "h560",
+        "_shared/callers.py",
+        "bool(self.inside) and not _is_ours.is_on",
+        "bool(self.inside)",
+        "private rows of one thread hush what repairs of another warn of",
+    ),
+    (
+        "h561",
+        "_shared/callers.py",
+        "nullcontext() if _is_hushed.is_on else",
+        "nullcontext() if False else",
+        "what wrapped models of ours warn of is heard beside private rows",
+    ),
+    (
+        "h562",
+        "postprocessing/_blind_numbers.py",
+        "SMALL = 10.0",
+        "SMALL = 4.0",
+        "the noise of a small group hides what others differ by",
+    ),
+    (
+        "h563",
+        "postprocessing/_blind_numbers.py",
+        "SMALL = 10.0",
+        "SMALL = 11.0",
+        "a larger group is left out",
     ),
 ]
 

@@ -76,6 +76,26 @@ def test_one_thread_stays_hushed_when_the_other_leaves():
     assert [str(one.message) for one in heard] == ["public"]
 
 
+def test_what_we_warn_of_is_heard_beside_private_rows_of_another_thread():
+    """It says nothing of them, and a repair that stood back is not to be missed."""
+
+    def warned():
+        callers.warn_caller("ours", RepairWarning)
+        warnings.warn("theirs", stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with hushed():
+            warned()
+            thread = threading.Thread(target=warned)
+            thread.start()
+            thread.join()
+            warned()
+        assert [str(one.message) for one in heard] == ["ours"]
+        warned()
+    assert [str(one.message) for one in heard] == ["ours", "ours", "theirs"]
+
+
 @pytest.mark.parametrize("at", ["enter", "leave"])
 def test_an_interrupt_leaves_no_silence_behind(at, monkeypatch):
     shared = callers._HUSHED[callers.ANY]

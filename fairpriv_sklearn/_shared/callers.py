@@ -4,7 +4,7 @@ import re
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from weakref import WeakSet
 
 import numpy as np
@@ -33,7 +33,9 @@ def warn_now(message: str, category: type[Warning]) -> None:
     frame, level = sys._getframe(1), 2
     while frame is not None and _is_between(frame):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    # Ours say nothing of private rows: those of other threads do not hush them.
+    with nullcontext() if _is_hushed.is_on else _is_ours.switched_on():
+        warnings.warn(message, category, stacklevel=level)
 
 
 def _is_between(frame) -> bool:
@@ -94,7 +96,8 @@ def hushed(pattern: str = ANY):
     shared, token = _HUSHED[pattern], _Token()
     try:
         shared.enter(token)  # an interrupt here must not leave the silence behind
-        yield
+        with _is_hushed.switched_on():
+            yield
     finally:
         shared.leave(token)
 
@@ -130,6 +133,10 @@ class ThreadFlag(threading.local):
             self.is_on = before
 
 
+# Whether a thread is inside `hushed`, and whether it warns of its own accord.
+_is_hushed, _is_ours = ThreadFlag(), ThreadFlag()
+
+
 class _Token:
     """Stands for one block that is hushed, and is gone with it at the latest."""
 
@@ -144,7 +151,8 @@ class _WhileHushed:
         self.lock, self.inside = threading.Lock(), WeakSet()
 
     def match(self, text: str) -> bool:
-        return bool(self.inside) and self._pattern.match(text) is not None
+        is_hushed = bool(self.inside) and not _is_ours.is_on
+        return is_hushed and self._pattern.match(text) is not None
 
     @property
     def pattern(self) -> str:

@@ -54,8 +54,9 @@ SCALE_SHARE = 0.05
 WORTH = 0.75
 LEFT = 0.62
 # A group of next to nobody is left out also if the repair would stand back and its size
-# is below so many standard deviations of its noise. Chosen as `_significance.FEW`.
-SMALL = 4.0
+# is below so many standard deviations of its noise, which may then be more than .05 of
+# its distribution. Chosen on simulated tables; of larger ones the parity is known.
+SMALL = 10.0
 # As `_significance.TOLD` and `MOST_BEYOND`, the latter for each time that the range is
 # as wide as what is left of it: what is cut spoils parity, and what is kept costs the
 # more the further away it is. A bin at an end is as wide as the one beside it, or so

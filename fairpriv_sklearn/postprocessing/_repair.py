@@ -76,11 +76,7 @@ PREDICTED_ROWS = 1 << 14
 
 
 class RepairWarning(UserWarning):
-    """A repair that would not help stood back, by noisy or public numbers.
-
-    While another thread of the process has private rows read by a wrapped estimator no
-    warning of any thread is shown: `repair_notes_` of the repair has it in any case.
-    """
+    """A repair that would not help stood back, by noisy or public numbers."""
 
 
 def _nothing(rows) -> tuple:
