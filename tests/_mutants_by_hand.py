@@ -1787,6 +1787,8 @@ MUTANTS = [
         '"assumptions": raw.assumed,',
         '"assumptions": [],',
         "that blank rows are not counted is not said of synthetic tables",
+    ),
+    (
         "h560",
         "_shared/callers.py",
         "bool(self.inside) and not _is_ours.is_on",
