@@ -465,7 +465,6 @@ def _transport():
     cost = np.abs(X[:5, :1] - X[:5, :1].T)
     yield t.sinkhorn, {"cost": cost, "regularization": 0.1}
     yield t.transport_gradient, {"plan": np.eye(5), "X": X[:5], "Y": X[5:10]}
-    yield t.sliced_wasserstein, {"X": X, "Y": X[::-1], "directions": np.eye(3)}
     good = {"grid": np.linspace(0, 1, 4)}
     coupling = t.Coupling(np.arange(2), np.arange(2), np.full(2, 0.5))
     yield "Coupling.cost", coupling.cost, good

@@ -11,7 +11,6 @@ from fairpriv_sklearn._shared import sinkhorn as module
 from fairpriv_sklearn.transport import (
     point_cost,
     sinkhorn,
-    sliced_wasserstein,
     transport_gradient,
 )
 
@@ -183,31 +182,3 @@ def test_gradient_of_the_optimal_cost(l1_weight):
         step[i, k] = 1e-5
         slope = (optimum(X + step)[0] - optimum(X - step)[0]) / 2e-5
         assert gradient[i, k] == approx(slope, abs=1e-6)
-
-
-@pytest.mark.parametrize("n, m", [(12, 12), (12, 5), (5, 12), (1, 9)])
-def test_sliced_wasserstein_value_equals_pot_per_direction(n, m):
-    X, Y, _, _ = clouds(n, m)
-    directions = np.random.default_rng(1).normal(size=(3, 4))
-    value, _ = sliced_wasserstein(X, Y, directions)
-    expected = np.mean([ot.wasserstein_1d(X @ t, Y @ t, p=2) for t in directions.T])
-    assert value == approx(expected, rel=1e-10)
-
-
-def test_sliced_wasserstein_gradient_matches_finite_differences():
-    X, Y, _, _ = clouds(7, 10)
-    directions = np.random.default_rng(1).normal(size=(3, 6))
-    _, gradient = sliced_wasserstein(X, Y, directions)
-    for i, k in np.ndindex(X.shape):
-        step = np.zeros_like(X)
-        step[i, k] = 1e-6
-        above = sliced_wasserstein(X + step, Y, directions)[0]
-        below = sliced_wasserstein(X - step, Y, directions)[0]
-        assert gradient[i, k] == approx((above - below) / 2e-6, abs=1e-7)
-
-
-def test_sliced_gradient_is_zero_at_the_target():
-    X, _, _, _ = clouds(8, 8)
-    value, gradient = sliced_wasserstein(X, X[::-1], np.eye(3))
-    assert value == approx(0, abs=1e-15)
-    np.testing.assert_allclose(gradient, 0, atol=1e-15)

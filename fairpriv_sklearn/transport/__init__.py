@@ -15,7 +15,6 @@ from fairpriv_sklearn.transport._barycenter import (
     optimality_certificate,
     solver_name,
 )
-from fairpriv_sklearn.transport._sliced import sliced_wasserstein
 from fairpriv_sklearn.transport._wasserstein import quantise, wasserstein_1d
 
 # What is not in this list is for the other rooms of the package.
@@ -30,6 +29,5 @@ __all__ = [
     "SinkhornResult",
     "point_cost",
     "sinkhorn",
-    "sliced_wasserstein",
     "transport_gradient",
 ]
