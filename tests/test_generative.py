@@ -217,7 +217,7 @@ def test_samples_with_and_without_labels(Generator):
         generator.sample(0)
     alone = Generator(bounds=(0, 1), random_state=0).fit(X)
     assert alone.sample().shape == (1, 3) and alone.classes_ is None
-    with pytest.raises(ValueError, match="fitted with y"):
+    with pytest.raises(ValueError, match="fitted with labels"):
         alone.sample(y=["yes"])
 
 

@@ -368,6 +368,12 @@ def _n_month_first(cells) -> int:
     return sum(map(is_one, cells))
 
 
+def range_of(values) -> tuple[float, float]:
+    """The range of some numbers; that of one number has a length as well."""
+    low, high = float(values.min()), float(values.max())
+    return low, high if high > low else low + max(1.0, abs(low))
+
+
 def _to_number(cell, mark) -> float | None:
     value = cell_number(cell, mark)
     return None if value is None or not abs(value) <= LARGEST else value

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed
+from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed, range_of
 from fairpriv_sklearn.preprocessing import Column, category_key
 
 _SEVERAL = 10  # rows of a category among many
@@ -53,10 +53,7 @@ def _kinds(p: Parsed) -> list:
 def _complete(p: Parsed) -> Column:
     if p.is_number and p.column.range is None:
         filled = p.values[~np.isnan(p.values)]
-        low, high = float(filled.min()), float(filled.max())
-        if not high > low:
-            high = low + max(1.0, abs(low))
-        return Column("number", range=(low, high))
+        return Column("number", range=range_of(filled))
     if not p.is_number and p.column.categories is None:
         return Column("category", categories=tuple(_kinds(p)))
     return p.column

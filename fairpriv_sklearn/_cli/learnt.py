@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from fairpriv_sklearn._cli.columns import Parsed
+from fairpriv_sklearn._cli.columns import Parsed, range_of
 from fairpriv_sklearn._cli.table import Table, columns_note, in_order
 from fairpriv_sklearn._wall import GaussianEvent, expected_guarantee
 from fairpriv_sklearn.preprocessing import (
@@ -276,8 +276,7 @@ def _bounds(table: Table, found, facts):
     fact, name = f"the range of {table.target}", table.target
     column = _learnt_column(table, found, facts, name, fact, "--bounds LOW HIGH")
     if column is None:
-        low, high = float(table.y.min()), float(table.y.max())
-        return (low, high if high > low else low + max(1.0, abs(low)))
+        return range_of(table.y)
     low, high = column.bounds
     margin = _MARGIN * (high - low)
     # Wages and ages do not fall below 0 because of a margin.

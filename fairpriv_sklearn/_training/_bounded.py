@@ -118,6 +118,11 @@ class BoundedMixin:
         center = np.broadcast_to(scaling.center, coef.shape[1])
         return row_scores(design.rows, weights) + (self.intercept_ + coef @ center)
 
+    def _check_X_y(self, X, y) -> tuple:
+        refuse_dates(X)
+        with domain("X or y"):
+            return validate_data(self, finite_sparse(X), y, **INPUT)
+
     def _predict_X(self, X):
         check_is_fitted(self)
         refuse_dates(X)
@@ -127,6 +132,11 @@ class BoundedMixin:
 
 class BoundedLinearMixin(BoundedMixin):
     """With coefficients of the features, and their errors where they are known."""
+
+    @property
+    def _n_outputs(self) -> int:
+        """Scores of a row, of a classifier."""
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def coef_interval(self, level=0.95) -> np.ndarray:
         """Return intervals for the coefficients, by their covariance.

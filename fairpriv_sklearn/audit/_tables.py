@@ -16,6 +16,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     one_of,
 )
+from fairpriv_sklearn._wall import rows_of
 
 CANARY = "audit canary: private text"
 _HUGE = 1.7e308
@@ -63,7 +64,7 @@ class Table:
         -------
         Table
         """
-        return Table(*(_take(column, rows) for column in self._columns()))
+        return Table(*(rows_of(column, rows) for column in self._columns()))
 
     def fit(self, estimator) -> Any:
         """Fit an estimator to this table.
@@ -388,14 +389,6 @@ def _join(*tables: Table) -> Table:
 
 def _repeat(table: Table, times: int) -> Table:
     return table.take(np.tile(np.arange(table.n_rows), times))
-
-
-def _take(column, rows):
-    if column is None:
-        return None
-    if hasattr(column, "iloc"):
-        return column.iloc[rows]
-    return column[rows]
 
 
 def _equal(column, value) -> np.ndarray:

@@ -6,16 +6,10 @@ from sklearn.utils import check_random_state
 from fairpriv_sklearn._shared.arguments import checked, count, seed
 from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn.datasets._fetch import described
-from fairpriv_sklearn.datasets._sources import SOURCES
+from fairpriv_sklearn.datasets._sources import SCHOOLING, SOURCES
 
-_YEARS = {  # of schooling, as Adult counts them
-    name: years
-    for years, name in enumerate(
-        "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college "
-        "Assoc-voc Assoc-acdm Bachelors Masters Prof-school Doctorate".split(),
-        start=1,
-    )
-}
+# Years of schooling, as Adult counts them.
+_YEARS = {name: years for years, name in enumerate(SCHOOLING, start=1)}
 _DESK = {"Adm-clerical", "Exec-managerial", "Prof-specialty", "Sales", "Tech-support"}
 
 

@@ -60,6 +60,11 @@ def _csv(header, rows) -> str:
 # --------------------------------------------------------------------------------------
 # Adult
 # --------------------------------------------------------------------------------------
+# Degrees of Adult, by years of schooling.
+SCHOOLING = (
+    "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college "
+    "Assoc-voc Assoc-acdm Bachelors Masters Prof-school Doctorate".split()
+)
 _ADULT_HEADER = (
     "age workclass fnlwgt education education-num marital-status occupation "
     "relationship race sex capital-gain capital-loss hours-per-week native-country "
@@ -93,9 +98,7 @@ _ADULT = Source(
     categories={
         "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc "
         "Self-emp-not-inc State-gov Without-pay".split(),
-        "education": "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc "
-        "Bachelors Doctorate HS-grad Masters Preschool Prof-school "
-        "Some-college".split(),
+        "education": sorted(SCHOOLING),
         "marital-status": "Divorced Married-AF-spouse Married-civ-spouse "
         "Married-spouse-absent Never-married Separated Widowed".split(),
         "occupation": "Adm-clerical Armed-Forces Craft-repair Exec-managerial "

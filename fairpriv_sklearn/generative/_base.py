@@ -308,8 +308,12 @@ class BaseGenerator(DPEstimator):
             edges = np.cumsum(self.class_weights_)
             found = np.searchsorted(edges / edges[-1], public.uniform(n), side="right")
             return np.minimum(found, len(edges) - 1)
+        return self._label_codes(y)
+
+    def _label_codes(self, y):
+        """Codes of labels that a sample is to have."""
         if self.classes_ is None:
-            raise ValueError("sample(y=...) needs a generator fitted with y.")
+            raise ValueError("sample(y=...) needs a generator fitted with labels.")
         return label_codes(column_or_1d(y), self.classes_)
 
 

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._door.estimator import label_codes
 from fairpriv_sklearn._shared.domain import domain, same_length
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._network import hidden_widths
@@ -520,7 +519,7 @@ class DPSinkhornGenerator(BaseGenerator):
         n = check_n_samples(n_samples, y, given)
         levels = given_levels(given, self._columns, n)
         if y is not None:
-            codes = self._raw_codes(column_or_1d(y))
+            codes = self._raw_codes(y)
         else:
             codes = draw_classes(pairs, levels, n, public)
         drawn, within = sample_pairs(pairs, codes, levels, public)
@@ -540,11 +539,9 @@ class DPSinkhornGenerator(BaseGenerator):
         return X if self.classes_ is None else (X, self.classes_[codes])
 
     def _raw_codes(self, y):
-        if self.classes_ is not None:
-            return label_codes(y, self.classes_)
         if self._label is None:
-            raise ValueError("sample(y=...) needs a generator fitted with labels.")
-        return level_codes(y, self._label, "y")
+            return self._label_codes(y)
+        return level_codes(column_or_1d(y), self._label, "y")
 
     def quality_report(self) -> str:
         """Quality, privacy statement and a warning, for whoever publishes samples.

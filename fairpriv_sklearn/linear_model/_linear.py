@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
@@ -17,11 +16,10 @@ from fairpriv_sklearn._door.estimator import (
     public_target_range,
     read_target_range,
 )
-from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
+from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
-    INPUT,
     BoundedLinearMixin,
 )
 from fairpriv_sklearn._training._constant import (
@@ -448,10 +446,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         return weights[:-1] * width, intercept, wall, covariance, scaling
 
     def _read(self, X, y, sensitive_features) -> dict:
-        refuse_dates(X)
         refuse_dates(y, "y")
-        with domain("X or y"):
-            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
+        X, y = self._check_X_y(X, y)
         with domain("y"):
             y = y.astype(np.float64, copy=False)
             assert_all_finite(y, input_name="y")  # objects may be so before

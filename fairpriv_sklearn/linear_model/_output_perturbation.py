@@ -6,7 +6,6 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import validate_data
 
 from fairpriv_sklearn._door.estimator import (
     DELTA_CONSTRAINT,
@@ -14,11 +13,9 @@ from fairpriv_sklearn._door.estimator import (
     DPEstimator,
     encode_labels,
 )
-from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, fit_context
 from fairpriv_sklearn._training._bounded import (
     BOUNDED_CONSTRAINTS,
-    INPUT,
     BoundedLinearMixin,
     class_probabilities,
     most_probable,
@@ -219,9 +216,7 @@ class DPOutputPerturbationLogisticRegression(
         self : object
             The fitted model.
         """
-        refuse_dates(X)
-        with domain("X or y"):
-            X, y = validate_data(self, finite_sparse(X), y, **INPUT)
+        X, y = self._check_X_y(X, y)
         labels, self.classes_, fact = encode_labels(y, self.classes)
         scaling, facts = self._public_scaling(X)
         noise = noise_source(self.random_state)
@@ -237,10 +232,6 @@ class DPOutputPerturbationLogisticRegression(
         self._publish_linear(weights, scaling)
         self.privacy_ = wall.guarantee()
         return self
-
-    @property
-    def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _constant(self, scaling: FeatureScaling, found) -> np.ndarray:
         """Weights of the model that answers these shares of the classes."""

@@ -534,10 +534,6 @@ class DPWassersteinLogisticRegression(
             weights[at] = weight
         return weights / weights.max()
 
-    @property
-    def _n_outputs(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
     def _fit_privately(self, rows: Rows, noise) -> None:
         strata = None if self.batch_size is None else self._batch_strata(rows)
         if self.fairness_weight > 0:

@@ -54,6 +54,7 @@ from fairpriv_sklearn._wall import (
     n_columns_of,
     n_rows_of,
     noise_source,
+    rows_of,
     ways_out,
 )
 from fairpriv_sklearn.metrics import _takes_groups
@@ -441,10 +442,9 @@ def _respond(model, method: str, X, given, neighboring: str) -> np.ndarray:
     blocks = [np.minimum(np.arange(i, i + size), n_rows - 1) for i in starts]
 
     def say(rows):
-        keywords = groups_for(model, method, take_rows(given, rows))
-        part = safe_indexing(X, rows)
+        keywords = groups_for(model, method, rows_of(given, rows))
         keywords |= {"private": True, "own_words": True}
-        return np.asarray(ask_wrapped(model, method, part, **keywords))
+        return np.asarray(ask_wrapped(model, method, rows_of(X, rows), **keywords))
 
     try:
         return np.concatenate([say(rows) for rows in blocks])[:n_rows]
@@ -491,11 +491,6 @@ def _wants(model, method: str) -> bool:
             hands_on = isinstance(model, TransformedTargetRegressor)
             return hands_on and _takes_groups(model, method)
     return _takes_groups(model, method)
-
-
-def take_rows(values, rows: np.ndarray):
-    """Some rows of an array-like; None stays None."""
-    return None if values is None else safe_indexing(values, rows)
 
 
 # --- Guarantees -----------------------------------------------------------------------

@@ -62,10 +62,12 @@ from fairpriv_sklearn.model_selection._task import (
     Task,
     default_scoring,
     make_task,
+    unless_it_failed,
 )
 from fairpriv_sklearn.postprocessing import enough_rows
 
 _CHOICE = "choice"
+_WINNER = "The chosen candidate"
 _WHAT = "the winner of a search over public candidates, fits and scores together"
 _THEOREM = "user_guide/model_selection:search-total"
 _MOST_RUNS = 10**9  # the number of runs is secret, and paid for by the theorem
@@ -312,7 +314,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
                 "The random number of runs was zero, which happens once in a million "
                 "searches whatever the data. Fit again."
             )
-        return _unless_it_failed(winner)
+        return unless_it_failed(winner, _WINNER)
 
     def _best_of_all(self, grid, task, train, test, plan, wall):
         """Fit every candidate once; compose the fits and select privately."""
@@ -331,7 +333,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         else:
             share = plan.selection_epsilon
             chosen = wall.choose(scores, 1.0, name=_CHOICE, parameter=share)
-        return _unless_it_failed(runs[chosen])
+        return unless_it_failed(runs[chosen], _WINNER)
 
     def _key(self, task, model, rows, plan, wall) -> tuple:
         """Place of a run in the order: failed runs last, ties by lot."""
@@ -344,8 +346,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
     def _refit(self, task, params, noise):
         """Fit the winner again, on all rows, with what was kept for it."""
         share, rows = self._refit_share(), np.arange(task.n_rows)
-        model, guarantee = task.run(self.estimator, params, rows, share, noise)
-        return _unless_it_failed((model, guarantee))
+        fitted = task.run(self.estimator, params, rows, share, noise)
+        return unless_it_failed(fitted, _WINNER)
 
     def _refit_share(self) -> FitShare:
         epsilon = self.epsilon * self.refit_fraction
@@ -478,15 +480,6 @@ def _utility(task: Task, model, rows: np.ndarray) -> float:
     """Sum of the scores of the rows, each in [0, 1]."""
     # The statistic counts from -1/2; half a row each puts the zero back.
     return float(task.query(model, rows)[0]) + len(rows) / 2.0
-
-
-def _unless_it_failed(winner: tuple) -> tuple:
-    if winner[0] is None:
-        raise RuntimeError(
-            "The chosen candidate could not be fitted. Which numbers broke down is "
-            "private; fit the candidates on made-up data of the same shape to see."
-        )
-    return winner
 
 
 class DPGridSearchCV(_PrivateSearch):

@@ -22,7 +22,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows, rows_of
 from fairpriv_sklearn.model_selection import _candidates as candidates
 from fairpriv_sklearn.model_selection._plan import FitShare
 from fairpriv_sklearn.model_selection._scoring import (
@@ -81,8 +81,8 @@ class Task:
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
         before = clone(model)
-        given = candidates.take_rows(self.given, rows)
-        X = candidates.take_rows(self.X, rows)
+        given = rows_of(self.given, rows)
+        X = rows_of(self.X, rows)
         if not candidates.fit_quietly(model, X, self.y[rows], given):
             return None, None
         return model, candidates.check_cost(model, before, share, self.neighboring)
@@ -94,8 +94,8 @@ class Task:
         said = candidates.responses(
             model,
             self.statistic.response_methods,
-            candidates.take_rows(self.X, rows),
-            candidates.take_rows(self.given, rows),
+            rows_of(self.X, rows),
+            rows_of(self.given, rows),
             self.neighboring,
         )
         codes = None if self.codes is None else self.codes[rows]
@@ -146,6 +146,16 @@ class Scores(Query):
     def of_rows(self, rows: Rows, state) -> np.ndarray:
         """The exact sums, of integers."""
         return self.task.query(self.model, rows.whole().row)
+
+
+def unless_it_failed(run: tuple, what: str) -> tuple:
+    """A fitted model and its guarantee, from `Task.run`, with what goes with it."""
+    if run[0] is None:
+        raise RuntimeError(
+            f"{what} could not be fitted. Which numbers broke down is private; fit it "
+            "on made-up data of the same shape to see."
+        )
+    return run
 
 
 def default_scoring(estimator) -> str:

@@ -46,6 +46,7 @@ from fairpriv_sklearn.model_selection._task import (
     Task,
     default_scoring,
     make_task,
+    unless_it_failed,
 )
 from fairpriv_sklearn.postprocessing import enough_rows
 
@@ -358,12 +359,8 @@ class _PublicFacts(BaseEstimator):
 def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
     models, readings, facts, assumed, secure = [], [], {}, {}, True
     for train, test in folds:
-        model, guarantee = task.run(estimator, {}, train, plan.fit, wall.noise)
-        if model is None:
-            raise RuntimeError(
-                "A fold's model could not be fitted. Which numbers broke down is "
-                "private; fit it on made-up data of the same shape to see."
-            )
+        fitted = task.run(estimator, {}, train, plan.fit, wall.noise)
+        model, guarantee = unless_it_failed(fitted, "A fold's model")
         facts.update(dict.fromkeys(guarantee.conditional_on))
         assumed.update(dict.fromkeys(guarantee.assumptions))
         secure = secure and guarantee.noise_is_secure

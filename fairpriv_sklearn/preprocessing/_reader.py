@@ -151,16 +151,13 @@ def _refuse_others(data: bytes, path: Path):
         b"\x89png": "a picture",
         b"{\\rtf": "a text document",
     }
-    for magic, what in others.items():
-        if start.startswith(magic):
-            raise InputError(
-                f"{path.name!r} is {what}; save the table as CSV, Excel (.xlsx) or "
-                "Parquet."
-            )
+    found = [f"is {what}" for magic, what in others.items() if start.startswith(magic)]
     if path.suffix.lower() in (".sav", ".dta", ".sas7bdat", ".rds", ".rdata", ".pkl"):
+        found.append("belongs to another program")
+    if found:
         raise InputError(
-            f"{path.name!r} belongs to another program; save the table as CSV, Excel "
-            "(.xlsx) or Parquet."
+            f"{path.name!r} {found[0]}; save the table as CSV, Excel (.xlsx) or "
+            "Parquet."
         )
 
 
@@ -470,9 +467,7 @@ def _empty(cell) -> bool:
 
 def _raw(rows, name, separator, left_out, remarks, row_names=False) -> Raw:
     """Columns by name from rows, the first of which is the header."""
-    if len(rows) < 2:
-        raise InputError(f"{name!r} needs a header and at least one row of data.")
-    header, *body = rows
+    header, *body = rows or [()]
     if row_names:
         header = [None, *header[:-1]]
     names = ["" if _empty(cell) else _header_name(cell) for cell in header]

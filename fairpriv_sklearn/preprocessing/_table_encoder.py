@@ -28,6 +28,7 @@ from fairpriv_sklearn._wall import (
     Release,
     calibrate_gaussian,
     noise_source,
+    open_wall,
     read_rows,
 )
 from fairpriv_sklearn.preprocessing._cells import TableReader, as_table
@@ -252,8 +253,6 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             len(counted) * is_asked,
             has_keys=any(c.is_keyed or c in unknown for c in columns),
         )
-        wall.reserve()
-
         total = float(rows.n_rows) if self.neighboring == "replace_one" else math.inf
         found, total = self._locate(wall, rows, located, total)
         columns = [found.get(c.position, c) for c in columns]
@@ -414,7 +413,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
 
     # -- the releases ------------------------------------------------------------------
     def _open_wall(self, n_located, n_counted, *, has_keys) -> PrivacyFilter:
-        """Plan at most five releases that together have the Gaussian parameter mu."""
+        """Reserve at most five releases, together of the Gaussian parameter mu."""
         delta = self.delta * (KEY_SHARE if has_keys else 0.0)
         first = len(universal_edges()) + _MOST_CELLS
         # A look at crowded cells asks for fewer counts than the first release.
@@ -436,15 +435,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             plan.append(
                 KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
             )
-        return PrivacyFilter(
-            self,
-            plan,
-            delta=self.delta,
-            neighboring=self.neighboring,
-            facts=_facts(self.codebook),
-            noise=noise_source(self.random_state),
-            ledger=self.ledger,
-        )
+        noise = noise_source(self.random_state)
+        return open_wall(self, plan, facts=_facts(self.codebook), noise=noise)
 
     def _locate(self, wall, rows, located, total) -> tuple[dict[int, Draft], float]:
         """Find where numbers lie, and the kind of columns that nobody declared.
