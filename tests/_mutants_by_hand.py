@@ -1756,15 +1756,15 @@ MUTANTS = [
     (
         "h509",
         "preprocessing/_places.py",
-        "held.max() >= most or len(parts) != 2 * PARTS + 1",
-        "held.max() >= most",
+        "is_narrow, is_told = True, is_told |",
+        "is_told = is_told |",
         "noise of empty powers of two hides numbers near zero",
     ),
     (
         "h510",
         "preprocessing/_places.py",
-        "held.max() >= most or len(parts) != 2 * PARTS + 1",
-        "True",
+        "is_narrow = (by_parts[stops] - by_parts).max() >= most",
+        "is_narrow = True",
         "parts of cells that hold records evenly are kept",
     ),
     (
@@ -1815,6 +1815,27 @@ MUTANTS = [
         "SMALL = 10.0",
         "SMALL = 11.0",
         "a larger group is left out",
+    ),
+    (
+        "h564",
+        "preprocessing/_places.py",
+        "is_told | (beyond.sum() < most - noise)",
+        "is_told",
+        "noise of empty powers of two hides tiny numbers on both sides of zero",
+    ),
+    (
+        "h565",
+        "preprocessing/_places.py",
+        "beyond.sum() < most - noise",
+        "beyond.sum() < most",
+        "chance makes even numbers tiny",
+    ),
+    (
+        "h566",
+        "preprocessing/_places.py",
+        "np.argmax(stops - np.arange(len(parts)))",
+        "np.argmin(stops - np.arange(len(parts)))",
+        "powers of two are taken for what lies beyond them",
     ),
 ]
 

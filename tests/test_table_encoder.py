@@ -277,6 +277,33 @@ def test_tiny_and_huge_numbers_are_looked_for_whatever_the_noise_of_empty_parts(
         assert looked.edges[held] <= sign * number < looked.edges[held + 1]
 
 
+def test_tiny_numbers_on_both_sides_of_zero_are_told_from_even_ones():
+    """By the few parts far from zero: the noise of all others adds up."""
+    grid, scale = universal_edges(), 100.0
+    noisy = np.zeros(len(grid))
+    noisy[cell_of([-1e-5, 1e-5], grid)] = 1250.0
+    places = Places.of(grid, noisy, 30.0, is_open=True)
+    cells = places.crowded(2500.0)
+    asked = places.asked(cells)
+    lengths = np.diff(asked, append=asked[-1])
+    lengths[[0, -2]] = 0.0  # what lies beyond the two cells
+    even = 2500.0 * lengths / lengths.sum()
+    tiny = np.zeros(len(asked))
+    tiny[cell_of([-1e-5, -6e-6, 6e-6, 1e-5], asked)] = 625.0
+    far = np.flatnonzero(even > 100.0)  # three quarters of the width, in eight parts
+    assert len(far) == 8 and even[far].sum() == pytest.approx(1875.0, rel=1e-3)
+    for counts, beyond, is_settled in (
+        (even, 1875.0, True),
+        (tiny, 0.0, False),
+        # Less than even ones by as much as noise makes of eight parts, and by more.
+        (tiny, 1875.0 - 9.5 * scale, True),
+        (tiny, 1875.0 - 10.3 * scale, False),
+    ):
+        counts = counts.copy()
+        counts[far] = beyond / 8
+        assert places.with_parts(cells, counts, scale).is_settled == is_settled
+
+
 def test_two_crowded_cells_are_looked_into():
     """Without noise, parts have the counts of the histogram at all new edges."""
     edges, rng = universal_edges(), np.random.default_rng(0)

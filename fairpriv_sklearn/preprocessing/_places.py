@@ -145,11 +145,17 @@ class Places:
         is_told = np.mean(apart**2) > 2.0 * len(counts) / 6.0 * scale**2
         two = (by_parts[2:] - by_parts[:-2]).max()
         reach = parts + _NARROW * (parts[-1] - parts[0])
-        held = by_parts[np.searchsorted(parts, reach, side="right") - 1] - by_parts
+        stops = np.searchsorted(parts, reach, side="right") - 1
         most = (1.0 - _NARROW) * self.noisy[cells].sum()
         is_told |= two >= max(most, _SELDOM * math.sqrt(2.0) * scale)
-        # Powers of two down to zero or up without end are within little of the width.
-        is_narrow = held.max() >= most or len(parts) != 2 * PARTS + 1
+        is_narrow = (by_parts[stops] - by_parts).max() >= most
+        if len(parts) != 2 * PARTS + 1:
+            # Powers of two down to zero or up without end are within little of the
+            # width, and their noise adds up; beyond there are few parts.
+            inner = int(np.argmax(stops - np.arange(len(parts))))
+            beyond = np.delete(counts, slice(inner, stops[inner]))
+            noise = _SELDOM * math.sqrt(len(beyond)) * scale
+            is_narrow, is_told = True, is_told | (beyond.sum() < most - noise)
         if not is_narrow or not is_told:
             return replace(self, is_settled=True)
 
