@@ -40,11 +40,7 @@ from fairpriv_sklearn._shared.domain import (
     same_length,
 )
 from fairpriv_sklearn._shared.fragments import with_fragments
-from fairpriv_sklearn._shared.guarded import (
-    WrappedEstimatorError,
-    ask_wrapped,
-    guarded,
-)
+from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, ask_wrapped, guarded
 from fairpriv_sklearn._shared.nested import owners
 from fairpriv_sklearn._shared.origin import (
     as_it_is,

@@ -8,7 +8,7 @@ from sklearn import get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "check_feature_names",
     "fit_context",
     "has_weights",
+    "router_of",
     "routing_enabled",
     "safe_indexing",
 ]
@@ -63,3 +64,9 @@ def routing_enabled() -> bool:
 def asks_for(estimator, method: str, names) -> bool:
     """Whether a method, or what it hands metadata on to, asks for one of these."""
     return bool(get_routing_for_object(estimator).consumes(method, names))
+
+
+def router_of(meta, mapping) -> MetadataRouter:
+    """Metadata for a meta-estimator itself, and for what it wraps by a mapping."""
+    router = MetadataRouter(owner=type(meta).__name__).add_self_request(meta)
+    return router.add(estimator=meta.estimator, method_mapping=mapping)

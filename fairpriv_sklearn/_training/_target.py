@@ -346,8 +346,7 @@ class CountedPart:
             return center, width
         ends = np.array([-1.0, 1.0])
         low, high = np.clip(
-            center + self.counts.room * width * ends,
-            *(ends - self.center) / self.width,
+            center + self.counts.room * width * ends, *(ends - self.center) / self.width
         )
         return (low + high) / 2, (high - low) / 2
 

@@ -29,11 +29,7 @@ from fairpriv_sklearn.generative._levels import (
     is_fractional,
 )
 from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
-from fairpriv_sklearn.generative._schema import (
-    check_edges,
-    given_ranges,
-    listed_values,
-)
+from fairpriv_sklearn.generative._schema import check_edges, given_ranges, listed_values
 from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,

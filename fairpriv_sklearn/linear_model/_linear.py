@@ -18,10 +18,7 @@ from fairpriv_sklearn._door.estimator import (
 )
 from fairpriv_sklearn._shared.domain import domain, refuse_dates
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._training._bounded import (
-    BOUNDED_CONSTRAINTS,
-    BoundedLinearMixin,
-)
+from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
 from fairpriv_sklearn._training._constant import (
     TargetTotals,
     constant_plan,

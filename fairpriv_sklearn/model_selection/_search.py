@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metadata_routing import MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
@@ -30,6 +30,7 @@ from fairpriv_sklearn._shared.sklearn import (
     Interval,
     StrOptions,
     fit_context,
+    router_of,
 )
 from fairpriv_sklearn._wall import (
     Combined,
@@ -459,11 +460,7 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         for method in ("predict", "predict_proba", "decision_function"):
             mapping.add(caller=method, callee=method)
         mapping.add(caller="score", callee="predict")
-        return (
-            MetadataRouter(owner=type(self).__name__)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=mapping)
-        )
+        return router_of(self, mapping)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -15,11 +15,7 @@ from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
+from sklearn.utils.metadata_routing import MethodMapping, process_routing
 
 from fairpriv_sklearn._door._stream import to_travel
 from fairpriv_sklearn._door.estimator import DPEstimator, reader_of, refuse_cells
@@ -41,6 +37,7 @@ from fairpriv_sklearn._shared.sklearn import (
     Interval,
     Options,
     StrOptions,
+    router_of,
     routing_enabled,
     safe_indexing,
 )
@@ -390,11 +387,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for caller in ("fit", "predict", "predict_proba", "decision_function", "score"):
             mapping.add(caller=caller, callee=self._base_method)
-        return (
-            MetadataRouter(owner=type(self).__name__)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=mapping)
-        )
+        return router_of(self, mapping)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -45,8 +45,4 @@ from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder, read_c
 from fairpriv_sklearn.preprocessing._text_cells import cell_day, cell_number, is_missing
 
 # What is not in this list is for the other rooms of the package.
-__all__ = [
-    "Codebook",
-    "Column",
-    "DPTableEncoder",
-]
+__all__ = ["Codebook", "Column", "DPTableEncoder"]

@@ -186,9 +186,8 @@ class Codebook:
                     "reads plain data."
                 )
         names = [name for name, _ in entries]
-        for name in names:
-            if not name:
-                raise ValueError("the code book has a column without a name.")
+        if not all(names):
+            raise ValueError("the code book has a column without a name.")
         if len(set(names)) < len(names):
             raise ValueError("the code book names a column twice.")
         targets = [name for name, column in entries if column.role == "target"]
