@@ -612,9 +612,8 @@ MUTANTS = [
     (
         "h32",
         _STEPS,
-        "        lines.append(one.line(share, one.n_looks))\n"
-        "        mu *= math.sqrt(1 - TARGET_SHARE)\n",
-        "        lines.append(one.line(share, one.n_looks))\n",
+        "        mu *= math.sqrt(1 - part)\n",
+        "",
         "linear models: the counts of target and columns are not paid",
     ),
     (
@@ -1188,8 +1187,8 @@ MUTANTS = [
     (
         "h131",
         "linear_model/_gradient_plan.py",
-        "share = math.sqrt(TARGET_SHARE / one.n_looks) * mu",
-        "share = math.sqrt(TARGET_SHARE) * mu",
+        "one.line(math.sqrt(part / one.n_looks) * mu, one.n_looks)",
+        "one.line(math.sqrt(part) * mu, one.n_looks)",
         "linear models: of two looks at the features one is paid",
     ),
     (
@@ -1836,6 +1835,13 @@ MUTANTS = [
         "np.argmax(stops - np.arange(len(parts)))",
         "np.argmin(stops - np.arange(len(parts)))",
         "powers of two are taken for what lies beyond them",
+    ),
+    (
+        "h545",
+        "linear_model/_gradient_plan.py",
+        "part = target_share if one is targets else TARGET_SHARE",
+        "part = TARGET_SHARE",
+        "the share of a target's counts is not what is asked",
     ),
 ]
 

@@ -1,5 +1,6 @@
 """Tables too small for features: all of the budget tells a constant."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -383,6 +384,56 @@ def test_a_regressor_tells_the_mean_where_noise_would_drown_gradients(
         names = [*told, "constant", *steps]
         found = [name for name, _ in asked if name != "range counts"]
         assert found == names and model.n_iter_ == 2
+
+
+@pytest.mark.parametrize("signal", [76, 100, 124])
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (lambda rng, n: rng.choice([-1.0, 1.0], n), 0.15),
+        (lambda rng, n: rng.uniform(-1, 1, n), 0.15),
+        (lambda rng, n: 0.1 * np.exp(rng.normal(size=n)) - 1, 0.2),
+        (lambda rng, n: 0.01 * rng.normal(size=n) - 0.4, 0.2),
+    ],
+    ids=["two values", "uniform", "skewed", "narrow"],
+)
+def test_a_mean_alone_is_not_lost_to_a_range_that_noise_made_up(signal, draw, most):
+    """In standard deviations of a target that fills its bounds, or nearly none."""
+    n, off = math.ceil(signal / calibrate_gaussian(1.0, 1e-5)), []
+    for seed in range(25):
+        y = draw(np.random.default_rng(seed), n)
+        model = DPLinearRegression(
+            bounds=(-1, 1), target_bounds=(-1, 1), random_state=seed
+        ).fit(np.zeros((n, 1)), y)
+        off.append((model.intercept_ - y.mean()) / y.std())
+    assert np.sqrt(np.mean(np.square(off))) < most
+
+
+@pytest.mark.parametrize(
+    ("signal", "told_at"), [(74, 74), (76, 200), (100, 200), (124, 200), (126, 126)]
+)
+def test_counts_for_a_mean_alone_tell_as_much_as_those_of_more_records(
+    signal, told_at, monkeypatch
+):
+    mu, plans = calibrate_gaussian(1.0, 1e-5), []
+    reserve = PrivacyFilter.reserve
+
+    def seen(wall):
+        plans.append(wall.plan)
+        return reserve(wall)
+
+    monkeypatch.setattr(PrivacyFilter, "reserve", seen)
+    n = math.ceil(signal / mu)
+    DPLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), random_state=0).fit(
+        np.zeros((n, 1)), np.zeros(n)
+    )
+    (plan,) = plans
+    counts = [line for line in plan if line.name == "target counts"]
+    own = sum(line.times * line.parameter**2 for line in counts)
+    spent = sum(line.times * line.parameter**2 for line in plan)
+    assert n * math.sqrt(own / 0.05) == pytest.approx(told_at, rel=0.02)
+    assert math.sqrt(spent) == pytest.approx(mu, rel=1e-3)
+    assert [line.times for line in counts] == [max(1, told_at // 75)]
 
 
 @pytest.mark.parametrize("n_bins", [8, 16, 64])

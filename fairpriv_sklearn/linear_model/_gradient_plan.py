@@ -61,13 +61,14 @@ def gradient_plan(
     n_counts: int,
     max_iter: int | None,
     targets: TargetCounts | None = None,
+    target_share: float = TARGET_SHARE,
     ranges: RangeCounts | None = None,
     constant: dict[str, int] | None = None,
     n_parts: int = 1,
 ) -> GradientPlan:
     """Counts, noisy second moments where they are worth it, gradients, a line search.
 
-    Counts of a target and of features, if any, take the same share each.
+    Counts of a target, if any, take `target_share` of the squared parameter.
 
     `constant` has the names of what is asked about the constant model, with how many
     numbers that are; a gradient has `n_parts`.
@@ -92,9 +93,9 @@ def gradient_plan(
         lines.append(Release(name, "gaussian", COUNT_SHARE * mu, n_counts))
         mu *= math.sqrt(1 - COUNT_SHARE**2)
     for one in counts:
-        share = math.sqrt(TARGET_SHARE / one.n_looks) * mu
-        lines.append(one.line(share, one.n_looks))
-        mu *= math.sqrt(1 - TARGET_SHARE)
+        part = target_share if one is targets else TARGET_SHARE
+        lines.append(one.line(math.sqrt(part / one.n_looks) * mu, one.n_looks))
+        mu *= math.sqrt(1 - part)
     for name, n_numbers in (constant or {}).items():
         share = constant_share(mu * n_assumed)
         lines.append(Release(name, "gaussian", math.sqrt(share) * mu, n_numbers))

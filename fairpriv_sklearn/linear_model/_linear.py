@@ -26,6 +26,8 @@ from fairpriv_sklearn._training._constant import (
 )
 from fairpriv_sklearn._training._counts import Count, asked_again
 from fairpriv_sklearn._training._target import (
+    TARGET_BINS,
+    TARGET_SHARE,
     counted_parts,
     scaled_target,
     target_counts,
@@ -71,6 +73,10 @@ from fairpriv_sklearn.linear_model._ranges import (
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
 SIGNAL_OF_FEATURES = 125.0
 PRIOR_OF_MEAN = 0.6
+# There the counts of a target tell its range as they would at this signal: noise may be
+# taken for the crowd, and costs a mean far more than its own noise. Chosen on simulated
+# targets.
+SURE_SIGNAL = 200.0
 # Mean square of the residuals of a scaled target whose range is not learnt.
 USUAL_SQUARE = 0.1
 # Less, in its learnt range, is taken for this.
@@ -99,8 +105,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
     column, replacing a record changes the mean gradient by at most 2 c R / n,
     counts of the target in 64 bins or fewer, up to four times in ever shorter parts of
-    its bounds for together a twentieth of the squared Gaussian-DP parameter, from which
-    the range of the target is learnt, by :math:`\sqrt2`, and
+    its bounds for together a twentieth of the squared Gaussian-DP parameter (more where
+    only a mean is told), from which the range of the target is learnt, by
+    :math:`\sqrt2`, and
     such counts of A features, once or twice with together as large a share of the rest,
     where `bounds` alone scale them and a rule of public numbers says that they tell the
     ranges inside, by :math:`\sqrt{2 A}`, and the second moments, which take a tenth of
@@ -330,11 +337,16 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         geometry = Geometry(
             self.n_features_in_, 1, scaling.unit, scaling.data_norm, constant
         )
-        targets = target_counts(n_assumed * mu) if self.fit_intercept else None
-        is_constant = self.fit_intercept and n_assumed * mu < SIGNAL_OF_FEATURES
+        signal = n_assumed * mu
+        targets = target_counts(signal) if self.fit_intercept else None
+        is_constant = self.fit_intercept and signal < SIGNAL_OF_FEATURES
+        target_share = TARGET_SHARE
+        if is_constant and targets and targets.n_bins == TARGET_BINS:
+            targets = target_counts(SURE_SIGNAL)
+            target_share *= (SURE_SIGNAL / signal) ** 2
         ranges = None
         if self._learns and not is_constant:
-            ranges = range_counts(scaling, n_assumed * mu)
+            ranges = range_counts(scaling, signal)
         plan = gradient_plan(
             geometry,
             epsilon=self.epsilon,
@@ -343,6 +355,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             n_counts=int(counted),
             max_iter=self.max_iter or regression_steps(mu, n_assumed),
             targets=targets,
+            target_share=target_share,
             ranges=ranges,
             constant={MeanResidual.name: 1} if self.fit_intercept else None,
         )
