@@ -1843,6 +1843,13 @@ MUTANTS = [
         "part = TARGET_SHARE",
         "the share of a target's counts is not what is asked",
     ),
+    (
+        "h567",
+        "generative/_sinkhorn.py",
+        "[name for name in groups if name not in self.quality_.by_group]",
+        "[]",
+        "groups without figures of their own are passed over in silence",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import math
+import re
 import traceback
 import tracemalloc
 import warnings
@@ -332,6 +333,20 @@ def test_columns_without_values_are_missing_and_not_other():
     assert told == ["- hours: 100% of the rows", "- empty: 100% of the rows"]
     report = generator.set_params(codebook=None).fit(frame[["age", "full", "hours"]])
     assert "counts as missing" not in report.quality_report()
+
+
+def test_groups_that_are_not_listed_are_said_to_be_without_figures(quick_fits):
+    """Their number would have to be known before the budget is taken."""
+    frame = people(2000)[0][["age", "job"]].assign(town="a", kind=1.5)
+    listed = {"kind": "category", "categories": sorted(set(frame["job"]))}
+    book = {name: {"role": "group"} for name in ("job", "town", "kind")}
+    for more in ({}, listed):
+        book["job"].update(more)
+        generator = DPSinkhornGenerator(codebook=book, random_state=0).fit(frame)
+        text = generator.quality_report()
+        told = re.findall(r"One-way tables by (\w+): \*\*not measured", text)
+        assert told == ["job", "town", "kind"][bool(more) :]
+        assert list(generator.quality_.by_group) == ["job"] * bool(more)
 
 
 def test_it_is_told_from_a_twentieth_of_the_rows_on():

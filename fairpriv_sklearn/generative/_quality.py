@@ -161,6 +161,12 @@ UNLISTED = (
 )
 
 
+NO_FIGURES = (
+    "**not measured**, as its categories are not listed beforehand. A code book can "
+    "list them at no cost."
+)
+
+
 # Part of the rows from which on a column is told to be missing.
 NEARLY_ALL = 0.95
 EMPTY = (
@@ -169,12 +175,15 @@ EMPTY = (
 )
 
 
-def quality_text(quality: TableQuality, guarantee, others=(), gaps=()) -> str:
+def quality_text(
+    quality: TableQuality, guarantee, others=(), gaps=(), unlisted=()
+) -> str:
     """Report for whoever publishes the table, in Markdown.
 
     `others` has, for each column of categories that were learnt, its name, how many
     there are, and the part of the rows that has another one; `gaps` has, for each
-    column, its name and the part of the rows without a value.
+    column, its name and the part of the rows without a value; `unlisted` has the names
+    of groups without figures of their own.
     """
     lines = ["## Quality of the synthetic table", ""]
     lines.append(f"- Mean distance of one-way tables: {quality.one_way}.")
@@ -201,6 +210,8 @@ def quality_text(quality: TableQuality, guarantee, others=(), gaps=()) -> str:
     for name, figures in quality.by_group.items():
         lines += ["", f"One-way tables by {markdown_line(name)}:", ""]
         lines += [f"- {markdown_line(v)}: {figure}" for v, figure in figures.items()]
+    for name in unlisted:
+        lines += ["", f"One-way tables by {markdown_line(name)}: {NO_FIGURES}"]
     lines += ["", "Distances are total variation, 0 to 1, of a sample as large as the"]
     lines += ["table; intervals cover the noise added for privacy.", ""]
     lines += ["## Privacy", "", guarantee.to_markdown().strip(), "", "## Reading", ""]

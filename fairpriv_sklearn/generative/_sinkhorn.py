@@ -147,7 +147,7 @@ class DPSinkhornGenerator(BaseGenerator):
         places of numbers, whether they are whole, frequent categories. A target that
         it names is the label if its categories are listed and `fit` gets no y; what
         columns have to do with any other target is measured with less noise. Groups
-        get quality figures of their own.
+        whose categories it lists get quality figures of their own.
     categories : dict, default=None
         Makes X a table: public list of values for categorical columns, by column name
         (position in an array); None in a list stands for missing values. With
@@ -564,7 +564,9 @@ class DPSinkhornGenerator(BaseGenerator):
         ]
         others = [(c.name, c.n_cells, x[c.n_cells]) for c, x in both if c.has_other]
         gaps = [(c.name, x[-1]) for c, x in both if c.declared.missing]
-        return quality_text(self.quality_, self.privacy_, others, gaps)
+        groups = [c.name for c in self._columns if c.declared.role == "group"]
+        unlisted = [name for name in groups if name not in self.quality_.by_group]
+        return quality_text(self.quality_, self.privacy_, others, gaps, unlisted)
 
     def _records_per_class(self, n_records):
         if self.neighboring == "replace_one":
