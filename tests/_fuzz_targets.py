@@ -303,9 +303,6 @@ def _inspection():
     good = {k: np.array([1.0, 2.0]) for k in ("epsilon", "disparity", "error")}
     yield i.TradeoffDisplay, good
     yield "TradeoffDisplay.curve", i.TradeoffDisplay(**good).curve, {"epsilon": 1.0}
-    rows = [{"epsilon": e, "disparity": 0.1, "error": 0.2} for e in (1, 2)]
-    make = i.TradeoffDisplay.from_results
-    yield "TradeoffDisplay.from_results", make, {"results": rows}
     fair = linear_model.DPWassersteinLogisticRegression(
         bounds=(-1, 1), classes=[0, 1], groups=[0, 1], max_iter=2
     )

@@ -299,17 +299,13 @@ def test_transport_without_bands_draws_only_lines():
 
 
 # ---------------------------------------------------------------------------- trade-off
-TABLE = {
-    "epsilon": [1, 1, np.inf, np.inf],
-    "gap": [0.2, 0.1, 0.15, 0.05],
-    "mse": [1.0, 2.0, 0.5, 1.5],
-}
-ROWS = [dict(zip(TABLE, row, strict=True)) for row in zip(*TABLE.values(), strict=True)]
-
-
-@pytest.mark.parametrize("results", [TABLE, pd.DataFrame(TABLE), ROWS])
-def test_tradeoff_from_a_table(results):
-    display = TradeoffDisplay.from_results(results, disparity="gap", error="mse")
+def test_tradeoff_of_points():
+    points = {
+        "epsilon": [1, 1, np.inf, np.inf],
+        "disparity": [0.2, 0.1, 0.15, 0.05],
+        "error": [1.0, 2.0, 0.5, 1.5],
+    }
+    display = TradeoffDisplay(**points, error_name="mse", disparity_name="gap").plot()
     assert [line.get_label() for line in display.lines_] == ["1", "no noise"]
     for line, epsilon in zip(display.lines_, [1, np.inf], strict=True):
         disparity, error = display.curve(epsilon)

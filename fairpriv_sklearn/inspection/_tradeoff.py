@@ -108,45 +108,6 @@ class TradeoffDisplay:
         return self.disparity[rows], self.error[rows]
 
     @classmethod
-    @checked(epsilon=word, disparity=word, error=word)
-    def from_results(
-        cls,
-        results,
-        *,
-        epsilon="epsilon",
-        disparity="disparity",
-        error="error",
-        ax=None,
-        **kwargs,
-    ):
-        """Draw a table of results.
-
-        Parameters
-        ----------
-        results : DataFrame, dict of columns, or list of dict
-            One row for each point.
-        epsilon, disparity, error : str
-            Names of the columns; the last two are also the labels of the axes.
-        ax : Axes or None, default=None
-            None: a new figure.
-        **kwargs : dict
-            Keywords of :class:`matplotlib.lines.Line2D` for all lines.
-
-        Returns
-        -------
-        display : TradeoffDisplay
-            Drawn.
-        """
-        display = cls(
-            epsilon=_column(results, epsilon),
-            disparity=_column(results, disparity),
-            error=_column(results, error),
-            error_name=error,
-            disparity_name=disparity,
-        )
-        return display.plot(ax=ax, **kwargs)
-
-    @classmethod
     @checked(
         estimator=fits,
         epsilons=each(number(0, np.inf, closed="right")),
@@ -280,19 +241,6 @@ class TradeoffDisplay:
         legend(self.ax_, ax is None, "epsilon")
         footnote(self.ax_, self.note)
         return self
-
-
-def _column(results, name):
-    """A column of a table of results."""
-    try:
-        several = isinstance(results, list)
-        return [row[name] for row in results] if several else results[name]
-    except (KeyError, IndexError, TypeError):
-        pass
-    raise ValueError(
-        "results must be a data frame, a dict of columns or a list of dicts, with the "
-        f"columns that epsilon, disparity and error name; {name!r} is not in it."
-    )
 
 
 def _fit_and_measure(model, parts, disparity, error):
