@@ -399,19 +399,13 @@ def encode_labels(y, classes, least=2) -> tuple[np.ndarray, np.ndarray, Fact]:
 
 def public_classes(classes, least=2) -> np.ndarray:
     """The public list of labels, sorted."""
-    labels = listed_classes(classes, least)
+    labels = public_labels("classes", classes)
     if any(isinstance(label, tuple) for label in labels):
         raise ValueError(f"classes must list labels, not lists of them: {labels!r}.")
-    _refuse_mixed("classes", classes)
-    return np.unique(np.asarray(classes))
-
-
-def listed_classes(classes, least=2) -> list:
-    """The public list of labels as it is: not of one kind, as an array would be."""
-    labels = public_labels("classes", classes)
     if len(labels) < least:
         raise ValueError(f"classes must list {least} labels or more, got {labels!r}.")
-    return labels
+    _refuse_mixed("classes", classes)
+    return np.unique(np.asarray(classes))
 
 
 def _refuse_mixed(name: str, labels) -> None:

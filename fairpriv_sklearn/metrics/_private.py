@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door.estimator import batched, listed_classes, positions_in
+from fairpriv_sklearn._door.estimator import batched, positions_in
 from fairpriv_sklearn._door.groups import (
     POOLED,
     encode_groups,
@@ -19,6 +19,7 @@ from fairpriv_sklearn._shared.arguments import (
     listed,
     number,
     one_of,
+    public_labels,
     real,
     spender,
 )
@@ -282,8 +283,7 @@ def dp_group_rates(
     elif bounds is not None:
         raise ValueError("Pass either classes or bounds, not both.")
     else:
-        labels = listed_classes(classes)
-        classes = [k.item() if isinstance(k, np.generic) else k for k in labels]
+        classes = _public_classes(classes)
     by_truth = constraint == "equalized_odds"
     mechanism = DiscreteLaplaceMechanism(counts_l1(neighboring), epsilon)
     noise = noise_source(random_state)
@@ -373,6 +373,14 @@ def _places(y_pred, bounds, n_bins) -> np.ndarray:
     with np.errstate(all="ignore"):
         share = np.clip(values / (high - low) - low / (high - low), 0.0, 1.0)
     return np.minimum((np.nan_to_num(share) * n_bins).astype(np.int64), n_bins - 1)
+
+
+def _public_classes(classes) -> list:
+    # Not as an array, which makes one kind of several: text of numbers.
+    classes = public_labels("classes", classes)
+    if len(classes) < 2:
+        raise ValueError(f"classes must list 2 labels or more, got {classes!r}.")
+    return [one.item() if isinstance(one, np.generic) else one for one in classes]
 
 
 class _Reader:
