@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpriv_sklearn._shared.arrays import objects_of
+from fairpriv_sklearn._shared.callers import hushed
 from fairpriv_sklearn._shared.packages import needed
 from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
 
@@ -422,11 +423,8 @@ def _excel(data: bytes, name: str, sheet) -> Raw:
         "'fairpriv_sklearn[data]', or save it as CSV.",
         InputError,
     )
-    import warnings
-
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with hushed():  # warnings may quote cells
             book = pandas.ExcelFile(io.BytesIO(data), engine="openpyxl")
             sheets = list(map(str, book.sheet_names))
             if sheet is not None and sheet not in sheets:
