@@ -47,6 +47,9 @@ is conditional on it. A codebook is a JSON file of public facts:
 ERROR = "fairpriv_sklearn: error: "
 """How every sentence about a wrong argument or table starts, of all commands."""
 
+MOST_ROWS = 10**7
+"""Of a synthetic table: what no memory holds would be found out after the fit."""
+
 
 class _Parser(argparse.ArgumentParser):
     """One sentence about a wrong argument, without the list of all of them."""
@@ -355,8 +358,8 @@ def synthesize(argv) -> int:
     add_reading(rules)
     args = rules.parse_args(argv)
     check_budget(rules, args)
-    if args.rows is not None and args.rows < 1:
-        rules.error(f"--rows must be 1 or more, got {args.rows}")
+    if args.rows is not None and not 1 <= args.rows <= MOST_ROWS:
+        rules.error(f"--rows must lie in [1, {MOST_ROWS}], got {args.rows}")
     args.report = args.report or str(Path(args.out).with_suffix(".md"))
     outputs = [new_file(path, args.force) for path in (args.out, args.report)]
     refuse_same(outputs, [path for path in (args.data, args.codebook) if path])

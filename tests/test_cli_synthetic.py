@@ -123,8 +123,11 @@ def test_what_cannot_be_drawn_gets_one_sentence_and_no_budget(people, tmp_path, 
         error = capsys.readouterr().err.strip()
         assert says in error and "\n" not in error, error
         assert seen.crossings == [] and not (tmp_path / "out.csv").exists()
-    with pytest.raises(SystemExit):
-        synthesize(tmp_path, path, "--rows", "0")
+    for n_rows in ("0", "10000001"):
+        with pytest.raises(SystemExit), recording() as seen:
+            synthesize(tmp_path, path, "--rows", n_rows)
+        assert f"in [1, 10000000], got {n_rows}" in capsys.readouterr().err
+        assert seen.crossings == []
     with pytest.raises(SystemExit):
         synthesize(tmp_path, path, "--epsilon", "nan")
     # What the generator refuses, and what it warns of.
@@ -174,6 +177,7 @@ def test_a_blank_row_is_no_record_and_the_guarantee_says_so(tmp_path, capsys):
         assert synthesize(tmp_path, str(tmp_path / "rows.csv"), "--force") == 0
         said = " ".join(capsys.readouterr().out.split())
         assert "40 synthetic rows" in said and assumed in said
+        assert "columns=['a', 'b'];" in said
         assert assumed in (tmp_path / "out.md").read_text()
     pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"a": [1.0, None] * 20, "b": ["x", None] * 20})

@@ -736,7 +736,7 @@ def test_add_remove_scores_in_blocks_of_one_size():
         ({"estimator": LinearSVC()}, "estimator"),
         ({"classes": [0]}, "2 labels or more"),
         ({"groups": [0]}, "at least two groups"),
-        ({"classes": [1, 2]}, r"not in classes=\[1, 2\]"),
+        ({"classes": [1, 2]}, r"not in classes=\[1, 2\] \(1 is not '1'\)"),
     ],
 )
 def test_wrong_arguments(params, message):

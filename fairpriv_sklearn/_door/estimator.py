@@ -430,8 +430,8 @@ def label_codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
                 "classes=[0, 1, ...]."
             )
         raise ValueError(
-            f"y contains a label that is not in classes={classes.tolist()!r}; add it "
-            f"to the public list or leave out its rows.{hint}"
+            f"y contains a label that is not in classes={classes.tolist()!r} (1 is not "
+            f"'1'); add it to the public list or leave out its rows.{hint}"
         )
     return codes
 

@@ -505,7 +505,8 @@ class DPSinkhornGenerator(BaseGenerator):
         if not columns:
             raise ValueError("X has no column left to model.")
         check_lists(table, [*columns, *([label] if label else [])])
-        facts = [Fact("columns", known), *facts]
+        # Where nothing is declared the names are what is public.
+        facts = [Fact("columns", known or list(self._names)), *facts]
         self._public = columns, label, facts
         return {"cells": table, "codes": codes.astype(np.int64)}
 
