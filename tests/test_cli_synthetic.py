@@ -187,6 +187,18 @@ def test_a_blank_row_is_no_record_and_the_guarantee_says_so(tmp_path, capsys):
     assert "40 synthetic rows" in said and assumed not in said
 
 
+def test_one_column_of_a_sheet_has_a_header(tmp_path):
+    """The lines above the header were all but the last one; titles are left out."""
+    pytest.importorskip("openpyxl")
+    for above, names in (([], ["pay"]), ([["Staff", None]], ["pay", "sex"])):
+        rows = [*above, names, *[[i % 7 for _ in names] for i in range(60)]]
+        sheet = tmp_path / f"{len(names)}.xlsx"
+        pd.DataFrame(rows).to_excel(sheet, index=False, header=False)
+        assert synthesize(tmp_path, str(sheet), "--force") == 0
+        drawn = pd.read_csv(tmp_path / "out.csv")
+        assert list(drawn) == names and len(drawn) == 60
+
+
 def test_the_report_is_beside_the_table(people, tmp_path):
     out, report = tmp_path / "a.txt", tmp_path / "told.md"
     assert main(["synthesize", people(), "--out", str(out), "--rows", "5"]) == 0

@@ -451,9 +451,9 @@ def _excel(data: bytes, name: str, sheet) -> Raw:
     rows = frames[used].to_numpy(dtype=object).tolist()
     rows = [[None if _empty(cell) else cell for cell in row] for row in rows]
     rows = [row for row in rows if any(cell is not None for cell in row)]
-    first = 0
-    while first < len(rows) - 1 and len([c for c in rows[first] if c is not None]) < 2:
-        first += 1
+    filled = [sum(cell is not None for cell in row) for row in rows]
+    # Of one column no line above is told from the header.
+    first = next((i for i, n_cells in enumerate(filled) if n_cells > 1), 0)
     if first:
         left_out.append(f"{some(first, 'line')} above the header")
     return _raw(rows[first:], name, None, left_out, [])
