@@ -27,6 +27,8 @@ from fairpriv_sklearn.linear_model import (
     DPWassersteinLogisticRegression,
 )
 from fairpriv_sklearn.mechanisms import GaussianMechanism
+from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.preprocessing import Codebook, Column, DPTableEncoder
 from fairpriv_sklearn.preprocessing._cells import TableReader, key_of
 from fairpriv_sklearn.preprocessing._codebook import whole_days
@@ -216,9 +218,18 @@ def test_half_characters_are_replaced():
 
 def test_two_columns_of_one_name_are_refused():
     twins = pd.DataFrame(np.ones((5, 2)), columns=["a", "a"])
-    for model in (DPTableEncoder(), DPSinkhornGenerator()):
-        with pytest.raises(ValueError, match="same name"):
-            model.fit(twins)
+    y, bounded = np.arange(5) % 2, {"bounds": (0, 1)}
+    plain = DPWassersteinLogisticRegression(classes=[0, 1], fairness_weight=0)
+    for model in (
+        DPTableEncoder(),
+        DPSinkhornGenerator(),
+        DPLinearRegression(target_bounds=(0, 1), **bounded),
+        clone(plain).set_params(**bounded),
+        DPWassersteinMLPRegressor(target_bounds=(0, 1), fairness_weight=0, **bounded),
+        DP2DPClassifier(plain, classes=[0, 1], sensitive_features=0, groups=[0, 1]),
+    ):
+        with pytest.raises(ValueError, match="have the same name; rename"):
+            model.fit(twins, y)
 
 
 # -- looks into crowded cells ----------------------------------------------------------

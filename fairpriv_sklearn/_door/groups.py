@@ -494,7 +494,15 @@ def as_table(estimator, X):
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()  # the other formats have no rows and columns to take
     two_dimensional(X.shape)
+    refuse_twins(X)
     return X
+
+
+def refuse_twins(X) -> None:
+    """Refuse a frame that has two columns of one name: which is meant is not known."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    if len(set(names)) < len(names):
+        raise ValueError("X: two columns have the same name; rename one of them.")
 
 
 def label_values(sensitive_features) -> list | np.ndarray:

@@ -42,7 +42,8 @@ _SHORTENED = {
     "Expected a 2-dimensional container": _FLAT,
     "Complex data not supported": "Complex data not supported.",
     "np.matrix is not supported": "np.matrix is not supported; pass an array.",
-    "Expected unique column names": "Columns need different names.",
+    "Expected unique column names": "Two columns have the same name; "
+    "rename one of them.",
     "Sparse data was passed": "Sparse data was passed, and dense data is required: use "
     "X.toarray(), or X.sparse.to_dense() of a frame.",
     "fill value must be 0": "Sparse columns are read with a fill value of 0 only: pass "

@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
-from fairpriv_sklearn._door.groups import two_dimensional
+from fairpriv_sklearn._door.groups import refuse_twins, two_dimensional
 from fairpriv_sklearn._shared.arguments import each, optional, word
 from fairpriv_sklearn._shared.arrays import project_simplex
 from fairpriv_sklearn._shared.origin import remembering
@@ -515,9 +515,7 @@ def read_cells(estimator, X, *, reset: bool) -> TableReader:
         )
     X = as_table(X)
     two_dimensional(np.shape(X))
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    if len(set(names)) < len(names):
-        raise ValueError("X: two columns have the same name; rename one of them.")
+    refuse_twins(X)
     validate_data(estimator, X=X, reset=reset, skip_check_array=True)
     return TableReader.of(X)
 
