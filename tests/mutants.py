@@ -141,6 +141,7 @@ OTHERS = {
     "model_selection/_candidates.py": "search",
     "model_selection/_search.py": "search",
     "postprocessing/_blind_numbers.py": "blind",
+    "postprocessing/_certificate.py": "certificate",
     "postprocessing/_repair.py": "blind",
     "postprocessing/_score_bins.py": "histogram",
     "preprocessing/_draft.py": "table_encoder",

@@ -503,10 +503,13 @@ def test_plans_of_repaired_decisions(constraint, n_groups, n_classes, size):
     model = repair(
         DP2DPClassifier(None, method="gradient", **asked), n_groups, n_classes
     )
-    (line,), delta = model._plan()
-    assert (line.name, line.n_coordinates, line.times) == (SOFT, size, 9)
-    mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * size)
-    assert line.parameter == approx(mu / 3, rel=1e-12) and delta == 1e-6
+    lines, delta = model._plan()
+    mu = calibrate_gaussian(2.0, 1e-6, n_draws=9 * size + 2 * size)
+    assert numbers(lines, mu) == {
+        SOFT: (0.9, size, 9),
+        "certificate": (0.1, 2 * size, 1),
+    }
+    assert delta == 1e-6
     if n_classes > 2:
         return
     model = repair(DP2DPClassifier(None, method="histogram", **asked), n_groups)

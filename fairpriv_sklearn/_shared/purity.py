@@ -87,7 +87,8 @@ def refuse_spreading(estimator, what: str = "The wrapped estimator") -> None:
             f"{what} spreads identical rows over several answers, so that one record "
             "moves the answers of others: nothing private can be fitted on them. Use "
             'output="continuous" or output="mean" in a barycenter repair, and '
-            'method="gradient" in DP2DPClassifier.'
+            'method="gradient" in DP2DPClassifier; one that had to draw decisions (it '
+            "has a rule_) cannot be wrapped as it is."
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
+from fairpriv_sklearn.postprocessing import _certificate as certificate
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
@@ -30,6 +31,14 @@ STOOD_BACK = {
         "group by the same means, and parity costs more than it is worth."
     ),
 }
+
+
+DRAWN = (
+    "By noisy counts of its decisions the groups still differ: some are drawn now, "
+    "as few as parity needs, those next to another class first. Offsets alone do not "
+    "reach parity where many people share a probability (one tree, the nearest "
+    "neighbour) or, by true class, where groups' ROC curves differ."
+)
 
 
 class DecisionRepair(MetaRepair):
@@ -84,7 +93,7 @@ class DecisionRepair(MetaRepair):
         return n_conditions, n_groups, parity.n_score_bins(n_classes, self._n_bins())
 
     def _n_bins(self) -> int:
-        if hasattr(self, "rule_"):
+        if hasattr(self, "_rule_bins"):
             return self._rule_bins
         if self.n_bins != "auto":
             return self.n_bins
@@ -95,17 +104,22 @@ class DecisionRepair(MetaRepair):
     def _plan(self) -> tuple[list[Release], float]:
         """What the calibration releases, and the delta it needs: public numbers."""
         n_coordinates = int(np.prod(self._table_shape()))
-        if self.blind:
-            return self._blind_plan(n_coordinates), self.delta
         if self._resolved_method() == "histogram":
             return [Release(CellCounts.name, "pure", self.epsilon, n_coordinates)], 0.0
-        n_draws = self.max_iter * n_coordinates
+        others = {"certificate": (certificate.SHARE, 2 * n_coordinates)}
+        others = self._blind_releases() if self.blind else others
+        shares, sizes = zip(*others.values(), strict=True)
+        n_draws = self.max_iter * n_coordinates + sum(sizes)
         mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        mu_step = mu / self.max_iter**0.5
+        mu_step = mu * ((1 - sum(shares)) / self.max_iter) ** 0.5
         steps = Release(
             SoftCounts.name, "gaussian", mu_step, n_coordinates, times=self.max_iter
         )
-        return [steps], self.delta
+        lines = [
+            Release(name, "gaussian", mu * share**0.5, size)
+            for name, (share, size) in others.items()
+        ]
+        return [steps, *lines], self.delta
 
     def _calibrate(self, wall, rows, scores) -> None:
         """Release the sums or counts and compute the rule from them."""
@@ -115,8 +129,8 @@ class DecisionRepair(MetaRepair):
         if self._resolved_method() == "histogram":
             bins = parity.score_bins(scores, self._n_bins())
             query = CellCounts(shape)
-            rows = rows.with_columns(cells=cells * shape[2] + bins)
-            self.counts_ = wall.release(query, rows)
+            counted = rows.with_columns(cells=cells * shape[2] + bins)
+            self.counts_ = wall.release(query, counted)
             self._noise_variance = float(wall.mechanism_of(query).variance)
             self._n_public = rows.n_rows if self.neighboring == "replace_one" else None
             self._key = wall.noise.public().key(32)
@@ -128,19 +142,49 @@ class DecisionRepair(MetaRepair):
             query = MarginCounts(shape[1], self.smoothing)
             n_margins = len(parity.margin_grid(self.smoothing))
             places = parity.margin_bins(scores, self.smoothing)
-            rows = rows.with_columns(places=block.codes * n_margins + places)
-            rows = rows.only("places")
+            scored = rows.with_columns(places=block.codes * n_margins + places)
+            scored = scored.only("places")
         else:
             query = SoftCounts(*shape, self.smoothing)
-            rows = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
-            rows = rows.only("scores", "groups", "cells")
+            scored = rows.with_columns(scores=scores, groups=block.codes, cells=cells)
+            scored = scored.only("scores", "groups", "cells")
         held = parity.n_held(self.max_iter, wall.scale(query))
-        found = self._find_offsets(wall, query, rows, held=held)
+        found = self._find_offsets(wall, query, scored, held=held)
         offsets = np.where(found.told[:, :, None], found.offsets, 0.0)
         if of_margins:
             offsets = parity.drawn_together(offsets[0])[None]
         self._set_pooled(~found.told.all(axis=0), "without a shift")
         self._publish_offsets(offsets)
+        self._certify(wall, rows.with_columns(scores=scores, cells=cells))
+
+    def _certify(self, wall, rows) -> None:
+        """Count the decisions; draw some of them if the groups differ still."""
+        n_conditions, n_groups, n_classes = self._table_shape()
+        shape = n_conditions, n_groups, 2 * n_classes
+        query = CellCounts(shape, name="certificate", norm="l2")
+        block = rows.whole()
+        regions = self._regions(block.scores, block.codes)
+        cells = block.cells * shape[2] + regions
+        counts = wall.release(query, rows.only().with_columns(cells=cells))
+        rates = None if n_conditions == 1 else self._rates()
+        rule = certificate.drawn_decisions(
+            counts,
+            blind.compared(rates, n_classes),
+            wall.scale(query),
+            self.fairness_tolerance,
+        )
+        if rule is not None:
+            self.rule_ = rule
+            self._group_weights = np.maximum(counts.sum(axis=(0, 2)), 1.0)
+            self._key = wall.noise.public().key(32)
+            self._note(DRAWN)
+
+    def _regions(self, scores, codes) -> np.ndarray:
+        """Where a randomised rule draws alike, row by row."""
+        if hasattr(self, "offsets_"):
+            shifted = self._shifted(scores, codes).T
+            return certificate.decision_regions(shifted, self.smoothing)
+        return parity.score_bins(scores, self._n_bins())
 
     def _cells(self, block) -> np.ndarray:
         """Group of each row; with its label, where rates are compared by label."""
@@ -174,34 +218,20 @@ class DecisionRepair(MetaRepair):
             said = untold_message(untold, len(self.groups_))
             self._note(f"{said} They are decided for {how}.")
 
-    def _blind_plan(self, n_coordinates: int) -> list[Release]:
-        """Recalibration, steps and certificate share the squared Gaussian budget."""
+    def _blind_releases(self) -> dict:
+        """Beside the steps: shares of the squared budget, and numbers of draws."""
         n_groups, n_classes = len(self.groups_), len(self.classes_)
         most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
-        sizes = {
-            "recalibration": n_groups * most,
-            "certificate": 2 * n_groups * n_classes**2,
+        n_counts = n_groups * n_classes**2
+        fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
+        found = {
+            "recalibration": (blind.RECALIBRATION_SHARE, n_groups * most),
+            "certificate": (blind.CERTIFICATE_SHARE, 2 * n_counts),
         }
         if self.reach_size > 0:
-            sizes["reach"] = blind.REACH_STEPS * n_groups * n_classes**2
-        n_draws = self.max_iter * n_coordinates + sum(sizes.values())
-        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
-        fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
-        steps = (1 - fixed) * (1 - self.reach_size)
-        shares = {
-            "recalibration": blind.RECALIBRATION_SHARE,
-            "certificate": blind.CERTIFICATE_SHARE,
-            "reach": (1 - fixed) * self.reach_size,
-        }
-        lines = [
-            Release(name, "gaussian", mu * shares[name] ** 0.5, size)
-            for name, size in sizes.items()
-        ]
-        mu_step = mu * (steps / self.max_iter) ** 0.5
-        step = Release(
-            SoftCounts.name, "gaussian", mu_step, n_coordinates, times=self.max_iter
-        )
-        return [step, *lines]
+            share = (1 - fixed) * self.reach_size
+            found["reach"] = share, blind.REACH_STEPS * n_counts
+        return found
 
     def _calibrate_blind(self, wall, rows, scores) -> None:
         """Recalibrate the group model, find the offsets, certify, maybe stand back."""

@@ -78,17 +78,17 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     .. rubric:: Privacy
 
     The calibration is (epsilon, delta)-DP for the records (x, y, group). "gradient"
-    releases `max_iter` tables of soft decision counts; each record adds a vector of
-    norm at most one to one row of each table, so that the Euclidean sensitivity is
-    sqrt(2) under replace-one and 1 under add/remove, and Gaussian noise composes
-    exactly. "histogram" releases counts of the scores once, with discrete Laplace
-    noise, for pure epsilon. The published algorithm [1]_ was analysed wrongly; this is
-    the corrected mechanism, see the user guide. A record either fits the classifier
-    or calibrates, by a draw that does not look at it, so the whole costs the larger
-    of the calibration's and the classifier's own guarantee. A classifier without one
-    leaves the whole uncovered: `privacy_.epsilon` is infinite. With a `FrozenEstimator`
-    all rows calibrate and the two guarantees add up. Public: `groups`, `classes`, the
-    draws and, under replace-one, the number of rows.
+    releases `max_iter` tables of soft decision counts, and one of the decisions at the
+    end; each record adds a vector of norm at most one to one row of each table, so that
+    the Euclidean sensitivity is sqrt(2) under replace-one and 1 under add/remove, and
+    Gaussian noise composes exactly. "histogram" releases counts of the scores once,
+    with discrete Laplace noise, for pure epsilon. The published algorithm [1]_ was
+    analysed wrongly; this is the corrected mechanism, see the user guide. A record
+    either fits the classifier or calibrates, by a draw that does not look at it, so the
+    whole costs the larger of the calibration's and the classifier's own guarantee. A
+    classifier without one leaves the whole uncovered: `privacy_.epsilon` is infinite.
+    With a `FrozenEstimator` all rows calibrate and the two guarantees add up. Public:
+    `groups`, `classes`, the draws and, under replace-one, the number of rows.
 
     Parameters
     ----------
@@ -96,10 +96,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         Anything with `fit` and `predict_proba`, a pipeline for example; already fitted
         if wrapped in `FrozenEstimator`. It is fitted without the sensitive columns
         that the constructor names. Where its probabilities take few values (one tree,
-        the nearest neighbour), or, but for two classes and demographic parity, are next
-        to zero or one for most people (a network that is sure of itself), a
-        deterministic rule hardly cuts between them: the groups may then differ as
-        before, which no note tells.
+        the nearest neighbour) or are next to zero or one for most people, "gradient"
+        may have to draw decisions, which a note tells; "histogram" for demographic
+        parity leaves the gap of people in one bin, which no note tells.
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5
@@ -115,13 +114,15 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         classes, the second one only).
     method : {"auto", "gradient", "histogram"}, default="auto"
         "auto" takes "gradient" for demographic parity and where `classes` lists more
-        than two, and "histogram" otherwise. "gradient" takes any number of classes and
-        a deterministic rule; by true class it errs less than "histogram", but does not
-        close the gap where groups' ROC curves differ in quality. "histogram" is pure
+        than two, and "histogram" otherwise. "gradient" takes any number of classes; its
+        rule is deterministic, but where its decisions are counted and the groups surely
+        differ still: then some are drawn. By true class it errs less than "histogram",
+        and may leave more of the gap. "histogram" is pure
         epsilon-DP and serves every tolerance (`path`); demographic parity needs two
         classes, the other constraints give a randomised rule.
     max_iter : int, default=30
-        Number of releases of "gradient"; they share the budget. Range: [1, inf).
+        Number of steps of "gradient"; they share nine tenths of its budget, and the
+        decisions are counted with the rest. Range: [1, inf).
     learning_rate : float, default=1.0
         Size of the first step of "gradient". Range: (0, inf).
     smoothing : float, default=0.02
@@ -176,10 +177,12 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     classes_ : ndarray of shape (n_classes,)
     offsets_ : ndarray of shape (n_groups, n_classes) or \
             (n_groups, n_classes, n_classes)
-        :math:`\nu`, for a deterministic rule. By true class the rule is
+        :math:`\nu`, of "gradient" and of thresholds. By true class the rule is
         :math:`\arg\max_k p_k - \sum_y p_y \nu_{s,y,k}`.
-    rule_ : ndarray of shape (n_groups, n_bins, n_classes)
-        Chance of each class by group and region, for a randomised rule.
+    rule_ : ndarray of shape (n_groups, n_regions, n_classes)
+        Chance of each class by group and region, for a randomised rule. With
+        `offsets_`, where decisions had to be drawn, a region is a decision by them,
+        with another one near or far.
     counts_ : ndarray of shape (n_conditions, n_groups, n_bins), int64
         The noisy counts of "histogram"; one condition, or one for each true class.
     n_iter_ : int
@@ -190,8 +193,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         "histogram": they are decided for as all people together. Blind: those with next
         to nobody, which are left out of what is made equal and of its interval.
     repair_notes_ : list of str
-        What a `RepairWarning` said: which groups cannot be told from the others, or why
-        the repair stood back. Otherwise empty.
+        What a `RepairWarning` said: which groups cannot be told from the others, that
+        decisions are drawn, or why the repair stood back. Otherwise empty.
     group_estimator_ : classifier
         Blind only: the fitted model of the group.
     group_strength_ : float
@@ -228,8 +231,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     Notes
     -----
     A randomised rule draws by a keyed hash of the row and its group: equal rows share
-    the chances, and a row gets the same answer in every batch. For two classes it is
-    the best common point of the groups' ROC curves [2]_. `predict_proba` is then the
+    the chances, and a row gets the same answer in every batch. That of "histogram" is
+    for two classes the best common point of the groups' ROC curves [2]_; that of
+    "gradient" changes as few decisions as parity needs. `predict_proba` is then the
     chance of each class, otherwise the Euclidean projection of the shifted scores on
     the probability simplex: its argmax is the prediction, but it is no estimate of
     :math:`P(y | x)`.
@@ -442,14 +446,14 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         """
         check_is_fitted(self)
         chances = self._chances if self._is_randomised() else None
-        probabilities, n_bins = [], self._n_bins()
+        probabilities = []
         for scores, groups, _ in self._scores("predict_proba", X, sensitive_features):
             if chances is None:
                 shifted = self._shifted(scores, groups)
                 nearest = project_simplex(shifted)
                 probabilities.append(nearest / nearest.sum(axis=1, keepdims=True))
             else:
-                probabilities.append(chances[groups, parity.score_bins(scores, n_bins)])
+                probabilities.append(chances[groups, self._regions(scores, groups)])
         return np.concatenate(probabilities)
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None) -> float:
@@ -551,7 +555,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         mixed = table.max(axis=2) < 1.0
         draws, places = RowDraws(self._key), []
         for scores, codes, X_block in blocks:
-            bins = parity.score_bins(scores, self._n_bins()).astype(np.int32)
+            bins = self._regions(scores, codes).astype(np.int32)
             places.append((codes, bins))
             rows = np.flatnonzero(mixed[codes, bins])
             if len(rows):

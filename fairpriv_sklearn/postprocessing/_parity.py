@@ -804,12 +804,29 @@ def randomised_rule(
     rule : ndarray of shape (n_groups, n_bins, n_classes)
         ``rule[s, b, k]`` is the probability to choose class `k`; sums to 1 over `k`.
     """
-    n_groups, n_classes, n_bins = masses.shape
-    shape = (n_groups, n_bins, n_classes)
-    n_rules = n_groups * n_bins * n_classes
     gain = np.einsum("sy,syb->sby", weights, masses)
-    gain[:, np.arange(n_bins), defaults] += PREFERENCE
-    upper, limits = _rate_rows(masses, rates, tolerance)
+    gain[:, np.arange(masses.shape[2]), defaults] += PREFERENCE
+    return most_gain(masses, gain, rates, tolerance)
+
+
+def most_gain(masses, gain, rates, tolerance) -> np.ndarray:
+    """The rule of `randomised_rule` with the largest gain.
+
+    Parameters
+    ----------
+    masses : ndarray of shape (n_groups, n_conditions, n_bins)
+    gain : ndarray of shape (n_groups, n_bins, n_classes)
+        Of each decision, for all people of a group and region together.
+    rates : list of (int, int)
+        Pairs (condition, chosen class).
+    tolerance : float or ndarray of shape (n_conditions,)
+
+    Returns
+    -------
+    rule : ndarray of shape (n_groups, n_bins, n_classes)
+    """
+    n_groups, n_bins, n_classes = shape = gain.shape
+    upper, limits = _rate_rows(masses, n_classes, rates, tolerance)
     if n_classes == 2:
         monotone = _monotone_rows(shape, len(rates))
         upper = sparse.vstack([upper, monotone])
@@ -825,19 +842,19 @@ def randomised_rule(
         bounds=(0, 1),
         method="highs",
     )
-    rule = np.maximum(solution.x[:n_rules].reshape(shape), 0)
+    rule = np.maximum(solution.x[: gain.size].reshape(shape), 0)
     return rule / rule.sum(axis=2, keepdims=True)
 
 
-def _rate_rows(masses, rates, tolerance):
+def _rate_rows(masses, n_classes, rates, tolerance):
     """Rows of ``|rate of (s, y, k) - centre| <= tolerance / 2``, two per rate."""
-    n_groups, n_classes, _ = masses.shape
+    n_groups, n_conditions, _ = masses.shape
     chosen = np.eye(n_classes)
     by_group = [[np.kron(own[y], chosen[k]) for y, k in rates] for own in masses]
     centres = sparse.vstack([sparse.eye_array(len(rates))] * n_groups)
     apart = sparse.hstack([sparse.block_diag(by_group), -centres])
     rows = sparse.kron(apart, [[1.0], [-1.0]])
-    allowed = np.broadcast_to(tolerance, n_classes)[[y for y, _ in rates]] / 2
+    allowed = np.broadcast_to(tolerance, n_conditions)[[y for y, _ in rates]] / 2
     return rows, np.tile(np.repeat(allowed, 2), n_groups)
 
 

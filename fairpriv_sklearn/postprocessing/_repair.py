@@ -73,7 +73,10 @@ PREDICTED_ROWS = 1 << 14
 
 
 class RepairWarning(UserWarning):
-    """A repair that would not help stood back, by noisy or public numbers."""
+    """A repair stood back, in whole or in part, or draws decisions; by noisy numbers.
+
+    `repair_notes_` of the repair keeps it.
+    """
 
 
 def _nothing(rows) -> tuple:

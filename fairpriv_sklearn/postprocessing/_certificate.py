@@ -1,0 +1,107 @@
+"""Decisions that are drawn, where noisy counts say that groups still differ.
+
+Steps make *soft* decisions equal. Scores that many people share, those of one tree for
+example, cannot be parted by thresholds, and a step may not reach those next to zero and
+one: the decisions themselves may then differ as before. They are counted at the end,
+and where groups surely differ some are drawn, as few as parity asks for.
+
+Only `decision_regions` looks at records, each row on its own. The rest is
+post-processing of noisy counts, and costs no privacy.
+"""
+
+import numpy as np
+
+from fairpriv_sklearn._shared.arrays import project_simplex
+from fairpriv_sklearn.postprocessing import _blind as blind
+from fairpriv_sklearn.postprocessing import _parity as parity
+
+# Share of the squared Gaussian budget. Chosen, as what follows, on simulated tables.
+SHARE = 0.1
+# A decision is near another if the best two classes are closer than this part of the
+# smoothing: a soft decision gives it less than 19/20.
+NEAR = 3.0
+# What it costs to draw such a decision, where any other costs one.
+NEAR_COST = 0.1
+# Groups have to differ by so much more than the tolerance, with this confidence or a
+# larger one: what errors make of equal rates, times how seldom they do, is harmless.
+HARMLESS = 0.01
+CONFIDENCE, HARM = 0.98, 0.0003
+
+
+def decision_regions(shifted: np.ndarray, smoothing: float) -> np.ndarray:
+    """Decision of each row, and whether another one is near.
+
+    Parameters
+    ----------
+    shifted : ndarray of shape (n_classes, n_rows)
+    smoothing : float
+
+    Returns
+    -------
+    regions : ndarray of shape (n_rows,), int64
+        Twice the class that is chosen, plus zero or one; of two classes in the order
+        of the score: far from the second, near to it, near to the first, far from it.
+    """
+    second, first = np.sort(shifted, axis=0)[-2:]
+    chosen = shifted.argmax(axis=0)
+    near = first - second < NEAR * smoothing
+    return 2 * chosen + (near == (chosen == 0))
+
+
+def region_costs(n_classes: int) -> np.ndarray:
+    """What it costs to draw the decision of a region, shape (2 * n_classes,)."""
+    near = np.tile([True, False], n_classes)
+    near[:2] = [False, True]
+    return np.where(near, NEAR_COST, 1.0)
+
+
+def drawn_decisions(
+    counts: np.ndarray, rates: list, noise_scale: float, tolerance: float
+) -> np.ndarray | None:
+    """Chances of the classes by group and region, if the groups surely differ.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_conditions, n_groups, 2 * n_classes)
+        Noisy counts by true class (or one), group and region.
+    rates : list of (int, int)
+        Pairs (condition, chosen class) whose rate the groups must share.
+    noise_scale : float
+        Standard deviation of the noise in one count.
+    tolerance : float
+
+    Returns
+    -------
+    rule : ndarray of shape (n_groups, 2 * n_classes, n_classes) or None
+        Groups that noise drowns keep their decisions.
+    """
+    n_regions = counts.shape[2]
+    n_classes = n_regions // 2
+    sizes = counts.sum(axis=2)
+    drowned = sizes <= parity.DROWNED * noise_scale * np.sqrt(n_regions)
+    known = ~drowned[sorted({y for y, _ in rates})].any(axis=0)
+    if known.sum() < 2:
+        return None
+    counts, sizes = counts[:, known], np.maximum(sizes[:, known], 1.0)
+    masses = project_simplex(counts / sizes[:, :, None])
+    costs = region_costs(n_classes)
+    found, variances = [], []
+    for y, k in rates:
+        rate = masses[y, :, 2 * k : 2 * k + 2].sum(axis=1)
+        noise = 2 * (1 - rate) ** 2 + (n_regions - 2) * rate**2
+        chance = np.maximum(rate * (1 - rate), 1 / sizes[y]) / sizes[y]
+        variances.append((noise_scale / sizes[y]) ** 2 * noise + chance)
+        found.append(rate)
+    error = np.sqrt(np.sort(variances, axis=1)[:, -2:].sum(axis=1).max())
+    confidence = max(CONFIDENCE, 1 - HARM / error)
+    low, _ = blind.disparity_interval(np.array(found), np.array(variances), confidence)
+    if low <= tolerance + HARMLESS:
+        return None
+    if noise_scale > 0 and len(counts) > 1:
+        tolerance = parity.told_tolerance(counts, noise_scale**2, tolerance)
+    kept = np.eye(n_classes)[np.arange(n_regions) // 2]
+    people = (sizes[:, :, None] * masses).sum(axis=0) / sizes.sum()
+    gain = people[:, :, None] * costs[:, None] * kept
+    rule = np.tile(kept, (len(known), 1, 1))
+    rule[known] = parity.most_gain(masses.swapaxes(0, 1), gain, rates, tolerance)
+    return rule

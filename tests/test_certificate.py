@@ -1,0 +1,266 @@
+"""Decisions that are counted at the end, and drawn where groups still differ."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from fairpriv_sklearn._shared.purity import spreads
+from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
+from fairpriv_sklearn.metrics import demographic_parity_difference
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
+from fairpriv_sklearn.postprocessing._certificate import (
+    decision_regions,
+    drawn_decisions,
+    region_costs,
+)
+
+DRAWN = "some are drawn now"
+
+
+# --- regions -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_regions_tell_the_decision_and_whether_another_is_near(n_classes):
+    rng = np.random.default_rng(n_classes)
+    shifted = rng.normal(size=(n_classes, 2000)) / 20
+    regions = decision_regions(shifted, 0.02)
+    for region, row in zip(regions, shifted.T, strict=True):
+        *_, second, first = sorted(row)
+        assert row[region // 2] == first
+        near = first - second < 0.06  # a softmax gives the best two 19 to 1 there
+        assert region_costs(n_classes)[region] == (0.1 if near else 1.0)
+    assert set(regions) == set(range(2 * n_classes))
+
+
+def test_regions_of_two_classes_lie_in_the_order_of_their_score():
+    margins = np.linspace(-0.2, 0.2, 401)
+    regions = decision_regions(np.array([-margins / 2, margins / 2]), 0.02)
+    assert (np.diff(regions) >= 0).all() and regions[0] == 0 and regions[-1] == 3
+    assert regions[200] == 1  # a tie goes to the first class, as argmax has it
+
+
+def test_a_region_is_of_its_row_alone():
+    shifted = np.random.default_rng(0).normal(size=(3, 500)) / 20
+    alone = [decision_regions(column[:, None], 0.02)[0] for column in shifted.T]
+    assert_array_equal(decision_regions(shifted, 0.02), alone)
+
+
+# --- the rule ------------------------------------------------------------------------
+
+
+def rates_of(counts, rule):
+    """Rate of the second class by group."""
+    masses = counts[0] / counts[0].sum(axis=1, keepdims=True)
+    return np.einsum("sb,sb->s", masses, rule[:, :, 1])
+
+
+def least_cost(counts, tolerance):
+    """By brute force over the middle of the two rates."""
+    masses = counts[0] / counts[0].sum(axis=1, keepdims=True)
+    shares = counts[0].sum(axis=1) / counts[0].sum()
+    best = np.inf
+    for middle in np.linspace(0, 1, 2001):
+        cost = 0.0
+        for share, (far0, near0, near1, far1) in zip(shares, masses, strict=True):
+            rate = near1 + far1
+            target = np.clip(rate, middle - tolerance / 2, middle + tolerance / 2)
+            moved, near = abs(target - rate), near0 if target > rate else near1
+            if moved > near + (far0 if target > rate else far1) + 1e-12:
+                cost = np.inf
+                break
+            cost += share * (0.1 * min(moved, near) + max(moved - near, 0.0))
+        best = min(best, cost)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_decisions_are_drawn(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(300, 4000, size=(1, 2, 4)) * rng.integers(0, 2, (1, 2, 4))
+    counts += 50
+    counts[0, 0, 3] += 20_000  # surely different
+    tolerance = [0.0, 0.1][seed % 2]
+    rule = drawn_decisions(counts, [(0, 1)], 0.0, tolerance)
+    rates = rates_of(counts, rule)
+    assert np.ptp(rates) <= tolerance + 1e-9
+    assert_allclose(rule.sum(axis=2), 1.0, rtol=1e-12)
+    moved = 1 - rule[:, np.arange(4), [0, 0, 1, 1]]
+    cost = (counts[0] * moved * [1.0, 0.1, 0.1, 1.0]).sum() / counts.sum()
+    assert cost == pytest.approx(least_cost(counts, tolerance), abs=1e-3)
+
+
+def test_equal_groups_decide_as_before():
+    even = np.array([[[400, 100, 100, 400], [800, 200, 200, 800]]])
+    assert drawn_decisions(even, [(0, 1)], 0.0, 0.0) is None
+    apart = np.array([[[400, 100, 100, 400], [400, 100, 400, 1100]]])
+    assert drawn_decisions(apart, [(0, 1)], 0.0, 0.0) is not None
+    assert drawn_decisions(apart, [(0, 1)], 0.0, 0.3) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "gap", "noise", "drawn"),
+    [
+        # 250,000 people a group: an error of .0014 by chance, of which 2.3.
+        (250_000, 0.0138, 0.0, True),
+        (250_000, 0.0132, 0.0, False),
+        # 500 people: an error of .032, which is harmless 9 times in a thousand.
+        (500, 0.084, 0.0, True),
+        (500, 0.080, 0.0, False),
+        # 2,000 people, noise of 60 in each count: .042, and .016 by chance.
+        (2000, 0.130, 60.0, True),
+        (2000, 0.125, 60.0, False),
+    ],
+)
+def test_groups_have_to_differ_for_sure(n, gap, noise, drawn):
+    rates = 0.5 - gap / 2, 0.5 + gap / 2
+    counts = np.array([[[n * (1 - r), 0, 0, n * r] for r in rates]])
+    rule = drawn_decisions(counts, [(0, 1)], noise, 0.0)
+    assert (rule is not None) == drawn
+
+
+def test_the_error_decides_how_sure():
+    """Equal groups: what is added to their gap is next to nothing in the mean."""
+    rng = np.random.default_rng(0)
+    for noise in (10.0, 60.0):
+        added = []
+        for _ in range(400):
+            exact = np.array([[[1000, 0, 0, 1000], [1000, 0, 0, 1000]]])
+            counts = exact + noise * rng.normal(size=exact.shape)
+            rule = drawn_decisions(counts, [(0, 1)], noise, 0.0)
+            added.append(0.0 if rule is None else np.ptp(rates_of(exact, rule)))
+        assert np.mean(added) < 0.002
+
+
+def test_a_group_that_noise_drowns_decides_as_before():
+    counts = np.array([[[4000, 0, 0, 1000], [1000, 0, 0, 4000], [90, 0, 0, 0]]])
+    rule = drawn_decisions(counts, [(0, 1)], 10.0, 0.0)
+    assert_array_equal(rule[2].argmax(axis=1), [0, 0, 1, 1])
+    assert rule[2].max(axis=1).min() == 1.0
+    known = drawn_decisions(counts + [[[0], [0], [11]]], [(0, 1)], 10.0, 0.0)
+    assert not np.array_equal(known[2], rule[2])
+    one = counts[:, 1:]
+    assert drawn_decisions(one, [(0, 1)], 10.0, 0.0) is None
+
+
+def test_by_true_class_a_standard_error_of_a_rate_is_allowed():
+    counts = np.array(
+        [[[4000, 0, 0, 1000], [1000, 0, 0, 4000]], [[900, 0, 0, 900]] * 2]
+    )
+    rates = [(0, 1), (1, 1)]
+
+    def gap(noise):
+        rule = drawn_decisions(counts, rates, noise, 0.0)
+        return np.ptp(rates_of(counts[:1], rule))
+
+    assert gap(0.0) < 1e-9
+    # sqrt(5000) for each of two groups, over twice 10,000
+    assert gap(1e-6) == pytest.approx(2 * 5000**0.5 / 20_000, rel=1e-6)
+
+
+# --- the classifier ------------------------------------------------------------------
+
+
+def measured(table, base, method="gradient", **asked):
+    X, y, group = (np.asarray(one) for one in table[:3])
+    train, told, fresh = slice(0, 5000), slice(5000, 15_000), slice(15_000, None)
+    model = DP2DPClassifier(
+        FrozenEstimator(base.fit(X[train], y[train])),
+        classes=np.unique(y).tolist(),
+        groups=np.unique(group).tolist(),
+        method=method,
+        base_guarantee="public",
+        random_state=0,
+        **asked,
+    )
+    model.fit(X[told], y[told], sensitive_features=group[told])
+    return model, X[fresh], y[fresh], group[fresh]
+
+
+def gap_of(y, decided, group):
+    return demographic_parity_difference(y, decided, sensitive_features=group)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        DecisionTreeClassifier(random_state=0),
+        DecisionTreeClassifier(max_depth=1),
+        KNeighborsClassifier(1),
+    ],
+)
+def test_scores_that_many_people_share(base):
+    table = make_spurious_bias(40_000, random_state=3)
+    with pytest.warns(RepairWarning, match=DRAWN):
+        model, X, y, group = measured(table, base)
+    given = {"sensitive_features": group}
+    before, after = base.predict(X), model.predict(X, **given)
+    assert gap_of(y, before, group) > 0.09 and gap_of(y, after, group) < 0.03
+    # The chances, what is drawn by them, and scores whose largest is drawn.
+    chances = model.predict_proba(X, **given)
+    assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-12)
+    for code in np.unique(group):
+        rows = group == code
+        assert chances[rows, 1].mean() == pytest.approx(after[rows].mean(), abs=0.01)
+    assert_array_equal(model.decision_function(X, **given) > 0, after)
+    in_parts = [
+        model.predict(X[part], sensitive_features=group[part])
+        for part in (slice(0, 700), slice(700, None))
+    ]
+    assert_array_equal(np.concatenate(in_parts), after)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_sure_classifiers_of_any_number_of_classes(n_classes):
+    table = make_biased_mixture(40_000, n_classes=n_classes, random_state=4)
+    base = DecisionTreeClassifier(random_state=0)
+    with pytest.warns(RepairWarning, match=DRAWN):
+        model, X, y, group = measured(table, base)
+    after = gap_of(y, model.predict(X, sensitive_features=group), group)
+    assert gap_of(y, base.predict(X), group) > 0.15 and after < 0.05
+
+
+def test_scores_that_differ_are_decided_without_draws():
+    model, X, _, group = measured(
+        make_spurious_bias(40_000, random_state=3), LogisticRegression()
+    )
+    assert not hasattr(model, "rule_") and not spreads(model)
+    assert model.repair_notes_ == []
+    shifted = model._shifted(model.estimator_.predict_proba(X), group)
+    chosen = model.classes_[shifted.argmax(axis=1)]
+    assert_array_equal(model.predict(X, sensitive_features=group), chosen)
+
+
+def test_a_second_fit_forgets_the_draws():
+    table = make_spurious_bias(20_000, random_state=3)
+    with pytest.warns(RepairWarning, match=DRAWN):
+        model, X, y, group = measured(table, DecisionTreeClassifier(max_depth=1))
+    assert spreads(model) and model.rule_.shape == (2, 4, 2)
+    smooth = FrozenEstimator(LogisticRegression().fit(X, y))
+    model.set_params(estimator=smooth).fit(X, y, sensitive_features=group)
+    assert not hasattr(model, "rule_") and not spreads(model)
+
+
+def test_identical_rows_share_the_chances():
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=20_000)
+    X = (rng.random(20_000) < np.where(group, 0.7, 0.2)).astype(float)[:, None]
+    base = FrozenEstimator(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]))
+    public = {"classes": [0, 1], "groups": [0, 1], "base_guarantee": "public"}
+    model = DP2DPClassifier(base, random_state=0, **public)
+    with pytest.warns(RepairWarning, match=DRAWN):
+        model.fit(X, X[:, 0].astype(int), sensitive_features=group)
+    decided = model.predict(X, sensitive_features=group)
+    # Four kinds of rows: without spreading each would be decided as one.
+    assert gap_of(X[:, 0], decided, group) < 0.02
+    unknown = DP2DPClassifier(base, random_state=0, handle_unknown="pooled", **public)
+    with pytest.warns(RepairWarning, match=DRAWN):
+        unknown.fit(X, X[:, 0].astype(int), sensitive_features=group)
+    chances = unknown.predict_proba(X[:500], sensitive_features=np.full(500, 7))
+    sizes = np.bincount(group)
+    average = sizes @ unknown.rule_[:, [0, 3], 1] / sizes.sum()
+    assert_allclose(chances[:, 1], average[X[:500, 0].astype(int)], atol=0.01)
