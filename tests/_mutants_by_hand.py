@@ -1941,6 +1941,13 @@ MUTANTS = [
         "    rule[:] = ",
         "decisions: groups that noise drowns are drawn as others",
     ),
+    (
+        "h568",
+        "postprocessing/_dp2dp.py",
+        'getattr(self, "counts_", np.empty(0)).shape != self._table_shape()',
+        "False",
+        "a path is of counts that are not those of the arguments",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

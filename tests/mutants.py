@@ -142,6 +142,7 @@ OTHERS = {
     "model_selection/_search.py": "search",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_certificate.py": "certificate",
+    "postprocessing/_dp2dp.py": "dp2dp",
     "postprocessing/_repair.py": "blind",
     "postprocessing/_score_bins.py": "histogram",
     "preprocessing/_draft.py": "table_encoder",

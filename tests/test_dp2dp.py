@@ -396,11 +396,17 @@ def test_a_path_is_of_the_counts_that_were_fitted():
     told = {"n_bins": 16, "random_state": 0, **PUBLIC}
     model = DP2DPClassifier(oracle(2), method="gradient", constraint=odds, **told)
     model.fit(P, y, **given).set_params(method="histogram")
-    assert not hasattr(model, "path")  # nothing was counted
+    changed = pytest.raises(ValueError, match="n_bins.*set them back, or fit again")
+    with changed:
+        model.path([0.0])  # nothing was counted
     model.fit(P, y, **given)
     assert len(model.path([0.0, 0.1])) == 2
-    model.set_params(constraint="demographic_parity")
-    assert not hasattr(model, "path")  # of one true class alone
+    with changed:
+        model.set_params(constraint="demographic_parity").path([0.0])
+    model.set_params(method="histogram").fit(P, y, **given)
+    with changed:
+        model.set_params(n_bins=8).path([0.0])
+    assert len(model.set_params(n_bins=16).path([0.0, 0.1])) == 2
 
 
 def test_odds_of_three_classes_cost_less_by_default_than_by_regions():

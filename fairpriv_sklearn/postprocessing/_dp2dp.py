@@ -44,16 +44,11 @@ from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, class_probabili
 
 
 def _has_histogram(estimator) -> bool:
-    """Whether there are, or will be, counts of what the arguments say by now."""
-    has_counts = estimator._resolved_method() == "histogram"
-    if has_counts and hasattr(estimator, "n_iter_"):
-        counts = getattr(estimator, "counts_", np.empty(0))
-        has_counts = counts.shape == estimator._table_shape()
-    if not has_counts:
+    """Whether there are, or will be, counts, by what the arguments say by now."""
+    if estimator._resolved_method() != "histogram":
         raise AttributeError(
-            "path needs method='histogram', when fitted and since: offsets found by "
-            "gradient steps hold for one tolerance only, and another one costs another "
-            "release."
+            "path needs method='histogram': offsets found by gradient steps hold for "
+            "one tolerance only, and another one costs another release."
         )
     return True
 
@@ -493,6 +488,13 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             Fitted copies, one per tolerance. They share the release and `privacy_`:
             using all of them costs no more than using one.
         """
+        self._check_is_fitted()
+        if getattr(self, "counts_", np.empty(0)).shape != self._table_shape():
+            raise ValueError(
+                "path solves again for the counts of fit, and method, constraint or "
+                "n_bins, which say what is counted, have changed since: set them back, "
+                "or fit again."
+            )
         return self._along(fairness_tolerances, number(0, 1))
 
     def reach(self, fairness_tolerances: Iterable[float]) -> Reach:
