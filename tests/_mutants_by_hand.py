@@ -1948,6 +1948,20 @@ MUTANTS = [
         "False",
         "a path is of counts that are not those of the arguments",
     ),
+    (
+        "h613",
+        "postprocessing/_certificate.py",
+        " or len(rates) * len(known) > MOST_RATES:",
+        ":",
+        "decisions: a linear program of any size is tried",
+    ),
+    (
+        "h614",
+        "postprocessing/_decisions.py",
+        "            self._note(MANY_RATES)\n",
+        "            pass\n",
+        "decisions: that many rates are left as they are is not said",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -1321,6 +1321,17 @@ def test_numbers_tell_what_parity_costs():
     assert stood.reach([0.0]).strengths[0] == 0
 
 
+def test_errors_of_more_rates_than_sobol_has_dimensions(monkeypatch):
+    monkeypatch.setattr(blind.Sobol, "MAXDIM", 3)
+    points = blind.normal_points.__wrapped__(5)
+    assert points.shape == (2, 5, 512) and not points.flags.writeable
+    assert_array_equal(points, blind.normal_points.__wrapped__(5))
+    together = np.corrcoef(points.transpose(1, 0, 2).reshape(5, -1))
+    assert np.abs(together - np.eye(5)).max() < 0.1
+    assert np.abs(points.mean(axis=(0, 2))).max() < 0.1
+    assert np.abs(points.std(axis=(0, 2)) - 1).max() < 0.1
+
+
 def test_an_interval_may_end_where_small_estimates_are_rare():
     """Of one clear difference, beside the quantiles of its errors."""
     rates, error = np.array([[0.3, 0.5]]), 0.01

@@ -162,6 +162,26 @@ def test_by_true_class_a_standard_error_of_a_rate_is_allowed():
     assert gap(1e-6) == pytest.approx(2 * 5000**0.5 / 20_000, rel=1e-6)
 
 
+def test_more_rates_than_a_linear_program_makes_equal():
+    """A public number, which a note tells; no decision is drawn then."""
+    counts = np.zeros((1, 2, 8))
+    counts[0, 0, 0] = counts[0, 1, 7] = 10_000
+    rates = [(0, k % 4) for k in range(2000)]
+    assert drawn_decisions(counts, rates[:12], 0.0, 0.0) is not None
+    assert drawn_decisions(counts, [*rates, (0, 0)], 0.0, 0.0) is None
+    n_classes = 46  # 46 * 46 rates of two groups
+    X = np.random.default_rng(0).dirichlet(np.ones(n_classes), size=300)
+    each = np.repeat(np.eye(n_classes), 3, axis=0)
+    base = LogisticRegression().fit(each, each.argmax(axis=1))
+    model = DP2DPClassifier(
+        FrozenEstimator(base), constraint="equalized_odds", max_iter=2,
+        classes=range(n_classes), groups=[0, 1], base_guarantee="public",
+    )  # fmt: skip
+    with pytest.warns(RepairWarning, match="More than 4000 rates"):
+        model.fit(X, X.argmax(axis=1), sensitive_features=np.arange(300) % 2)
+    assert not hasattr(model, "rule_")
+
+
 # --- the classifier ------------------------------------------------------------------
 
 

@@ -213,7 +213,11 @@ class Measured:
 @lru_cache(maxsize=32)
 def normal_points(n_errors: int) -> np.ndarray:
     """Evenly spread normal errors of shape (2, n_errors, N_POINTS / 2)."""
-    points = Sobol(n_errors, scramble=False).random(N_POINTS) + 0.5 / N_POINTS
+    # Of more rates than these points have dimensions some are of other points.
+    known = Sobol(min(n_errors, Sobol.MAXDIM), scramble=False).random(N_POINTS)
+    parts = range(-(-n_errors // known.shape[1]))
+    points = np.hstack([np.roll(known, 97 * part, axis=0) for part in parts])
+    points = points[:, :n_errors] + 0.5 / N_POINTS
     errors = ndtri(points).reshape(-1, 2, n_errors).transpose(1, 2, 0).copy()
     errors.flags.writeable = False  # shared by all calls
     return errors

@@ -26,6 +26,8 @@ NEAR_COST = 0.1
 # larger one: what errors make of equal rates, times how seldom they do, is harmless.
 HARMLESS = 0.01
 CONFIDENCE, HARM = 0.98, 0.0003
+# Rates of groups that a linear program makes equal in seconds.
+MOST_RATES = 4000
 
 
 def decision_regions(shifted: np.ndarray, smoothing: float) -> np.ndarray:
@@ -73,14 +75,15 @@ def drawn_decisions(
     Returns
     -------
     rule : ndarray of shape (n_groups, 2 * n_classes, n_classes) or None
-        Groups that noise drowns keep their decisions.
+        Groups that noise drowns keep their decisions, and all do if there are more
+        than `MOST_RATES` rates.
     """
     n_regions = counts.shape[2]
     n_classes = n_regions // 2
     sizes = counts.sum(axis=2)
     drowned = sizes <= parity.DROWNED * noise_scale * np.sqrt(n_regions)
     known = ~drowned[sorted({y for y, _ in rates})].any(axis=0)
-    if known.sum() < 2:
+    if known.sum() < 2 or len(rates) * len(known) > MOST_RATES:
         return None
     counts, sizes = counts[:, known], np.maximum(sizes[:, known], 1.0)
     masses = project_simplex(counts / sizes[:, :, None])

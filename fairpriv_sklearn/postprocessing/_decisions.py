@@ -41,6 +41,12 @@ DRAWN = (
 )
 
 
+MANY_RATES = (
+    f"More than {certificate.MOST_RATES} rates of groups are compared: no decisions "
+    "are drawn to make them equal, where offsets alone do not."
+)
+
+
 class DecisionRepair(MetaRepair):
     """Everything about `DP2DPClassifier` but its public face."""
 
@@ -167,12 +173,11 @@ class DecisionRepair(MetaRepair):
         cells = block.cells * shape[2] + regions
         counts = wall.release(query, rows.only().with_columns(cells=cells))
         rates = None if n_conditions == 1 else self._rates()
-        rule = certificate.drawn_decisions(
-            counts,
-            blind.compared(rates, n_classes),
-            wall.scale(query),
-            self.fairness_tolerance,
-        )
+        rates = blind.compared(rates, n_classes)
+        if len(rates) * n_groups > certificate.MOST_RATES:
+            self._note(MANY_RATES)
+        noise, tolerance = wall.scale(query), self.fairness_tolerance
+        rule = certificate.drawn_decisions(counts, rates, noise, tolerance)
         if rule is not None:
             self.rule_ = rule
             self._group_weights = np.maximum(counts.sum(axis=(0, 2)), 1.0)
