@@ -1962,6 +1962,13 @@ MUTANTS = [
         "            pass\n",
         "decisions: that many rates are left as they are is not said",
     ),
+    (
+        "h615",
+        "postprocessing/_decisions.py",
+        "if self.blind and n_rates > blind.MOST_ERRORS:",
+        "if False:",
+        "blind decisions: more rates than can be measured cost the budget",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

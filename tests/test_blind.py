@@ -43,7 +43,7 @@ from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.postprocessing._significance import next_to_nobody
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import PrivacyGuarantee, with_budget
+from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, with_budget
 
 
 def population(n_rows, seed=0, tell=1.5, lift=0.8):
@@ -1321,15 +1321,19 @@ def test_numbers_tell_what_parity_costs():
     assert stood.reach([0.0]).strengths[0] == 0
 
 
-def test_errors_of_more_rates_than_sobol_has_dimensions(monkeypatch):
-    monkeypatch.setattr(blind.Sobol, "MAXDIM", 3)
-    points = blind.normal_points.__wrapped__(5)
-    assert points.shape == (2, 5, 512) and not points.flags.writeable
-    assert_array_equal(points, blind.normal_points.__wrapped__(5))
-    together = np.corrcoef(points.transpose(1, 0, 2).reshape(5, -1))
-    assert np.abs(together - np.eye(5)).max() < 0.1
-    assert np.abs(points.mean(axis=(0, 2))).max() < 0.1
-    assert np.abs(points.std(axis=(0, 2)) - 1).max() < 0.1
+def test_more_rates_than_are_measured_cost_nothing():
+    """Sobol points have 21,201 dimensions: 103 * 103 rates of two groups are more."""
+    n_classes = 103
+    X = np.random.default_rng(0).normal(size=(20, 1))
+    y, group = np.arange(20), np.arange(20) % 2
+    ledger = PrivacyLedger(1.0, 1e-5)
+    model = DP2DPClassifier(
+        LogisticRegression(), blind=True, constraint="equalized_odds", ledger=ledger,
+        classes=range(n_classes), groups=[0, 1],
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="21201 rates of groups at most, not 21218"):
+        model.fit(X, y, sensitive_features=group)
+    assert ledger.total().epsilon == 0
 
 
 def test_an_interval_may_end_where_small_estimates_are_rare():

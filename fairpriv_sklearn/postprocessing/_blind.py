@@ -54,8 +54,10 @@ PLAIN = 4.0
 SURE = 0.99
 LIKELY = 0.7
 MANY = 3000
-# Points at which errors of an interval are drawn, the same for everybody.
+# Points at which errors of an interval are drawn, the same for everybody, and how many
+# errors at most.
 N_POINTS = 1024
+MOST_ERRORS = Sobol.MAXDIM
 UNPAID = (
     "reach reads counts that were not paid for: fit with blind=True and a share of the "
     "budget for them, reach_size=0.2 for example."
@@ -213,11 +215,7 @@ class Measured:
 @lru_cache(maxsize=32)
 def normal_points(n_errors: int) -> np.ndarray:
     """Evenly spread normal errors of shape (2, n_errors, N_POINTS / 2)."""
-    # Of more rates than these points have dimensions some are of other points.
-    known = Sobol(min(n_errors, Sobol.MAXDIM), scramble=False).random(N_POINTS)
-    parts = range(-(-n_errors // known.shape[1]))
-    points = np.hstack([np.roll(known, 97 * part, axis=0) for part in parts])
-    points = points[:, :n_errors] + 0.5 / N_POINTS
+    points = Sobol(n_errors, scramble=False).random(N_POINTS) + 0.5 / N_POINTS
     errors = ndtri(points).reshape(-1, 2, n_errors).transpose(1, 2, 0).copy()
     errors.flags.writeable = False  # shared by all calls
     return errors

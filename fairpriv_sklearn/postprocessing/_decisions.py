@@ -89,6 +89,18 @@ class DecisionRepair(MetaRepair):
                 "method='histogram' with constraint='demographic_parity' needs two "
                 f"classes, got {len(self.classes_)}; use method='gradient'."
             )
+        n_rates = len(self.groups_) * len(self._compared())
+        if self.blind and n_rates > blind.MOST_ERRORS:
+            raise ValueError(
+                f"A blind repair measures {blind.MOST_ERRORS} rates of groups at most, "
+                f"not {n_rates}; constraint='demographic_parity' has fewer."
+            )
+
+    def _compared(self) -> list[tuple[int, int]]:
+        """Pairs of a true class (or one) and a chosen one whose rate is compared."""
+        by_labels = self.constraint != "demographic_parity"
+        rates = self._rates() if by_labels else None
+        return blind.compared(rates, len(self.classes_))
 
     def _table_shape(self) -> tuple[int, int, int]:
         """Shape of one release: true classes (or one), groups, columns."""
@@ -172,8 +184,7 @@ class DecisionRepair(MetaRepair):
         regions = self._regions(block.scores, block.codes)
         cells = block.cells * shape[2] + regions
         counts = wall.release(query, rows.only().with_columns(cells=cells))
-        rates = None if n_conditions == 1 else self._rates()
-        rates = blind.compared(rates, n_classes)
+        rates = self._compared()
         if len(rates) * n_groups > certificate.MOST_RATES:
             self._note(MANY_RATES)
         noise, tolerance = wall.scale(query), self.fairness_tolerance
