@@ -1969,6 +1969,13 @@ MUTANTS = [
         "if False:",
         "blind decisions: more rates than can be measured cost the budget",
     ),
+    (
+        "h616",
+        "postprocessing/_decisions.py",
+        "                self._note(COARSE)\n",
+        "                pass\n",
+        "decisions: a gap that bins may leave is not said",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

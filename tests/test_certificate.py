@@ -17,6 +17,7 @@ from fairpriv_sklearn.postprocessing._certificate import (
     drawn_decisions,
     region_costs,
 )
+from fairpriv_sklearn.postprocessing._parity import mass_at
 
 DRAWN = "some are drawn now"
 
@@ -284,3 +285,29 @@ def test_identical_rows_share_the_chances():
     sizes = np.bincount(group)
     average = sizes @ unknown.rule_[:, [0, 3], 1] / sizes.sum()
     assert_allclose(chances[:, 1], average[X[:500, 0].astype(int)], atol=0.01)
+
+
+# --- bins ----------------------------------------------------------------------------
+
+
+def test_people_in_the_bin_of_a_threshold():
+    pmfs = np.array(
+        [[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0]]
+    )
+    for thresholds, expected in (
+        ([0.1, 0.3, 0.99], [0.5, 0.2, 1.0]),
+        ([0.25, 0.5, 1.0], [0, 0, 0]),  # at an edge nobody is in doubt
+        ([0.0, 0.75 - 1e-3, 0.75 + 1e-3], [0, 0.3, 1.0]),
+    ):
+        assert_allclose(mass_at(np.array(thresholds), pmfs), expected)
+
+
+@pytest.mark.parametrize("n_bins", [32, 1000])
+def test_a_histogram_says_that_it_cannot_part_people(n_bins):
+    table = make_spurious_bias(40_000, random_state=3)
+    asked = {"method": "histogram", "n_bins": n_bins}
+    with pytest.warns(RepairWarning, match="in one bin with its threshold") as said:
+        model, *_ = measured(table, DecisionTreeClassifier(random_state=0), **asked)
+    assert model.repair_notes_ == [str(said[0].message)]
+    smooth, *_ = measured(table, LogisticRegression(), **asked)
+    assert smooth.repair_notes_ == []

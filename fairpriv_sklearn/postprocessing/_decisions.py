@@ -12,6 +12,7 @@ from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
 from fairpriv_sklearn.postprocessing._repair import MetaRepair
 from fairpriv_sklearn.postprocessing._significance import (
+    MAY_REMAIN,
     next_to_nobody,
     untold_cells,
     untold_groups,
@@ -41,6 +42,11 @@ DRAWN = (
 )
 
 
+COARSE = (
+    "By noisy counts more than a tenth of a group have scores in one bin with its "
+    "threshold: how many of them lie beyond it, and what gap that leaves, is not "
+    "known. More bins (n_bins), or method='gradient', may help."
+)
 MANY_RATES = (
     f"More than {certificate.MOST_RATES} rates of groups are compared: no decisions "
     "are drawn to make them equal, where offsets alone do not."
@@ -364,6 +370,9 @@ class DecisionRepair(MetaRepair):
                 pooled=pooled,
             )
             thresholds, _ = parity.parity_thresholds(pmfs, weights, tolerance)
+            within = parity.mass_at(thresholds, pmfs)[~pooled]
+            if within.max(initial=0.0) > MAY_REMAIN:
+                self._note(COARSE)
             # p_1 > threshold is p_1 - p_0 > 2 threshold - 1.
             self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
             return

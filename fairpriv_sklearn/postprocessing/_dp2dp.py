@@ -93,7 +93,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         that the constructor names. Where its probabilities take few values (one tree,
         the nearest neighbour) or are next to zero or one for most people, "gradient"
         may have to draw decisions, which a note tells; "histogram" for demographic
-        parity leaves the gap of people in one bin, which no note tells.
+        parity draws none, and a note tells where many are in the bin of a threshold.
     epsilon : float, default=1.0
         Privacy budget of the calibration. Range: (0, inf]; infinity adds no noise.
     delta : float, default=1e-5

@@ -594,6 +594,21 @@ def parity_thresholds(
     return thresholds_of(rates)[0], rates[0]
 
 
+def mass_at(thresholds: np.ndarray, pmfs: np.ndarray) -> np.ndarray:
+    """Part of each group in the bin within which its threshold lies; 0 at an edge.
+
+    Parameters
+    ----------
+    thresholds : ndarray of shape (n_groups,)
+    pmfs : ndarray of shape (n_groups, n_bins)
+    """
+    n_groups, n_bins = pmfs.shape
+    places = thresholds * n_bins
+    inside = np.abs(places - np.round(places)) > 1e-6
+    bins = np.clip(places.astype(np.int64), 0, n_bins - 1)
+    return np.where(inside, pmfs[np.arange(n_groups), bins], 0.0)
+
+
 # --- regions of the simplex and randomised rules ------------------------------------
 
 
