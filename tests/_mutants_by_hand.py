@@ -1976,6 +1976,27 @@ MUTANTS = [
         "                pass\n",
         "decisions: a gap that bins may leave is not said",
     ),
+    (
+        "h617",
+        "postprocessing/_decisions.py",
+        "decision_regions(shifted, self._rule_smoothing)",
+        "decision_regions(shifted, self.smoothing)",
+        "decisions: chances are of the regions of another smoothing",
+    ),
+    (
+        "h618",
+        "postprocessing/_decisions.py",
+        "within.max(initial=0.0) > MAY_REMAIN:",
+        "within.max(initial=0.0) > 2 * MAY_REMAIN:",
+        "decisions: a fifth of a group in the bin of a threshold is not said",
+    ),
+    (
+        "h619",
+        "postprocessing/_decisions.py",
+        "within.max(initial=0.0) > MAY_REMAIN:",
+        "within.max(initial=0.0) > MAY_REMAIN / 2:",
+        "decisions: few people in the bin of a threshold are said to be many",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

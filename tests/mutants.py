@@ -112,7 +112,7 @@ QUERIES = {
     "neural_network/_objective.py": "network_line_search neural_objective "
     "neural_network",
     "neural_network/_queries.py": "few_records neural_objective neural_network",
-    "postprocessing/_decisions.py": "budgets dp2dp blind",
+    "postprocessing/_decisions.py": "budgets certificate dp2dp blind",
     "postprocessing/_number_repair.py": "budgets postprocessing barycenter",
     "postprocessing/_phases.py": "postprocessing dp2dp blind",
     "postprocessing/_queries.py": "postprocessing dp2dp barycenter blind",

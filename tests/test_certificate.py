@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -233,6 +234,9 @@ def test_scores_that_many_people_share(base):
         for part in (slice(0, 700), slice(700, None))
     ]
     assert_array_equal(np.concatenate(in_parts), after)
+    # The regions are those of the fit.
+    model.set_params(smoothing=1.0, n_bins=5, fairness_tolerance=1.0)
+    assert_array_equal(model.predict(X, **given), after)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -287,6 +291,21 @@ def test_identical_rows_share_the_chances():
     assert_allclose(chances[:, 1], average[X[:500, 0].astype(int)], atol=0.01)
 
 
+class GivenScores(ClassifierMixin, BaseEstimator):
+    """The feature is the probability of the second class."""
+
+    classes_ = np.arange(2)
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
 # --- bins ----------------------------------------------------------------------------
 
 
@@ -311,3 +330,19 @@ def test_a_histogram_says_that_it_cannot_part_people(n_bins):
     assert model.repair_notes_ == [str(said[0].message)]
     smooth, *_ = measured(table, LogisticRegression(), **asked)
     assert smooth.repair_notes_ == []
+
+
+@pytest.mark.parametrize(("n_bins", "n_notes"), [(14, 0), (9, 1)])
+def test_a_tenth_of_a_group_in_a_bin_is_said(n_bins, n_notes):
+    """Even scores in (0, 1) and in (0, .8): 1.25 / 14 of a group in a bin, or more."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=40_000)
+    p = rng.random(40_000) * np.where(group, 0.8, 1.0)
+    y = (rng.random(40_000) < p).astype(int)
+    model = DP2DPClassifier(
+        FrozenEstimator(GivenScores()), method="histogram", n_bins=n_bins,
+        epsilon=10.0, classes=[0, 1], groups=[0, 1], base_guarantee="public",
+        random_state=0,
+    )  # fmt: skip
+    model.fit(p[:, None], y, sensitive_features=group)
+    assert len(model.repair_notes_) == n_notes

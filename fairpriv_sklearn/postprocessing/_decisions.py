@@ -186,7 +186,7 @@ class DecisionRepair(MetaRepair):
         n_conditions, n_groups, n_classes = self._table_shape()
         shape = n_conditions, n_groups, 2 * n_classes
         query = CellCounts(shape, name="certificate", norm="l2")
-        block = rows.whole()
+        block, self._rule_smoothing = rows.whole(), self.smoothing
         regions = self._regions(block.scores, block.codes)
         cells = block.cells * shape[2] + regions
         counts = wall.release(query, rows.only().with_columns(cells=cells))
@@ -205,7 +205,7 @@ class DecisionRepair(MetaRepair):
         """Where a randomised rule draws alike, row by row."""
         if hasattr(self, "offsets_"):
             shifted = self._shifted(scores, codes).T
-            return certificate.decision_regions(shifted, self.smoothing)
+            return certificate.decision_regions(shifted, self._rule_smoothing)
         return parity.score_bins(scores, self._n_bins())
 
     def _cells(self, block) -> np.ndarray:
