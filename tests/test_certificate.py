@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
@@ -289,6 +290,47 @@ def test_identical_rows_share_the_chances():
     sizes = np.bincount(group)
     average = sizes @ unknown.rule_[:, [0, 3], 1] / sizes.sum()
     assert_allclose(chances[:, 1], average[X[:500, 0].astype(int)], atol=0.01)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
+def test_one_record_moves_the_counts_by_their_sensitivity(constraint, relation):
+    made = make_spurious_bias(30_000, random_state=3)
+    X, y, group = (np.asarray(column) for column in made[:3])
+    base = DecisionTreeClassifier(random_state=0).fit(X[:3000], y[:3000])
+    table = [column[3000:].copy() for column in (X, y, group)]
+    if relation == "replace_one":  # by one of another decision, label and group
+        other = [column.copy() for column in table]
+        at = np.flatnonzero(base.predict(table[0]) != base.predict(table[0][:1]))[0]
+        other[0][0] = table[0][at]
+        other[1][0], other[2][0] = 1 - y[3000], group[group != group[3000]][0]
+    else:
+        other = [column[1:] for column in table]
+
+    def fitted(X, y, group):
+        model = DP2DPClassifier(
+            FrozenEstimator(base), constraint=constraint, method="gradient",
+            classes=[0, 1], groups=np.unique(table[2]).tolist(), epsilon=30.0,
+            base_guarantee="public", neighboring=relation, random_state=0,
+        )  # fmt: skip
+        with pytest.warns(RepairWarning, match=DRAWN):
+            return model.fit(X, y, sensitive_features=group)
+
+    with recording() as first:
+        one = fitted(*table)
+    with recording(replay=first) as second:
+        two = fitted(*other)
+    a, b = first.crossings[-1], second.crossings[-1]
+    reached = np.linalg.norm(a.exact - b.exact)
+    assert a.name == "certificate" and reached == pytest.approx(a.sensitivity)
+    assert reached == pytest.approx(2**0.5 if relation == "replace_one" else 1.0)
+    spent = sum(one.parameter**2 for one in first.crossings)
+    assert a.parameter**2 == pytest.approx(0.1 * spent)
+    # All that follows is of what was released.
+    assert_array_equal(one.rule_, two.rule_)
+    given = {"sensitive_features": group}
+    assert_array_equal(one.predict(X, **given), two.predict(X, **given))
+    assert one.privacy_ == two.privacy_ and one.repair_notes_ == two.repair_notes_
 
 
 class GivenScores(ClassifierMixin, BaseEstimator):
