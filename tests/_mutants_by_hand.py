@@ -2168,6 +2168,8 @@ _PROOFS = {
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
         "_wall/_rows.py | if self.n_rows <= query.block_rows: | self.n_rows <= query.block_rows -> self.n_rows < query.block_rows",
         "postprocessing/_queries.py | block_rows = 1_048_576 | 1048576 -> 1048577",
+        "postprocessing/_queries.py | FEW_CELLS = 8 | 8 -> 9",
+        "postprocessing/_queries.py | if n_cells <= FEW_CELLS: | n_cells <= FEW_CELLS -> n_cells < FEW_CELLS",
         "linear_model/_queries.py | return min(MAX_BLOCK_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 -> 9",
         "linear_model/_queries.py | return min(_MOST_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 -> 9",
         "linear_model/_queries.py | return min(_MOST_ROWS, 8 * block_rows(self.geometry.n_features)) | 8 * block_rows(self.geometry.n_features) -> 8 / block_rows(self.geometry.n_features)",

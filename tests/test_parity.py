@@ -47,6 +47,19 @@ def soft_sums(scores, codes, n_groups, smoothing, labels=None):
 # --- sums over groups of records ----------------------------------------------------
 
 
+@pytest.mark.parametrize("n_groups", [2, 8, 9])
+def test_the_sums_are_the_same_integers_whatever_the_number_of_groups(n_groups):
+    """Few are summed by a product, many by counting; another group changes nothing."""
+    rng = np.random.default_rng(0)
+    scores, codes = random_scores(rng, 9000, 3), rng.integers(2, size=9000)
+    offsets = rng.uniform(-0.3, 0.3, size=(1, n_groups, 3))
+    found = soft_sums(scores, codes, n_groups, 0.05)(offsets)
+    parts = parity.softmax_parts(parity.shifted_scores(scores, codes, offsets), 0.05)
+    exact = [[sum(map(int, part[codes == s])) for part in parts] for s in range(2)]
+    assert_array_equal(found[0, :2] / parity.SUM_GRID, exact)
+    assert not found[0, 2:].any()
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
 def test_soft_sums_are_sums_of_softmax_rows(n_classes):
     rng = np.random.default_rng(0)

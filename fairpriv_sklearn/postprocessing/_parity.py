@@ -150,8 +150,7 @@ def shifted_scores(scores, groups, offsets) -> np.ndarray:
     -------
     shifted : ndarray of shape (n_classes, n_rows)
     """
-    scores = np.ascontiguousarray(scores.T)
-    shifted = scores.copy()
+    shifted = np.array(scores.T, order="C")
     if groups.ndim == 1:
         nothing = np.zeros((len(offsets), 1, offsets.shape[2]))
         offsets = np.concatenate([offsets, nothing], axis=1)
@@ -164,11 +163,11 @@ def shifted_scores(scores, groups, offsets) -> np.ndarray:
             if groups.ndim == 1:
                 shift = column[groups]
             else:
-                shift = np.zeros(scores.shape[1])
+                shift = np.zeros(len(scores))
                 for share, offset in zip(groups, column, strict=True):
                     shift += share * offset
             if len(offsets) > 1:
-                shift *= scores[condition]
+                shift *= scores[:, condition]
             shifted[k] -= shift
     return shifted
 

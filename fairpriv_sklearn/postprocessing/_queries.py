@@ -17,6 +17,9 @@ from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing import _score_bins as score_bins
 from fairpriv_sklearn.postprocessing._scale import UNIT
 
+# So many cells are summed faster by a product with the indicators of their members.
+FEW_CELLS = 8
+
 
 @dataclass(frozen=True)
 class ScoreCounts(Query):
@@ -162,6 +165,9 @@ class SoftCounts(Query):
         shifted = parity.shifted_scores(block.scores, block.groups, state)
         parts = parity.softmax_parts(shifted, self.smoothing)
         # Integers below 2**53 in all: double precision adds them exactly.
+        if n_cells <= FEW_CELLS:
+            members = np.arange(n_cells)[:, None] == block.cells
+            return (members.astype(np.float64) @ parts.T).astype(np.int64)
         return np.column_stack(
             [np.bincount(block.cells, part, minlength=n_cells) for part in parts]
         ).astype(np.int64)

@@ -5,7 +5,7 @@ and its rule reads that model's shares instead of a label.
 """
 
 from copy import copy
-from functools import partial
+from functools import partial, reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -535,10 +535,8 @@ def class_probabilities(
         )
     # NaN fails both comparisons. Column by column: a product may round the sums of
     # equal rows apart, by where they stand.
-    sums = sum(scores.T)
-    close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (
-        (scores >= -SUM_TOLERANCE).all(axis=1)
-    )
+    sums, lowest = sum(scores.T), reduce(np.minimum, scores.T)
+    close = (np.abs(sums - 1) <= SUM_TOLERANCE) & (lowest >= -SUM_TOLERANCE)
     if private:
         # No refusal here may depend on a row: it counts as undecided.
         scores = np.where(close[:, None], scores, 1 / len(seen))
