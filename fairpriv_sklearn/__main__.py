@@ -288,10 +288,10 @@ def run(args) -> int:
     else:
         table, title = simulated_table(args.seed), "simulated people"
     study = run_study(table, args, title, say=_say)
-    written = write_report(study, args.out, bool(args.save), own_card=not args.card)
-    if args.save:
+    if args.save:  # first: it is what the budget was spent on
         save_model(study, args.save)
-        written.append(Path(args.save))
+    written = write_report(study, args.out, bool(args.save), own_card=not args.card)
+    written += [Path(args.save)] if args.save else []
     if args.card:
         write_card(study, args.card)
     written.append(Path(args.card or folder / CARD))

@@ -1997,6 +1997,34 @@ MUTANTS = [
         "within.max(initial=0.0) > MAY_REMAIN / 2:",
         "decisions: few people in the bin of a threshold are said to be many",
     ),
+    (
+        "h700",
+        "_cli/words.py",
+        "with tempfile.TemporaryFile(dir=above):",
+        "with suppress(OSError), tempfile.TemporaryFile(dir=above):",
+        "a folder that lets nobody write is found out after the fit",
+    ),
+    (
+        "h701",
+        "_cli/words.py",
+        "os.lstat(above / name)",
+        "above / name",
+        "a name that is too long is found out after the fit",
+    ),
+    (
+        "h702",
+        "_cli/words.py",
+        "        for path in files:\n            where, part = parts[path]\n",
+        "",
+        "a report on a full disk is half of this fit and half of an older one",
+    ),
+    (
+        "h703",
+        "_cli/report.py",
+        "new_file(str(folder / name), force=True, made=out)",
+        "folder / name",
+        "a folder that cannot be made is found out after the fit",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

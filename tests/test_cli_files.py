@@ -253,9 +253,17 @@ def test_what_cannot_be_written_is_known_before_the_fit(
         ["--card", tmp_path, "--force"],
         ["--out", tmp_path / "file", "--force"],
         ["--out", tmp_path / "file" / "folder" / "deeper"],
+        ["--save", tmp_path / f"{'m' * 300}.skops"],
+        ["--save", out / f"{'m' * 300}.skops"],
+        ["--out", tmp_path / ("o" * 300)],
+        ["--out", tmp_path / "new" / ("o" * 300) / "deeper"],
     ):
         assert fit(table, out, *arguments) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "report it" not in said
+    (tmp_path / "reports" / "report.md").mkdir(parents=True)
+    assert fit(table, tmp_path / "reports", "--force") == 2
+    assert "is no file" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine" and not out.exists()
 
     def missing():
@@ -266,33 +274,55 @@ def test_what_cannot_be_written_is_known_before_the_fit(
     assert "need skops" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_read_only_is_known_before_the_fit(
-    table, tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize("command", ["fit", "synthesize", "predict", "book"])
+def test_a_folder_that_lets_nobody_write_is_known_before_the_table_is_read(
+    table, tmp_path, capsys, monkeypatch, command
 ):
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    for arguments in (
-        ["--save", tmp_path / "m.skops"],
-        ["--out", tmp_path / "a" / "b"],
-    ):
-        assert fit(table, tmp_path / "out", *arguments) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-    assert not (tmp_path / "a").exists()
+    def nothing(*args, **kwargs):
+        raise AssertionError("the table is read")
+
+    closed = Path("/proc")  # to the superuser as well
+    if not closed.is_dir():
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o500)
+    for name in ("table.load_table", "synthetic.run_synthesize", "saved.run_predict"):
+        monkeypatch.setattr(f"fairpriv_sklearn._cli.{name}", nothing)
+    out, data = str(tmp_path / "new.csv"), str(table)
+    several = {
+        "fit": [["--out", closed / "a" / "b"], ["--card", closed / "c.md"]],
+        "synthesize": [["--out", closed / "s.csv"], ["--report", closed / "s.md"]],
+        "predict": [["--out", closed / "p.csv"]],
+        "book": [["--write-codebook", closed / "book.json"]],
+    }
+    given = {
+        "fit": [data, "--target", "pay", "--sensitive", "sex"],
+        "synthesize": ["synthesize", data, "--out", out],
+        "predict": ["predict", data, data],
+        "book": [data],
+    }
+    for arguments in several[command]:
+        assert main([*given[command], *map(str, arguments)]) == 2
+        said = capsys.readouterr().err
+        assert "cannot be written" in said and said.count("\n") == 1
+    assert not [path for path in tmp_path.iterdir() if path != closed]
 
 
 # ----------------------------------------------------------------- whole or nothing
+def full_disk(path, data):
+    """A write that ends after two bytes."""
+    with open(path, "wb") as file:
+        file.write(data[:2])
+    raise OSError(28, "No space left on device")
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path, link = tmp_path / "model", tmp_path / "link"
     path.write_bytes(b"old")
     path.chmod(0o640)
     link.symlink_to(path)
 
-    def full(self, data):
-        with open(self, "wb") as file:
-            file.write(data[:2])
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", full)
+        patch.setattr(Path, "write_bytes", full_disk)
         with pytest.raises(InputError, match="No space left on device"):
             written(str(path), b"new")
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 2
@@ -300,6 +330,26 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert path.read_bytes() == b"new" and link.is_symlink()
     assert path.stat().st_mode & 0o777 == 0o640
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_report_replaces_an_older_one_whole_and_the_model_is_saved_first(
+    table, tmp_path, capsys, monkeypatch
+):
+    pytest.importorskip("skops")
+    out, model = tmp_path / "out", tmp_path / "m.skops"
+    assert fit(table, out, "--seed", 0) == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    write = Path.write_bytes
+
+    def full_at_the_card(path, data):
+        (full_disk if data.startswith(b"# Privacy card") else write)(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full_at_the_card)
+    capsys.readouterr()
+    assert fit(table, out, "--seed", 1, "--save", model) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert model.exists()
 
 
 def test_writers_at_one_time_leave_one_whole_file(tmp_path):

@@ -1,6 +1,7 @@
 """Write what was found: a table for the terminal, Markdown, JSON and a picture."""
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import numpy as np
 
 import fairpriv_sklearn
 from fairpriv_sklearn._cli.study import Result, Study, told_apart
-from fairpriv_sklearn._cli.words import number, wrap
+from fairpriv_sklearn._cli.words import new_file, number, wrap, written_together
 from fairpriv_sklearn._wall import (
     markdown_line,
     markdown_table,
@@ -165,21 +166,14 @@ def _conditional(result: Result) -> bool:
 # ------------------------------------------------------------------------------- files
 def check_folder(out: str, force: bool) -> Path:
     """The folder of the report; reports of ours in it may be replaced, nothing else."""
-    folder = Path(out)
-    try:
-        is_file = folder.exists() and not folder.is_dir()
-        there = [name for name in REPORTS if (folder / name).exists()]
-    except (OSError, ValueError):
-        is_file = True
     if not out or "\0" in out:
         raise InputError(f"--out {out!r} is not the name of a folder.")
-    if is_file:
+    if os.path.isfile(out):
         raise InputError(f"--out {out!r} is a file; name a folder.")
-    above = next(one for one in (folder, *folder.resolve().parents) if one.exists())
-    if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise InputError(
-            f"--out {out!r} cannot be made: {str(above)!r} is no folder to write to."
-        )
+    folder = Path(out)
+    for name in REPORTS:
+        new_file(str(folder / name), force=True, made=out)
+    there = [name for name in REPORTS if (folder / name).exists()]
     if there and not force and not _is_ours(folder / "report.json"):
         raise InputError(
             f"{folder / there[0]} is there already and is no report of this program; "
@@ -204,50 +198,39 @@ def _is_filled_in(folder: Path) -> bool:
     """Whether somebody has changed the card since it was written."""
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        return report.get("card") not in (None, _digest(folder / CARD))
+        return report.get("card") not in (None, _digest((folder / CARD).read_bytes()))
     except (OSError, ValueError, AttributeError):
         return False
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(card: bytes) -> str:
+    return hashlib.sha256(card).hexdigest()
 
 
 def write_report(
     study: Study, out: str, saved: bool = False, own_card: bool = True
 ) -> list[Path]:
     """Write `report.md`, `report.json`, and maybe `report.png` and `card.md`."""
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        card = None
-        if own_card:
-            _write(folder / CARD, card_of(study).to_markdown())
-            card = _digest(folder / CARD)
-        written = [folder / "report.md", folder / "report.json"]
-        (folder / "report.png").unlink(missing_ok=True)
-        picture = draw(study, folder / "report.png")
-        if picture:
-            written.append(picture)
-        _write(folder / "report.md", markdown(study, picture))
-        _write(
-            folder / "report.json",
-            json.dumps({**plain_data(study, saved), "card": card}, indent=2) + "\n",
-        )
-    except OSError as error:
-        raise InputError(
-            f"The report cannot be written to {out!r}: {error.strerror}; name another "
-            "folder by --out."
-        ) from None
-    return written
+    picture = draw(study)
+    files = {"report.md": _bytes(markdown(study, has_picture=picture is not None))}
+    card = _bytes(card_of(study).to_markdown()) if own_card else None
+    told = {**plain_data(study, saved), "card": card and _digest(card)}
+    files["report.json"] = _bytes(json.dumps(told, indent=2) + "\n")
+    if picture is not None:
+        files["report.png"] = picture
+    others = {} if card is None else {CARD: card}
+    written_together({str(Path(out, n)): data for n, data in (files | others).items()})
+    if picture is None:  # one of an earlier report
+        Path(out, "report.png").unlink(missing_ok=True)
+    return [Path(out, name) for name in files]
 
 
-def _write(path: Path, text: str):
+def _bytes(text: str) -> bytes:
     # a lone surrogate, which JSON may hold, has no place in UTF-8
-    path.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+    return text.encode("utf-8", errors="backslashreplace")
 
 
-def markdown(study: Study, picture: Path | None) -> str:
+def markdown(study: Study, has_picture: bool) -> str:
     """The report: who may read it, the numbers, the privacy statement, the caveats."""
     words, table = study.measures, study.table
     few = " (few)"
@@ -280,8 +263,8 @@ def markdown(study: Study, picture: Path | None) -> str:
     ]
     if study.warnings:
         lines += ["## Please note", _list(study.warnings)]
-    if picture:
-        lines += [f"![How the models treat the groups]({picture.name})"]
+    if has_picture:
+        lines += ["![How the models treat the groups](report.png)"]
     lines += [
         "## Privacy statement of the private and fair model",
         of_rows(study.rows_per_person, study.guarantee.to_markdown()),
@@ -380,7 +363,7 @@ def _figures(r: Result) -> dict:
 
 
 # ----------------------------------------------------------------------------- picture
-def draw(study: Study, path: Path) -> Path | None:
+def draw(study: Study) -> bytes | None:
     """Draw how the models treat the groups; None without matplotlib."""
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
@@ -389,12 +372,13 @@ def draw(study: Study, path: Path) -> Path | None:
         return None
     shown = [study.table.target, *study.group_sizes, *(study.learnt.classes or ())]
     fonts = {"font.family": families("".join(map(picture_text, shown)))}
+    stream = io.BytesIO()
     with warnings.catch_warnings(), plt.rc_context(fonts):
         warnings.simplefilter("ignore")  # a glyph that no font has
         figure = _figure(study, plt)
-        figure.savefig(path, dpi=120, bbox_inches="tight")
+        figure.savefig(stream, dpi=120, bbox_inches="tight", format="png")
     plt.close(figure)
-    return path
+    return stream.getvalue()
 
 
 def _figure(study: Study, plt):

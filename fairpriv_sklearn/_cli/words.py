@@ -5,7 +5,9 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 from fairpriv_sklearn.preprocessing import InputError
@@ -38,21 +40,39 @@ def lenient() -> None:
 
 
 def new_file(path: str, force: bool, made: str | None = None) -> str:
-    """The path, if nothing that has to stay is overwritten by writing to it.
+    """The path, if it can be written to and nothing that has to stay is there.
 
     `made` is a folder that will be made before.
     """
     where = _real(path)
-    if os.path.exists(where) and not (force and os.path.isfile(where)):
+    if os.path.exists(where) and not os.path.isfile(where):
+        raise InputError(f"{path!r} is there already and is no file; name another one.")
+    if os.path.exists(where) and not force:
         raise InputError(f"{path!r} is there already; name another file, or --force.")
     folder = os.path.dirname(where)
-    if not os.path.exists(folder) and made is not None and folder == _real(made):
-        return path
-    if not os.path.isdir(folder):
+    if not os.path.isdir(folder) and (made is None or folder != _real(made)):
         raise InputError(f"There is no folder for {path!r}; make it first.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{path!r} cannot be written: its folder is read-only.")
+    try:
+        _try_to_write(Path(where))
+    except OSError as error:
+        raise _unwritable(path, error) from None
     return path
+
+
+def _try_to_write(where: Path) -> None:
+    """Raise an OSError if no file of this name can be made; leave nothing behind."""
+    above = next(one for one in where.parents if one.exists())
+    # Permissions do not tell of all: the folders of processes let nobody in.
+    with tempfile.TemporaryFile(dir=above):
+        pass
+    for name in (where, *where.relative_to(above).parts):
+        with suppress(FileNotFoundError):
+            os.lstat(above / name)  # raises where a name is too long
+
+
+def _unwritable(path: str, error: OSError) -> InputError:
+    reason = error.strerror or type(error).__name__
+    return InputError(f"{path!r} cannot be written: {reason}; name another place.")
 
 
 def check_ending(option: str, path: str, *endings: str) -> None:
@@ -93,15 +113,26 @@ def _is_same(path: str, other: str) -> bool:
 
 def written(path: str, data: bytes) -> None:
     """Write a file that the user has named: all of it, or nothing."""
-    where = Path(os.path.realpath(path))
-    part = where.with_name(f".{secrets.token_hex(8)}.part")
+    written_together({path: data})
+
+
+def written_together(files: dict[str, bytes]) -> None:
+    """Write several files: all of them whole, or none."""
+    parts = {}
     try:
-        try:
+        for path, data in files.items():
+            where = Path(os.path.realpath(path))
+            where.parent.mkdir(parents=True, exist_ok=True)
+            part = where.with_name(f".{secrets.token_hex(8)}.part")
+            parts[path] = where, part
             part.write_bytes(data)
             if where.exists():
                 shutil.copymode(where, part)
+        for path in files:
+            where, part = parts[path]
             part.replace(where)
-        finally:
-            part.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"{path!r} cannot be written: {error.strerror}.") from None
+        raise _unwritable(path, error) from None
+    finally:
+        for _, part in parts.values():
+            part.unlink(missing_ok=True)
