@@ -2025,6 +2025,16 @@ MUTANTS = [
         "folder / name",
         "a folder that cannot be made is found out after the fit",
     ),
+    (
+        "h704",
+        "_cli/columns.py",
+        "    n_odd = _n_odd(cells, values)\n    return",
+        "    n_odd = _n_odd(cells, values)\n"
+        "    if n_odd and np.isnan(values).all():\n"
+        "        raise InputError(name)\n"
+        "    return",
+        "a run stops, or does not, by the last filled cell of a column",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

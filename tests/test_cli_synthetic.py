@@ -206,3 +206,30 @@ def test_the_report_is_beside_the_table(people, tmp_path):
     arguments = ["--report", str(report), "--force", "--rows", "5"]
     assert main(["synthesize", people(), "--out", str(out), *arguments]) == 0
     assert report.read_text().startswith("## Quality of the synthetic table")
+
+
+@pytest.mark.parametrize("command", ["fit", "synthesize"])
+@pytest.mark.parametrize("kind", ["number", "date"])
+def test_the_last_filled_cell_of_a_column_decides_nothing(
+    people, tmp_path, capsys, command, kind
+):
+    """Neither that the run stops, nor which columns there are."""
+    book, out = tmp_path / "kinds.json", tmp_path / "out.csv"
+    book.write_text(json.dumps(BOOK | {"empty": {"kind": kind}}))
+    asked = ["--codebook", str(book), "--seed", "0", "--force", "--out", str(out)]
+    if command == "fit":
+        asked += ["--target", "pay", "--sensitive", "sex", "--bounds", "0", "50000"]
+    told = []
+    for cell in ("", "Müller", "3", "2019-03-04"):
+        given = [people(empty=cell), *asked]
+        assert main([command, *given] if command == "synthesize" else given) == 0
+        said = capsys.readouterr().err
+        if command == "synthesize":
+            told.append((said, out.read_text().splitlines()[0]))
+        else:
+            found = json.loads((out / "report.json").read_text())
+            assert "Müller" not in (out / "report.md").read_text()
+            told.append(
+                [found[key] for key in ("conditional_on", "learnt", "left_out")]
+            )
+    assert all(one == told[0] for one in told)

@@ -145,9 +145,12 @@ def read_named(args) -> Raw:
 
 
 def parse_columns(
-    raw: Raw, codebook, names, writing: Writing, strict=True, sensitive=(), groups=()
+    raw: Raw, codebook, names, writing: Writing, sensitive=(), groups=()
 ) -> dict[str, Parsed]:
-    """Parse the named columns of a table; strict: one of no number is an error."""
+    """Parse the named columns of a table; odd cells are missing, if all are as well.
+
+    A refusal of a column without any number would hang on its last filled cell.
+    """
     labels = {label for group in groups for label in (group, *group.split(" / "))}
     mark = writing.decimal or _decimal_mark(raw, codebook, writing.learnt_decimal)
     columns = {}
@@ -158,8 +161,6 @@ def parse_columns(
         # Where no number is read the mark is no condition, and must not be told.
         if column.kind in (None, "number"):
             columns[name].decimal = writing.decimal if writing.public_decimal else mark
-        if strict:
-            _check_some(columns[name])
     return columns
 
 
@@ -217,16 +218,6 @@ def _parse(name, cells, column: Column, writing: Writing, mark, labels=()) -> Pa
         values = np.round(values)
     n_odd = _n_odd(cells, values)
     return Parsed(name, column, values, True, n_odd, day_first=order)
-
-
-def _check_some(p: Parsed):
-    """Numbers and dates that are declared must be there."""
-    if p.declared and p.n_odd and p.is_number and p.gaps.all():
-        what = "numeric" if p.column.kind == "number" else "a column of dates"
-        raise InputError(
-            f"The column {p.name!r} is not {what}: no cell of it is a {p.column.kind}; "
-            "correct the codebook or the command line."
-        )
 
 
 def label_key(value) -> str:

@@ -156,7 +156,7 @@ def predict_rows(content: dict, raw: Raw, writing: Writing) -> tuple[np.ndarray,
     learnt = {"orders": content["day_first"], "learnt_decimal": content["decimal"]}
     writing = dataclasses.replace(writing, **learnt)
     named = {"sensitive": sensitive, "groups": content["groups"] if sensitive else ()}
-    parsed = parse_columns(raw, known, list(known), writing, strict=False, **named)
+    parsed = parse_columns(raw, known, list(known), writing, **named)
     X = encoded(content["encoder"], parsed)
     outside, given = 0, {}
     if sensitive:

@@ -285,7 +285,11 @@ def _rows(args, parsed, left_out, from_data, n_in_file) -> tuple[np.ndarray, lis
         f"every row has a value of {args.target}",
     )
     if not rows.any():
-        raise InputError(f"No row has a value of {args.target!r}.")
+        value = target.column.kind if target.is_number else "value"
+        raise InputError(
+            f"No row has a {value} in {args.target!r}; name another --target, or "
+            "another --task."
+        )
     listed = _listed_groups(args, parsed)
     if listed is not None:
         labels = join_labels(args.sensitive, parsed)
