@@ -4,7 +4,6 @@ from fairpriv_sklearn.generative import (
     _network_training,
     _semidual,
     _slices,
-    _tables,
 )
 
 
@@ -21,19 +20,6 @@ def semidual_plan(**changes):
         "n_records": None,
     }
     return _semidual.SemidualPlan(**{**numbers, **changes})
-
-
-def table_plan(**changes):
-    numbers = {
-        "n_classes": 2,
-        "n_points": 3,
-        "n_steps": 1,
-        "block_sizes": (3, 4, 2),
-        "ordered": (False, True, False),
-        "regularization": 0.02,
-        "n_records": None,
-    }
-    return _tables.TablePlan(**{**numbers, **changes})
 
 
 def sliced_plan(**changes):

@@ -29,7 +29,6 @@ _NETWORK = "neural_network/_base.py"
 _SEARCH = "neural_network/_line_search.py"
 _SEMIDUAL = "generative/_semidual.py"
 _TARGET = "_training/_target.py"
-_TABLES = "generative/_tables.py"
 _LOSS = "accounting/_privacy_loss.py"
 _COMPOSE = "accounting/_composition.py"
 _LEDGER = "privacy/_composition.py"
@@ -266,13 +265,6 @@ MUTANTS = [
         "mu * sqrt(share / n)",
         "mu * sqrt(share)",
         "semi-dual: every step spends the share of all steps",
-    ),
-    (
-        "m24",
-        _TABLES,
-        "mu_step = mu * sqrt((1 - self.table_share) / self.n_steps)",
-        "mu_step = mu * sqrt(1 - self.table_share)",
-        "tables: every step spends the share of all steps",
     ),
     (
         "m25",
@@ -2198,9 +2190,6 @@ _PROOFS = {
         "accounting/_loss_grid.py | orders = np.append(np.geomspace(1e-4, 1.0, 24), orders) | 1.0 -> 2.0",
         "accounting/_loss_grid.py | first = math.sqrt(-2.0 * log_mass / variance) if variance else 1.0 | 1.0 -> 2.0",
     ],
-    "the sum over all levels is 1 on both sides: no gap": [
-        "generative/_tables.py | encode = scale * np.tril(np.ones((size, size)))[: size - 1] | size - 1 -> size + 1",
-    ],
     "how many records are read at once: sums of a table are exact integers, whatever its blocks": [
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 * BLOCK_ROWS -> 16 / BLOCK_ROWS",
         "_wall/_query.py | block_rows: ClassVar[int] = 16 * BLOCK_ROWS | 16 -> 17",
@@ -2411,9 +2400,6 @@ _PROOFS = {
     ],
     "numpy takes any negative size for what is left": [
         "linear_model/_output_perturbation.py | return problem.minimise(self.solved).reshape(self.n_columns, -1) | 1 -> 2",
-    ],
-    "of two levels both codes have the same distances": [
-        "generative/_tables.py | if ordered and size > 1: | 1 -> 2",
     ],
     "one block in either case, of one row or of none": [
         "linear_model/_queries.py | parts = row_slices(max(1, rows.shape[0]), size) | 1 -> 2",

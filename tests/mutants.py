@@ -90,7 +90,6 @@ QUERIES = {
     "generative/_sliced.py": "budgets generative_privacy",
     "generative/_sliced_gradient.py": "budgets generative_gradient",
     "generative/_slices.py": "budgets generative_privacy",
-    "generative/_tables.py": "budgets generative_privacy",
     "linear_model/_gradient_plan.py": "linear_values budgets linear_queries "
     "linear_sensitivity linear_model",
     "linear_model/_minimiser.py": "linear_values linear_sensitivity",

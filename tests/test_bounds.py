@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _audit import audit_of_releases
-from _generative import network_plan, semidual_plan, sliced_plan, table_plan
+from _generative import network_plan, semidual_plan, sliced_plan
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, ClassifierMixin
 from test_linear_queries import coefficient_change
@@ -30,7 +30,6 @@ from fairpriv_sklearn.generative import (
     _semidual,
     _sliced_gradient,
     _slices,
-    _tables,
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
 from fairpriv_sklearn.linear_model._moments import MomentRelease
@@ -453,21 +452,6 @@ def level_columns():
     }
 
 
-def one_way_tables(relation):
-    query = _tables.OneWayTables(table_plan())
-    return pair(relation, query, level_columns(), {"levels": [2, 3, 1], "codes": 1})
-
-
-def transport_tables(relation):
-    plan = table_plan()
-    rng = np.random.default_rng(0)
-    distributions = rng.dirichlet(np.full(9, 0.1), size=(2, 3))
-    state = (np.maximum(distributions, 1e-9), np.zeros((2, 3)), 1e-4)
-    query = _tables.TransportTables(plan)
-    changed = {"levels": [2, 3, 1], "codes": 1}
-    return pair(relation, query, level_columns(), changed, state)
-
-
 TABLES = (((0,), (1,), (2,)), (3, 4, 2), 2)
 
 
@@ -561,8 +545,6 @@ WORST = {
     _semidual.MomentMatrices: moment_matrices,
     _semidual.AssignmentSums: assignment_sums,
     _slices.SliceCounts: slice_counts,
-    _tables.OneWayTables: one_way_tables,
-    _tables.TransportTables: transport_tables,
     _pairs.Counts: pair_counts,
     _pairs.Products: pair_products,
     _pairs.Distances: distances,

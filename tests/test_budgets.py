@@ -23,8 +23,6 @@ VARIANTS = {
     "DPSinkhornGenerator": [
         {"n_points": 1},
         {"n_points": 3, "max_iter": 2},
-        {"method": "semidual", "categories": LEVELS, "n_points": 3},
-        {"method": "semidual", "categories": LEVELS, "n_points": 1},
         {"categories": LEVELS},
     ],
     "DPSlicedWassersteinGenerator": [{"n_projections": 5, "n_bins": 4}],

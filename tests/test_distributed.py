@@ -1621,10 +1621,8 @@ def test_public_directions_are_the_same_after_a_restart(tmp_path):
     assert len(entries[1]) > len(entries[0])
 
 
-MIXED = {"method": "semidual", "categories": {0: list("abc")}}
 GENERATORS = {
     "semidual": (DPSinkhornGenerator, {"n_points": 2, "max_iter": 3}),
-    "table": (DPSinkhornGenerator, {"n_points": 2, "max_iter": 3, **MIXED}),
     "pairs": (DPSinkhornGenerator, {"method": "pairs"}),
     "network": (DPSinkhornGenerator, {"method": "network", "max_iter": 4}),
     "histogram": (DPSlicedWassersteinGenerator, {"n_flow_steps": 2}),

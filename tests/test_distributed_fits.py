@@ -169,7 +169,6 @@ def others():
 
     def table_generator():
         return DPSinkhornGenerator(
-            method="semidual",
             epsilon=9.0,
             bounds=(-1, 1),
             categories={0: ["x", "y", "z"]},

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import ot
 import pytest
-from _generative import sliced_plan, table_plan
+from _generative import sliced_plan
 from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +19,8 @@ from fairpriv_sklearn.distributed import Batches
 from fairpriv_sklearn.generative import (
     DPSinkhornGenerator,
     DPSlicedWassersteinGenerator,
+    _semidual,
     _slices,
-    _tables,
 )
 from fairpriv_sklearn.generative._space import Box, UnitCube, dct_basis
 from fairpriv_sklearn.mechanisms import noise_source
@@ -126,20 +126,10 @@ def test_simplex_projection_is_the_nearest_law(seed, m):
         assert (value - distribution) @ (vertex - distribution) <= 1e-9
 
 
-def test_raking_reproduces_the_table():
-    plan = table_plan()
-    rng = np.random.default_rng(0)
-    distributions = _tables._project_blocks(rng.random((3, plan.n_levels)), plan)
-    table = np.concatenate([rng.dirichlet(np.full(m, 5)) for m in plan.block_sizes])
-    raked = _tables.rake(distributions, table, plan)
-    np.testing.assert_allclose(raked.mean(axis=0), table, atol=1e-3)
-    np.testing.assert_allclose(_tables._block_totals(raked, plan), 1, atol=1e-12)
-
-
 def test_draws_follow_their_law():
     distribution = np.array([0.0, 0.5, 0.0, 0.3, 0.2])
     u = (np.arange(1000) + 0.5) / 1000
-    drawn = _tables.draw_levels(np.tile(distribution, (1000, 1)), u)
+    drawn = _semidual.draw_levels(np.tile(distribution, (1000, 1)), u)
     np.testing.assert_array_equal(np.bincount(drawn, minlength=5), 1000 * distribution)
 
 
@@ -320,81 +310,6 @@ def people(n=3000, seed=0):
     return frame, np.where(rng.random(n) < 0.9, kind, 1 - kind)
 
 
-TABLE = {
-    "method": "semidual",
-    "categories": {"job": ["clerk", "smith", None], "city": ["A", "B", "C"]},
-    "bounds": {"age": (20, 60), "hours": (0, 10)},
-    "bins": 8,
-    "classes": [0, 1],
-}
-
-
-def test_tables_come_back_as_they_were():
-    frame, y = people()
-    generator = DPSinkhornGenerator(random_state=0, **TABLE).fit(frame, y)
-    S, labels = generator.sample(3000)
-    assert list(S.columns) == list(frame.columns)
-    # types follow from the public lists; those of the frame depend on its cells
-    assert (S[["age", "hours"]].dtypes == np.float64).all()
-    assert type(S)(generator._columns[0].values)[0].dtype == S["job"].dtype
-    assert S["age"].between(20, 60).all() and S["hours"].between(0, 10).all()
-    # one-way and two-way frequencies, against sampling error of 3000 rows
-    assert (S["job"] == "smith").mean() == pytest.approx(
-        (frame["job"] == "smith").mean(), abs=0.04
-    )
-    old = S["age"] >= 40
-    for label in (0, 1):
-        expected = (frame["age"][y == label] >= 40).mean()
-        assert old[labels == label].mean() == pytest.approx(expected, abs=0.05)
-    real = np.corrcoef(frame["age"] >= 40, frame["job"] == "smith")[0, 1]
-    assert np.corrcoef(old, S["job"] == "smith")[0, 1] > 0.5 * real
-
-
-def test_tables_with_one_point_are_independent_columns():
-    frame, y = people()
-    generator = DPSinkhornGenerator(n_points=1, random_state=0, **TABLE).fit(frame, y)
-    S, labels = generator.sample(y=np.ones(4000, dtype=int))
-    correlation = np.corrcoef(S["age"] >= 40, S["job"] == "smith")[0, 1]
-    assert abs(correlation) < 0.06
-
-
-def test_tables_of_other_containers():
-    frame, y = people(300)
-    values = frame.astype(object).to_numpy()
-    by_position = {
-        "method": "semidual",
-        "categories": {0: ["clerk", "smith"], 2: ["A", "B", "C"]},
-        "bounds": ([20, 0], [60, 10]),
-        "bins": {3: [0, 2, 10]},
-        "classes": [0, 1],
-    }
-    with pytest.raises(ValueError, match="each of the 1 columns"):
-        DPSinkhornGenerator(**by_position).fit(values, y)
-    by_position["bounds"] = (20, 60)
-    S, _ = DPSinkhornGenerator(random_state=0, **by_position).fit(values, y).sample(20)
-    assert S.shape == (20, 4) and set(S[:, 0]) <= {"clerk", "smith"}
-    pl = pytest.importorskip("polars")
-    table = pl.DataFrame(
-        {
-            "job": frame["job"].tolist(),
-            "age": frame["age"].tolist(),
-            "hours": frame["hours"].tolist(),
-        }
-    )
-    generator = DPSinkhornGenerator(
-        method="semidual",
-        categories={"job": ["clerk", "smith"]},
-        bounds=([20, 0], [60, 10]),
-    ).fit(table)
-    S = generator.sample(30)
-    assert S.schema == {"job": pl.String, "age": pl.Float64, "hours": pl.Float64}
-    assert len(S) == 30
-    numeric = DPSinkhornGenerator(bounds=(0, 60)).fit(table.drop("job"))
-    assert set(numeric.sample(3).dtypes) == {pl.Float64}
-    plain = DPSlicedWassersteinGenerator(bounds=(0, 60)).fit(frame[["age", "hours"]])
-    assert (plain.sample(3).dtypes == np.float64).all()
-
-
 @pytest.mark.parametrize("widths", [(16, 0), (2.5,), ("a",), ((1, 2), (3, 4))])
 @pytest.mark.parametrize(
     ("Generator", "method"),
@@ -410,92 +325,39 @@ def test_bad_widths_cost_nothing(Generator, method, widths):
     assert ledger.spends() == []
 
 
-def test_table_errors_and_leaks():
-    frame, y = people(100)
-    fit = lambda X=frame, **p: DPSinkhornGenerator(**{**TABLE, **p}).fit(X, y)  # noqa: E731
-    with pytest.raises(ValueError, match="outside its list"):
-        fit(categories={"job": ["clerk"], "city": ["A", "B", "C"]})
-    with pytest.raises(ValueError, match="does not have"):
-        fit(categories={"income": [1]})
-    with pytest.raises(ValueError, match="is empty"):
-        fit(categories={"job": [], "city": ["A"]})
-    with pytest.raises(ValueError, match="no pair"):
-        fit(bounds={"age": (20, 60)})
-    with pytest.raises(ValueError, match="increase"):
-        fit(bins={"age": [3, 2]})
-    with pytest.raises(ValueError, match="two finite edges"):
-        fit(bins={"age": [3]})
-    with pytest.raises(ValueError, match="network"):
-        fit(method="network")
-    with pytest.raises(ValueError, match="only with categories"):
-        DPSinkhornGenerator(bounds={"age": (20, 60)}, method="semidual").fit(
-            frame[["age"]]
-        )
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        fit(frame.assign(hours=np.nan))
-    missing = frame.assign(job=None)
-    S, _ = fit(missing, random_state=0).sample(200)
-    assert S["job"].isna().mean() > 0.5
-    with pytest.warns(PrivacyLeakWarning, match="numeric column"):
-        leaking = fit(bounds=None)
-    assert leaking.privacy_.conditional_on
-    only = DPSinkhornGenerator(
-        categories={"job": ["clerk", "smith"]}, method="semidual"
-    )
-    assert only.fit(frame[["job"]]).sample(2).shape == (2, 1)
-    with pytest.warns(PrivacyLeakWarning):
-        DPSinkhornGenerator(categories={}, method="semidual").fit(np.ones((5, 2)))
+def test_what_is_for_raw_tables_is_refused_elsewhere():
+    X = np.random.default_rng(0).random((50, 2))
+    anywhere = [{"bins": {0: [0, 1]}}, {"bounds": {0: (0, 1)}}]
+    named = [{"categories": {0: [0, 1]}}, {"codebook": {}}]
+    for method, wrong in [
+        ("auto", anywhere),
+        ("semidual", anywhere + named),
+        ("network", anywhere + named),
+    ]:
+        for params in wrong:
+            with pytest.raises(ValueError, match='for raw tables: use method="pairs"'):
+                DPSinkhornGenerator(method=method, **params).fit(X)
 
 
-@pytest.mark.parametrize("dtype", ["str", "string", "category"])
-def test_the_type_of_a_text_column_changes_nothing(dtype):
-    frame, y = people(300)
-    frame.loc[:9, "job"] = None
-
-    def sample(table):
-        return DPSinkhornGenerator(random_state=0, **TABLE).fit(table, y).sample(50)[0]
-
-    assert sample(frame.astype({"job": dtype})).equals(sample(frame))
-
-
-def test_tables_of_numbers_take_no_dates_for_numbers():
-    frame, y = people(100)
-    frame["hours"] = frame["hours"].astype("datetime64[s]")
-    with pytest.raises(ValueError, match="'hours' contains text"):
-        DPSinkhornGenerator(**TABLE).fit(frame, y)
-
-
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_degenerate_categorical_tables_are_legal(relation):
-    frame, y = people(3)
-    generator = DPSinkhornGenerator(
-        neighboring=relation, epsilon=0.1, **{**TABLE, "classes": range(5)}
-    ).fit(frame, y)
-    S, _ = generator.sample(y=np.arange(5))
-    assert len(S) == 5
-
-
-def test_public_bins_hold_what_lies_beyond_them():
-    X = np.array([-3, 0, 0.5, 1, 5, 99] * 200)[:, None]
-    generator = DPSinkhornGenerator(
-        method="semidual",
-        categories={},
-        bins={0: [0.0, 1.0, 5.0]},
-        epsilon=np.inf,
-        n_points=1,
-    ).fit(X)
-    drawn = generator.sample(4000)[:, 0].astype(float)
-    assert drawn.min() >= 0 and drawn.max() <= 5
-    # the left edge belongs to a bin: half of the records are in each
-    assert (drawn < 1).mean() == pytest.approx(0.5, abs=0.04)
+def test_numbers_come_back_in_the_container_of_the_fit():
+    frame, _ = people(300)
+    frame = frame[["age", "hours"]]
+    for Generator in (DPSinkhornGenerator, DPSlicedWassersteinGenerator):
+        S = Generator(bounds=(0, 60)).fit(frame).sample(3)
+        assert list(S.columns) == list(frame.columns)
+        assert (S.dtypes == np.float64).all()
+        pl = pytest.importorskip("polars")
+        table = pl.DataFrame({name: frame[name].tolist() for name in frame})
+        S = Generator(bounds=(0, 60)).fit(table).sample(3)
+        assert S.schema == {"age": pl.Float64, "hours": pl.Float64}
 
 
 def test_refitting_forgets_the_kind_of_the_last_fit():
     frame, y = people(200)
-    generator = DPSinkhornGenerator(random_state=0, **TABLE).fit(frame, y)
+    generator = DPSinkhornGenerator(classes=[0, 1], random_state=0).fit(frame, y)
     generator.set_params(method="network")
     assert "job" in generator.sample(3)[0].columns
-    generator.set_params(categories=None, method="semidual", bounds=(0, 60), bins=16)
+    generator.set_params(method="semidual", bounds=(0, 60))
     S, _ = generator.fit(frame[["age"]], y).sample(3)
     assert list(S.columns) == ["age"]
 

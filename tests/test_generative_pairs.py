@@ -562,7 +562,7 @@ def test_errors():
         ({"bins": {"nobody": [0, 1]}}, "does not have"),
         ({"bins": {"age": [3, 2]}}, "increase"),
         ({"bounds": {"nobody": (0, 1)}}, "does not have"),
-        ({"method": "semidual"}, "codebook needs"),
+        ({"method": "semidual"}, "codebook is for raw tables"),
         ({"codebook": 5}, "code book"),
         ({"y": y[:-1]}, "inconsistent"),
         ({"codebook": dict.fromkeys(frame, "left out")}, "no column left"),

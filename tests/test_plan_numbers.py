@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _ends import approx, ends_within
-from _generative import semidual_plan, sliced_plan, table_plan
+from _generative import semidual_plan, sliced_plan
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
@@ -112,19 +112,6 @@ def test_plans_of_the_semidual_generators():
         "projections": (0.4, 3 * 7 * 6, 1)
     }
     assert n_draws(plan) == 135 + 126
-
-
-def test_plans_of_the_table_generators():
-    assert numbers(table_plan().lines(0.7), 0.7) == {
-        "one-way tables": (0.3, 2 * 9, 1),
-        "transport tables": (0.7, 2 * 3 * 9, 1),
-    }
-    assert numbers(table_plan(n_steps=0).lines(0.7), 0.7) == {
-        "one-way tables": (1.0, 18, 1)
-    }
-    assert numbers(table_plan(n_steps=5).lines(0.7), 0.7)["transport tables"] == (
-        0.7, 54, 5
-    )  # fmt: skip
 
 
 def test_plan_of_the_sliced_gradients():

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from _ends import approx, taken
-from _generative import network_plan, semidual_plan, sliced_plan, table_plan
+from _generative import network_plan, semidual_plan, sliced_plan
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fairpriv_sklearn._training._constant import TargetTotals
@@ -21,7 +21,6 @@ from fairpriv_sklearn.generative import (
     _semidual,
     _sliced_gradient,
     _slices,
-    _tables,
 )
 from fairpriv_sklearn.generative._raw import CategoryCounts
 from fairpriv_sklearn.neural_network._objective import RealOutputs
@@ -94,45 +93,6 @@ def test_histograms_of_standardised_projections(n_bins):
     assert (counts[:, :, 1:-1] > 0).any() and (counts[:, :, [0, -1]] > 0).any()
 
 
-def test_tables_and_their_transport():
-    rng, plan = np.random.default_rng(1), table_plan(ordered=(False, True, True))
-    levels = np.column_stack([rng.integers(0, size, N) for size in (3, 4, 2)])
-    codes = rng.integers(0, 2, N)
-    rows = Rows(N, levels=levels, codes=codes)
-    counts = _tables.OneWayTables(plan).of_rows(rows, None)
-    tables = np.split(counts, [3, 7], axis=1)
-    for c in range(2):
-        for table, column in zip(tables, levels.T, strict=True):
-            own = np.bincount(column[codes == c], minlength=table.shape[1])
-            assert_array_equal(table[c], own)
-    parts = [rng.dirichlet(np.ones(size), size=(2, 3)) for size in (3, 4, 2)]
-    potentials = rng.normal(size=(2, 3)) * 0.1
-    state = (np.concatenate(parts, axis=2), potentials, 0.3)
-    steps = _tables.TransportTables(plan).of_rows(rows, state)
-    want = np.zeros((2, 3, 9))
-    for levels_of_row, c in zip(levels, codes, strict=True):
-        scores = potentials[c].copy()
-        for part, level, ordered in zip(
-            parts, levels_of_row, plan.ordered, strict=True
-        ):
-            gap = np.eye(part.shape[2])[level] - part[c]
-            if ordered:  # distances along the levels, at most 2 as of one-hot codes
-                gap = np.cumsum(gap, axis=1)[:, :-1] * math.sqrt(2 / gap[0, 1:].size)
-            scores -= (gap**2).sum(axis=1)
-        P = softmax(scores / 0.3)
-        for start, level in zip((0, 3, 7), levels_of_row, strict=True):
-            want[c, :, start + level] += P
-    assert_allclose(steps, want, atol=1e-3)
-
-
-def test_tables_of_one_column_without_order():
-    plan = table_plan(n_classes=1, block_sizes=(3,), ordered=(False,))
-    levels, codes = np.array([[0], [2], [2]]), np.zeros(3, dtype=np.int64)
-    rows, parts = Rows(3, levels=levels, codes=codes), np.full((1, 3, 3), 1 / 3)
-    steps = _tables.TransportTables(plan).of_rows(rows, (parts, np.zeros((1, 3)), 0.3))
-    assert_allclose(steps, np.outer(np.ones(3) / 3, [1, 0, 2])[None], atol=1e-3)
-
-
 @pytest.mark.parametrize("n_slots, floor", [(6, 0), (7, 0), (7, 70), (60, 0)])
 def test_quantiles_are_means_over_equal_slots(n_slots, floor):
     rng, z, *_ = records()
@@ -190,15 +150,6 @@ def test_class_sums_of_a_block():
     assert_allclose(
         got[:, 1:] / unit, [[0, 1, 0, 0], [0] * 4, [1, 0, 1, 0]], atol=2**-15
     )
-
-
-def test_an_ordered_column_of_one_level_says_nothing():
-    plan = table_plan(n_classes=1, block_sizes=(1, 3), ordered=(True, False))
-    levels, codes = np.array([[0, 0], [0, 2], [0, 2]]), np.zeros(3, dtype=np.int64)
-    parts = np.concatenate([np.ones((1, 3, 1)), np.full((1, 3, 3), 1 / 3)], axis=2)
-    rows, state = Rows(3, levels=levels, codes=codes), (parts, np.zeros((1, 3)), 0.3)
-    steps = _tables.TransportTables(plan).of_rows(rows, state)
-    assert_allclose(steps, np.outer(np.ones(3) / 3, [3, 1, 0, 2])[None], atol=1e-3)
 
 
 @pytest.mark.parametrize("query_of", [TargetSums, TargetTotals])

@@ -1275,7 +1275,6 @@ OUTPUT = "linear_model._output_perturbation.MOST_RECORDS"
 POINTS = "generative._sinkhorn.MAX_RECORDS"
 SLICES = "generative._sliced.MOST_SUMMED"
 PENALISED = {"fairness_weight": 0.5, "groups": [0, 1]}
-LISTS = {0: [False, True], 1: [False, True]}
 BATCHES = {"batch_size": 20, "group_sizes_public": True}
 
 
@@ -1304,7 +1303,6 @@ def fit(estimator, limit, X=X):
         (LOGISTIC, 20, logistic(**PENALISED, **BATCHES), X),
         (OUTPUT, 60, output_perturbation(neighboring="add_remove"), X),
         (POINTS, 60, DPSinkhornGenerator(bounds=(-1, 1)), X),
-        (POINTS, 60, DPSinkhornGenerator(categories=LISTS, method="semidual"), X > 0),
         (SLICES, 60, DPSlicedWassersteinGenerator(bounds=(-1, 1)), X),
     ],
 )

@@ -170,7 +170,7 @@ VARIANTS = {
     ],
     "DPSinkhornGenerator-pairs": [
         {},
-        {"quality": False, "bins": 3},
+        {"quality": False, "bins": {0: [-1.0, 0.0, 1.0]}},
         {"tables": "frame", "codebook": {"x": [-1, 1]}, "bounds": None},
         {"tables": "words", "bounds": None},
         WORDS,

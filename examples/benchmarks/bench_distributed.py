@@ -194,7 +194,6 @@ def estimators(**params):
         return DP2DPClassifier(base, **labels, **groups, **params, **own)
 
     line = DPLinearRegression(random_state=0, **box, **target)
-    table = {"categories": {0: ["red", "green", "blue"]}, **box, **labels}
     return [
         (
             "DPLinearRegression",
@@ -233,11 +232,6 @@ def estimators(**params):
             "DPSinkhornGenerator, semidual",
             "classification",
             DPSinkhornGenerator(method="semidual", **box, **labels, **params),
-        ),
-        (
-            "DPSinkhornGenerator, table",
-            "mixed",
-            DPSinkhornGenerator(method="semidual", **table, **params),
         ),
         (
             "DPSinkhornGenerator, pairs",

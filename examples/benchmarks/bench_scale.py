@@ -174,11 +174,6 @@ def semidual_generator(X, y, groups):
     return sinkhorn(X, method="semidual")
 
 
-def table_generator(X, y, groups):
-    X[:, 0] = X[:, 0] > 0
-    return sinkhorn(X, method="semidual", categories={0: [0.0, 1.0]})
-
-
 def pairs_generator(X, y, groups):
     return sinkhorn(X, method="pairs")
 
@@ -221,7 +216,6 @@ FITS = {
         semidual_generator,
         pairs_generator,
         raw_frame_generator,
-        table_generator,
     )
 }
 

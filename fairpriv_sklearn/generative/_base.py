@@ -295,12 +295,9 @@ class BaseGenerator(DPEstimator):
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk = rows[start : start + CHUNK_ROWS]
                 X[chunk] = self._sample_class(c, len(chunk), public)
-        X = self._output(X, public)
+        if self._container.kind != "array":
+            X = self._container.build(X.T)
         return X if self.classes_ is None else (X, self.classes_[codes])
-
-    def _output(self, X, public):
-        """Columns in the container seen in `fit`."""
-        return X if self._container.kind == "array" else self._container.build(X.T)
 
     def _wanted_codes(self, n_samples, y, public):
         n = check_n_samples(n_samples, y, {})

@@ -11,13 +11,10 @@ from fairpriv_sklearn._shared.callers import warn_caller
 from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
 from fairpriv_sklearn._wall import (
     KEY_SHARE,
-    READ,
-    Fact,
     KeyedRelease,
     Query,
     Release,
     Rows,
-    warn_leak,
 )
 from fairpriv_sklearn.generative._levels import (
     MOST_ATOMS,
@@ -34,8 +31,6 @@ from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
     ColumnCounts,
-    TableReader,
-    check_lists,
     key_of,
     look_closer,
     looks,
@@ -155,43 +150,6 @@ def public_columns(names, codebook, categories, bounds, bins) -> list[LevelColum
     for column in columns:
         column.check_categories()
     return columns
-
-
-def table_columns(
-    table: TableReader, names, categories, bounds, bins
-) -> tuple[list[LevelColumn], Fact]:
-    """Columns of which all is said, with equal bins, and the fact taken as public."""
-    columns = public_columns(names, None, categories, bounds, bins)
-    n_bins = 16 if isinstance(bins, Mapping) else bins
-    unsaid = [c.name for c in columns if c.is_located and c.declared.range is None]
-    if unsaid and bounds is not None:
-        raise ValueError(f"bounds lists no pair for the columns {unsaid}.")
-    if unsaid:
-        warn_leak("bounds", "the range of every numeric column without bins")
-    for column in columns:
-        if column.keys:
-            continue
-        numbers = table.cells(column.position).numbers("number")
-        if not np.isfinite(numbers).all():
-            raise ValueError(
-                f"column {column.name!r} contains text, a gap, NaN or infinity, and no "
-                "number; give it a list in categories, or leave out its rows."
-            )
-        edges = column.edges
-        if edges is None:
-            low, high = column.declared.range or (numbers.min(), numbers.max())
-            edges = np.linspace(low, high if high > low else low + 1, n_bins + 1)
-        declared = Column("number", missing=False)
-        columns[column.position] = replace(column, declared=declared, edges=edges)
-    check_lists(table, columns)
-    if unsaid:
-        return columns, Fact("columns", origin=READ)
-    lists = [c.listed([True] * c.n_levels) for c in columns]
-    said = {
-        c.name: c.edges.tolist() if listed is None else list(map(str, listed))
-        for c, listed in zip(columns, lists, strict=True)
-    }
-    return columns, Fact("columns", said)
 
 
 def read_codebook(codebook) -> Codebook:

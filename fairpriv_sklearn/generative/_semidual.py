@@ -390,6 +390,13 @@ def _local_factor(covariance, points, weights):
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
+def draw_levels(distributions: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """One level per row of ``distributions`` (n, m) by inversion of ``u`` (n,)."""
+    edges = np.cumsum(distributions, axis=1)
+    below = (edges <= u[:, None] * edges[:, -1:]).sum(axis=1)
+    return np.minimum(below, distributions.shape[1] - 1)
+
+
 def _soft_cut(values, threshold):
     return np.sign(values) * np.maximum(np.abs(values) - threshold, 0)
 

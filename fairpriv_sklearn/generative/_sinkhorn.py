@@ -56,16 +56,12 @@ from fairpriv_sklearn.generative._raw import (
     most_levels,
     place_share,
     public_columns,
-    table_columns,
 )
 from fairpriv_sklearn.generative._schema import Container, column_names
-from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
-from fairpriv_sklearn.generative._tables import (
-    TABLE_SHARE,
-    TablePlan,
+from fairpriv_sklearn.generative._semidual import (
+    SemidualPlan,
     draw_levels,
-    fit_tables,
-    sample_levels,
+    fit_mixture,
 )
 from fairpriv_sklearn.preprocessing import Column, as_table, check_lists, read_cells
 
@@ -75,7 +71,6 @@ ONE_POINT_SHARES = (0.5, 0.5, 0.0)
 
 SEMIDUAL_STEPS = 8
 MOST_POINTS = 64
-MOST_TABLE_POINTS = 20
 
 # Published settings are for 28 x 28 images in [0, 1]; these are fractions of the
 # diameter (clip) and of its square (costs).
@@ -102,8 +97,7 @@ class DPSinkhornGenerator(BaseGenerator):
     Gaussian with what the points leave of the class covariance. Raw tables - data
     frames with text, dates, missing cells - are not points in a space: their default
     is one distribution per column at every point, fitted to noisy tables of all pairs
-    of columns (``method="pairs"``); fitting these by transport steps remains for
-    comparison (``method="semidual"`` with `categories`).
+    of columns (``method="pairs"``).
 
     .. rubric:: Privacy
 
@@ -112,8 +106,7 @@ class DPSinkhornGenerator(BaseGenerator):
     with Gaussian noise; l2 sensitivities :math:`\sqrt{2A}` for A columns,
     :math:`2R_1`, :math:`\sqrt2 R^2` and :math:`2R` when one record is replaced,
     :math:`\sqrt A`, :math:`\sqrt2 R_1`, :math:`R^2` and :math:`\sqrt2 R` when one is
-    added or removed, for clip norms :math:`R_1, R`; tables :math:`\sqrt{2A}` and
-    :math:`\sqrt A`. Composition is exact Gaussian DP.
+    added or removed, for clip norms :math:`R_1, R`. Composition is exact Gaussian DP.
     ``method="network"``: `max_iter` point gradients clipped as a whole to c, l2
     sensitivity :math:`2c`, Poisson sampling, privacy loss distributions.
     ``method="pairs"``: one count per record and column for what the code book does not
@@ -137,8 +130,8 @@ class DPSinkhornGenerator(BaseGenerator):
     bounds : tuple (low, high), or dict, default=None
         Public range of the columns: two numbers, or two arrays with an entry per
         column; values outside are clipped. Narrower ranges are learnt inside, but for
-        images and "network". In a table of the numeric columns without
-        `bins`, or a dict from their names to pairs.
+        images and "network". In a raw table of the numeric columns without `bins`,
+        or a dict from their names to pairs.
         None: read from the data, with a `PrivacyLeakWarning`.
     {classes}
     codebook : Codebook or dict, default=None
@@ -149,12 +142,11 @@ class DPSinkhornGenerator(BaseGenerator):
         columns have to do with any other target is measured with less noise. Groups
         whose categories it lists get quality figures of their own.
     categories : dict, default=None
-        Makes X a table: public list of values for categorical columns, by column name
-        (position in an array); None in a list stands for missing values. With
-        "semidual" the other columns are numeric.
-    bins : int or dict, default=16
-        A dict from names to public edges. "semidual", in a table: number of equal
-        bins of the other numeric columns; "pairs" learns their quantiles.
+        "pairs": public list of values for categorical columns, by column name
+        (position in an array); None in a list stands for missing values.
+    bins : dict, default=None
+        "pairs": from names of columns to public edges. Those of other numbers are
+        learnt: their quantiles.
     basis : {"auto", "dct", "identity"} or array of shape (n_columns, k), default="auto"
         Public orthonormal basis of the released coordinates. "auto": cosine basis
         for a square number of at least 65 columns, taken for images, else identity.
@@ -164,19 +156,17 @@ class DPSinkhornGenerator(BaseGenerator):
         100 below, and at most 9/16 of the columns; "network": all of them. Fewer
         leave that gradient, and its noise, in the lowest frequencies.
     n_points : int, default="auto"
-        Points per class. "auto": as many as the noise allows, at most 64 (20 in a
-        table). One point: no transport steps, class mean and covariance only.
+        Points per class. "auto": as many as the noise allows, at most 64. One
+        point: no transport steps, class mean and covariance only.
     max_iter : int, default="auto"
-        Noisy steps. "auto": 8; in a table 6, below epsilon 3 only 3; 50000 for
-        "network".
+        Noisy steps. "auto": 8; 50000 for "network".
     clip_norm : float, default="auto"
         Largest distance of a record from its class mean, as a fraction of the
         diameter of the bounds. "auto": 5/28 to 6/28 in the cosine basis, else 0.3.
         For "network", the norm c of the gradient of all points, 0.5/28.
     regularization : float, default="auto"
         Entropic regularisation: "semidual" as a fraction of twice the class
-        variance (0.02), in a table per column (0.02), "network" as a fraction of the
-        squared diameter (5/784).
+        variance (0.02), "network" as a fraction of the squared diameter (5/784).
     {jitter}
     variance_cap : bool, default=True
         Scale the local noise of each column to at most the largest variance that a
@@ -279,7 +269,7 @@ class DPSinkhornGenerator(BaseGenerator):
         "categories": [dict, None],
         "codebook": "no_validation",  # `Codebook.from_dict` says what is wrong
         "quality": ["boolean"],
-        "bins": [Interval(Integral, 1, None, closed="left"), dict],
+        "bins": [dict, None],
         "n_points": AUTO_COUNT,
         "max_iter": AUTO_COUNT,
         "regularization": [StrOptions({"auto"}), SCALE],
@@ -302,7 +292,7 @@ class DPSinkhornGenerator(BaseGenerator):
         classes=None,
         codebook=None,
         categories=None,
-        bins=16,
+        bins=None,
         basis="auto",
         n_components="auto",
         n_points="auto",
@@ -371,50 +361,20 @@ class DPSinkhornGenerator(BaseGenerator):
         """
         if self.method == "pairs" or (self.method == "auto" and self._is_raw(X)):
             return self._fit_raw(X, y)
-        is_table = self.categories is not None
-        if is_table and self.method == "network":
-            raise ValueError('method="network" cannot fit a table with categories.')
-        if self.codebook is not None:
-            raise ValueError('codebook needs method="pairs" or "auto".')
+        for name in ("codebook", "categories", "bins"):
+            if getattr(self, name) is not None:
+                raise ValueError(f'{name} is for raw tables: use method="pairs".')
         # what was fitted stays known when parameters are set anew
-        method = "semidual" if self.method == "auto" else self.method
-        self._kind = "table" if is_table else method
-        fit_rows = {
-            "table": self._fit_table,
-            "semidual": self._fit_semidual,
-            "network": self._fit_network,
-        }[self._kind]
-        read = self._read_table if is_table else self._read_numbers
-        rows = read_rows(read, X, y)
-        public = self._public
-        fit_rows(rows, *public)
+        self._kind = "semidual" if self.method == "auto" else self.method
+        rows = read_rows(self._read_numbers, X, y)
+        fit_rows = self._fit_network if self._kind == "network" else self._fit_semidual
+        fit_rows(rows, *self._public)
         return self
-
-    def _read_cells(self, X, y):
-        """A table with its labels; sets the container, and public facts of labels."""
-        with domain("X", own_words=True):
-            table = read_cells(self, X, reset=True)
-            X = as_table(X)
-        if y is not None:
-            same_length(table, y)
-        codes, facts = self._encode_labels(y, len(table))
-        self._container, self._names = Container.of(X), column_names(X)
-        return table, codes, facts
-
-    def _read_table(self, X, y, sensitive_features) -> dict:
-        """The private levels and codes of a table; sets public facts."""
-        table, codes, facts = self._read_cells(X, y)
-        columns, fact = table_columns(
-            table, self._names, self.categories, self.bounds, self.bins
-        )
-        self._public = columns, [fact, *facts]
-        levels = [column.encode(table.cells(column.position)) for column in columns]
-        return {"levels": np.column_stack(levels), "codes": codes}
 
     def _read_numbers(self, X, y, sensitive_features) -> dict:
         """The private columns of records that are numbers; sets public facts."""
         if isinstance(self.bounds, Mapping):
-            raise ValueError("bounds can be a dict only with categories.")
+            raise ValueError('bounds as a dict is for raw tables: use method="pairs".')
         default = None if self._kind == "network" else self._default_components
         return self._read_records(X, y, default)
 
@@ -492,7 +452,13 @@ class DPSinkhornGenerator(BaseGenerator):
 
     def _read_raw(self, X, y, sensitive_features) -> dict:
         """The private cells and codes of a table; sets public facts."""
-        table, codes, facts = self._read_cells(X, y)
+        with domain("X", own_words=True):
+            table = read_cells(self, X, reset=True)
+            X = as_table(X)
+        if y is not None:
+            same_length(table, y)
+        codes, facts = self._encode_labels(y, len(table))
+        self._container, self._names = Container.of(X), column_names(X)
         columns = public_columns(
             self._names, self.codebook, self.categories, self.bounds, self.bins
         )
@@ -569,11 +535,6 @@ class DPSinkhornGenerator(BaseGenerator):
         unlisted = [name for name in groups if name not in self.quality_.by_group]
         return quality_text(self.quality_, self.privacy_, others, gaps, unlisted)
 
-    def _records_per_class(self, n_records):
-        if self.neighboring == "replace_one":
-            return n_records / self._n_classes
-        return NOMINAL_RECORDS
-
     # --- numeric records, semi-dual ---------------------------------------------------
 
     def _fit_semidual(self, rows, space, facts):
@@ -596,7 +557,8 @@ class DPSinkhornGenerator(BaseGenerator):
         if n_points == "auto":
             # as many as keep the noise of each centre at a fifth of the clip
             mu = gaussian_mu(self.epsilon, self.delta) * sqrt(shares[2] / n_steps)
-            size = self._records_per_class(n_records)
+            known = self.neighboring == "replace_one"
+            size = n_records / self._n_classes if known else NOMINAL_RECORDS
             noise_times_mu = 2 * sqrt(space.n_components)  # in clips, of one record
             n_points = int(np.clip(size * mu / (5 * noise_times_mu), 1, MOST_POINTS))
         if n_points == 1:
@@ -622,37 +584,6 @@ class DPSinkhornGenerator(BaseGenerator):
         if self.variance_cap:
             local *= space.variance_cap(centres, factor)[j]
         return self._add_jitter(centres[j] + local, public)
-
-    # --- tables -----------------------------------------------------------------------
-
-    def _fit_table(self, rows, columns, facts):
-        plan = self._table_plan(columns, rows.n_rows)
-        wall = self._open(plan, facts)
-        mixture = fit_tables(rows, plan, wall)
-        self._columns, self._table_plan_, self._mixture = columns, plan, mixture
-        self._publish(wall, mixture.counts)
-
-    def _table_plan(self, columns, n_records):
-        refuse_many_rows(n_records, MAX_RECORDS)
-        default_steps = 6 if self.epsilon >= 3 else 3
-        n_steps = default_steps if self.max_iter == "auto" else self.max_iter
-        n_blocks = len(columns)
-        n_points = self.n_points
-        if n_points == "auto":
-            # the noise of one level of a point at most a fortieth of its records
-            mu = gaussian_mu(self.epsilon, self.delta)
-            noise_times_mu = sqrt(2 * n_blocks * n_steps / (1 - TABLE_SHARE))
-            size = self._records_per_class(n_records) * mu / (40 * noise_times_mu)
-            n_points = int(np.clip(size, 1, MOST_TABLE_POINTS))
-        return TablePlan(
-            n_classes=self._n_classes,
-            n_points=n_points,
-            n_steps=n_steps if n_points > 1 else 0,
-            block_sizes=tuple(column.n_levels for column in columns),
-            ordered=tuple(column.is_number for column in columns),
-            regularization=or_default(self.regularization, 0.02),
-            n_records=self._public_n(n_records),
-        )
 
     # --- the published network --------------------------------------------------------
 
@@ -707,26 +638,11 @@ class DPSinkhornGenerator(BaseGenerator):
     # --- sampling ---------------------------------------------------------------------
 
     def _sample_class(self, c, n, public):
-        if self._kind == "table":
-            return sample_levels(
-                self._mixture.distributions[c], n, self._table_plan_, public
-            )
         if self._kind == "semidual":
             return self._sample_mixture(c, n, public)
         plan = self._network_plan_
         inputs = latent_inputs(np.full(n, c), plan, public)
         return self._space_.restore(self._network.predict(inputs))
-
-    def _output(self, X, public):
-        if self._kind == "table":
-            pairs = zip(self._columns, X.T.astype(np.int64), strict=True)
-            drawn = [
-                column.decode(levels, column.is_number and public.uniform(len(X)))
-                for column, levels in pairs
-            ]
-            lists = [c.listed([True] * c.n_levels) for c in self._columns]
-            return self._container.build(drawn, lists)
-        return super()._output(X, public)
 
 
 @lru_cache(maxsize=64)
