@@ -2026,6 +2026,18 @@ MUTANTS = [
         "        raise InputError(name)\n"
         "    return",
         "a run stops, or does not, by the last filled cell of a column",
+        "h803",
+        "postprocessing/_decisions.py",
+        "elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:",
+        "elif repaired.interval[0] > certificate.HARMLESS:",
+        "blind: what the tolerance allows is said to be a gap",
+    ),
+    (
+        "h804",
+        "postprocessing/_decisions.py",
+        "            self._note(STILL_DIFFER)\n",
+        "            pass\n",
+        "blind: a gap that remains is not said",
     ),
 ]
 

@@ -16,9 +16,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._shared.sensitivity import counts_l2
 from fairpriv_sklearn._wall import CellCounts, Rows
+from fairpriv_sklearn.datasets import make_biased_mixture
 from fairpriv_sklearn.linear_model import (
     DPLinearRegression,
     DPWassersteinLogisticRegression,
@@ -908,6 +910,23 @@ def test_a_constant_decision_is_the_most_frequent_class(positives, used):
     assert one.parity_interval_ == ((0.0, 0.1) if used == "repaired" else (0.0, 0.0))
 
 
+@pytest.mark.parametrize(("low", "said"), [(0.059, False), (0.061, True)])
+def test_a_gap_that_surely_remains_is_said(low, said):
+    """By one percent more than the tolerance."""
+    one = model(fairness_tolerance=0.05)
+    one.repair_notes_, one.group_strength_ = [], 0.5
+    plain = blind.Measured(0.4, (0.3, 0.5), 0.1, (0.0, 0.2), True)
+    repaired = blind.Measured(0.2, (low, 0.3), 0.2, (0.1, 0.3), True)
+    tables = np.broadcast_to(1000.0 * np.eye(2), (2, 2, 2, 2))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        one._stand_back(tables, lambda table, confidence=0.95: plain, repaired)
+    assert one.repair_ == "repaired"
+    assert one.parity_interval_ == (low, 0.3)
+    assert any("still differ" in note for note in one.repair_notes_) == said
+    assert [w.category for w in heard] == [RepairWarning] * said
+
+
 def test_the_full_repair_is_measured_by_what_certified_it_too():
     X, y, group = population(12_000)
     fitted = model(reach_size=0.2).fit(X, y, sensitive_features=group)
@@ -1218,6 +1237,50 @@ def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
     (covered, _), (joined, alone) = np.mean(hits, axis=0), np.mean(widths, axis=0)
     assert 0.92 <= covered <= 0.985
     assert joined < 0.8 * alone
+
+
+@pytest.mark.parametrize(("squares", "beside"), [(5.9, 0.0), (6.1, 2.05)])
+def test_steps_count_less_where_the_decisions_counted_are_others(
+    squares, beside, noise=30.0
+):
+    """If both are right, once in twenty times: the square of two normal errors."""
+    cells = np.array([[0.6, 0.4], [0.55, 0.45]])
+    table = np.repeat(1000.0 * cells[:, None], 2, axis=1)
+    alone = blind.measure(table, None, noise)
+    (rates, noises), soft = alone.told, 0.003**2
+    errors = np.sqrt(squares / 2 * (noises + soft)) * np.array([1, -1])
+    told = rates - errors, np.full((1, 2), soft)
+    joined = blind.measure(table, None, noise, told=told)
+    unknown = soft + beside * (noises + soft).mean()
+    expected = rates - errors * noises / (noises + unknown)
+    assert joined.disparity == pytest.approx(np.ptp(expected), rel=1e-3)
+    assert (joined.told is None) == (beside > 0)
+    if beside:
+        wider = blind.disparity_interval(
+            expected,
+            rates * (1 - rates) / 2000 + noises * unknown / (noises + unknown),
+            0.95,
+        )
+        assert_allclose(joined.interval, wider, atol=1e-3)
+
+
+def test_the_interval_holds_what_sure_scores_leave():
+    """A tree is sure of everybody: soft decisions agree long before decisions do."""
+    X, y, group = make_biased_mixture(60_000, 8, n_classes=3, random_state=3)
+    fit, calibrate, fresh = slice(8000), slice(8000, 18_000), slice(20_000, None)
+    tree = DecisionTreeClassifier(random_state=0).fit(X[fit], y[fit])
+    told = {"classes": [0, 1, 2], "groups": [-1, 1], "base_guarantee": "public"}
+    for seed in range(3):
+        fitted = DP2DPClassifier(
+            FrozenEstimator(tree), blind=True, random_state=seed, **told
+        ).fit(X[calibrate], y[calibrate], sensitive_features=group[calibrate])
+        assert fitted.repair_ == "repaired"
+        gap = demographic_parity_difference(
+            y[fresh], fitted.predict(X[fresh]), sensitive_features=group[fresh]
+        )
+        low, high = fitted.parity_interval_
+        assert gap > 0.06
+        assert low <= gap <= high
 
 
 def test_what_the_steps_tell_errs_by_a_fifth_of_the_smoothing():

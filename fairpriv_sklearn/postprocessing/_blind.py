@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import chi2
 from scipy.stats.qmc import Sobol
 
 from fairpriv_sklearn._shared.arguments import each, number
@@ -41,6 +42,8 @@ LARGEST_STEP = 10.0
 # What the steps tell of the rule that they found errs by noise and, as they count near
 # its offsets and soft decisions, by this part of the smoothing. Simulated tables.
 SOFT_ERROR = 0.2
+# With this probability, steps and counts that agree are not taken to disagree.
+CONSISTENT = 0.95
 # Estimates of several differences are drawn together by this many times what their
 # errors add to them. Chosen on simulated tables.
 DRAWN_TOGETHER = 3.0
@@ -201,7 +204,8 @@ class Measured:
     known : bool
         Whether all groups are large enough, against their noise, to be compared.
     told : (ndarray, ndarray) or None
-        The rates compared, shape (n_rates, n_groups), and the variances of their noise.
+        The rates compared, shape (n_rates, n_groups), and the variances of their noise;
+        None if the steps told others.
     """
 
     disparity: float
@@ -357,8 +361,10 @@ def measure(
         noises.append(noise / sure**2)
         estimates.append(rate)
     estimates, noises = np.array(estimates), np.array(noises)
+    doubt = 0.0 if told is None else unexplained(estimates, noises, told)
+    steered = told is not None and doubt == 0
     if told is not None:
-        others, variances = told
+        others, variances = told[0], told[1] + doubt
         part = noises / np.maximum(noises + variances, 1e-300)
         estimates, noises = estimates + part * (others - estimates), part * variances
     total = max(table.sum(), 1.0)
@@ -372,13 +378,27 @@ def measure(
     return Measured(
         disparity=float(np.ptp(estimates, axis=1).max()),
         interval=disparity_interval(
-            estimates, sampling + noises, confidence, steered=told is not None
+            estimates, sampling + noises, confidence, steered=steered
         ),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=bool(are_known(table, rates, noise_scale).all()),
-        told=(estimates, noises),
+        told=None if doubt else (estimates, noises),
     )
+
+
+def unexplained(estimates, noises, told) -> float:
+    """Variance between decisions counted and those the steps told, beside noise.
+
+    As of DerSimonian and Laird (1986), and zero where noise alone may say so. Soft
+    decisions may be equal where the scores that many people share, or those next to
+    zero and one, are not moved.
+    """
+    weights = 1 / np.maximum(noises + told[1], 1e-300)
+    squares = (weights * (estimates - told[0]) ** 2).sum()
+    if squares <= chi2.ppf(CONSISTENT, weights.size):
+        return 0.0
+    return float((squares - weights.size) / weights.sum())
 
 
 def are_known(

@@ -53,6 +53,14 @@ MANY_RATES = (
 )
 
 
+STILL_DIFFER = (
+    "By its noisy certificate the groups still differ after the blind repair, see "
+    "parity_interval_. Offsets hardly move a classifier that is sure of everybody (one "
+    "tree, the nearest neighbour): one whose probabilities differ from person to "
+    "person reaches parity."
+)
+
+
 class DecisionRepair(MetaRepair):
     """Everything about `DP2DPClassifier` but its public face."""
 
@@ -337,6 +345,8 @@ class DecisionRepair(MetaRepair):
         }[self.repair_]
         if self.repair_ != "repaired":
             self._note(STOOD_BACK[self.repair_])
+        elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:
+            self._note(STILL_DIFFER)
 
     def _leave_out(self, few: np.ndarray) -> None:
         """Note, and say, which groups of next to nobody a blind repair left out."""
