@@ -2026,6 +2026,8 @@ MUTANTS = [
         "        raise InputError(name)\n"
         "    return",
         "a run stops, or does not, by the last filled cell of a column",
+    ),
+    (
         "h803",
         "postprocessing/_decisions.py",
         "elif repaired.interval[0] > self.fairness_tolerance + certificate.HARMLESS:",
