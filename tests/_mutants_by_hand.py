@@ -2041,6 +2041,20 @@ MUTANTS = [
         "            pass\n",
         "blind: a gap that remains is not said",
     ),
+    (
+        "h705",
+        "postprocessing/_repair.py",
+        'base, labels = _bare(getattr(meta, "estimator", None)), group',
+        'base, labels = getattr(meta, "estimator", None), group',
+        "blind repairs: a bag around the wrapped model takes its settings away",
+    ),
+    (
+        "h706",
+        "postprocessing/_repair.py",
+        "if private and ours and len(ends) == 1:",
+        "if private and is_classifier(base) and len(ends) == 1:",
+        "blind repairs: a vote hands on numbers for the groups, once all is spent",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

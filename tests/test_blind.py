@@ -10,10 +10,16 @@ import pytest
 from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    cross_val_predict,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
@@ -45,7 +51,12 @@ from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
 from fairpriv_sklearn.postprocessing._queries import SoftCounts
 from fairpriv_sklearn.postprocessing._significance import next_to_nobody
 from fairpriv_sklearn.preprocessing import DPTableEncoder
-from fairpriv_sklearn.privacy import PrivacyGuarantee, PrivacyLedger, with_budget
+from fairpriv_sklearn.privacy import (
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    PrivacyLedger,
+    with_budget,
+)
 
 
 def population(n_rows, seed=0, tell=1.5, lift=0.8):
@@ -192,6 +203,34 @@ def test_everything_private_and_parted_three_ways():
     uncovered.fit(X, y, sensitive_features=names)
     assert uncovered.privacy_.uncovered == ("estimator",)
     assert isinstance(uncovered.group_estimator_, DPWassersteinLogisticRegression)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda inner: BaggingClassifier(inner, n_estimators=1, bootstrap=False),
+        lambda inner: FixedThresholdClassifier(inner, threshold=0.4),
+        lambda inner: VotingClassifier([("one", inner)], voting="soft"),
+    ],
+)
+def test_the_default_model_of_the_groups_takes_their_labels(around):
+    """What stands around the wrapped model may know two classes only, or numbers."""
+    X, y, group = population(3000)
+    base = DPWassersteinLogisticRegression(
+        epsilon=3.0, fairness_weight=0, data_norm=4.0, classes=[0, 1]
+    )
+    group = np.array(["a", "b", "c"])[group + (X[:, 2] > 1)]
+    told = {"classes": [0, 1], "groups": ["a", "b", "c"], "random_state": 0}
+    ledger = PrivacyLedger(epsilon=10.0, delta=1e-3)
+    repair = DP2DPClassifier(around(base), blind=True, ledger=ledger, **told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)  # of so few rows
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # scikit-learn's classes
+        repair.fit(X, y, sensitive_features=group)
+    assert repair.group_estimator_.classes_.tolist() == ["a", "b", "c"]
+    if not isinstance(repair.estimator, VotingClassifier):
+        assert repair.group_estimator_.epsilon == 3.0
+        assert repair.group_estimator_.data_norm == 4.0
 
 
 def test_a_column_of_groups_reaches_neither_model():

@@ -141,8 +141,9 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     group_estimator : classifier or None, default=None
         Blind only: estimates the group from the columns that the classifier sees; a
         public one comes in a `FrozenEstimator`. None fits a private one: the wrapped
-        classifier with the groups as its classes if it is private and takes `classes`,
-        a `DPWassersteinLogisticRegression` without penalty otherwise.
+        classifier with the groups as its classes if it is private and takes `classes`
+        (without a threshold or a bag around it), a `DPWassersteinLogisticRegression`
+        without penalty otherwise.
     {group_guarantee}
     group_size : float, default=0.25
         Blind only: chance of a row to fit `group_estimator`. Range: (0, 1); what this
@@ -225,13 +226,14 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
 
     Notes
     -----
-    A randomised rule draws by a keyed hash of the row and its group: equal rows share
-    the chances, and a row gets the same answer in every batch. That of "histogram" is
-    for two classes the best common point of the groups' ROC curves [2]_; that of
-    "gradient" changes as few decisions as parity needs. `predict_proba` is then the
-    chance of each class, otherwise the Euclidean projection of the shifted scores on
-    the probability simplex: its argmax is the prediction, but it is no estimate of
-    :math:`P(y | x)`.
+    A randomised rule draws by a keyed hash of the row and its group: distinct rows get
+    the same answer in every batch, and equal rows of a batch share the chances. That of
+    "histogram" is for two classes the best common point of the groups' ROC curves [2]_;
+    that of "gradient" changes as few decisions as parity needs. `predict_proba` is then
+    the chance of each class, otherwise the Euclidean projection of the shifted scores
+    on the probability simplex: its argmax is the prediction, but it is no estimate of
+    :math:`P(y | x)`. A threshold, a soft vote, a stack or a calibration around this
+    classifier decides by that instead, and undoes the repair: put them inside.
 
     References
     ----------

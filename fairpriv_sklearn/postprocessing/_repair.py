@@ -18,7 +18,12 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MethodMapping, process_routing
 
 from fairpriv_sklearn._door._stream import to_travel
-from fairpriv_sklearn._door.estimator import DPEstimator, reader_of, refuse_cells
+from fairpriv_sklearn._door.estimator import (
+    DPEstimator,
+    last_step,
+    reader_of,
+    refuse_cells,
+)
 from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     as_table,
@@ -463,12 +468,13 @@ def default_group_estimator(meta, n_features: int):
     """
     from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
 
-    base, labels = getattr(meta, "estimator", None), group_labels(meta).tolist()
+    base, labels = _bare(getattr(meta, "estimator", None)), group_labels(meta).tolist()
     names = {} if base is None else base.get_params(deep=True)
     ends = [name for name in names if name.rpartition("__")[2] == "classes"]
     owned = base is not None and not isinstance(base, FrozenEstimator)
     private = owned and expected_guarantee(base) is not None
-    if private and len(ends) == 1 and is_classifier(base):
+    ours = isinstance(last_step(base), DPEstimator) and is_classifier(base)
+    if private and ours and len(ends) == 1:
         weights = [n for n in names if n.rpartition("__")[2] == "fairness_weight"]
         settings = {ends[0]: labels, **dict.fromkeys(weights, 0.0)}
         return clone(base).set_params(**settings)
@@ -493,6 +499,17 @@ def default_group_estimator(meta, n_features: int):
         neighboring=meta.neighboring,
         random_state=seed if isinstance(seed, Integral) else None,
     )
+
+
+def _bare(base):
+    """The model itself, without a threshold, a bag or the like around it.
+
+    Those may take labels of two classes only, or hand on numbers for them.
+    """
+    closed = DPEstimator | Pipeline | FrozenEstimator
+    while not isinstance(base, closed) and hasattr(base, "estimator"):
+        base = base.estimator
+    return base
 
 
 def _budget_of_groups(meta, base) -> tuple[float, float | None]:
