@@ -2055,6 +2055,20 @@ MUTANTS = [
         "if private and is_classifier(base) and len(ends) == 1:",
         "blind repairs: a vote hands on numbers for the groups, once all is spent",
     ),
+    (
+        "h707",
+        "postprocessing/_number_repair.py",
+        'if output == "randomized" or transport.tolerance >= 1:',
+        'if output != "continuous" or transport.tolerance >= 1:',
+        "means of bins are said to leave no gap beyond the tolerance",
+    ),
+    (
+        "h708",
+        "postprocessing/_number_repair.py",
+        "                self._note(COARSE)\n",
+        "                pass\n",
+        "means of bins that hold many people leave the gap in silence",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -435,8 +435,28 @@ def test_the_tolerance_asked_for_is_kept_without_noise(tolerance, change):
     repaired = continuous.fit_transform(scores, sensitive_features=group)[:, 0]
     gap = ks_parity_difference(repaired, repaired, sensitive_features=group)
     assert gap <= tolerance + continuous.within_bin_error_[0] + 1e-9
+    mean = transformer(output="mean", **asked)
+    answers = mean.fit_transform(scores, sensitive_features=group)[:, 0]
+    of_bins = ks_parity_difference(answers, answers, sensitive_features=group)
+    assert of_bins <= tolerance + mean.within_bin_error_[0] + 1e-9
     if change is not rounded:
         assert gap <= tolerance + 0.03  # 1000 rows a group
+
+
+def test_the_mean_of_bins_that_hold_many_people_says_so():
+    """Scores of two values: half of the gap of before is left, and more."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=9000)
+    two = (rng.random(9000) < np.array([0.2, 0.5, 0.8])[group]).astype(float)[:, None]
+    with pytest.warns(RepairWarning, match="in one bin") as said:
+        model = transformer(output="mean").fit(two, sensitive_features=group)
+    assert model.repair_notes_ == [str(said[0].message)]
+    repaired = model.transform(two, sensitive_features=group)[:, 0]
+    assert ks_parity_difference(repaired, repaired, sensitive_features=group) > 0.3
+    scores, group = scores_of_groups()
+    even = transformer(output="mean", epsilon=10.0, n_bins=60)
+    even.fit(scores, sensitive_features=group)
+    assert even.repair_notes_ == []
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])

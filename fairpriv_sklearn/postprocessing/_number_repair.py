@@ -57,6 +57,11 @@ CROWDED = (
     "told apart there, as those of a model do that answers nearly the same for "
     "everybody. More rows, a larger epsilon or narrower bounds may help."
 )
+COARSE = (
+    "By noisy counts more than a tenth of a group have scores in one bin, and "
+    'output="mean" answers all of them alike: what gap that leaves is not known. '
+    'output="randomized" parts them, and more bins (n_bins) may help.'
+)
 WORTHLESS = (
     "by its noisy counts equal answers for all groups would be nearly constant. Here X "
     "hardly tells the groups, or tells the target by the same means, and parity costs "
@@ -307,6 +312,9 @@ class NumberRepair(Repair):
         self.pooled_groups_ = [self.groups_[alike] for alike in pooled]
         if any(crowded):
             self._note(f"The repair stood back: {CROWDED}")
+        if "mean" in self.output_:
+            if self.within_bin_error_.max() > 2 * significance.MAY_REMAIN:
+                self._note(COARSE)
         groups = self.groups_.tolist()
         none_told = untold == groups
         seen = np.flatnonzero(np.invert(crowded))
@@ -425,8 +433,8 @@ class NumberRepair(Repair):
         """
         check_is_fitted(self)
         errors = []
-        for transport, fitted in zip(self.transports_, self._maps, strict=True):
-            if fitted is None or transport.tolerance >= 1:
+        for transport, output in zip(self.transports_, self.output_, strict=True):
+            if output == "randomized" or transport.tolerance >= 1:
                 errors.append(0.0)
                 continue
             masses = transport.source_pmf.reshape(
