@@ -202,8 +202,7 @@ VARIANTS = {
         {"epsilon": 60.0, **FAR, **FEW},
     ],
     "DPLinearRegression": [
-        {"solver": "moments"},
-        {"solver": "gradients", **FEW},
+        FEW,
         {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0},
         {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},
