@@ -2076,6 +2076,13 @@ MUTANTS = [
         "            pass\n",
         "least squares: features are centred where there is no intercept",
     ),
+    (
+        "h709",
+        "_cli/study.py",
+        "if text == OF_A_FUNCTION:",
+        "if not text:",
+        "the card of the command line speaks of a function that nobody gave",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

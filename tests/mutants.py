@@ -122,6 +122,7 @@ QUERIES = {
 OTHERS = {
     "_cli/columns.py": "cli_synthetic",
     "_cli/report.py": "cli_files",
+    "_cli/study.py": "cli_files",
     "_cli/synthetic.py": "cli_synthetic",
     "_cli/words.py": "cli_files",
     "_door/_dask.py": "distributed_fits",

@@ -113,6 +113,12 @@ def test_csv(people, tmp_path, capsys, target, task):
     learnt = {"the range of age", "the categories of town", "the groups of sex"}
     assert learnt <= set(data["learnt"])
     assert all(m["epsilon"] <= 1.0 for m in data["models"][1:])
+    # One line for all columns.
+    page = (tmp_path / "out" / "report.md").read_text()
+    kinds = [line for line in page.splitlines() if line.startswith("- the kind of ")]
+    assert len(kinds) == 1 and {"age", "town"} <= set(
+        kinds[0].removeprefix("- the kind of ").split(", ")
+    )
 
 
 def test_public_facts_make_epsilon_unconditional(people, tmp_path):

@@ -367,9 +367,13 @@ def test_writers_at_one_time_leave_one_whole_file(tmp_path):
 
 
 def test_the_program_names_what_it_writes(table, tmp_path, capsys):
-    assert fit(table, tmp_path / "out", "--card", tmp_path / "c.html") == 0
+    asked = ["--card", tmp_path / "c.html"]
+    assert fit(table, tmp_path / "out", *asked, target="hired") == 0
     assert str(tmp_path / "c.html") in capsys.readouterr().out.replace("\n", "")
     assert not (tmp_path / "out" / "card.md").exists()
+    # Nothing of a function that nobody gave: this program's own puts all in one group.
+    for path in (tmp_path / "c.html", tmp_path / "out" / "report.json"):
+        assert "sensitive_features" not in path.read_text()
 
 
 @pytest.mark.parametrize("groups", [[], ["1", "2"], ["1,0", "2,0"], ["1.0", "2.0"]])

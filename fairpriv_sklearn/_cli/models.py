@@ -19,6 +19,9 @@ BASE_MODELS = ("linear", "network")
 # with SLID and Males in view.
 _LIST_SHARE = 0.09
 
+# What is assumed of any function of the groups, and holds of the one below.
+OF_A_FUNCTION = "the function sensitive_features labels each row on its own"
+
 
 @dataclass(frozen=True)
 class Measures:

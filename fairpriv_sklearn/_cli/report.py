@@ -275,7 +275,7 @@ def markdown(study: Study, has_picture: bool) -> str:
             "### Learnt privately",
             "Nobody declared these facts; they were learnt with noise, and the epsilon "
             "above covers them.",
-            _list(study.learnt.facts),
+            _list(_together(study.learnt.facts)),
         ]
     if table.from_data:
         lines += [
@@ -299,6 +299,18 @@ def markdown(study: Study, has_picture: bool) -> str:
         f"Made by fairpriv_sklearn {fairpriv_sklearn.__version__}.\n",
     ]
     return "\n\n".join(lines)
+
+
+def _together(facts: list[str]) -> list[str]:
+    """Facts of the same kind in one line: forty columns have eighty of them.
+
+    >>> _together(["the kind of age", "the range of age", "the kind of town"])
+    ['the kind of age, town', 'the range of age']
+    """
+    columns: dict = {}
+    for what, _, name in (fact.partition(" of ") for fact in facts):
+        columns.setdefault(what, []).append(name)
+    return [f"{what} of {', '.join(names)}" for what, names in columns.items()]
 
 
 def _list(texts) -> str:

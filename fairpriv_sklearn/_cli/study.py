@@ -25,6 +25,7 @@ from fairpriv_sklearn._cli.learnt import (
     unfitted_encoders,
 )
 from fairpriv_sklearn._cli.models import (
+    OF_A_FUNCTION,
     UNKNOWN,
     Measures,
     classification,
@@ -313,6 +314,8 @@ def statement(learnt: Learnt, model, table: Table, args) -> PrivacyGuarantee:
     of_groups = str(Fact("classes", sorted(map(str, learnt.groups))))
     stated = []
     for text in guarantee.assumptions:
+        if text == OF_A_FUNCTION:
+            continue
         name = "groups" if text == of_groups else text.partition("=")[0]
         declared, fact = facts.get(name, (text, None))
         if fact and any(read.startswith(fact) for read in table.from_data):
