@@ -218,6 +218,13 @@ MUTANTS = [
         "output perturbation: what slopes would have cost is lost",
     ),
     (
+        "m18",
+        "linear_model/_moments.py",
+        "return math.sqrt(square + 1) * (1 + ROUNDING)",
+        "return math.sqrt(square) * (1 + ROUNDING)",
+        "moments: the coordinate of the count forgotten",
+    ),
+    (
         "m19",
         _OBJECTIVE,
         "mass = 4.0 * fairness_weight",
@@ -2063,20 +2070,6 @@ MUTANTS = [
         "means of bins that hold many people leave the gap in silence",
     ),
     (
-        "h740",
-        "linear_model/_least_squares.py",
-        "alpha / n_records * np.eye(d)",
-        "alpha * np.eye(d)",
-        "least squares: the penalty is that of the mean and not of the sum",
-    ),
-    (
-        "h741",
-        "linear_model/_least_squares.py",
-        "            mean, target = np.zeros(d), 0.0\n",
-        "            pass\n",
-        "least squares: features are centred where there is no intercept",
-    ),
-    (
         "h709",
         "_cli/study.py",
         "if text == OF_A_FUNCTION:",
@@ -2433,6 +2426,10 @@ _PROOFS = {
     ],
     "zeros from the last two strata on: those and the digits are written after": [
         "linear_model/_queries.py | found[:, :k], found[:, end + 2 * k :] = loss, 0.0 | end + 2 * k -> end - 2 * k",
+    ],
+    "q is 1 or -1: times it and divided by it is the same": [
+        "linear_model/_moments.py | s**2 + (1 + self.emphasis**2 * q) * s + q | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
+        "linear_model/_moments.py | for s in (-1.0, min(1.0, max(-1.0, -(1 + self.emphasis**2 * q) / 2)), 1.0) | self.emphasis ** 2 * q -> self.emphasis ** 2 / q",
     ],
     "there is one output or three and more": [
         "linear_model/_output_perturbation.py | if n_outputs > 1: | 1 -> 2",

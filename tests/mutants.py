@@ -93,7 +93,7 @@ QUERIES = {
     "linear_model/_gradient_plan.py": "linear_values budgets linear_queries "
     "linear_sensitivity linear_model",
     "linear_model/_minimiser.py": "linear_values linear_sensitivity",
-    "linear_model/_least_squares.py": "linear_model",
+    "linear_model/_moments.py": "linear_values linear_sensitivity linear_model",
     "linear_model/_output_perturbation.py": "linear_values budgets "
     "linear_sensitivity linear_queries linear_model",
     "linear_model/_line_search.py": "line_search plan_numbers",

@@ -32,7 +32,7 @@ from fairpriv_sklearn.generative import (
     _slices,
 )
 from fairpriv_sklearn.generative._levels import LevelColumn
-from fairpriv_sklearn.linear_model._least_squares import LeastSquares
+from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import Optimum
 from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
@@ -255,6 +255,15 @@ def along_slopes(relation):
 def second_moments(relation):
     query = SecondMoments(geometry(3), 3.0)
     return pair(relation, query, {"x": np.eye(3)}, {"x": [0, 1.0, 0]})
+
+
+def moment_release(relation):
+    """s = 5/8 and opposite targets: the vertex of the parabola in the proof."""
+    query = MomentRelease(2, 1.0, 1.0, counted=relation == "add_remove")
+    angle = math.acos((query.emphasis**2 - 1) / 2)
+    columns = {"x": np.array([[1.0, 0.0], [0.1, 0.2]]), "y": np.array([1.0, 0.3])}
+    changed = {"x": [math.cos(angle), math.sin(angle)], "y": -1.0}
+    return pair(relation, query, columns, changed)
 
 
 def parameters(relation):
@@ -524,6 +533,7 @@ WORST = {
     MeanResidual: mean_residual,
     AlongSlopes: along_slopes,
     SecondMoments: second_moments,
+    MomentRelease: moment_release,
     Parameters: parameters,
     FairGradient: fair_gradient,
     TargetSums: target_sums,
@@ -542,7 +552,7 @@ WORST = {
     _network_training.PointGradient: point_gradient,
 }
 # A fit that adds no noise and claims nothing has no sensitivity to reach.
-NO_CLAIM = {Optimum, LeastSquares}
+NO_CLAIM = {Optimum}
 
 
 def ratio(query, first, second, state, relation):

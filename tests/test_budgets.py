@@ -14,8 +14,10 @@ VARIANTS = {
     "DP2DPClassifier": [{"method": "histogram"}, {"max_iter": 7}],
     "DPBarycenterTransformer": [{"output": "continuous"}, {"n_bins": 8}],
     "DPLinearRegression": [
-        {"fit_intercept": False},
-        {"n": 20_000},
+        {"solver": "gradients"},
+        {"solver": "gradients", "fit_intercept": False},
+        {"solver": "moments"},
+        {"solver": "gradients", "n": 20_000},
     ],
     "DPOutputPerturbationLogisticRegression": [{"C": 0.1}],
     "DPSinkhornGenerator": [

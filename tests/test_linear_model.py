@@ -338,38 +338,22 @@ def test_linear_regression_is_no_worse_than_the_mean(d):
     assert np.min(scores) > -0.05
 
 
-def test_gradients_of_much_budget_end_at_least_squares():
+def test_solvers_of_the_linear_regression():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(4000, 60))
     y = X[:, :10].sum(axis=1) / 3 + rng.normal(size=4000) / 3
+    scores = {}
+    for solver in ("moments", "gradients", "auto"):
+        models = [
+            linear(epsilon=0.5, solver=solver, random_state=seed).fit(X, y)
+            for seed in range(3)
+        ]
+        scores[solver] = np.mean([model.score(X, y) for model in models])
+    assert scores["auto"] == scores["gradients"] > scores["moments"] + 0.05
     exact = linear(epsilon=np.inf).fit(X, y)
-    close = linear(epsilon=300.0, max_iter=200).fit(X, y)
+    close = linear(epsilon=300.0, solver="gradients", max_iter=200).fit(X, y)
     assert_allclose(close.coef_, exact.coef_, atol=0.02)
     assert (exact.n_iter_, close.n_iter_) == (0, 200)
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "of few ranks"])
-@pytest.mark.parametrize("alpha", [None, 30.0])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_least_squares_without_noise(kind, alpha, fit_intercept):
-    """Those of scikit-learn, of features and a target scaled to [-1, 1]."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 3, size=(500, 4))
-    if kind == "of few ranks":
-        X[:, 3] = X[:, 0] + X[:, 1]
-    y = X @ [0.3, -0.2, 0.1, 0.0] + 1 + 0.1 * rng.normal(size=500)
-    model = linear(
-        epsilon=np.inf,
-        bounds=(-8, 8),
-        target_bounds=(-4, 4),
-        alpha=alpha,
-        fit_intercept=fit_intercept,
-    ).fit(sparse.csr_array(X) if kind == "sparse" else X, y)
-    reference = Ridge(alpha or 1e-9, fit_intercept=fit_intercept, solver="svd")
-    reference.fit(X / 8, y / 4)
-    assert_allclose(model.coef_, reference.coef_ / 2, atol=1e-5)
-    assert_allclose(model.intercept_, reference.intercept_ * 4, atol=1e-5)
-    assert model.n_iter_ == 0 and model.coef_covariance_ is None
 
 
 def test_more_budget_means_less_error():
@@ -694,7 +678,9 @@ def test_grid_search_in_a_pipeline(routing):
 @pytest.mark.parametrize("target", [0.0, 0.5])
 def test_a_mean_residual_of_zero_is_no_error(n, target):
     X = np.random.default_rng(0).uniform(size=(n, 2))
-    model = DPLinearRegression(epsilon=1e6, bounds=(0, 1), target_bounds=(0, 1))
+    model = DPLinearRegression(
+        epsilon=np.inf, solver="gradients", bounds=(0, 1), target_bounds=(0, 1)
+    )
     assert_allclose(model.fit(X, np.full(n, target)).predict(X), target, atol=0.05)
 
 
@@ -854,7 +840,7 @@ def test_where_no_error_is_known_none_is_given():
         plain(epsilon=3.0, batch_size=100).fit(X, y),
         fair(epsilon=3.0).fit(X, y, sensitive_features=groups),
         plain(epsilon=0.001).fit(X, y),  # a constant model
-        linear(epsilon=np.inf).fit(X, X[:, 0]),
+        linear(solver="moments").fit(X, X[:, 0]),
         parameter_noise().fit(X, y),
     ):
         assert model.coef_covariance_ is None

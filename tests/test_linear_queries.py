@@ -731,7 +731,8 @@ def test_releases_have_the_claimed_mu(name):
 LABELLED = {"classes": [0, 1], "random_state": 0}
 GROUPED = {**LABELLED, "groups": [0, 1], "max_iter": 3}
 FITS = {
-    "gradients": (DPLinearRegression, {"max_iter": 3}),
+    "moments": (DPLinearRegression, {"solver": "moments"}),
+    "gradients": (DPLinearRegression, {"solver": "gradients", "max_iter": 3}),
     "parameters": (DPOutputPerturbationLogisticRegression, LABELLED),
     "barycenter": (DPWassersteinLogisticRegression, GROUPED),
     "pairs": (DPWassersteinLogisticRegression, {**GROUPED, "penalty": "pairs"}),

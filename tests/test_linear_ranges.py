@@ -139,11 +139,13 @@ def test_when_ranges_are_learnt_is_public(make, n_rows, params, told):
         )
 
 
-def test_fits_without_noise_learn_nothing():
+def test_moments_and_fits_without_noise_learn_nothing():
     X, target, _ = table(900)
-    exact = line(epsilon=np.inf).fit(X, target)
-    assert not is_told(exact)
-    assert_array_equal(exact.bounds_, [LOW, HIGH])
+    moments = line(solver="moments").fit(X, target)
+    exact = line(solver="gradients", epsilon=np.inf, max_iter=2).fit(X, target)
+    for model in moments, exact:
+        assert not is_told(model)
+        assert_array_equal(model.bounds_, [LOW, HIGH])
 
 
 @pytest.mark.parametrize("n_rows, n_looks", [(3000, 2), (900, 1)])

@@ -28,12 +28,14 @@ from fairpriv_sklearn._training._penalty import (
     WassersteinPenalty,
     unit_range_directions,
 )
+from fairpriv_sklearn._wall import Rows
 from fairpriv_sklearn.linear_model._gradient_plan import Strata
 from fairpriv_sklearn.linear_model._minimiser import (
     RegularisedLogistic,
     parameter_sensitivity,
     rounding_bound,
 )
+from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._objective import FairLogisticLoss
 from fairpriv_sklearn.linear_model._queries import Geometry
 
@@ -405,7 +407,67 @@ def test_directions_have_range_at_most_one_and_ignore_constants():
     assert_allclose(directions.sum(axis=0), 0, atol=5 * UNIT)
 
 
-# ------------------------------------------------------------------------ parameters
+# ------------------------------------------------------------- moments and parameters
+
+
+def sums(query, design, targets):
+    targets = np.trunc(targets / UNIT) * UNIT
+    return query.of_rows(Rows(len(targets), x=design.rows, y=targets), None)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_moment_bound_is_reached_and_never_passed(relation):
+    rng = np.random.default_rng(5)
+    d, rho, largest = 2, 1.3, 0.0
+    scaled = scaling(d, rho, fit_intercept=False)
+    release = MomentRelease(d, rho, 1.0, counted=relation == "add_remove")
+    bound = release.sensitivity(relation)
+    angles = np.linspace(0, 2 * np.pi, 41)
+    for angle in angles:
+        for y in (-1.0, 1.0, rng.uniform(-1, 1)):
+            X = np.array([[0.2, 0.1], [rho, 0.0]])
+            target = np.array([0.3, 1.0])
+            first = sums(release, scaled.design(X / [1, 1]), target)
+            other = X.copy()
+            other[1] = rho * np.array([np.cos(angle), np.sin(angle)])
+            if relation == "add_remove":
+                second = sums(release, scaled.design(other[:1]), target[:1])
+            else:
+                second = sums(release, scaled.design(other), np.array([0.3, y]))
+            largest = max(largest, np.linalg.norm(first - second))
+    assert largest <= bound
+    # Coordinates are bounded by 1 here, so that the norm 1.3 lies on diagonals only.
+    assert largest >= 0.8 * bound
+
+
+def test_moment_bound_is_tight_on_the_sphere():
+    """s = 5/8 and opposite targets: the vertex of the parabola in the proof."""
+    release = MomentRelease(2, 1.0, 1.0, counted=False)
+    scaled = scaling(2, 1.0, fit_intercept=False)
+    angle = np.arccos((release.emphasis**2 - 1) / 2)
+    first = sums(release, scaled.design(np.array([[1.0, 0.0]])), np.array([1.0]))
+    other = np.array([[np.cos(angle), np.sin(angle)]])
+    second = sums(release, scaled.design(other), np.array([-1.0]))
+    bound = release.sensitivity("replace_one")
+    assert 0.999 * bound <= np.linalg.norm(first - second) <= bound
+    counted = MomentRelease(2, 1.0, 1.0, counted=True)
+    alone = sums(counted, scaled.design(np.array([[1.0, 0.0]])), np.array([1.0]))
+    assert_allclose(np.linalg.norm(alone), counted.sensitivity("add_remove"), rtol=1e-5)
+
+
+def test_moments_come_back_without_noise():
+    rng = np.random.default_rng(6)
+    X, y = rng.uniform(-1, 1, size=(300, 4)), rng.uniform(-1, 1, size=300)
+    for counted in (False, True):
+        release = MomentRelease(4, 2.0, 1.0, counted)
+        design = scaling(4, 2.0, fit_intercept=False).design(X)
+        moments = release.unpack(sums(release, design, y), None if counted else 300)
+        u = X / 2.0
+        assert moments.n_records == 300
+        assert_allclose(moments.second, u.T @ u / 300, atol=1e-5)
+        assert_allclose(moments.features, u.mean(axis=0), atol=1e-5)
+        assert_allclose(moments.products, u.T @ y / 300, atol=1e-5)
+        assert_allclose(moments.target, y.mean(), atol=1e-5)
 
 
 def certified(X, y, C, n_classes=2, tolerance=1e-8):

@@ -25,6 +25,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
 )
 from fairpriv_sklearn.linear_model._gradient_plan import constant_share
 from fairpriv_sklearn.linear_model._minimiser import parameter_sensitivity
+from fairpriv_sklearn.linear_model._moments import MomentRelease
 from fairpriv_sklearn.linear_model._output_perturbation import Parameters
 from fairpriv_sklearn.linear_model._queries import (
     AlongSlopes,
@@ -483,6 +484,54 @@ def test_ranges_that_save_little_are_the_bounds(cells, part):
     released[[8, 7 + cells]] = 50.0
     _, width = RangeCounts(64).learnt(released, 100, 0.0, np.ones(1))
     assert width == approx(part)
+
+
+# --- moments --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("emphasis", [1.5, 0.75])
+def test_moments_are_the_sums_of_their_vector(counted, emphasis):
+    rng, stored, rows, geometry = table(0.0)
+    y = rng.uniform(-1, 1, N)
+    query = MomentRelease(D, 1.25, geometry.unit, counted, emphasis)
+    assert query.n_coordinates == 6 + 6 + 1 + counted
+    released = query.of_rows(Rows(N, x=stored, y=y), None)
+    expected = np.zeros(query.n_coordinates)
+    upper = np.triu_indices(D)
+    for u, target in zip(rows / 1.25, y, strict=True):
+        square = np.outer(u, u)[upper]
+        square = square * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+        v = [*square, *u, *(emphasis * target * u), target, *[1.0] * counted]
+        expected += v
+    assert_allclose(released, expected, atol=1e-4)
+    moments = query.unpack(released, None if counted else N)
+    u = rows / 1.25
+    assert_allclose(moments.second, u.T @ u / N, atol=1e-5)
+    assert_allclose(moments.features, u.mean(axis=0), atol=1e-5)
+    assert_allclose(moments.products, (y[:, None] * u).mean(axis=0), atol=1e-5)
+    assert moments.target == approx(y.mean(), abs=1e-5)
+    assert moments.n_records == approx(N)
+    if counted:  # never fewer than one record
+        released[-1] = -3.0
+        assert query.unpack(released, None).n_records == 1.0
+
+
+@pytest.mark.parametrize("emphasis", [0.5, 1.0, 1.5, 3.0])
+def test_the_sensitivity_of_moments_is_that_of_the_worst_pair(emphasis):
+    query = MomentRelease(2, 1.0, 1.0, True, emphasis)
+    square = 3 + emphasis**2
+    removed = math.sqrt(square + 1) * (1 + 1e-5)
+    assert query.sensitivity("add_remove") == approx(removed, rel=1e-12)
+    s, q = np.meshgrid(np.linspace(-1, 1, 2001), np.linspace(-1, 1, 41))
+    product = s**2 + (1 + emphasis**2 * q) * s + q
+    replaced = math.sqrt(2 * square - 2 * product.min()) * (1 + 1e-5)
+    found = query.sensitivity("replace_one")
+    assert replaced * (1 - 1e-12) <= found <= replaced * (1 + 1e-6)
+
+
+def test_the_default_emphasis_is_the_documented_one():
+    assert MomentRelease(2, 1.0, 1.0, True).emphasis == 1.5
 
 
 # --- shares and sensitivities without a query -----------------------------------------

@@ -202,7 +202,8 @@ VARIANTS = {
         {"epsilon": 60.0, **FAR, **FEW},
     ],
     "DPLinearRegression": [
-        FEW,
+        {"solver": "moments"},
+        {"solver": "gradients", **FEW},
         {"alpha": 0.1, "fit_intercept": False, "data_norm": 1.0},
         {"epsilon": 60.0, **FAR, **FEW},
         {"min_records": 10**6, **REPLACED},

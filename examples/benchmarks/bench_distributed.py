@@ -436,13 +436,16 @@ def few_steps(name, model):
     """The same with few passes over the rows, and columns by their names."""
     if model is None:
         return None
-    few = {"max_iter": 2, "n_points": 1}
+    few = {"max_iter": 2, "n_points": 1, "categories": {"word": WORDS}}
     params = model.get_params()
     own = {key: few.get(key.split("__")[-1]) for key in params}
     own = {key: value for key, value in own.items() if value and params[key]}
     if "pairs" in name:
         own.pop("n_points")
-    return model.set_params(**own)
+    solvers = [
+        key for key in params if key.endswith("solver") and params[key] == "auto"
+    ]
+    return model.set_params(**own, **dict.fromkeys(solvers, "moments"))
 
 
 def measure_passes(client, gib, folder, only):

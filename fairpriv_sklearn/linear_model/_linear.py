@@ -1,4 +1,4 @@
-"""Linear regression from noisy gradients."""
+"""Linear regression from noisy second moments."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,7 @@ from fairpriv_sklearn._door.estimator import (
     read_target_range,
 )
 from fairpriv_sklearn._shared.domain import domain, refuse_dates
-from fairpriv_sklearn._shared.sklearn import Interval, fit_context
+from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
 from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
 from fairpriv_sklearn._training._constant import (
     TargetTotals,
@@ -45,8 +45,8 @@ from fairpriv_sklearn.linear_model._gradient_plan import (
     line_search_oracle,
     noisy_curvature,
 )
-from fairpriv_sklearn.linear_model._least_squares import LeastSquares
 from fairpriv_sklearn.linear_model._line_search import LineSearch
+from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
 from fairpriv_sklearn.linear_model._preconditioned import (
     SQUARE_CURVATURE,
     Constant,
@@ -87,21 +87,23 @@ NOISE_OF_LEVEL = 0.04
 
 
 class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
-    r"""Linear regression from noisy gradients.
+    r"""Linear regression from noisy gradients or noisy second moments.
 
     .. math::
         \min_{w, b} \sum_i \rho_c(y_i - w^\top x_i - b) + \alpha \|w\|^2,
 
     with the squares of residuals continued linearly beyond a public c (Huber's loss),
-    by noisy gradients in the metric of noisy second moments of the features; without
-    noise plain squares.
+    by noisy gradients in the metric of noisy second moments of the features; or, with
+    plain squares, from :math:`\sum x x^\top`, :math:`\sum x`, :math:`\sum y x` and
+    :math:`\sum y`, each with noise.
 
     .. rubric:: Privacy
 
     (epsilon, delta)-DP for the records (x, y), features scaled to rows u of norm at
-    most :math:`\rho =` `data_norm` and the target to [-1, 1]. With :math:`R^2 = \rho^2
-    + \kappa^2`, :math:`\kappa` the intercept's column, replacing a record changes the
-    mean gradient by at most 2 c R / n,
+    most :math:`\rho =` `data_norm` and the target to [-1, 1].
+
+    *Gradients:* with :math:`R^2 = \rho^2 + \kappa^2`, :math:`\kappa` the intercept's
+    column, replacing a record changes the mean gradient by at most 2 c R / n,
     counts of the target in 64 bins or fewer, up to four times in ever shorter parts of
     its bounds for together a twentieth of the squared Gaussian-DP parameter (more where
     only a mean is told), from which the range of the target is learnt, by
@@ -116,6 +118,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     Gaussian-DP parameter is below 125, everything tells the mean, and the prediction is
     a constant. Under "add_remove" n is replaced by a noisy count.
 
+    *Moments:* one release. Weighted by :math:`\rho^{-2}, \rho^{-1}, \lambda \rho^{-1},
+    1` with :math:`\lambda = 1.5` they change by at most :math:`\sqrt{8 + 2 \lambda^2 +
+    (\lambda^2 - 1)^2 / 2} = 3.65` when a record is replaced, and with the number of
+    records, which is then private too, by :math:`\sqrt{\lambda^2 + 4} = 2.5` when one
+    is removed. The user guide has the proofs.
+
     Public: `bounds`, `data_norm`, `target_bounds`, and n under "replace_one".
 
     Parameters
@@ -124,8 +132,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     {delta}
     alpha : float, default=None
         Ridge penalty, as in :class:`~sklearn.linear_model.Ridge` fitted on the scaled
-        features. Weights are shortened further where noise asks for it; where none
-        promise to be better than none, the prediction is a constant. None is 0.
+        features. None picks the one with the smallest error as estimated from what was
+        released, which costs nothing; where no weights promise to be better than none,
+        the prediction is a constant. Without noise None is least squares. Gradients
+        shrink the weights further where noise asks for it.
+    solver : {"auto", "gradients", "moments"}, default="auto"
+        Gradients need d noisy numbers a step where moments need d^2 / 2 at once, and
+        their noise is proportional to c instead of the range of the target. "auto" is
+        "gradients", and "moments" without noise.
     max_iter : int, default=None
         Number of gradients. None: 10 to 40, by a rule of n and `epsilon` ("add_remove":
         of `epsilon`).
@@ -155,14 +169,14 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         Weights per unit of the original features, inside `bounds` and `data_norm`.
     coef_covariance_ : ndarray of shape (n_features, n_features) or None
         Of the errors of `coef_`, see `coef_interval`. None where they are not known:
-        without noise, for constant models, with more than 1,000 columns, and where
-        noise hides .4 of the features' variance.
+        with the moments as solver, for constant models, with more than 1,000 columns,
+        and where noise hides .4 of the features' variance.
     intercept_ : float
     bounds_ : ndarray of shape (2, n_features) or None
         To which features are clipped: `bounds`, or the ranges learnt inside.
     data_norm_ : float
     n_iter_ : int
-        Number of gradients that were released; 0 for a mean alone and without noise.
+        Number of gradients that were released; 0 for moments and a mean alone.
     privacy_ : PrivacyGuarantee
         What `fit` released and what it cost.
     n_features_in_ : int
@@ -176,6 +190,16 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     See Also
     --------
     fairpriv_sklearn.postprocessing.DPBarycenterRegressor : Repairs such a model.
+
+    Notes
+    -----
+    Regression from noisy sufficient statistics is analysed in [1]_. Eigenvalues that
+    the noise made negative count as zero.
+
+    References
+    ----------
+    .. [1] Y.-X. Wang, "Revisiting differentially private linear regression: optimal
+       and adaptive prediction & estimation in unbounded domain", UAI, 2018.
 
     Examples
     --------
@@ -195,6 +219,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         epsilon=1.0,
         delta=1e-5,
         alpha=None,
+        solver="auto",
         max_iter=None,
         fit_intercept=True,
         bounds=None,
@@ -208,6 +233,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
+        self.solver = solver
         self.max_iter = max_iter
         self.fit_intercept = fit_intercept
         self.bounds = bounds
@@ -229,6 +255,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         **BOUNDED_CONSTRAINTS,
         **MIN_RECORDS,
         "alpha": [None, Interval(Real, 0, 1e100, closed="both")],
+        "solver": [StrOptions({"auto", "moments", "gradients"})],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "target_bounds": [None, tuple, list, np.ndarray],
     }
@@ -254,12 +281,19 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         noise = noise_source(self.random_state)
         if self.fit_intercept and self._has_few_records(rows.n_rows):
             fit = self._fit_constant
+        elif self._by_gradients:
+            fit = self._fit_gradients
         else:
-            fit = self._fit_gradients if self.epsilon < np.inf else self._fit_exactly
+            fit = self._fit_moments
         weights, intercept, wall, covariance, scaling = fit(rows, scaling, facts, noise)
         self._publish(weights, intercept, scaling, low, high, covariance)
         self.privacy_ = wall.guarantee()
         return self
+
+    @property
+    def _by_gradients(self) -> bool:
+        without_noise = self.solver == "auto" and self.epsilon == np.inf
+        return self.solver != "moments" and not without_noise
 
     def _fit_constant(self, rows: Rows, scaling, facts, noise):
         query = TargetTotals(1, lambda block: block.y[:, None], are_counts=False)
@@ -269,13 +303,28 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         self.n_iter_ = 0
         return np.zeros(self.n_features_in_), mean, wall, None, scaling
 
-    def _fit_exactly(self, rows: Rows, scaling, facts, noise):
-        query = LeastSquares(self.n_features_in_, scaling.unit)
-        wall = open_wall(self, [query.line(np.inf)], facts=facts, noise=noise)
-        sums, alpha = wall.release(query, rows), self.alpha or 0.0
-        fit = query.solved(sums, rows.n_rows, alpha, self.fit_intercept)
+    def _fit_moments(self, rows: Rows, scaling, facts, noise):
+        counted = self.neighboring == "add_remove"
+        query = MomentRelease(
+            self.n_features_in_, scaling.data_norm, scaling.unit, counted
+        )
+        n_draws = query.n_coordinates
+        mu = calibrate_gaussian(self.epsilon, self.delta, n_draws=n_draws)
+        wall = open_wall(self, [query.line(mu)], facts=facts, noise=noise)
+        released = wall.release(query, rows)
+        moments = query.unpack(released, None if counted else rows.n_rows)
+        alpha = self.alpha
+        if alpha is not None:
+            alpha = alpha / scaling.data_norm**2  # the moments are of u / data_norm
+        weights, intercept = ridge_from_moments(
+            moments,
+            noise=wall.scale(query) / moments.n_records,
+            emphasis=query.emphasis,
+            alpha=alpha,
+            fit_intercept=self.fit_intercept,
+        )
         self.n_iter_ = 0
-        return *fit, wall, None, scaling
+        return weights / scaling.data_norm, intercept, wall, None, scaling
 
     def _fit_gradients(self, rows: Rows, scaling, facts, noise):
         counted = self.neighboring == "add_remove"
@@ -415,7 +464,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         scaling, facts = self._public_scaling(X)
         low, high, fact = public_target_range(self.target_bounds, y)
         self._public = scaling, (low, high), [*facts, fact]
-        self._learns = may_learn(self, X)
+        self._learns = self._by_gradients and may_learn(self, X)
         x = scaled_rows(X, scaling, learns=self._learns)
         with np.errstate(all="ignore"):
             return {"x": x, "y": scaled_target(y, low, high)}
