@@ -15,17 +15,27 @@ import os
 import sys
 from pathlib import Path
 
-from fairpriv_sklearn._cli.models import BASE_MODELS
-from fairpriv_sklearn._cli.words import (
-    check_ending,
-    lenient,
-    new_file,
-    refuse_same,
-    wrap,
-    written,
-)
-from fairpriv_sklearn.inspection import printable
-from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
+
+def _stopped() -> int:
+    """What Ctrl-C says, and the exit status."""
+    print("\nfairpriv_sklearn: stopped", file=sys.stderr)
+    return 130
+
+
+try:  # imports take a second or two, and `main` is not there yet
+    from fairpriv_sklearn._cli.models import BASE_MODELS
+    from fairpriv_sklearn._cli.words import (
+        check_ending,
+        lenient,
+        new_file,
+        refuse_same,
+        wrap,
+        written,
+    )
+    from fairpriv_sklearn.inspection import printable
+    from fairpriv_sklearn.preprocessing import SEPARATORS, InputError
+except KeyboardInterrupt:
+    sys.exit(_stopped())
 
 EPILOG = """\
 examples:
@@ -239,8 +249,7 @@ def main(argv=None) -> int:
         print(f"{ERROR}{printable(error, 600)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nfairpriv_sklearn: stopped", file=sys.stderr)
-        return 130
+        return _stopped()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -2076,6 +2076,20 @@ MUTANTS = [
         "if not text:",
         "the card of the command line speaks of a function that nobody gave",
     ),
+    (
+        "h710",
+        "_door/groups.py",
+        "np.asarray(X) if of_others or not",
+        "np.asarray(X) if not",
+        "an array of another library is said to hold a cell that is no number",
+    ),
+    (
+        "h711",
+        "_door/groups.py",
+        'has_type = hasattr(X, "dtype") and not hasattr(X, "columns")',
+        'has_type = hasattr(X, "dtype")',
+        "a frame with a column called dtype is read as an array without names",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

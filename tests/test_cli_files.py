@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import runpy
+import sys
 import threading
 import zipfile
 from datetime import datetime
@@ -453,3 +455,17 @@ def test_names_and_addresses_are_not_tried_in_the_forms_of_dates(monkeypatch):
     texts = ["Apollo 13", "12 Rose Street", "5-18 years", "A-12/7", "1936, February"]
     assert [_text_cells.day(text) for text in texts] == [None] * len(texts)
     assert _text_cells.day("2024-05-03 07:05:09") == datetime(2024, 5, 3, 7, 5, 9)
+
+
+def test_ctrl_c_while_the_program_starts_is_one_line(monkeypatch, capsys):
+    class Stopped:
+        def find_spec(self, name, path, target=None):
+            if name == "fairpriv_sklearn._cli.models":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fairpriv_sklearn._cli.models")
+    monkeypatch.setattr(sys, "meta_path", [Stopped(), *sys.meta_path])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(sys.modules[main.__module__].__file__, run_name="__main__")
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "\nfairpriv_sklearn: stopped\n"

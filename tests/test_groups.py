@@ -1,5 +1,7 @@
 """Sensitive features in all the containers and wrong forms people use."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,7 @@ from fairpriv_sklearn.neural_network import (
     DPWassersteinMLPClassifier,
     DPWassersteinMLPRegressor,
 )
+from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
 from fairpriv_sklearn.privacy import PrivacyLeakWarning
 
 
@@ -482,3 +485,40 @@ def test_group_sizes_that_are_public_are_those_of_groups():
     )
     with pytest.warns(PrivacyLeakWarning, match="groups"):
         model.fit(X, y, sensitive_features=group)
+
+
+class ForeignArray:
+    """Rows of a library with types of its own, which NumPy can read."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, "foreign.float64"
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.array, dtype=dtype)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_arrays_of_other_libraries_are_read_as_numbers(blind):
+    """Their types are not NumPy's: a repair said that a cell was no number."""
+    X, y, group = make_spurious_bias(n_samples=2000, random_state=0)
+    base = DPWassersteinLogisticRegression(
+        classes=[0, 1], fairness_weight=0, data_norm=4.0, random_state=0
+    )
+    told = {"classes": [0, 1], "groups": [0, 1], "random_state": 0}
+    repair = DP2DPClassifier(base, blind=blind, **told)
+    answers = []
+    for read in (np.asarray, ForeignArray):
+        given = {} if blind else {"sensitive_features": read(group)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)  # of so few rows
+            repair.fit(read(X), read(y), sensitive_features=read(group))
+        answers.append(repair.predict(read(X), **given))
+    assert_array_equal(*answers)
+
+
+def test_a_frame_with_a_column_called_dtype_stays_a_frame():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"dtype": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
+    model = Model("dtype", ["a", "b"])
+    codes, rest, _ = fit_groups(model, frame, None)
+    assert codes.tolist() == [0, 1, 0] and list(rest.columns) == ["x"]

@@ -487,8 +487,11 @@ def as_table(estimator, X):
             f"{type(estimator).__name__} got sparse data, but dense data is required; "
             "use X.toarray()."
         )
+    has_type = hasattr(X, "dtype") and not hasattr(X, "columns")
+    # Arrays of other libraries have types, and ways to take rows, of their own.
+    of_others = has_type and not isinstance(X.dtype, np.dtype)
     with domain("X"):
-        X = X if hasattr(X, "shape") else np.asarray(X)
+        X = np.asarray(X) if of_others or not hasattr(X, "shape") else X
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError("Complex data not supported; pass real numbers.")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
