@@ -2090,6 +2090,20 @@ MUTANTS = [
         'has_type = hasattr(X, "dtype")',
         "a frame with a column called dtype is read as an array without names",
     ),
+    (
+        "h720",
+        "linear_model/_preconditioned.py",
+        "if not found.faded().any():",
+        "if found is None:",
+        "linear regression: features that promise nothing keep the budget of the mean",
+    ),
+    (
+        "h721",
+        "linear_model/_gradient_plan.py",
+        "line.times - n_steps * (line.name == LossGradient.name)",
+        "line.times",
+        "linear regression: the end of a trial pays again for gradients that were had",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -216,6 +216,7 @@ def test_audit_of_ranges(kind, honest, monkeypatch):
         monkeypatch.setattr(module, "bins_that_tell", lambda signal, n: 64)
     monkeypatch.setattr(_ranges, "_TWICE", looks_twice_from)
     monkeypatch.setattr(_linear, "SIGNAL_OF_FEATURES", 0.0)
+    monkeypatch.setattr(_linear, "SIGNAL_OF_TRIALS", 0.0)
     sensitivity = RangeCounts.sensitivity
 
     def forgetful(self, neighboring):

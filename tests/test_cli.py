@@ -1430,7 +1430,7 @@ def test_a_repair_that_stands_back_says_so_wherever_it_is_read(
 @pytest.mark.parametrize(
     ("options", "few"),
     [
-        (["--blind", "--epsilon", "0.3"], 50),
+        (["--blind", "--epsilon", "0.2"], 50),
         (["--epsilon", "0.3"], None),  # three quarters of the training rows are enough
         (["--epsilon", "0.1"], 75),
         (["--blind"], None),

@@ -410,7 +410,7 @@ def test_a_mean_alone_is_not_lost_to_a_range_that_noise_made_up(signal, draw, mo
 
 
 @pytest.mark.parametrize(
-    ("signal", "told_at"), [(74, 74), (76, 200), (100, 200), (124, 200), (126, 126)]
+    ("signal", "told_at"), [(74, 74), (76, 160), (100, 160), (124, 160), (126, 126)]
 )
 def test_counts_for_a_mean_alone_tell_as_much_as_those_of_more_records(
     signal, told_at, monkeypatch
@@ -434,6 +434,54 @@ def test_counts_for_a_mean_alone_tell_as_much_as_those_of_more_records(
     assert n * math.sqrt(own / 0.05) == pytest.approx(told_at, rel=0.02)
     assert math.sqrt(spent) == pytest.approx(mu, rel=1e-3)
     assert [line.times for line in counts] == [max(1, told_at // 75)]
+
+
+@pytest.mark.parametrize("signal", [79, 81, 100, 124, 126])
+def test_features_on_trial_leave_half_of_their_budget_to_the_mean(signal, monkeypatch):
+    """Where they tell nothing; then all that is left is one mean with less noise."""
+    mu, asked = calibrate_gaussian(1.0, 1e-5), asked_of(monkeypatch)
+    n, ended, off = math.ceil(signal / mu), 0, []
+    for seed in range(20):
+        asked.clear()
+        rng = np.random.default_rng(seed)
+        X, y = rng.uniform(-1, 1, (n, 3)), rng.uniform(-1, 1, n)
+        model = DPLinearRegression(
+            bounds=(-1, 1), target_bounds=(-1, 1), random_state=seed
+        ).fit(X, y)
+        names, pays = zip(*asked, strict=True)
+        n_steps = names.count("gradients")
+        assert model.n_iter_ == pays.count("gradients")
+        if names[-1] == "mean residual" and pays[-1] == "line search":
+            ended += 1
+            assert not model.coef_.any() and model.coef_covariance_ is None
+            assert n_steps == (model.n_iter_ // 2 if signal > 80 else 0)
+            left = pays.count("second moments") - names.count("second moments")
+            left += model.n_iter_ - n_steps
+            assert names.count("mean residual") == 3 + left
+            off.append(model.intercept_ - y.mean())
+        else:
+            assert n_steps == model.n_iter_
+    if signal > 125:
+        assert ended == 0
+        return
+    assert ended >= (20 if signal < 80 else 10)
+    # Half of what the gradients have is left, or all; the counts and moments are paid.
+    left = 1 - 0.05 * (160 / signal) ** 2
+    left *= (0.3 + 0.7 * (0.5 + 0.5 * 0.2)) * 0.9 if signal > 80 else 1.0
+    assert np.sqrt(np.mean(np.square(off))) < 2.0 * 2 / signal / math.sqrt(left)
+
+
+@pytest.mark.parametrize("signal", [82, 100, 124])
+def test_features_that_tell_much_stand_their_trial(signal):
+    n, scores = math.ceil(signal / calibrate_gaussian(1.0, 1e-5)), []
+    for seed in range(10):
+        X = np.random.default_rng(seed).uniform(-1, 1, (n, 3))
+        y = X @ [0.6, 0.3, -0.1]
+        model = DPLinearRegression(
+            bounds=(-1, 1), target_bounds=(-1, 1), random_state=seed
+        ).fit(X, y)
+        scores.append(model.score(X, y))
+    assert np.median(scores) > 0.5
 
 
 @pytest.mark.parametrize("n_bins", [8, 16, 64])
@@ -490,22 +538,23 @@ def test_slopes_beyond_two_deviations_of_the_noise_are_kept(
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_from_how_many_records_on_a_line_has_slopes(relation, monkeypatch):
-    """125 over the parameter; where their number is private, as if it were 10,000."""
-    asked, y = asked_of(monkeypatch), np.linspace(-1, 1, 1000)
-    least = int(np.ceil(125 / calibrate_gaussian(1.0, 1e-5)))
+    """80 over the parameter; where their number is private, as if it were 10,000."""
+    asked = asked_of(monkeypatch)
+    least = int(np.ceil(80 / calibrate_gaussian(1.0, 1e-5)))
     tables, epsilons = (least - 1, least), (1.0, 1.0)
     if relation == "add_remove":
-        edge = gaussian_epsilon(125 / 10_000, 1e-5)
+        edge = gaussian_epsilon(80 / 10_000, 1e-5)
         tables, epsilons = (1000, 1000), (0.999 * edge, 1.001 * edge)
     for has_slopes, n, epsilon in zip((False, True), tables, epsilons, strict=True):
         asked.clear()
+        y = np.linspace(-1, 1, n)
         model = DPLinearRegression(
             epsilon=epsilon,
             bounds=(-1, 1),
             target_bounds=(-1, 1),
             neighboring=relation,
             random_state=0,
-        ).fit(y[:n, None], y[:n])
+        ).fit(y[:, None], y)
         queries = {query for query, _ in asked}
         assert ("gradients" in queries) == has_slopes
         assert model.coef_.any() == has_slopes
@@ -517,7 +566,7 @@ def test_from_how_many_records_on_a_line_has_slopes(relation, monkeypatch):
         (output_perturbation, 90.0),
         (lambda classes: models(classes)[0], 90.0),
         (lambda classes: models(classes)[1], 150.0),
-        (lambda classes: DPLinearRegression(), 125.0),
+        (lambda classes: DPLinearRegression(), 80.0),
     ],
 )
 def test_from_how_many_records_on_an_encoder_is_worth_it(make, signal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,6 +50,14 @@ class GradientPlan:
     mu: float = math.inf
     of_features = (SecondMoments.name, LossGradient.name, AlongSlopes.name)
     of_constant = (*of_features, MeanResidual.name)
+
+    def left_after(self, n_steps: int) -> list:
+        """Lines that are not released yet after so many gradients."""
+        return [
+            replace(line, times=line.times - n_steps * (line.name == LossGradient.name))
+            for line in self.lines
+            if line.name in self.of_constant and line.name != SecondMoments.name
+        ]
 
 
 def gradient_plan(

@@ -71,12 +71,15 @@ from fairpriv_sklearn.linear_model._ranges import (
 
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.
-SIGNAL_OF_FEATURES = 125.0
+SIGNAL_OF_FEATURES = 80.0
 PRIOR_OF_MEAN = 0.6
+# Below this features are on trial: where half of the gradients promise no more than
+# noise, all that is left tells the mean. Chosen on simulated tables, as is the above.
+SIGNAL_OF_TRIALS = 125.0
 # There the counts of a target tell its range as they would at this signal: noise may be
 # taken for the crowd, and costs a mean far more than its own noise. Chosen on simulated
 # targets.
-SURE_SIGNAL = 200.0
+SURE_SIGNAL = 160.0
 # Mean square of the residuals of a scaled target whose range is not learnt.
 USUAL_SQUARE = 0.1
 # Less, in its learnt range, is taken for this.
@@ -115,8 +118,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     :math:`\sqrt2 R^2 / n`, and the mean residual, which takes 3 to 30 %, by the range
     within which it is cut off / n, and what tells how far to go along the slopes,
     two releases for 3 to 20 %, by 2 / n; composed exactly. Where n times the
-    Gaussian-DP parameter is below 125, everything tells the mean, and the prediction is
-    a constant. Under "add_remove" n is replaced by a noisy count.
+    Gaussian-DP parameter is below 80, everything tells the mean, and the prediction is
+    a constant; below 125, all that is left after half of the gradients does, if these
+    promise no more than noise. Under "add_remove" n is replaced by a noisy count.
 
     *Moments:* one release. Weighted by :math:`\rho^{-2}, \rho^{-1}, \lambda \rho^{-1},
     1` with :math:`\lambda = 1.5` they change by at most :math:`\sqrt{8 + 2 \lambda^2 +
@@ -340,8 +344,9 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
         signal = n_assumed * mu
         targets = target_counts(signal) if self.fit_intercept else None
         is_constant = self.fit_intercept and signal < SIGNAL_OF_FEATURES
+        on_trial = self.fit_intercept and signal < SIGNAL_OF_TRIALS
         target_share = TARGET_SHARE
-        if is_constant and targets and targets.n_bins == TARGET_BINS:
+        if on_trial and targets and targets.n_bins == TARGET_BINS:
             targets = target_counts(SURE_SIGNAL)
             target_share *= (SURE_SIGNAL / signal) ** 2
         ranges = None
@@ -389,16 +394,20 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 level = replace(level, low=low, high=high)
                 if wall.scale(level) <= NOISE_OF_LEVEL * without_room:
                     break
-        if is_constant:
-            # Features would only bring noise: all that is left tells the mean.
-            lines = [line for line in plan.lines if line.name in plan.of_constant]
+
+        def only_mean(lines):
+            """Features would only bring noise: all that is left tells the mean."""
             weights = np.zeros((geometry.n_columns, 1))
             off, spread = asked_again(wall, rows, level, lines, weights)
             # As if the mean had been 0 with this standard deviation.
             trust = PRIOR_OF_MEAN**2 / (PRIOR_OF_MEAN**2 + spread**2)
-            self.n_iter_ = plan.n_steps
             mean = np.clip(-off[0] * (1.0 if targets else trust), -1.0, 1.0)
             return weights[:-1, 0], mean * width + center, wall, None, scaling
+
+        self.n_iter_ = plan.n_steps
+        if is_constant:
+            lines = [line for line in plan.lines if line.name in plan.of_constant]
+            return only_mean(lines)
         curvature = noisy_curvature(
             wall,
             rows,
@@ -421,6 +430,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             squares, slopes = _of_residuals(clipped - variances, largest)
             return squares / n_records, slopes, 0.0, 0.0
 
+        trial = plan.n_steps // 2 if on_trial else 0
         weights, covariance = preconditioned_descent(
             lambda weights: wall.release(query, rows, weights),
             curvature,
@@ -439,10 +449,12 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
                 spread=0.3,
                 most=most,
             ),
+            trial=trial,
         )
+        if weights is None:
+            return only_mean(plan.left_after(trial))
         if covariance is not None:
             covariance = covariance * width**2
-        self.n_iter_ = plan.n_steps
         if self.fit_intercept:
             # Bounded residuals draw the mean of a skewed target towards its median.
             off = float(wall.release(level, rows, weights)[0])

@@ -305,7 +305,8 @@ def preconditioned_descent(
     pulls: Pulls | None = None,
     search: LineSearch | None = None,
     worth: Floats | None = None,
-) -> tuple[Floats, Floats | None]:
+    trial: int = 0,
+) -> tuple[Floats | None, Floats | None]:
     r"""Minimise by models :math:`w^\top H w / 2 - b^\top w` with averaged b.
 
     A noisy gradient g at v says :math:`b = H v - g`; where the curvature is H, all of
@@ -342,11 +343,13 @@ def preconditioned_descent(
     worth : ndarray of shape (n_outputs,), default=None
         Loss of the constant model, where late steps say more: see
         :func:`averaging_power`. None: all of them say the same.
+    trial : int, default=0
+        After so many steps, without pulls, it ends if they promise no more than noise.
 
     Returns
     -------
-    weights : ndarray of shape (n_columns, n_outputs)
-        See :func:`_shrunk_minimum`.
+    weights : ndarray of shape (n_columns, n_outputs) or None
+        See :func:`_shrunk_minimum`; None if the trial was the end.
     covariance : ndarray of shape (n_outputs, n_features, n_features) or None
         Of the errors of the slopes.
     """
@@ -368,6 +371,11 @@ def preconditioned_descent(
         b = model.add(hessian @ ahead - gradient(ahead))
         if pulls is None:
             weights = inverse @ b
+            if t + 1 == trial:
+                tried = (trial, power), noise_ridge, 0.0
+                found = _Directions(b, curvature, ridge, noise, constant, *tried)
+                if not found.faded().any():
+                    return None, None
             continue
         pulled, factor = pulls.model()
         b = b + pulled
