@@ -2104,6 +2104,27 @@ MUTANTS = [
         "line.times",
         "linear regression: the end of a trial pays again for gradients that were had",
     ),
+    (
+        "h712",
+        "_shared/rowwise.py",
+        'if cells.dtype.kind in "mM":  # whatever its unit',
+        "if False:",
+        "a decision hangs on the unit in which a column of dates is held",
+    ),
+    (
+        "h713",
+        "_shared/rowwise.py",
+        'type(cell).__name__ in ("NAType", "NaTType")',
+        "False",
+        "a decision hangs on the library that says that a cell is missing",
+    ),
+    (
+        "h714",
+        "_shared/rowwise.py",
+        "    if isinstance(cell, date):\n",
+        "    if False:\n",
+        "a decision hangs on the class of a date",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

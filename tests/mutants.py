@@ -132,6 +132,7 @@ OTHERS = {
     "_shared/domain.py": "breaches_variants",
     "_shared/guarded.py": "wall breaches",
     "_shared/purity.py": "breaches barycenter rowwise",
+    "_shared/rowwise.py": "rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
     "generative/_base.py": "generative generative_pairs generative_privacy "

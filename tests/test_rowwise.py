@@ -1,6 +1,8 @@
 """A record's scores may not depend on what stands around it, to the last bit."""
 
+import datetime
 import hashlib
+import math
 from collections import deque
 from decimal import Decimal
 from functools import partial
@@ -239,6 +241,34 @@ def test_equal_rows_draw_alike_in_every_container():
     assert u[0] == u[2] != u[1]
     assert_array_equal(row_uniforms(mixed.astype(object), np.zeros(3, int), KEY), u)
     assert_array_equal(row_uniforms(mixed.to_numpy(), np.zeros(3, int), KEY), u)
+
+
+def test_dates_text_and_gaps_draw_alike_whoever_holds_them():
+    """Each library has classes of its own for them, and dates have units."""
+    pd = pytest.importorskip("pandas")
+    days = ["2020-01-02", None, "1999-12-31", "2020-01-02"]
+    frame = pd.DataFrame(
+        {
+            "day": pd.to_datetime(days),
+            "town": ["x", None, "y", "x"],
+            "span": pd.to_timedelta([1, None, 3, 1], unit="h"),
+        }
+    )
+    codes = np.zeros(4, int)
+    u = row_uniforms(frame, codes, KEY)
+    assert u[0] == u[3] and len(set(u)) == 3
+    others = [frame.astype({"day": f"datetime64[{unit}]"}) for unit in ("s", "ns")]
+    others += [frame.astype({"town": kind}) for kind in ("string", "category")]
+    others += [frame.astype({"span": "timedelta64[ns]"}), frame.astype(object)]
+    others += [frame.convert_dtypes(), frame.to_numpy()]
+    of_python = [
+        [datetime.date(2020, 1, 2), np.str_("x"), datetime.timedelta(hours=1)],
+        [None, math.nan, pd.NaT],
+        [datetime.datetime(1999, 12, 31), "y", datetime.timedelta(hours=3)],
+    ]
+    others.append(np.array([*of_python, of_python[0]], dtype=object))
+    for other in others:
+        assert_array_equal(row_uniforms(other, codes, KEY), u)
 
 
 def test_a_cell_of_a_mixed_column_is_read_alone():

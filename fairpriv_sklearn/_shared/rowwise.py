@@ -6,8 +6,10 @@ linear-algebra library may sum a row in another order when the row stands elsewh
 or has other neighbours. Everything private that multiplies rows goes through here.
 """
 
+import math
 import numbers
 from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from hashlib import blake2b, shake_256
 
@@ -260,6 +262,8 @@ def _cell_words(cells: np.ndarray) -> np.ndarray:
         numbers_ = cells.astype(np.float64) + 0.0
         numbers_[np.isnan(numbers_)] = np.nan
         return numbers_.view(np.uint64)
+    if cells.dtype.kind in "mM":  # whatever its unit
+        cells = cells.astype(f"{cells.dtype.kind}8[us]").astype(object)
     words: dict = {}
     out = np.empty(cells.size, dtype=np.uint64)
     for i, cell in enumerate(cells.ravel().tolist()):
@@ -274,13 +278,24 @@ def _cell_words(cells: np.ndarray) -> np.ndarray:
 
 
 def _cell_word(cell) -> int:
-    """Word of one cell that comes as an object: numbers as above, the rest by text."""
+    """Word of one cell that comes as an object: numbers as above, the rest by text.
+
+    Libraries have classes of their own for dates, text and what is missing.
+    """
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        cell = math.nan
     if isinstance(cell, numbers.Real | Decimal | np.bool_):
         try:
             return int(_cell_words(np.array([float(cell)]))[0])
         except (OverflowError, TypeError, ValueError):
             pass  # an integer beyond all floats, a decimal's NaN that signals
-    text = f"{type(cell).__name__} {cell!r}".encode()
+    if isinstance(cell, date):
+        cell = cell if isinstance(cell, datetime) else datetime.combine(cell, time())
+        cell = cell.isoformat()
+    elif isinstance(cell, timedelta):
+        cell = f"{cell / timedelta(microseconds=1)} microseconds"
+    kind = "str" if isinstance(cell, str) else type(cell).__name__
+    text = f"{kind} {str(cell) if kind == 'str' else cell!r}".encode()
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
 
 
