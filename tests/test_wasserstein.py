@@ -22,10 +22,8 @@ from fairpriv_sklearn._shared import exact_transport
 from fairpriv_sklearn._shared.exact_transport import (
     MAX_CODES,
     RESOLUTION,
-    SortedCodes,
     sort_codes,
     sort_samples,
-    transport_of_codes,
 )
 from fairpriv_sklearn.transport import (
     quantise,
@@ -276,22 +274,6 @@ def test_what_is_compared_at_once_does_not_matter(n, m, is_coded, monkeypatch):
             wasserstein_1d(u, v, return_gradient=True), whole, strict=True
         ):
             assert_array_equal(part, expected)
-
-
-@pytest.mark.parametrize("top", [0, 3, 9999, 2**20, 2**32 - 1])
-def test_gradients_alone_are_those_beside_the_distance(top, monkeypatch):
-    """By record where few have ties, by code where many do: to the last bit."""
-    rng = np.random.default_rng(0)
-    for n, m in ((1, 1), (1, 40), (37, 41), (3000, 2500), (2500, 40)):
-        samples = (np.sort(rng.integers(0, top + 1, k)) for k in (n, m))
-        u, v = (SortedCodes(codes.astype(np.uint32)) for codes in samples)
-        _, *whole = transport_of_codes(u, v)
-        for size in (2, exact_transport._PART):
-            monkeypatch.setattr(exact_transport, "_PART", size)
-            distance, *alone = transport_of_codes(u, v, gradients_only=True)
-            assert np.isnan(distance)
-            for one, other in zip(alone, whole, strict=True):
-                assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("n", [100_000, exact_transport._LARGE])

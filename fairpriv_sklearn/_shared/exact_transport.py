@@ -13,7 +13,6 @@ References
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -200,19 +199,15 @@ class SortedCodes:
     codes : ndarray of shape (n,), int
     n : int
         Number of records.
-    is_edge : ndarray of shape (n + 1,), bool
-        Whether a value begins with a record; after the last one, all are over.
+    edges : ndarray of shape (n_values + 1,), int
+        First record of every value, and n.
     """
 
     def __init__(self, codes: NDArray):
         self.codes, self.n = codes, codes.size
-        self.is_edge = np.ones(codes.size + 1, dtype=bool)
-        np.not_equal(codes[1:], codes[:-1], out=self.is_edge[1:-1])
-
-    @cached_property
-    def edges(self) -> Integers:
-        """First record of every value, and n."""
-        return self.is_edge.nonzero()[0]
+        is_edge = np.ones(codes.size + 1, dtype=bool)
+        np.not_equal(codes[1:], codes[:-1], out=is_edge[1:-1])
+        self.edges: Integers = is_edge.nonzero()[0]
 
     @property
     def values(self) -> Integers:
@@ -242,7 +237,7 @@ class SortedCodes:
         return part
 
 
-def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
+def transport_of_codes(u: SortedCodes, v: SortedCodes) -> Transport:
     """Distance, and the gradient of every record, ties averaged; O(n + m).
 
     Sums over ranks are differences of integrals, in units of 1 / (n m): integers modulo
@@ -253,31 +248,24 @@ def transport_of_codes(u: SortedCodes, v: SortedCodes, *, gradients_only=False):
     low = int(min(u.codes[0], v.codes[0]))
     n_bits = (int(max(u.codes[-1], v.codes[-1])) - low).bit_length()
     room = 62 - (n * m).bit_length()
-    distance = np.nan
-    if gradients_only and n_bits <= room:
-        own, other = u.sums, v.sums
-        of_u, of_v = _of_records(u, v, own, other), _of_records(v, u, other, own)
+    if n_bits > room:  # most values are of few records
+        room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
+    if n_bits <= room:
+        of_u, of_v = _of_values(u, v)
     else:
-        if n_bits > room:  # most values are of few records
-            room = 62 - max(int(u.sizes.max()) * m, int(v.sizes.max()) * n).bit_length()
-        if n_bits <= room:
-            of_u, of_v = _of_values(u, v)
-        else:
-            of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
-            for shift in range(0, n_bits, room):
-                digits = _of_values(*(one.digits(low, shift, room) for one in (u, v)))
-                of_u += digits[0] * 2.0**shift
-                of_v += digits[1] * 2.0**shift
-        # They add up to zero: from where values are counted does not matter.
-        first = int(u.codes[0])
-        distance = ((u.values - first) * of_u).sum()
-        distance += ((v.values - first) * of_v).sum()
-        distance = max(0.0, float(distance)) / (n * m)
-        of_u = u.shared(of_u)  # one after the other: memory
-        of_v = v.shared(of_v)
+        of_u, of_v = np.zeros(u.edges.size - 1), np.zeros(v.edges.size - 1)
+        for shift in range(0, n_bits, room):
+            digits = _of_values(*(one.digits(low, shift, room) for one in (u, v)))
+            of_u += digits[0] * 2.0**shift
+            of_v += digits[1] * 2.0**shift
+    # They add up to zero: from where values are counted does not matter.
+    first = int(u.codes[0])
+    distance = ((u.values - first) * of_u).sum() + ((v.values - first) * of_v).sum()
+    of_u = u.shared(of_u)  # one after the other: memory
+    of_v = v.shared(of_v)
     of_u *= 2 / (n * m)
     of_v *= 2 / (n * m)
-    return Transport(distance, of_u, of_v)
+    return Transport(max(0.0, float(distance)) / (n * m), of_u, of_v)
 
 
 def _of_values(u: SortedCodes, v: SortedCodes) -> tuple[Floats, Floats]:
@@ -286,28 +274,12 @@ def _of_values(u: SortedCodes, v: SortedCodes) -> tuple[Floats, Floats]:
     return _surplus(u, v, own, other), _surplus(v, u, other, own)
 
 
-def _of_records(u: SortedCodes, v: SortedCodes, own, other) -> Floats:
-    """The same of u by record, ties averaged: less work where few have one."""
-    if np.count_nonzero(u.is_edge) < u.n * 7 // 8:
-        return u.shared(_surplus(u, v, own, other))
-    surplus = _surplus(u, v, own, other, by_record=True)
-    found = surplus.astype(np.float64)
-    (tied,) = (~(u.is_edge[1:] & u.is_edge[:-1])).nonzero()
-    if tied.size:
-        (starts,) = u.is_edge[tied].nonzero()
-        sizes = np.diff(starts, append=tied.size)
-        found[tied] = (np.add.reduceat(surplus[tied], starts) / sizes).repeat(sizes)
-    return found
-
-
-def _surplus(u: SortedCodes, v: SortedCodes, own, other, *, by_record=False) -> NDArray:
+def _surplus(u: SortedCodes, v: SortedCodes, own, other) -> Floats:
     """Sum over the ranks of every value of u of it less the quantile function of v.
 
-    `own` and `other` are the sums of both. By record they are integers, as ties are to
-    be added up.
+    `own` and `other` are the sums of both.
     """
-    edges = np.arange(u.n + 1) if by_record else u.edges
-    found = np.empty(edges.size - 1, dtype=np.int64 if by_record else np.float64)
+    edges, found = u.edges, np.empty(u.edges.size - 1)
     for part in row_slices(found.size, _PART):
         ends = slice(part.start, part.stop + 1)
         ranks = edges[ends] * v.n
@@ -318,8 +290,7 @@ def _surplus(u: SortedCodes, v: SortedCodes, own, other, *, by_record=False) -> 
         integral = other.take(record, mode="clip")
         integral *= u.n
         integral += ranks
-        surplus = own[ends] if by_record else own.take(edges[ends], mode="clip")
-        surplus = surplus * v.n
+        surplus = own.take(edges[ends], mode="clip") * v.n
         surplus -= integral
         np.subtract(surplus[1:], surplus[:-1], out=found[part])
     return found

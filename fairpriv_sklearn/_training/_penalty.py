@@ -136,7 +136,7 @@ class GroupPenalty:
         for k, (low, high) in enumerate(self._ranges(codes.shape[1])):
             into = slopes[:, k]
             ends = RESOLUTION // 2, RESOLUTION
-            self._compare(codes[:, k], stratum, *ends, into, with_value=False)
+            self._compare(codes[:, k], stratum, *ends, into)
             into *= (high - low) / RESOLUTION / codes.shape[1]
         return slopes if self.directions is None else slopes @ self.directions.T
 
@@ -172,7 +172,7 @@ class GroupPenalty:
         return value * unit**2, slopes
 
     def _compare(
-        self, outputs, stratum: Integers, middle, top, slopes: Floats, with_value=True
+        self, outputs, stratum: Integers, middle, top, slopes: Floats
     ) -> float:
         """Penalty of outputs or codes; fills their `slopes`, which come as zeros."""
         value = 0.0
@@ -185,9 +185,7 @@ class GroupPenalty:
             if self.shape[1] >= MANY_GROUPS:
                 added, pulls = self._transports(samples, strata, middle, top, n_label)
             else:
-                added, pulls = self._by_pairs(
-                    samples, strata, middle, n_label, with_value
-                )
+                added, pulls = self._by_pairs(samples, strata, middle, n_label)
             value += added
             for c, pull in pulls:
                 slopes[rows[c]] = pull
@@ -199,7 +197,7 @@ class GroupPenalty:
             return 2 / (n_labels * n_groups * (n_groups - 1))
         return self._scale * (n_a / n_label) * (n_b / self.n_records)
 
-    def _by_pairs(self, samples, strata, middle: float, n_label: int, with_value: bool):
+    def _by_pairs(self, samples, strata, middle: float, n_label: int):
         """Weighted distances of all pairs of strata; gradients by stratum."""
         sizes = {c: samples[c].size for c in strata}
         # What is compared takes the place of the samples.
@@ -210,11 +208,9 @@ class GroupPenalty:
             if weight == 0:
                 continue
             u, v = filled[a][0], filled[b][0]
-            if isinstance(u, SortedCodes):
-                found = transport_of_codes(u, v, gradients_only=not with_value)
-            else:
-                found = transport_of_samples(u, v)
-            distance, *gradients = found
+            is_coded = isinstance(u, SortedCodes)
+            compare = transport_of_codes if is_coded else transport_of_samples
+            distance, *gradients = compare(u, v)
             value += weight * distance
             for c, gradient in zip((a, b), gradients, strict=True):
                 gradient *= weight
