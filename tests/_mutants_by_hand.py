@@ -2125,6 +2125,13 @@ MUTANTS = [
         "    if False:\n",
         "a decision hangs on the class of a date",
     ),
+    (
+        "h740",
+        "linear_model/_moments.py",
+        "cutoff = len(values) * UNIT**2 * values.max()",
+        "cutoff = len(values) * 2.0**-52 * values.max()",
+        "least squares: collinear columns get huge weights from the rounding of rows",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

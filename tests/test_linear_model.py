@@ -356,6 +356,30 @@ def test_solvers_of_the_linear_regression():
     assert (exact.n_iter_, close.n_iter_) == (0, 200)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "collinear"])
+@pytest.mark.parametrize("alpha", [None, 30.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_least_squares_without_noise(kind, alpha, fit_intercept):
+    """Those of scikit-learn, of features and a target scaled to [-1, 1]."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 3, size=(500, 4))
+    if kind == "collinear":  # rounded rows are not, quite
+        X[:, 3] = X[:, 0] + X[:, 1]
+    y = X @ [0.3, -0.2, 0.1, 0.0] + 1 + 0.1 * rng.normal(size=500)
+    model = linear(
+        epsilon=np.inf,
+        bounds=(-8, 8),
+        target_bounds=(-4, 4),
+        alpha=alpha,
+        fit_intercept=fit_intercept,
+    ).fit(sparse.csr_array(X) if kind == "sparse" else X, y)
+    reference = Ridge(alpha or 1e-9, fit_intercept=fit_intercept, solver="svd")
+    reference.fit(X / 8, y / 4)
+    assert_allclose(model.coef_, reference.coef_ / 2, atol=1e-5)
+    assert_allclose(model.intercept_, reference.intercept_ * 4, atol=1e-5)
+    assert model.n_iter_ == 0 and model.coef_covariance_ is None
+
+
 def test_more_budget_means_less_error():
     X, y, _ = make_spurious_bias(4000, random_state=0)
     target = X @ np.ones(16) / 10

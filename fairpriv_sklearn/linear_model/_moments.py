@@ -15,6 +15,7 @@ from fairpriv_sklearn._shared.arrays import (
     unstretch_triangle,
 )
 from fairpriv_sklearn._training._design import (
+    UNIT,
     block_rows,
     dense_block,
     from_units,
@@ -183,7 +184,8 @@ def ridge_from_moments(
     if alpha is not None:
         weights = _divide(rotated, values + alpha / moments.n_records)
     elif noise == 0:
-        cutoff = len(values) * np.finfo(float).eps * values.max()
+        # Directions of which only the rounding of rows tells are none.
+        cutoff = len(values) * UNIT**2 * values.max()
         weights = np.where(values > cutoff, _divide(rotated, values), 0.0)
     else:
         weights = _best_ridge(values, rotated, noise, noise / emphasis)
