@@ -2132,6 +2132,13 @@ MUTANTS = [
         "cutoff = len(values) * 2.0**-52 * values.max()",
         "least squares: collinear columns get huge weights from the rounding of rows",
     ),
+    (
+        "h715",
+        "_cli/columns.py",
+        "column.categories in (None, _NO_YES)",
+        "column.categories is None",
+        "a saved model takes a flag for missing",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -193,6 +193,27 @@ def test_every_model_that_is_saved_can_be_read(
     assert status == 0 and "2 predictions written" in said, said
 
 
+@pytest.mark.parametrize("words", [("nein", "ja"), ("False", "true"), ("0", "1")])
+def test_a_model_reads_a_flag_as_it_learnt_it(tmp_path, capsys, words):
+    """All of its cells were missing to a saved model, but for "no" and "yes"."""
+    pytest.importorskip("skops")
+    rng = np.random.default_rng(0)
+    told, sex = rng.integers(2, size=1500), rng.choice(["f", "m"], 1500)
+    pay = np.round(1 + 2 * told + rng.normal(0, 0.1, 1500), 3)
+    rows = zip(np.array(words)[told], sex, pay, strict=True)
+    table, book = tmp_path / "people.csv", tmp_path / "book.json"
+    table.write_text("flag,sex,pay\n" + "".join(f"{f},{s},{p}\n" for f, s, p in rows))
+    book.write_text('{"flag": {"kind": "flag"}, "sex": ["f", "m"], "pay": [0, 5]}')
+    asked = ["--target", "pay", "--sensitive", "sex", "--codebook", str(book)]
+    model, new = str(tmp_path / "m.skops"), tmp_path / "new.csv"
+    asked += ["--epsilon", "8", "--save", model, "--out", str(tmp_path / "out")]
+    assert main([str(table), *asked]) == 0
+    assert main(["predict", model, str(table), "--out", str(new)]) == 0
+    assert "counted as missing" not in capsys.readouterr().out
+    answers = np.genfromtxt(new, delimiter=",", skip_header=1)[:, -1]
+    assert answers[told == 1].mean() > 1 + answers[told == 0].mean()
+
+
 # ------------------------------------------------------------- what is written over
 def test_what_is_read_is_never_written_over(table, model, tmp_path, capsys):
     """Not with --force and not through a link: it may be the only copy."""

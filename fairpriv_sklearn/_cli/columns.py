@@ -239,8 +239,8 @@ def _category(name, cells, column: Column) -> Parsed:
     if any(_WHOLE.fullmatch(str(one)) for one in column.categories or ()):
         listed = tuple(dict.fromkeys(map(label_key, column.categories)))
         column = replace(column, categories=listed)
-    if column.kind == "flag" and column.categories is None:
-        values, column = _flag(values, column)
+    if column.kind == "flag" and column.categories in (None, _NO_YES):
+        values, column = _flag(values, column)  # a saved model lists them
     if column.categories is None:
         return Parsed(name, column, values, True)
     listed = {category_key(c) for c in column.categories}
@@ -256,6 +256,7 @@ def _category(name, cells, column: Column) -> Parsed:
     return Parsed(name, column, values, True, n_odd)
 
 
+_NO_YES = ("no", "yes")
 _FALSE = {"false", "no", "n", "f", "0", "off", "nein", "non"}
 _TRUE = {"true", "yes", "y", "t", "1", "on", "ja", "oui"}
 
@@ -264,7 +265,7 @@ def _flag(values, column: Column) -> tuple[np.ndarray, Column]:
     """A flag without a list: the usual words for no and yes."""
     words = {**dict.fromkeys(_FALSE, "no"), **dict.fromkeys(_TRUE, "yes")}
     changed = [None if v is None else words.get(v.lower(), v) for v in values]
-    return np.fromiter(changed, dtype=object), replace(column, categories=("no", "yes"))
+    return np.fromiter(changed, dtype=object), replace(column, categories=_NO_YES)
 
 
 def _looked_at(name, cells, column: Column, writing: Writing, mark) -> Parsed:
