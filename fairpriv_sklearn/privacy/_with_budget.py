@@ -513,11 +513,9 @@ def _largest_factor(group, scales, total, goal) -> float:
     if fits(_LARGEST):
         return 1.0  # they cost nothing that counts
     low, high = math.log(_SMALLEST), math.log(_LARGEST)
-    for _ in range(50):
+    while high - low >= 1e-6:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(math.exp(middle)) else (low, middle)
-        if high - low < 1e-6:
-            break
     return math.exp(low)
 
 
