@@ -818,6 +818,17 @@ def test_exit_codes(factory, code, capsys):
         assert "could not run" in printed.err
 
 
+def test_an_audit_that_is_stopped_says_so_in_a_line(monkeypatch, capsys):
+    from fairpriv_sklearn.audit import __main__ as command
+
+    def stopped(**asked):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "audit_estimator", stopped)
+    assert command.main(["_mistakes:noisy_mean"]) == 130
+    assert capsys.readouterr().err == "\nThe audit was stopped: it says nothing.\n"
+
+
 def test_sizes_of_groups_and_labels_may_be_public():
     X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
     a, y = np.arange(60) % 2, np.arange(60) // 2 % 2

@@ -28,7 +28,7 @@ def main(arguments=None) -> int:
     Returns
     -------
     int
-        0 not violated, 1 violated, 2 not conclusive or not run.
+        0 not violated, 1 violated, 2 not conclusive or not run, 130 stopped by Ctrl-C.
     """
     parser = argparse.ArgumentParser(
         prog="python -m fairpriv_sklearn.audit",
@@ -51,6 +51,9 @@ def main(arguments=None) -> int:
     options = parser.parse_args(arguments)
     try:
         report = audit_estimator(**_audited(options))
+    except KeyboardInterrupt:
+        print("\nThe audit was stopped: it says nothing.", file=sys.stderr)
+        return 130
     except Exception as error:
         print(
             f"The audit could not run: {type(error).__name__}: {error}", file=sys.stderr
