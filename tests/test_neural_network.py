@@ -809,14 +809,14 @@ def test_the_mean_of_a_skewed_target_is_kept(width, monkeypatch):
 
 @pytest.mark.parametrize(
     ("noise", "off", "reach", "shift"),
-    # In half the range: all of it above any output, 12, or as far as .04 of noise.
+    # In half the range: all of it above any output, 12, or as far as .02 of noise.
     [
         (0.0, 0.4, 12, 4.8),
-        (0.002, 0.008, 12, 0.75 * 0.096),
-        (0.01, 0.04, 4, 0.12),
-        (0.01, -0.04, 4, -0.12),
+        (0.001, 0.004, 12, 0.75 * 0.048),
+        (0.01, 0.04, 2, 0.06),
+        (0.01, -0.04, 2, -0.06),
         (0.1, 0.4, 1, 0.3),
-        (0.01, 0.019, 4, 0.0),
+        (0.01, 0.019, 2, 0.0),
     ],
 )
 def test_outputs_are_shifted_by_what_stands_out(noise, off, reach, shift):
