@@ -48,7 +48,8 @@ from fairpriv_sklearn.postprocessing import _blind_numbers as blind_numbers
 from fairpriv_sklearn.postprocessing import _histogram as histogram
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._number_repair import UNTOLD
-from fairpriv_sklearn.postprocessing._queries import SoftCounts
+from fairpriv_sklearn.postprocessing._queries import DistinctScores, SoftCounts
+from fairpriv_sklearn.postprocessing._scale import Scale
 from fairpriv_sklearn.postprocessing._significance import next_to_nobody
 from fairpriv_sklearn.preprocessing import DPTableEncoder
 from fairpriv_sklearn.privacy import (
@@ -372,10 +373,75 @@ def test_numbers_agree_without_the_group_at_prediction(relation):
     assert_allclose(loose[1].predict(fresh), predicted(fresh).clip(-5, 5))
 
 
+class Wholes(Numbers):
+    def predict(self, X):
+        return np.round(super().predict(X))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_numbers_that_repeat_are_parted_at_random(relation, epsilon):
+    """A map sends all people of a number to one answer, and leaves a gap."""
+    X, _, group = population(10_000)
+    fresh, _, groups = population(30_000, seed=1)
+    gaps, changes, base = [], [], FrozenEstimator(Wholes().fit())
+    for output in ("auto", "continuous"):
+        fitted = regressor(output=output, reach_size=0.2, epsilon=epsilon)
+        fitted.set_params(estimator=base, neighboring=relation)
+        fitted.fit(X, base.predict(X), sensitive_features=group)
+        fair, before = fitted.predict(fresh), base.predict(fresh)
+        told = {"sensitive_features": groups}
+        gaps.append(ks_parity_difference(before, fair, **told))
+        changes.append(np.mean((fair - before) ** 2))
+        assert fitted.output_ == ["randomized" if output == "auto" else "continuous"]
+        if output == "auto":
+            curve = fitted.reach([0.0])
+            low, high = curve.violation_interval[0]
+            assert low <= gaps[0] <= high
+            assert curve.error[0] == pytest.approx(changes[0], rel=0.08)
+            assert len(np.unique(fair)) > 20_000
+            assert_array_equal(fitted.predict(fresh[:9]), fair[:9])
+            (path,) = fitted.path([1.0])  # nothing is asked for, nothing is drawn
+            assert_allclose(path.predict(fresh), before.clip(-5, 5), atol=1e-9)
+    assert ks_parity_difference(before, before, **told) > 0.3
+    assert gaps[0] < 0.08 < 0.1 < gaps[1]
+    assert changes[0] < 1.2 * changes[1]
+
+
+def test_numbers_that_do_not_repeat_have_one_answer_each():
+    X, _, group = population(10_000)
+    fitted = regressor().fit(X, predicted(X), sensitive_features=group)
+    assert fitted.output_ == ["continuous"]
+    unsplit = regressor(output="continuous")
+    unsplit.fit(X, predicted(X), sensitive_features=group)
+    apart = fitted.predict(X) - unsplit.predict(X)
+    assert np.abs(apart).mean() < 0.02  # by noise alone
+
+
+def test_a_number_is_parted_alike_beside_anything():
+    """By a keyed function of its row: each column of scores by another."""
+    X, _, group = population(6000)
+    scores = np.round(2 * predicted(X)[:, None].repeat(2, axis=1)) / 2
+    scores = np.column_stack([scores, X])
+    repair = DPBarycenterTransformer(
+        bounds=(-5, 5),
+        groups=[0, 1],
+        blind=True,
+        group_estimator=frozen(lambda scores: telling(scores[:, 2:])),
+        group_guarantee="public",
+        epsilon=np.inf,
+        random_state=1,
+    ).fit(scores, sensitive_features=group)
+    assert repair.output_ == ["randomized"] * 2 + ["continuous"] * 3
+    fair = repair.transform(scores)
+    assert (fair[:, 0] != fair[:, 1]).mean() > 0.9
+    assert_array_equal(repair.transform(scores[::-3]), fair[::-3])
+
+
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(
     "reach_size, spent",
-    [(0.0, [0.05, 0.05, 0.9]), (0.4, [0.03, 0.03, 0.54, 0.4])],
+    [(0.0, [0.05, 0.05, 0.02, 0.88]), (0.4, [0.03, 0.03, 0.012, 0.528, 0.4])],
 )
 def test_numbers_replay_and_budget(relation, reach_size, spent):
     X, y, group = population(300)
@@ -392,7 +458,11 @@ def test_numbers_replay_and_budget(relation, reach_size, spent):
         two_ = clone(fitted).fit(*other[:2], sensitive_features=other[2])
     for a, b in zip(first.crossings, second.crossings, strict=True):
         changed = np.abs(a.exact - b.exact).sum()
-        assert changed == a.sensitivity == (2 if relation == "replace_one" else 1)
+        if a.name == DistinctScores.name:  # all are, of both tables
+            assert a.sensitivity == 1
+            assert changed == (0 if relation == "replace_one" else 1)
+        else:
+            assert changed == a.sensitivity == (2 if relation == "replace_one" else 1)
     assert [a.parameter for a in first.crossings] == pytest.approx(spent)
     assert one.privacy_ == two_.privacy_
     assert one.privacy_.epsilon == pytest.approx(1.0)
@@ -527,7 +597,7 @@ def test_finished_scores_agree_without_the_group():
     ("params", "message"),
     [
         ({"blind": False}, "group_estimator is for blind=True"),
-        ({"output": "randomized"}, "continuous output"),
+        ({"output": "mean"}, "does not answer means"),
         ({"calibration_size": 0.8, "group_size": 0.3}, "below 1"),
     ],
 )
@@ -765,12 +835,11 @@ def test_answers_that_crowd_between_two_levels_differ_as_before():
 def test_numbers_stand_back_where_parity_is_dear_or_out_of_reach(monkeypatch):
     X, _, group = population(8000)
     fitted = regressor().fit(X, predicted(X), sensitive_features=group)
-    counts = fitted.counts_[0]
-    masses = blind_numbers.estimate_masses(counts, fitted._noise_variance)
+    masses = blind_numbers.estimate_masses(fitted.counts_[0], fitted._noise_variance)
     beyond = blind_numbers.largest_gap(masses) - 0.1
 
     def repaired(tolerance=0.1):
-        why = fitted._blind_levels(counts, fitted._scales[0], tolerance)[-1]
+        why = fitted._blind_levels(0, tolerance)[-1]
         return why is None
 
     for left, cost, used in ((0.61, 0.74, True), (0.63, 0, False), (0, 0.76, False)):
@@ -1040,17 +1109,18 @@ def test_which_groups_numbers_leave_out(monkeypatch):
     model._noise_variance, model.n_bins_ = 2.0, 8  # sizes err by sqrt(2 * 4 * 8) = 8
     sizes = np.array([20_000.0, 25_000, 15, 79, 81])
     counts = np.zeros((5, 4, 8))
+    model.counts_, model._scales, model.output_ = [counts], [None], ["continuous"]
 
     def told(needed, sizes=sizes):
         counts[:, 0, 0] = sizes
         tried = []
 
-        def solved(counts, scale, tolerance):
+        def solved(counts, tolerance, **about):
             tried.append(counts[:, 0, 0].tolist())
             return None, None, needed(tried[-1]) and UNTOLD
 
         monkeypatch.setattr(model, "_levels_of", solved)
-        told, *_, why = model._blind_levels(counts, None, 0.0)
+        told, *_, why = model._blind_levels(0, 0.0)
         return told.tolist(), why, tried
 
     assert told(lambda _: None)[0] == [True, True, False, True, True]
@@ -1395,7 +1465,7 @@ def test_numbers_tell_what_parity_costs():
     with recording() as seen:
         fitted = regressor(reach_size=0.3).fit(X, target, sensitive_features=group)
     assert [one.parameter for one in seen.crossings] == pytest.approx(
-        [0.035, 0.035, 0.63, 0.3]
+        [0.035, 0.035, 0.014, 0.616, 0.3]
     )
     assert fitted.privacy_.epsilon == pytest.approx(1.0)
     tolerances = [1.0, 0.2, 0.1]
@@ -1481,6 +1551,30 @@ def test_predictions_of_a_bin_differ():
     half = blind_numbers.LevelMaps(points, np.full((1, 5), 0.5))
     one = blind_numbers.measure(1e6 * np.full((2, 1, 32), 1 / 64), masses, half, 0.0)
     assert one.error == pytest.approx(1 / 12, abs=1e-5)
+
+
+def test_what_parting_costs_is_told(size=10**6):
+    """Within a bin the answer is anybody's, at the bin's middle before on average."""
+    rng = np.random.default_rng(0)
+    masses = rng.uniform(1, 9, (2, 2, 2))
+    masses /= masses.sum()
+    points, scale = np.linspace(0, 1, 9), Scale.even((-1.0, 3.0))
+    maps = blind_numbers.LevelMaps(points, np.array([points**3, 0.5 * points + 0.25]))
+    cells = rng.choice(8, size=size, p=masses.ravel())
+    groups, regions, bins = np.unravel_index(cells, masses.shape)
+    places = (bins + rng.random(size)) / 2
+    answers, middles = maps(places, regions), (bins + 0.5) / 2
+    found = blind_numbers.cost(masses, maps, scale, True)
+    expected = np.mean((answers - middles) ** 2) / middles.var()
+    assert found == pytest.approx(expected, rel=0.01)
+    measured = blind_numbers.measure(size * masses, masses, maps, 0.0, scale, True)
+    assert measured.error == pytest.approx(np.mean((answers - middles) ** 2), rel=0.01)
+    grid = np.linspace(0, 1, 400)
+    below = [
+        np.searchsorted(np.sort(answers[groups == s]), grid) / (groups == s).sum()
+        for s in (0, 1)
+    ]
+    assert measured.disparity == pytest.approx(np.ptp(below, axis=0).max(), abs=0.01)
 
 
 def test_errors_of_a_certificate_of_numbers_are_those_of_simulations(noise=6.0):
@@ -1573,7 +1667,7 @@ def test_what_to_expect_before_spending():
     noisy = numbers.set_params(epsilon=0.1)
     noisy = expected_error(noisy, group_strength=0.9, **halves)
     assert noisy.error > 2 * expected[0].error
-    assert noisy.noise_scale == pytest.approx(2 * 2**0.5 / 0.09, rel=0.01)
+    assert noisy.noise_scale == pytest.approx(2 * 2**0.5 / 0.088, rel=0.01)
 
 
 # --- prediction in blocks -------------------------------------------------------------
@@ -1590,7 +1684,8 @@ REPAIRS = {
     "continuous": lambda: aware_regressor(output="continuous"),
     "randomised": lambda: aware_regressor(output="randomized"),
     "mean": lambda: aware_regressor(output="mean"),
-    "blind numbers": regressor,
+    "blind numbers": lambda: regressor(output="continuous"),
+    "blind randomised": lambda: regressor(output="randomized"),
     "scores": lambda: DPBarycenterTransformer(
         bounds=(-5, 5), groups=[0, 1], output="randomized", random_state=0
     ),

@@ -75,7 +75,11 @@ from fairpriv_sklearn.postprocessing import (
     DPBarycenterTransformer,
 )
 from fairpriv_sklearn.postprocessing._phases import Phases
-from fairpriv_sklearn.postprocessing._queries import ScoreCounts, SoftCounts
+from fairpriv_sklearn.postprocessing._queries import (
+    DistinctScores,
+    ScoreCounts,
+    SoftCounts,
+)
 
 COUNTS, SOFT = ScoreCounts.name, SoftCounts.name
 
@@ -608,25 +612,36 @@ def test_plans_of_repaired_numbers():
             **asked,
         )
         found = repair(model, 2)._plan(1)
-        first, sizes, *rest = [(one.name, one.parameter) for one in found]
+        first, sizes, atoms, *rest = [(one.name, one.parameter) for one in found]
         assert sizes == ("group sizes", approx(0.1 * (1 - reach_size)))
-        assert first == (COUNTS, approx(1.9 * (1 - reach_size)))
+        assert atoms == (DistinctScores.name, approx(0.04 * (1 - reach_size)))
+        assert first == (COUNTS, approx(1.86 * (1 - reach_size)))
         assert rest == ([("reach", approx(0.5))] if reach_size else [])
         # At most five regions.
-        sizes = [2 * 5 * 10, 2, 2 * 5 * 32][: len(found)]
+        sizes = [2 * 5 * 10, 2, 1, 2 * 5 * 32][: len(found)]
         assert [one.n_coordinates for one in found] == sizes
+        model.set_params(output="continuous")
+        assert DistinctScores.name not in [
+            one.name for one in repair(model, 2)._plan(1)
+        ]
+        # Scores that repeat are measured in the bins that are counted.
+        many = repair(model.set_params(n_bins=50), 2)._plan(1)
+        assert many[-1].n_coordinates == (2 * 5 * 50 if reach_size else 2)
+        model.set_params(output="auto")
         whole = repair(model.set_params(n_bins="auto"), 2)._plan(1)
         left = 2.0 * (1 - reach_size)
-        assert [(one.parameter, one.n_coordinates) for one in whole[:3]] == [
-            (approx(0.9 * left), 2 * 5 * 24),
+        assert [(one.parameter, one.n_coordinates) for one in whole[:4]] == [
+            (approx(0.88 * left), 2 * 5 * 24),
             (approx(0.05 * left), 2),
+            (approx(0.02 * left), 1),
             (approx(0.05 * left), 32),
         ]
         assert len(whole) == len(found) + 1
     scores = DPBarycenterTransformer(blind=True, n_bins=10, epsilon=2.0)
     assert [(one.name, one.parameter) for one in repair(scores, 2)._plan(1)] == [
-        (COUNTS, approx(1.9)),
+        (COUNTS, approx(1.86)),
         ("group sizes", approx(0.1)),
+        (DistinctScores.name, approx(0.04)),
     ]
 
 

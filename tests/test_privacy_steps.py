@@ -743,7 +743,8 @@ def test_a_blind_repair_states_before_its_fit_what_it_states_after(base, group):
         stated = expected.epsilon_at(delta), repair.privacy_.epsilon_at(delta)
         # Fewer draws than planned leave more to the noise at its own delta, 1e-5.
         assert stated[0] >= stated[1] * (1 - (1e-9 if delta == 1e-5 else 1e-4))
-        assert stated[0] == pytest.approx(stated[1], rel=0.05) or group == "cheap"
+        # Four pure parts of the calibration compose to less than it has as a whole.
+        assert stated[0] == pytest.approx(stated[1], rel=0.06) or group == "cheap"
 
 
 def test_a_group_model_that_nobody_vouches_for_is_not_covered():

@@ -64,12 +64,14 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         proportion, which keeps the tolerance on any scores. "mean" is the mean of those
         targets. "auto" is "continuous" where nearly all scores are distinct, or six
         and more in a bin while no bin stands out, and
-        "randomized" otherwise; it spends 5 % of epsilon to find out. Identical rows get
+        "randomized" otherwise; it spends 5 % of epsilon (blind 2 %) to find out. Blind
+        repairs have no "mean", and send the scores of a bin anywhere in it before they
+        map them, instead of to several targets. Identical rows get
         different answers under "randomized" only, so nothing private may be fitted on
         those.
     blind : bool, default=False
         Whether `transform` does without the group: the repair then reads an estimate of
-        it off all score columns. The output is a continuous one.
+        it off all score columns.
     group_estimator : classifier or None, default=None
         Blind only: estimates the group from the score columns; a public one comes in a
         `FrozenEstimator`. None fits a private `DPWassersteinLogisticRegression` without

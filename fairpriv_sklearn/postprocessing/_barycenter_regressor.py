@@ -71,7 +71,7 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
     blind : bool, default=False
         Whether prediction does without the group: the repair then reads an estimate of
         it off `X`, and `predict` takes no sensitive features. `fit` needs them as
-        before. The answer is a continuous one.
+        before.
     group_estimator : classifier or None, default=None
         Blind only: estimates the group from the columns that the regressor sees; a
         public one comes in a `FrozenEstimator`. None fits a private

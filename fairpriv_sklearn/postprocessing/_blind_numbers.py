@@ -47,6 +47,8 @@ LEAST_SHARE = 0.01
 CROWDED = 7.0
 FEWEST_BINS = BINS / CROWDED
 SCALE_SHARE = 0.05
+# Part of the budget that tells whether predictions repeat.
+ATOMS_SHARE = 0.02
 # Where parity costs more than this part of all that the predictions tell, or more than
 # this part of the gap beyond the tolerance is expected to be left, the repair stands
 # back. Chosen on simulated tables, the latter between .6 and .65 also by a look at
@@ -167,7 +169,11 @@ def estimate_masses(counts: np.ndarray, noise_variance: float) -> np.ndarray:
 
 
 def leave_ends(
-    counts: np.ndarray, masses: np.ndarray, noise_variance: float, scale: Scale
+    counts: np.ndarray,
+    masses: np.ndarray,
+    noise_variance: float,
+    scale: Scale,
+    split: bool = False,
 ) -> tuple[np.ndarray, Scale]:
     """Leave out the ends that only noise fills.
 
@@ -183,6 +189,8 @@ def leave_ends(
     noise_variance : float
     scale : Scale
         Of the bins.
+    split : bool, default=False
+        Whether the predictions of a bin are sent anywhere in it: it is left as a whole.
 
     Returns
     -------
@@ -198,7 +206,7 @@ def leave_ends(
     def left(most):
         """From where to where predictions are."""
         first, last = told_ends(pooled, variance, SURE, most)
-        if last - first < 3:
+        if split or last - first < 3:
             return ends[[first, last]]
         beside = np.array([first + 1, last - 2])
         as_crowded = TAIL * people[[first, last - 1]] / people[beside]
@@ -208,7 +216,7 @@ def leave_ends(
 
     wide = (ends[-1] - ends[0]) / np.ptp(left(MOST_BEYOND))
     low, high = left(min(BEYOND_PER_WIDTH * wide, MOST_BEYOND))
-    room = MARGIN * (high - low)
+    room = 0.0 if split else MARGIN * (high - low)
     low, high = max(low - room, ends[0]), min(high + room, ends[-1])
     first = np.searchsorted(ends, low, side="right") - 1
     last = np.searchsorted(ends, high)
@@ -258,15 +266,20 @@ def expected_gap(
     return float(np.sqrt(gaps**2 + least_known).max())
 
 
-def cost(masses: np.ndarray, maps: LevelMaps, scale: Scale = EVEN) -> float:
+def cost(
+    masses: np.ndarray, maps: LevelMaps, scale: Scale = EVEN, split: bool = False
+) -> float:
     """Mean squared change of the predictions; that of a constant answer is one."""
     mass = masses.sum(axis=0)  # (n_regions, n_bins)
-    centres = (np.arange(mass.shape[1]) + 0.5) / mass.shape[1]
-    changed = np.array([np.interp(centres, maps.points, row) for row in maps.values])
-    centres, changed = scale.relative(centres), scale.relative(changed)
+    n_bins, n_parts = mass.shape[1], WITHIN if split else 1
+    centres = scale.relative((np.arange(n_bins) + 0.5) / n_bins)
+    points = (np.arange(n_bins * n_parts) + 0.5) / (n_bins * n_parts)
+    changed = [np.interp(points, maps.points, row) for row in maps.values]
+    changed = scale.relative(np.array(changed)).reshape(*mass.shape, n_parts)
+    change = ((changed - centres[:, None]) ** 2).mean(axis=2)
     mean = (mass * centres).sum() / mass.sum()
     spread = (mass * (centres - mean) ** 2).sum()
-    return float((mass * (changed - centres) ** 2).sum() / max(spread, 1e-12))
+    return float((mass * change).sum() / max(spread, 1e-12))
 
 
 def solve_levels(
@@ -346,6 +359,7 @@ def measure(
     maps: LevelMaps,
     noise_variance: float,
     scale: Scale = EVEN,
+    split: bool = False,
 ) -> Measured:
     """Measure a repair by noisy counts that played no part in finding it.
 
@@ -359,6 +373,9 @@ def measure(
     noise_variance : float
     scale : Scale
         Of the predictions.
+    split : bool, default=False
+        Whether the predictions of a bin, as many as the masses have, are sent anywhere
+        in it.
 
     Returns
     -------
@@ -375,6 +392,8 @@ def measure(
     # Even within a bin predictions would spread more than they do.
     centres = (np.arange(masses.shape[2]) + 0.5) / masses.shape[2]
     expected = [np.interp(points, centres, row) for row in masses.sum(axis=0)]
+    if split:
+        expected = masses.sum(axis=0).repeat(WITHIN, axis=1)
     expected = np.maximum(expected, 1e-300)
     order = np.argsort(answers, axis=None)
     reached = expected.ravel()[order].cumsum() / expected.sum()
@@ -403,7 +422,10 @@ def measure(
     low, _ = interval_by_errors(cdfs.T, errors, CONFIDENCE)
     high = upper_end_by_errors(cdfs.T, errors, SELDOM)
 
-    change = (scale.relative(answers) - scale.relative(points)) ** 2
+    before = scale.relative(points)
+    if split:  # no prediction is nearer to its draw than to others of the bin
+        before = before.reshape(-1, WITHIN).mean(axis=1).repeat(WITHIN)
+    change = (scale.relative(answers) - before) ** 2
     change = (change.reshape(-1, WITHIN) * parts).sum(axis=1)
     total = np.maximum(counts.sum(), 1.0)
     mean = counts.sum(axis=0) @ change / total

@@ -5,6 +5,7 @@ The estimators of `_barycenter` and `_barycenter_regressor` share it.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -141,8 +142,7 @@ class NumberRepair(Repair):
 
     def _spreads(self) -> bool:
         # Not fitted yet: "auto" may turn out either way.
-        planned = ["continuous" if self.blind else self.output]
-        outputs = getattr(self, "output_", planned)
+        outputs = getattr(self, "output_", [self.output])
         return any(output in ("auto", "randomized") for output in outputs)
 
     def _public_bounds(self, values: np.ndarray):
@@ -184,8 +184,9 @@ class NumberRepair(Repair):
             reach = getattr(self, "reach_size", 0.0)
             n_cells *= blind.most_regions(n_groups)
             most = round(_scale.GROWTH * blind.BINS)
-        elif self.output == "auto":
-            others.append((DistinctScores.name, ATOMS_SHARE, n_columns))
+        if self.output == "auto":
+            share = blind.ATOMS_SHARE if self.blind else ATOMS_SHARE
+            others.append((DistinctScores.name, share, n_columns))
         if self.n_bins == "auto":
             share = blind.SCALE_SHARE if self.blind else _scale.SHARE
             others.append((_ALL_SCORES, share, n_columns * _scale.CELLS))
@@ -195,7 +196,7 @@ class NumberRepair(Repair):
         parts = [(ScoreCounts.name, left, n_columns * n_cells * most), *others]
         parts = [(name, (1 - reach) * share, n) for name, share, n in parts]
         if reach > 0:
-            parts.append(("reach", reach, n_cells * blind.MEASURED_BINS))
+            parts.append(("reach", reach, n_cells * max(blind.MEASURED_BINS, most)))
         return [
             Release(name, "pure", part * self.epsilon, n) for name, part, n in parts
         ]
@@ -218,19 +219,14 @@ class NumberRepair(Repair):
             self._release_blind(wall, rows)
             return
         growth = self._choose_scales(wall, rows)
-        pairs = tuple(map(tuple, self._counted.tolist()))
-        distinct, scale = None, 0.0
-        if self.output == "auto":
-            query = DistinctScores(pairs)
-            distinct, scale = wall.release(query, rows), wall.scale(query)
+        distinct, scale = self._release_distinct(wall, rows)
         if public_n:
-            self._choose_output(distinct, scale, self._n_public, len(pairs))
+            self._choose_output(distinct, scale, self._n_public)
         self.n_bins_ = self._number_of_bins(growth)
         query = ScoreCounts(tuple(self._scales), len(self.groups_), self.n_bins_)
         self.counts_ = wall.release(query, rows)
         if not public_n:
-            total = float(self.counts_[0].sum())
-            self._choose_output(distinct, scale, total, len(pairs))
+            self._choose_output(distinct, scale, float(self.counts_[0].sum()))
         mechanism = wall.mechanism_of(query)
         self._noise_variance = float(mechanism.variance)
         self._noise_scale = float(mechanism.scale)
@@ -258,10 +254,17 @@ class NumberRepair(Repair):
         ]
         return 1.0 if self._scales == even else _scale.GROWTH
 
-    def _choose_output(self, distinct, scale, n, n_columns) -> None:
+    def _release_distinct(self, wall, rows):
+        """The numbers of distinct scores, and their noise, if "auto" asks for them."""
+        if self.output != "auto":
+            return None, 0.0
+        query = DistinctScores(tuple(map(tuple, self._counted.tolist())))
+        return wall.release(query, rows), wall.scale(query)
+
+    def _choose_output(self, distinct, scale, n) -> None:
         """Settle what "auto" stands for, from noisy and public numbers."""
         if distinct is None:
-            self.output_ = [self.output] * n_columns
+            self.output_ = [self.output] * len(self._counted)
             return
         self.output_ = [
             "continuous"
@@ -275,6 +278,7 @@ class NumberRepair(Repair):
         if distinct is None:
             return
         for column, counts in enumerate(self.counts_):
+            counts = counts.reshape(-1, self.n_bins_)
             told = counts.sum(axis=0), len(counts) * self._noise_variance
             if significance.has_small_atoms(distinct[column], scale, *told):
                 self.output_[column] = "continuous"
@@ -455,7 +459,7 @@ class NumberRepair(Repair):
         spread : bool
         """
         if self.blind:
-            return np.concatenate([self._repair_blind(s, X) for _, s, X in blocks])
+            return self._repair_blind(blocks, spread)
         n_columns = len(self.transports_)
         repaired = np.empty((len(codes), n_columns))
         plans = {
@@ -525,10 +529,10 @@ class NumberRepair(Repair):
         if given is not None:
             one = self._bounds_name == "target_bounds"
             self._given_bounds(1 if one else n_entries(given))
-        if self.blind and self.output in ("randomized", "mean"):
+        if self.blind and self.output == "mean":
             raise ValueError(
-                f"A blind repair has a continuous output, got output={self.output!r}; "
-                "leave it at 'auto'."
+                "A blind repair does not answer means, got output='mean'; leave it at "
+                "'auto'."
             )
 
     def _release_blind(self, wall, rows) -> None:
@@ -538,6 +542,7 @@ class NumberRepair(Repair):
         sizes = wall.release(query, rows.with_columns(cells=block.codes))
         self._centres = blind.region_centres(sizes, self.epsilon)
         self.n_bins_ = self._number_of_bins(self._choose_scales(wall, rows))
+        distinct, noise = self._release_distinct(wall, rows)
         shape = len(self.groups_), len(self._centres)
         regions = self._regions(block.X, private=True)
         places = np.column_stack(
@@ -555,18 +560,22 @@ class NumberRepair(Repair):
             return counts.reshape(n_tables, *shape, n_bins), variance
 
         self.counts_, self._noise_variance = counted(ScoreCounts.name, self.n_bins_)
+        n = self._n_public or float(self.counts_[0].sum())
+        self._choose_output(distinct, noise, n)
+        self._unsplit(distinct, noise)
         self._measured = None
         if getattr(self, "reach_size", 0.0) > 0:
-            self._measured = counted("reach", blind.MEASURED_BINS)
-        self.output_ = ["continuous"] * len(self._scales)
+            split = self.output_ == ["randomized"]
+            n_bins = self.n_bins_ if split else blind.MEASURED_BINS
+            self._measured = counted("reach", n_bins)
+        self._key = wall.noise.public().key(32)
         self._solve_blind()
 
     def _solve_blind(self) -> None:
         self.fairness_tolerance_ = np.array([self._tolerance(c) for c in self.counts_])
         self._levels, self.repair_, self.pooled_groups_ = [], [], []
-        columns = zip(self.counts_, self._scales, self.fairness_tolerance_, strict=True)
-        for counts, scale, tolerance in columns:
-            told, _, levels, why = self._blind_levels(counts, scale, tolerance)
+        for column, tolerance in enumerate(self.fairness_tolerance_):
+            told, _, levels, why = self._blind_levels(column, tolerance)
             self.repair_.append("none" if why else "repaired")
             self._levels.append(levels)
             self.pooled_groups_.append(self.groups_[~told])
@@ -579,7 +588,7 @@ class NumberRepair(Repair):
                     "answers are made equal for the other groups alone."
                 )
 
-    def _blind_levels(self, counts, scale, tolerance):
+    def _blind_levels(self, column, tolerance):
         """Solve for all groups but those with next to nobody.
 
         Of these the ones that drown are left out, and, where the repair would stand
@@ -594,21 +603,27 @@ class NumberRepair(Repair):
         why : str or None
             Why the repair stands back, if it does.
         """
+        counts = self.counts_[column]
+        levels_of = partial(
+            self._levels_of,
+            scale=self._scales[column],
+            split=self.output_[column] == "randomized",
+        )
         sizes = counts.sum(axis=(1, 2))
         noise = np.sqrt(counts[0].size * self._noise_variance)
         few = significance.next_to_nobody(sizes, noise)
         told = ~few | (sizes >= significance.DROWNED * noise)
         while True:
-            solved = self._levels_of(counts[told], scale, tolerance)
+            solved = levels_of(counts[told], tolerance)
             small = told & few & (sizes < blind.SMALL * noise)
             if solved[-1] is not UNTOLD:
                 return told, *solved
             if not small.any():
-                masses, levels, _ = self._levels_of(counts, scale, 1.0)
+                masses, levels, _ = levels_of(counts, 1.0)
                 return np.ones_like(told), masses, levels, UNTOLD
             told[np.where(small, sizes, np.inf).argmin()] = False
 
-    def _levels_of(self, counts, scale, tolerance):
+    def _levels_of(self, counts, tolerance, *, scale, split):
         """Estimated masses, maps, and why the repair stands back, if it does."""
         variance = self._noise_variance
         masses = told = blind.estimate_masses(counts, variance)
@@ -620,14 +635,14 @@ class NumberRepair(Repair):
             return stood_back(CROWDED)
         narrow = scale
         if variance > 0:
-            told, narrow = blind.leave_ends(counts, masses, variance, scale)
+            told, narrow = blind.leave_ends(counts, masses, variance, scale, split)
         levels = blind.solve_levels(told, tolerance, narrow)
         sizes = counts.sum(axis=(1, 2))
         left = blind.expected_gap(told, levels, sizes, variance) - tolerance
         gap = blind.largest_gap(masses) - tolerance
         if left > blind.LEFT * max(gap, 0.0):
             return stood_back(UNTOLD)
-        if blind.cost(told, levels, narrow) > blind.WORTH:
+        if blind.cost(told, levels, narrow, split) > blind.WORTH:
             return stood_back(WORTHLESS)
         return masses, levels.widened(narrow, scale), None
 
@@ -637,12 +652,12 @@ class NumberRepair(Repair):
             raise ValueError(UNPAID)
         (table,), variance = self._measured
         lower, upper = self._counted[0]
-        scale = self._scales[0]
+        about = variance, self._scales[0], self.output_ == ["randomized"]
         tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
         measured, strengths = [], []
         for tolerance in tolerances:
-            told, *solved, why = self._blind_levels(self.counts_[0], scale, tolerance)
-            measured.append(blind.measure(table[told], *solved, variance, scale))
+            told, *solved, why = self._blind_levels(0, tolerance)
+            measured.append(blind.measure(table[told], *solved, *about))
             strengths.append(float(why is None and tolerance < 1))
         return Reach.of(
             measured,
@@ -657,16 +672,36 @@ class NumberRepair(Repair):
         shares = self._group_shares(X, private=private)
         return blind.nearest_region(shares, self._centres)
 
-    def _repair_blind(self, scores, X) -> np.ndarray:
-        """Send every score to its target by the region of its row."""
-        regions = self._regions(X, private=False)
-        repaired = np.empty(scores.shape)
-        for column, (scale, levels) in enumerate(
-            zip(self._scales, self._levels, strict=True)
-        ):
-            values = np.nan_to_num(scores[:, column], nan=scale.knots[0])
-            repaired[:, column] = scale.inverse(levels(scale(values), regions))
-        return repaired.clip(*self.bounds_.T, out=repaired)
+    def _repair_blind(self, blocks, spread) -> np.ndarray:
+        """Send every score to its target by the region of its row.
+
+        A score that others share is anywhere in its bin, by a draw.
+        """
+        columns = zip(self.output_, self.repair_, self.fairness_tolerance_, strict=True)
+        draws = {
+            column: RowDraws(self._key)
+            for column, (output, repair, tolerance) in enumerate(columns)
+            if output == "randomized" and repair == "repaired" and tolerance < 1
+        }
+        maps = [*zip(self._scales, self._levels, strict=True)]
+        read = []
+        for rows, scores, X in blocks:
+            regions, answers = self._regions(X, private=False), np.empty(scores.shape)
+            for column, (scale, levels) in enumerate(maps):
+                places = scale(np.nan_to_num(scores[:, column], nan=scale.knots[0]))
+                if column in draws:
+                    draws[column].add(X, np.full(len(scores), column))
+                    bins = score_bins.bin_scores(places, UNIT, self.n_bins_)
+                    answers[:, column] = bins
+                else:
+                    answers[:, column] = scale.inverse(levels(places, regions))
+            read.append((rows, answers, regions.astype(np.uint16)))
+        for column, of_column in draws.items():
+            u, (scale, levels) = of_column.uniforms(spread=spread), maps[column]
+            for rows, answers, regions in read:
+                places = (answers[:, column] + u[rows]) / self.n_bins_
+                answers[:, column] = scale.inverse(levels(places, regions))
+        return np.concatenate([one for _, one, _ in read]).clip(*self.bounds_.T)
 
 
 class DrawnTargets:
