@@ -2042,6 +2042,27 @@ MUTANTS = [
         "blind: a gap that remains is not said",
     ),
     (
+        "h815",
+        "neural_network/_base.py",
+        "LITTLE_NOISE = 0.13",
+        "LITTLE_NOISE = 0.131",
+        "networks: noise that is too large is believed",
+    ),
+    (
+        "h816",
+        "neural_network/_base.py",
+        "np.where(costs_little, 1.0, 2.0)",
+        "np.where(costs_little, 2.0, 2.0)",
+        "networks: the mean is off by less than twice its noise for nothing",
+    ),
+    (
+        "h817",
+        "neural_network/_base.py",
+        "costs_little = noise * reach <=",
+        "costs_little = noise <=",
+        "networks: noise of a wider range is taken to be that of the learnt one",
+    ),
+    (
         "h806",
         "postprocessing/_number_repair.py",
         "places = (answers[:, column] + u[rows]) / self.n_bins_",
