@@ -2044,8 +2044,8 @@ MUTANTS = [
     (
         "h815",
         "neural_network/_base.py",
-        "LITTLE_NOISE = 0.13",
-        "LITTLE_NOISE = 0.131",
+        "LITTLE_NOISE = 0.1\n",
+        "LITTLE_NOISE = 0.101\n",
         "networks: noise that is too large is believed",
     ),
     (

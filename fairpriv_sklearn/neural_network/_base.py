@@ -98,7 +98,7 @@ USUAL_RECORDS = 5000
 RESIDUAL_SHARE = 0.03
 NOISE_OF_LEVEL = 0.02
 # So small a part of the targets' deviation costs their mean little. Simulated tables.
-LITTLE_NOISE = 0.13
+LITTLE_NOISE = 0.1
 
 
 def start_from(network: Network, constant, n_pairs: int = 0) -> None:
