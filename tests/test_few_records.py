@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from _audit import pure_audit
+from _recording import recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -469,6 +470,43 @@ def test_features_on_trial_leave_half_of_their_budget_to_the_mean(signal, monkey
     left = 1 - 0.05 * (160 / signal) ** 2
     left *= (0.3 + 0.7 * (0.5 + 0.5 * 0.2)) * 0.9 if signal > 80 else 1.0
     assert np.sqrt(np.mean(np.square(off))) < 2.0 * 2 / signal / math.sqrt(left)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_trial_ends_by_what_was_released(relation):
+    """A record moves each release by its sensitivity; with these fixed nothing else."""
+    ended, epsilon = [], 1.0
+    if relation == "add_remove":  # as if there were 10,000
+        epsilon = gaussian_epsilon(100 / 10_000, 1e-5)
+    n = math.ceil(100 / calibrate_gaussian(epsilon, 1e-5))
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, (n, 3))
+        y = np.clip(0.5 * (seed % 2) * X[:, 0] + 0.3 * rng.normal(size=n), -1, 1)
+        if relation == "add_remove":
+            other = X[1:], y[1:]
+        else:
+            other = np.vstack([[1, -1, 1], X[1:]]), np.r_[-1.0, y[1:]]
+        model = DPLinearRegression(
+            epsilon=epsilon,
+            bounds=(-1, 1),
+            target_bounds=(-1, 1),
+            neighboring=relation,
+            random_state=seed,
+        )
+        with recording() as seen:
+            one = clone(model).fit(X, y)
+        with recording(replay=seen) as changed:
+            two = clone(model).fit(*other)
+        for a, b in zip(seen.crossings, changed.crossings, strict=True):
+            moved = np.ravel(np.subtract(a.exact, b.exact, dtype=float))
+            norm = np.linalg.norm(moved, 1 if a.norm == "l1" else 2)
+            assert norm <= a.sensitivity * (1 + 1e-9)
+        assert_array_equal(one.coef_, two.coef_)
+        assert (one.intercept_, one.n_iter_) == (two.intercept_, two.n_iter_)
+        assert one.privacy_ == two.privacy_
+        ended.append(not one.coef_.any())
+    assert any(ended) and not all(ended)
 
 
 @pytest.mark.parametrize("signal", [82, 100, 124])
