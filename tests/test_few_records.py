@@ -432,7 +432,7 @@ def test_counts_for_a_mean_alone_tell_as_much_as_those_of_more_records(
     counts = [line for line in plan if line.name == "target counts"]
     own = sum(line.times * line.parameter**2 for line in counts)
     spent = sum(line.times * line.parameter**2 for line in plan)
-    assert n * math.sqrt(own / 0.05) == pytest.approx(told_at, rel=0.02)
+    assert n * math.sqrt(own / 0.05) == pytest.approx(told_at, rel=0.005)
     assert math.sqrt(spent) == pytest.approx(mu, rel=1e-3)
     assert [line.times for line in counts] == [max(1, told_at // 75)]
 
