@@ -240,20 +240,18 @@ def main(argv=None) -> int:
     lenient()
     try:
         argv = sys.argv[1:] if argv is None else list(argv)
-        if argv[:1] == ["predict"]:
-            return predict(argv[1:])
-        if argv[:1] == ["synthesize"]:
-            return synthesize(argv[1:])
-        return run(parse(argv))
+        status = _command(argv)
+        sys.stdout.flush()
+        return status
     except InputError as error:
         print(f"{ERROR}{printable(error, 600)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return _stopped()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except Exception as error:  # a bug of ours: a sentence, and no cell in it
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:
+            return _unheard(error)
+        # A bug of ours: a sentence, and no cell in it.
         if os.environ.get("FAIRPRIV_SKLEARN_DEBUG"):
             raise
         print(
@@ -263,6 +261,24 @@ def main(argv=None) -> int:
             file=sys.stderr,
         )
         return 3
+
+
+def _command(argv: list[str]) -> int:
+    if argv[:1] == ["predict"]:
+        return predict(argv[1:])
+    if argv[:1] == ["synthesize"]:
+        return synthesize(argv[1:])
+    return run(parse(argv))
+
+
+def _unheard(error: OSError) -> int:
+    """Standard output takes no more, as on a full disk; files are written before."""
+    if not isinstance(error, BrokenPipeError):
+        said = f"standard output cannot be written: {error.strerror}"
+        print(f"fairpriv_sklearn: {said}", file=sys.stderr)
+    # What is left of it is written again at the exit of Python.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def run(args) -> int:

@@ -120,6 +120,7 @@ QUERIES = {
 }
 # Changed by hand only.
 OTHERS = {
+    "__main__.py": "cli_files",
     "_cli/columns.py": "cli_synthetic cli_files",
     "_cli/report.py": "cli_files",
     "_cli/study.py": "cli_files",
@@ -135,6 +136,7 @@ OTHERS = {
     "_shared/rowwise.py": "rowwise",
     "_training/_design.py": "linear_sensitivity linear_model neural_network",
     "_training/_target.py": "linear_values linear_queries linear_ranges bounds",
+    "audit/__main__.py": "audit",
     "generative/_base.py": "generative generative_pairs generative_privacy "
     "plan_numbers",
     "generative/_exact.py": "generative_privacy",

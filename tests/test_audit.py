@@ -3,8 +3,10 @@
 import functools
 import json
 import math
+import os
 import re
 import struct
+import sys
 import time
 from array import array
 from collections import deque
@@ -13,6 +15,7 @@ from decimal import Decimal
 from io import BytesIO
 from types import MappingProxyType
 
+import _mistakes
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +46,7 @@ from fairpriv_sklearn.audit import (
     mu_lower_bound,
     replay,
 )
+from fairpriv_sklearn.audit.__main__ import main
 from fairpriv_sklearn.audit._bounds import Event, log_wealth
 from fairpriv_sklearn.audit._outcome import leaf_differences, leaves_of
 from fairpriv_sklearn.audit._replay import AdditiveNoise, loss_epsilon
@@ -808,14 +812,39 @@ def test_a_display_shows_the_claim_and_the_worst():
     ],
 )
 def test_exit_codes(factory, code, capsys):
-    from fairpriv_sklearn.audit.__main__ import main
-
     assert main([factory, "--max-fits", "1500", "--json"]) == code
     printed = capsys.readouterr()
     if code < 2:
         assert json.loads(printed.out)["violated"] == bool(code)
     else:
         assert "could not run" in printed.err
+
+
+@pytest.mark.parametrize("code", [0, 1, None])
+def test_a_factory_that_exits_was_no_audit(code, monkeypatch, capsys):
+    """Whatever its code says: 0 would mean that nothing was found."""
+    monkeypatch.setattr(_mistakes, "exits", lambda: sys.exit(code), raising=False)
+    assert main(["_mistakes:exits"]) == 2
+    assert "could not run: SystemExit" in capsys.readouterr().err
+
+
+def test_a_delta_without_an_epsilon_is_refused(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["_mistakes:noisy_mean", "--delta", "0.1"])
+    assert left.value.code == 2
+    assert "give its --epsilon" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+@pytest.mark.parametrize(("factory", "code"), [("leaking", 1), ("noisy_mean", 0)])
+def test_a_report_that_cannot_be_written_changes_no_exit_code(
+    factory, code, monkeypatch, capsys
+):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main([f"_mistakes:{factory}", "--max-fits", "1500"]) == code
+    said = "The report cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == said
 
 
 def test_an_audit_that_is_stopped_says_so_in_a_line(monkeypatch, capsys):

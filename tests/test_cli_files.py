@@ -490,3 +490,20 @@ def test_ctrl_c_while_the_program_starts_is_one_line(monkeypatch, capsys):
         runpy.run_path(sys.modules[main.__module__].__file__, run_name="__main__")
     assert left.value.code == 130
     assert capsys.readouterr().err == "\nfairpriv_sklearn: stopped\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+@pytest.mark.parametrize("buffered", [True, False])
+def test_standard_output_on_a_full_disk(buffered, table, tmp_path, monkeypatch, capsys):
+    """What was asked for is in its file, and a sentence says what is not to be seen."""
+    book = tmp_path / "book.json"
+    full = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    stream = io.TextIOWrapper(io.BufferedWriter(full), write_through=not buffered)
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert main([str(table), "--write-codebook", str(book)]) == 1
+    stream.flush()  # as Python does at its exit
+    assert capsys.readouterr().err == (
+        "fairpriv_sklearn: standard output cannot be written: No space left on device\n"
+    )
+    assert json.loads(book.read_text())
+    stream.close()

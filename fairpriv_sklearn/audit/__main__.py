@@ -37,7 +37,7 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("factory", help="module:function")
     parser.add_argument("--epsilon", type=float, help="the claim, if not the guarantee")
-    parser.add_argument("--delta", type=float, default=0.0)
+    parser.add_argument("--delta", type=float, help="of that claim (default: 0)")
     parser.add_argument("--neighboring", choices=["replace_one", "add_remove"])
     parser.add_argument("--max-seconds", type=float, default=60.0)
     parser.add_argument("--max-fits", type=int)
@@ -49,20 +49,32 @@ def main(arguments=None) -> int:
         help="exit with 0 also where a bound did not reach half of the claim",
     )
     options = parser.parse_args(arguments)
+    if options.delta is not None and options.epsilon is None:
+        parser.error("--delta belongs to a claim: give its --epsilon as well")
     try:
         report = audit_estimator(**_audited(options))
     except KeyboardInterrupt:
         print("\nThe audit was stopped: it says nothing.", file=sys.stderr)
         return 130
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that exits was no audit
         print(
             f"The audit could not run: {type(error).__name__}: {error}", file=sys.stderr
         )
         return 2
-    print(json.dumps(report.to_dict(), indent=2) if options.json else report)
+    _show(json.dumps(report.to_dict(), indent=2) if options.json else str(report))
     if report.violated:
         return 1
     return 0 if report.conclusive or options.allow_inconclusive else 2
+
+
+def _show(report: str) -> None:
+    """Print the report; that nobody can read it does not change the exit code."""
+    try:
+        print(report, flush=True)
+    except OSError as error:
+        print(f"The report cannot be written: {error.strerror}", file=sys.stderr)
+        # What is left of it is written again at the exit of Python.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _audited(options) -> dict:
@@ -75,7 +87,7 @@ def _audited(options) -> dict:
     if "X" not in audited:
         audited |= _simulated()
     if options.epsilon is not None:
-        audited["claim"] = (options.epsilon, options.delta)
+        audited["claim"] = (options.epsilon, options.delta or 0.0)
     if options.neighboring is not None:
         audited["neighboring"] = options.neighboring
     limits = {"max_seconds": options.max_seconds, "max_fits": options.max_fits}
