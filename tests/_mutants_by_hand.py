@@ -2161,6 +2161,20 @@ MUTANTS = [
         "command line: a full disk is an internal error",
     ),
     (
+        "h835",
+        "postprocessing/_number_repair.py",
+        "self.refinement = self.transport.grid.size // self.n_bins",
+        "self.refinement = repair.output_refinement",
+        "numbers: an argument changed after a fit changes the answers",
+    ),
+    (
+        "h836",
+        "postprocessing/_number_repair.py",
+        "if not self._output_was_auto or",
+        'if self.output != "auto" or',
+        "numbers: an output asked for after a fit changes the answers",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

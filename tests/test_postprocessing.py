@@ -4,6 +4,7 @@ import math
 import pickle
 import re
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -1036,3 +1037,27 @@ def test_gaps_of_numbers_are_left_to_the_model_that_reads_them(make, is_fitted):
         clone(repair).set_params(estimator=plain).fit(
             make(X), y, sensitive_features=groups
         )
+
+
+@pytest.mark.parametrize("output", ["auto", "randomized", "mean"])
+@pytest.mark.parametrize("apart", [0.0, 0.3])
+def test_arguments_that_change_after_a_fit_change_no_answer(output, apart):
+    """Those that say how to read the rows are refused; nothing else may tell."""
+    groups = np.random.default_rng(0).integers(0, 2, 3000)
+    scores = np.random.default_rng(7).integers(0, 6, 3000) / 6  # alike, and not pooled
+    X = np.column_stack([scores + apart * groups, groups])
+    model = DPBarycenterTransformer(
+        bounds=(0, 1.4),
+        groups=[0, 1],
+        sensitive_features=1,
+        output=output,
+        random_state=0,
+    ).fit(X)
+    changes = [{"output_refinement": k} for k in (1, 2, 5)]
+    changes += [{"output": other} for other in ("auto", "randomized", "mean")]
+    changes += [{"n_bins": 3}, {"epsilon": np.inf}, {"bounds": (0, 9)}]
+    changes += [{"estimation": "isotonic"}, {"fairness_tolerance": 1.0}]
+    told = model.transform(X)
+    for change in changes:
+        changed = copy(model).set_params(**change)
+        assert_array_equal(changed.transform(X), told, err_msg=str(change))

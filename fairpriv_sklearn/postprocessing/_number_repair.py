@@ -263,6 +263,7 @@ class NumberRepair(Repair):
 
     def _choose_output(self, distinct, scale, n) -> None:
         """Settle what "auto" stands for, from noisy and public numbers."""
+        self._output_was_auto = self.output == "auto"
         if distinct is None:
             self.output_ = [self.output] * len(self._counted)
             return
@@ -497,7 +498,7 @@ class NumberRepair(Repair):
         """
         if len(self.pooled_groups_[column]) == len(self.groups_):
             return False
-        if self.output != "auto" or self._noise_variance == 0:
+        if not self._output_was_auto or self._noise_variance == 0:
             return True
         counts, variance = self.counts_[column], self._noise_variance
         constant = significance.is_constant(counts, variance)
@@ -711,7 +712,7 @@ class DrawnTargets:
         self.transport = with_pooled_group(repair.transports_[column])
         self.scale, self.window = repair._scales[column], repair._windows[column]
         self.n_bins = repair.n_bins_
-        self.refinement = repair.output_refinement
+        self.refinement = self.transport.grid.size // self.n_bins
         self.draws = RowDraws(repair._key)
         n_groups = len(self.transport.weights)
         self.mixed = np.zeros((n_groups, self.n_bins), dtype=bool)
