@@ -2175,6 +2175,20 @@ MUTANTS = [
         "numbers: an output asked for after a fit changes the answers",
     ),
     (
+        "h837",
+        "postprocessing/_repair.py",
+        "self._refuse_cells_of_models(without_columns(X, named))",
+        "self._refuse_cells_of_groups(X)",
+        "repairs in a search: cells that the model cannot read cost the budget",
+    ),
+    (
+        "h838",
+        "postprocessing/_repair.py",
+        "self._refuse_cells_of_models(without_columns(X, named))",
+        "self._refuse_cells_of_models(X)",
+        "repairs in a search: columns of the groups are taken to be the model's",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -138,9 +138,9 @@ def refused(estimator, said, X=X):
     assert ledger.spends() == []
 
 
-def accepted(estimator, X=X):
+def accepted(estimator, X=X, groups=GROUP):
     ledger = PrivacyLedger(50.0, 1e-3)
-    estimator.set_params(ledger=ledger).fit(X, Y, sensitive_features=GROUP)
+    estimator.set_params(ledger=ledger).fit(X, Y, sensitive_features=groups)
     assert len(ledger.spends()) == 1
 
 
@@ -1180,6 +1180,9 @@ def test_several_targets_are_fitted_by_several_models(model):
         assert cost > model.epsilon and fitted.predict(X).shape == BOTH.shape
 
 
+DECLARED = PrivacyGuarantee(0.5, 0.0, "replace_one", "declared for a test")
+
+
 # --- cells that a model inside cannot read -------------------------------------------
 
 
@@ -1209,6 +1212,7 @@ def cells(kind):
         numbers(regression()),
         numbers(make_pipeline("passthrough", regression())),
         search(decisions(logistic())),
+        search(decisions(LogisticRegression(), base_guarantee=DECLARED)),
         decisions(DummyClassifier(), blind=True),
         decisions(DummyClassifier(), blind=True, group_estimator=logistic()),
     ],
@@ -1219,6 +1223,34 @@ def test_cells_that_a_model_inside_cannot_read(kind, model):
     with pytest.raises((TypeError, ValueError), match="X") as caught:
         model.fit(cells(kind), Y, sensitive_features=GROUP)
     assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+def groups_of(X):
+    """A function that leaves no column out."""
+    return GROUP
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda X: X])
+@pytest.mark.parametrize("named", ["c", 2, ["c"], groups_of])
+def test_cells_beside_the_groups_that_a_model_inside_cannot_read(form, named):
+    """The columns of the groups may hold text; what the model reads may not."""
+    table = frame(c=np.where(GROUP == 0, "f", "m"))
+    bad = form(frame(b=["John Doe", *["x"] * 59], c=table["c"]))
+    groups = [0, 1] if callable(named) else ["f", "m"]
+    given = decisions(LogisticRegression(), base_guarantee=DECLARED)
+    given.set_params(sensitive_features=named, groups=groups)
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = search(given, ledger=ledger).set_params(groups=groups)
+    labels = GROUP if callable(named) else table["c"]
+    if form is np.asarray and "c" in np.ravel(named):
+        said = "X has no column names"
+    else:
+        said = "a cell that cannot be read as a number"
+    with pytest.raises(ValueError, match=said) as caught:
+        model.fit(bad, Y, sensitive_features=labels)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+    if said == "a cell that cannot be read as a number" and not callable(named):
+        accepted(search(given).set_params(groups=groups), form(table), labels)
 
 
 def test_cells_that_a_model_inside_can_read_or_may():

@@ -406,14 +406,18 @@ def _named_columns(named) -> list:
 
 def without_sensitive_columns(estimator, X):
     """`X` less the columns that the constructor names as sensitive."""
-    positions = sensitive_positions(estimator, estimator.n_features_in_)
+    return without_columns(X, sensitive_positions(estimator, estimator.n_features_in_))
+
+
+def without_columns(X, positions: list[int]):
+    """`X` less the columns that are sensitive."""
     if not positions:
         return X
-    keep = [i for i in range(estimator.n_features_in_) if i not in positions]
+    keep = [i for i in range(X.shape[1]) if i not in positions]
     if not keep:
         raise ValueError(
-            f"X has {estimator.n_features_in_} feature(s), all of them sensitive; "
-            "nothing is left to learn from."
+            f"X has {X.shape[1]} feature(s), all of them sensitive; nothing is left to "
+            "learn from."
         )
     return safe_indexing(X, keep, axis=1)
 
@@ -503,9 +507,14 @@ def as_table(estimator, X):
 
 def refuse_twins(X) -> None:
     """Refuse a frame that has two columns of one name: which is meant is not known."""
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    names = column_names(X)
     if len(set(names)) < len(names):
         raise ValueError("X: two columns have the same name; rename one of them.")
+
+
+def column_names(X) -> list:
+    """Names of the columns of a frame, of any library; of what has none, []."""
+    return list(getattr(X, "column_names", getattr(X, "columns", ())))
 
 
 def label_values(sensitive_features) -> list | np.ndarray:

@@ -28,8 +28,11 @@ from fairpriv_sklearn._door.groups import (
     AttributeAwareMixin,
     as_table,
     blind_X,
+    column_names,
+    named_positions,
     predict_groups,
     refuse_named_twice,
+    without_columns,
     without_sensitive_columns,
 )
 from fairpriv_sklearn._shared.arguments import each
@@ -291,9 +294,15 @@ class MetaRepair(MetaEstimatorMixin, Repair):
     _reads_batches = True
 
     def _refuse_cells(self, X) -> None:
-        if self.sensitive_features is None:  # else it reads fewer columns
-            check_cells(self, X)
-            self._refuse_cells_of_groups(X)
+        names = np.asarray(column_names(X), dtype=object)
+        names = names if names.size else None
+        named = named_positions(self.sensitive_features, X.shape[1], names)
+        self._refuse_cells_of_models(without_columns(X, named))
+
+    def _refuse_cells_of_models(self, X) -> None:
+        check_cells(self, X)
+        refuse_cells(self.estimator, X)
+        self._refuse_cells_of_groups(X)
 
     def _refuse_cells_of_groups(self, X) -> None:
         if not self.blind:
@@ -312,11 +321,9 @@ class MetaRepair(MetaEstimatorMixin, Repair):
 
     def _private_table(self, X, y, codes, facts, sensitive_features, **columns) -> dict:
         """The private columns of one checked table; sets what is public about it."""
-        check_cells(self, X)
         names = getattr(self, "feature_names_in_", None)
         refuse_named_twice(self.sensitive_features, self.estimator, names)
-        refuse_cells(self.estimator, X)
-        self._refuse_cells_of_groups(X)
+        self._refuse_cells_of_models(X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         shape = n_columns_of(X), hasattr(X, "columns")
