@@ -128,6 +128,7 @@ OTHERS = {
     "_cli/words.py": "cli_files",
     "_door/_dask.py": "distributed_fits",
     "_door/_stream.py": "linear_ranges",
+    "_door/estimator.py": "refusals",
     "_door/groups.py": "groups",
     "_shared/callers.py": "hushed",
     "_shared/domain.py": "breaches_variants",

@@ -1213,6 +1213,18 @@ def cells(kind):
         numbers(make_pipeline("passthrough", regression())),
         search(decisions(logistic())),
         search(decisions(LogisticRegression(), base_guarantee=DECLARED)),
+        decisions(VotingClassifier([("a", logistic())], voting="soft")),
+        decisions(FixedThresholdClassifier(logistic())),
+        decisions(make_pipeline(FunctionTransformer(np.cbrt), logistic())),
+        decisions(make_pipeline(FunctionTransformer(), logistic())),
+        decisions(
+            make_pipeline(ColumnTransformer([("a", "passthrough", [0, 1])]), logistic())
+        ),
+        numbers(
+            TransformedTargetRegressor(
+                regression(), func=np.sqrt, inverse_func=np.square, check_inverse=False
+            )
+        ),
         decisions(DummyClassifier(), blind=True),
         decisions(DummyClassifier(), blind=True, group_estimator=logistic()),
     ],
@@ -1223,6 +1235,27 @@ def test_cells_that_a_model_inside_cannot_read(kind, model):
     with pytest.raises((TypeError, ValueError), match="X") as caught:
         model.fit(cells(kind), Y, sensitive_features=GROUP)
     assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [np.sqrt, np.log])
+def test_cells_that_a_function_before_a_model_is_not_defined_for(function):
+    """What it makes of them is no number, and the model behind it refuses that."""
+    model = make_pipeline(FunctionTransformer(function), logistic())
+    refused(decisions(model), "X contains NaN", np.abs(X) * [[1.0, -1.0]])
+    accepted(decisions(model), 0.5 + np.abs(X))
+
+
+@pytest.mark.parametrize("around", [None, "vote"])
+@pytest.mark.parametrize("form", ["csr", "coo"])
+def test_sparse_cells_that_cannot_be_centred(form, around):
+    table = sparse.csr_array(np.abs(X)).asformat(form)
+    perturbed = DPOutputPerturbationLogisticRegression(classes=[0, 1])
+    for model in (logistic(), perturbed):
+        model.set_params(bounds=(0, 1))
+        if around == "vote":
+            model = VotingClassifier([("a", model)], voting="soft")
+        refused(decisions(model), "Sparse X cannot be centred", table)
+    accepted(decisions(logistic()), table)
 
 
 def groups_of(X):

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
+from types import NoneType
 from typing import Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -520,7 +522,7 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
     if isinstance(estimator, Pipeline):
         for step in (step for _, step in estimator.steps if hasattr(step, "fit")):
             yield from _readers(step, X)
-            X = _chosen(step, X)
+            X = _handed_on(step, X)
             if X is None:
                 return
     elif isinstance(estimator, ColumnTransformer) and X is not None:
@@ -533,11 +535,41 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
         if getattr(estimator, "sensitive_features", None) is None:
             # Else what it wraps sees fewer.
             yield from _readers(getattr(estimator, "estimator", None), X)
+    elif _is_scikit_learns_model(estimator):
+        for inner in _models_inside(estimator):
+            yield from _readers(inner, X)
 
 
-def _chosen(step, X):
-    """The columns that a step hands on as they are; None if it does more than that."""
-    if X is None or not isinstance(step, ColumnTransformer):
+def _is_scikit_learns_model(estimator) -> bool:
+    ours = not isinstance(estimator, FrozenEstimator)
+    theirs = type(estimator).__module__.startswith("sklearn.")
+    return ours and theirs and (is_classifier(estimator) or is_regressor(estimator))
+
+
+def _models_inside(estimator) -> list:
+    """What a model of scikit-learn that is made of others hands its table to."""
+    found = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
+    several = estimator.get_params(deep=False).get("estimators") or ()
+    return [*found, *(model for _, model in several)]
+
+
+def _handed_on(step, X):
+    """What a step hands on, where it chooses columns or is a function of NumPy's.
+
+    None if it does more than that: it may learn, or take time.
+    """
+    if X is None:
+        return None
+    if isinstance(step, FunctionTransformer) and isinstance(
+        step.func, np.ufunc | NoneType
+    ):
+        with suppress(WrappedEstimatorError):
+            return ask_wrapped(clone(step), "fit_transform", X, private=True)
+        raise ValueError(
+            "X has a cell that the function of a FunctionTransformer does not take: "
+            "pass it columns of numbers, and these not as objects."
+        )
+    if not isinstance(step, ColumnTransformer):
         return None
     kept = [step.remainder, *(one for _, one, _ in step.transformers)]
     if not all(isinstance(one, str) for one in kept):
@@ -561,11 +593,19 @@ def refuse_cells(estimator, X) -> None:
     Arrays of numbers are checked for all, other tables for those that read every column
     as a number; elsewhere frames may hold text.
     """
-    for reader, table in _readers(estimator, X):
+    readers = list(_readers(estimator, X))
+    for reader, table in readers:
         reader._refuse_cells(table)
-    reader = reader_of(estimator)
-    if reader is None:  # nothing but "passthrough"
-        return
+    first = reader_of(estimator)
+    if all(first is not reader for reader, _ in readers):
+        readers.append((first, X))
+    for reader, table in readers:
+        if reader is not None:  # nothing but "passthrough"
+            _refuse_unread(reader, table)
+
+
+def _refuse_unread(reader, X) -> None:
+    """Refuse cells that one estimator cannot read."""
     reads_numbers, allow_nan = _reads_numbers(reader, X)
     is_plain = isinstance(X, np.ndarray) and X.dtype.kind != "O"
     # Numbers need no copy in double precision to be looked at; longer ones may be

@@ -61,6 +61,13 @@ class BoundedMixin:
                 kind.poor_score = True
         return tags
 
+    def _refuse_cells(self, X) -> None:
+        named = getattr(self, "sensitive_features", None)
+        # Named columns have bounds as well, and are not centred.
+        if self.bounds is not None and (named is None or callable(named)):
+            ends = read_bounds(self.bounds, n_entries(self.bounds))
+            _refuse_centred(X, FeatureScaling(*ends, data_norm=1.0))
+
     def _public_scaling(self, X) -> tuple[FeatureScaling, list[str]]:
         """The scaling stated by `bounds` and `data_norm`, and the facts it rests on."""
         facts = []
@@ -74,11 +81,7 @@ class BoundedMixin:
             bounded = self.bounds is not None
             data_norm = self._default_data_norm(X.shape[1]) if bounded else 1.0
         scaling = FeatureScaling(low, high, float(data_norm), self.fit_intercept)
-        if sparse.issparse(X) and np.any(scaling.center):
-            raise ValueError(
-                "Sparse X cannot be centred: give bounds that are symmetric about "
-                "zero, or data_norm alone, or pass X.toarray()."
-            )
+        _refuse_centred(X, scaling)
         return scaling, [*facts, Fact("data_norm", data_norm)]
 
     def _default_data_norm(self, n_features: int) -> float:
@@ -204,6 +207,15 @@ def _check_bounds(estimator, n_features: int):
     ends = read_bounds(bounds, n_given)
     sensitive = sensitive_positions(estimator, n_given)
     return tuple(np.delete(end, sensitive) for end in ends)
+
+
+def _refuse_centred(X, scaling: FeatureScaling) -> None:
+    """Refuse sparse rows that would be dense once they are centred."""
+    if sparse.issparse(X) and np.any(scaling.center):
+        raise ValueError(
+            "Sparse X cannot be centred: give bounds that are symmetric about zero, or "
+            "data_norm alone, or pass X.toarray()."
+        )
 
 
 def _plain(bounds):
