@@ -2217,6 +2217,20 @@ MUTANTS = [
         "repairs: cells of columns that a step chose cost the budget",
     ),
     (
+        "h843",
+        "_door/estimator.py",
+        "            _refuse_labels_as_numbers(owner)",
+        "            pass",
+        "repairs: labels that a vote makes numbers cost the budget",
+    ),
+    (
+        "h844",
+        "postprocessing/_phases.py",
+        "            if one_label and not self.scored_with:",
+        "            if False:",
+        "repairs: a vote that found one label costs the budget",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

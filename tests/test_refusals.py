@@ -30,6 +30,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import FixedThresholdClassifier, train_test_split
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -2058,6 +2059,42 @@ def test_labels_that_an_ensemble_made_numbers_get_a_hint():
     with pytest.raises(ValueError, match="not in classes") as caught:
         model.set_params(classes=[0, 1]).fit(X, [0, 2, 0, 2])
     assert "list classes" not in str(caught.value)
+
+
+VOTES = {
+    "vote": lambda model: VotingClassifier([("a", model)], voting="soft"),
+    "stack": lambda model: StackingClassifier(
+        [("a", model)], LogisticRegression(), cv=2
+    ),
+    "bag": lambda model: BaggingClassifier(model, n_estimators=2, bootstrap=False),
+    "rest": OneVsRestClassifier,
+}
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [1, 2]])
+@pytest.mark.parametrize("vote", VOTES.values(), ids=VOTES)
+def test_an_ensemble_inside_a_repair_that_hands_on_numbers(vote, labels):
+    y = np.array(labels)[Y]
+    about = {"classes": labels, "groups": [0, 1]}
+    ledger = PrivacyLedger(50.0, 1e-3)
+    inside = vote(make_pipeline(FunctionTransformer(), logistic(classes=labels)))
+    repair = DP2DPClassifier(inside, ledger=ledger, **about)
+    with pytest.raises(ValueError, match="hands on numbers for labels"):
+        repair.fit(X, y, sensitive_features=GROUP)
+    assert ledger.spends() == []
+    repair.set_params(estimator=vote(logistic()))
+    repair.fit(X, y, sensitive_features=GROUP)
+    assert set(repair.predict(X, sensitive_features=GROUP)) <= set(labels)
+
+
+@pytest.mark.parametrize("vote", VOTES.values(), ids=VOTES)
+def test_an_ensemble_inside_a_repair_that_finds_one_label(vote):
+    """It answers for one class, or for as many as what it holds: a constant does."""
+    ledger = PrivacyLedger(50.0, 1e-3)
+    repair = decisions(vote(logistic()), ledger=ledger)
+    repair.fit(X, np.ones(60, dtype=int), sensitive_features=GROUP)
+    assert repair.predict_proba(X, sensitive_features=GROUP).shape == (60, 2)
+    assert repair.privacy_.conditional_on and len(ledger.spends()) == 1
 
 
 @pytest.mark.parametrize(

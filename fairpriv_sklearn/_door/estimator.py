@@ -511,6 +511,29 @@ def check_nested_arguments(estimator) -> None:
         elif isinstance(owner, BaseEstimator):
             if hasattr(owner, "_parameter_constraints"):
                 owner._validate_params()
+            _refuse_labels_as_numbers(owner)
+
+
+# These hand on 0, 1, ... for the labels that they find.
+_NUMBER_LABELS = """VotingClassifier StackingClassifier BaggingClassifier
+    OneVsRestClassifier OneVsOneClassifier""".split()
+
+
+def _refuse_labels_as_numbers(estimator) -> None:
+    """Refuse lists of classes inside an ensemble that will not hold its numbers."""
+    kind = type(estimator).__name__
+    prefit = getattr(estimator, "cv", None) == "prefit"
+    if kind not in _NUMBER_LABELS or not _is_scikit_learns_model(estimator) or prefit:
+        return
+    for model in map(last_step, _models_inside(estimator)):
+        listed = getattr(model, "classes", None)
+        if not isinstance(model, DPEstimator) or listed is None:
+            continue
+        if not {0, 1} <= set(public_classes(listed, 1).tolist()):
+            raise ValueError(
+                f"{kind} hands on numbers for labels: in the {type(model).__name__} in "
+                "it list classes=[0, 1, ...]."
+            )
 
 
 def _readers(estimator, X=None) -> Iterator[tuple]:

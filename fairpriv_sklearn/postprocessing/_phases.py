@@ -174,6 +174,15 @@ class Model:
                 "targets, or answers in another form."
             )
 
+    def _refuse_answers(self, estimator, row) -> None:
+        """Refuse a model that answers for other classes than it says it has.
+
+        A vote has the classes that it saw, and the models in it those that they list.
+        """
+        answer = numbers_of(estimator, self._method, row, private=True)
+        if answer.shape != (1, len(estimator.classes_)):
+            raise WrappedEstimatorError(self.name)
+
     @property
     def _is_classifier(self) -> bool:
         return isinstance(self.stand_in, ConstantClassifier)
@@ -230,16 +239,18 @@ class Model:
             _tell(estimator, "classes", stand_in.classes)
         if groups is not None:
             _tell(estimator, "groups", self.groups)
+        one_label = self._is_classifier and y is not None and len(set(y.tolist())) == 1
         try:
             if self.lines():
                 wall.fit_wrapped(estimator, self.name, *given, **params)
             else:
                 fit_wrapped(estimator, *given, **params)
+            if one_label and not self.scored_with:
+                self._refuse_answers(estimator, safe_indexing(given[0], [0]))
         except WrappedEstimatorError:
             # Many classifiers refuse rows of one label. The cost is the same either
             # way: it was reserved before.
-            one_label = y is not None and len(set(y.tolist())) == 1
-            if not (self._is_classifier and one_label):
+            if not one_label:
                 raise
             estimator, self.stands_in, self.refused = stand_in, True, True
         refuse_spreading(estimator)
