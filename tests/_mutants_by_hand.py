@@ -1023,6 +1023,20 @@ MUTANTS = [
         "no warning where noise hides dates",
     ),
     (
+        "h850",
+        "generative/_raw.py",
+        "is_lost = column.is_universal and not column.is_seen",
+        "is_lost = False",
+        "numbers that noise hides lie where their largest noise is",
+    ),
+    (
+        "h851",
+        "generative/_raw.py",
+        "is_lost = column.is_universal and not column.is_seen",
+        "is_lost = column.is_universal",
+        "numbers that are seen lie where those of all columns do",
+    ),
+    (
         "h92",
         _OBJECTIVE,
         "reach: ClassVar[float] = 4.0",

@@ -1484,3 +1484,25 @@ def test_quality_of_a_column_of_more_levels_than_two_bytes_hold():
     ).fit(frame, np.arange(1000) // 500)
     for figure in generator.quality_.by_group["class"].values():
         assert figure.value < 0.1
+
+
+def test_numbers_that_noise_hides_lie_where_those_of_all_columns_do(quick_fits):
+    """Alone, one of two lay at thousands or billions, where noise was largest."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"c{i}": rng.uniform(20, 60, 600) for i in range(30)})
+    book = {"c0": {"kind": "number"}}
+    for seed in range(3):
+        with pytest.warns(UserWarning, match="or numbers like those of other columns"):
+            found = DPSinkhornGenerator(epsilon=0.3, codebook=book, random_state=seed)
+            found.fit(X)
+        numbers = found.sample(600).select_dtypes("number")
+        assert numbers.shape[1] > 25
+        assert numbers.abs().max().max() < 200
+
+
+def test_numbers_that_are_seen_lie_in_their_own_place(quick_fits):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({f"c{i}": rng.uniform(20, 60, 3000) for i in range(5)})
+    X["far"] = rng.uniform(1.0e6, 1.01e6, 3000)
+    found = DPSinkhornGenerator(epsilon=1.0, random_state=0).fit(X)
+    assert found.sample(1000)["far"].between(0.99e6, 1.02e6).mean() > 0.95

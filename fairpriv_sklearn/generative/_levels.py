@@ -161,6 +161,13 @@ class LevelColumn(LearntColumn):
         noisy, noise = self.places.noisy, self.places.noise
         return bool((noisy > TOLD * noise).any())
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether noise lets one see where some of its numbers surely lie."""
+        seen, noise = self.places.noisy, self.places.noise
+        is_looked_into = self.places.inner is not None
+        return is_looked_into or bool(surely_held(seen, noise).any())
+
     def with_cells(self, total) -> LevelColumn:
         """The column with cells at its quantiles, by its places."""
         if not self.is_number:

@@ -31,6 +31,7 @@ from fairpriv_sklearn.preprocessing import (
     Codebook,
     Column,
     ColumnCounts,
+    Places,
     key_of,
     look_closer,
     looks,
@@ -267,8 +268,13 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         total = n_records or max(1.0, float(np.mean([seen.sum() for seen in counts])))
         placed = placed_columns(located, counts, total, scale)
         placed = look_closer(wall, rows, placed, total)
-        found |= {c.position: c.with_cells(total) for c in placed}
         _tell_of_noise(located, counts, scale, placed)
+        of_all = _places_of_all(placed, counts, scale)
+        for column in placed:
+            is_lost = column.is_universal and not column.is_seen
+            cells = replace(column, places=of_all if is_lost else column.places)
+            cells = cells.with_cells(total)
+            found[column.position] = replace(cells, places=column.places)
         _tell_of_ends(placed, total)
         learn_atoms(wall, rows, found)
     if maybe_whole:
@@ -290,6 +296,20 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
     return [column for column in learnt if column.is_used]
 
 
+def _places_of_all(placed, counts, scale) -> Places | None:
+    """Mean counts of all numbers of unknown range.
+
+    Columns of one table often lie in one place: together they stand out of the noise
+    that hides each of them.
+    """
+    edges, pairs = universal_edges(), zip(placed, counts, strict=True)
+    alike = [seen[: len(edges) - 1] for column, seen in pairs if column.is_universal]
+    if not alike:
+        return None
+    noise = scale / sqrt(len(alike))
+    return Places.of(edges, np.mean(alike, axis=0), noise, is_open=True)
+
+
 def _tell_of_noise(located, counts, scale, placed) -> None:
     """Warn of columns whose noisy counts do not say where their numbers lie."""
     hidden = [
@@ -304,8 +324,8 @@ def _tell_of_noise(located, counts, scale, placed) -> None:
             told = f"{_named(hidden)} hold, or where their numbers lie"
         warn_caller(
             f"By noisy counts it cannot be told what the {told}: samples may have "
-            "anything there. Declare kinds and ranges in a codebook, or use more rows "
-            "or a larger epsilon.",
+            "anything there, or numbers like those of other columns. Declare kinds and "
+            "ranges in a codebook, or use more rows or a larger epsilon.",
             UserWarning,
         )
 

@@ -59,11 +59,6 @@ class Draft(LearntColumn):
             return True
         return self.is_number and not (self.ranks == "uniform" and self.declared.range)
 
-    @property
-    def is_universal(self) -> bool:
-        """Whether it is a number of which no range is known."""
-        return self.declared.kind == "number" and self.declared.range is None
-
     def with_location(self, total, scale, common) -> Draft:
         """The column with edges at its quantiles; `common` are the shares of many."""
         if not self.is_number:

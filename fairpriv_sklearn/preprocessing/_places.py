@@ -251,6 +251,11 @@ class LearntColumn:
         return self.declared.kind in ("number", "date")
 
     @property
+    def is_universal(self) -> bool:
+        """Whether it is a number of which no range is known."""
+        return self.declared.kind == "number" and self.declared.range is None
+
+    @property
     def is_used(self) -> bool:
         """Whether it is part of the result."""
         return self.declared.kind != "left out"
