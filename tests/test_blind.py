@@ -1326,6 +1326,52 @@ def test_noise_of_rates_and_errors_is_that_of_simulations(
     assert said - chance == pytest.approx(found, rel=0.05)
 
 
+@pytest.mark.parametrize("by_class", [False, True])
+def test_a_drawn_rule_is_measured_by_its_regions(by_class, noise=20.0):
+    rng = np.random.default_rng(3)
+    table = rng.uniform(2e3, 9e3, (2, 3, 6))
+    rule = rng.dirichlet(np.ones(3), size=6)
+    rates = [(y, 1) for y in range(3)] if by_class else None
+    measured = blind.measure(table, rates, noise, rule=rule)
+    tables = table + noise * rng.normal(size=(20_000, *table.shape))
+    decided = tables @ rule
+    found, variances = measured.told
+    for (y, k), rate, said in zip(
+        blind.compared(rates, 3), found, variances, strict=True
+    ):
+        rows = decided[:, :, y : y + 1] if by_class else decided
+        drawn = rows[..., k].sum(axis=2) / rows.sum(axis=(2, 3))
+        np.testing.assert_allclose(drawn.mean(axis=0), rate, rtol=1e-3)
+        np.testing.assert_allclose(drawn.var(axis=0), said, rtol=0.05)
+    wrong = 1 - np.trace(decided, axis1=2, axis2=3).sum(axis=1) / tables.sum((1, 2, 3))
+    low, high = measured.error_interval
+    said = ((high - low) / 2 / 1.959964) ** 2
+    chance = measured.error * (1 - measured.error) / table.sum()
+    assert measured.error == pytest.approx(wrong.mean(), abs=1e-4)
+    assert said - chance == pytest.approx(wrong.var(), rel=0.05)
+    # Regions of one decision are that decision.
+    kept = blind.measure(table, rates, noise, rule=np.repeat(np.eye(3), 2, axis=0))
+    plain = blind.measure(table, rates, noise)
+    np.testing.assert_array_equal(kept.told, plain.told)
+    assert kept.error_interval == plain.error_interval
+
+
+def test_a_rule_made_of_its_own_counts_is_measured_as_one_that_was_steered():
+    """Its rates are equal by them: what is true is what they err by."""
+    table = np.full((2, 3, 3), 1000.0)
+    drawn = blind.measure(table, None, 20.0, rule=np.full((3, 3), 1 / 3))
+    alike = blind.measure(table, None, 20.0)
+    assert drawn.disparity < 1e-12 and drawn.interval[0] == 0
+    rates, noises = drawn.told
+    variances = noises + (1 / 3) * (2 / 3) / 9000
+    assert drawn.interval == blind.disparity_interval(
+        rates, variances, 0.95, steered=True
+    )
+    assert alike.interval == blind.disparity_interval(
+        alike.told[0], alike.told[1] + (1 / 3) * (2 / 3) / 9000, 0.95
+    )
+
+
 @pytest.mark.parametrize("differ", [0.0, 0.15])
 def test_the_interval_covers_where_the_rows_steered(differ, n=2000, noise=30.0):
     """What the steps told is joined; of 250 simulated tables 92 to 98.5 % are held.

@@ -1,27 +1,34 @@
 """Decisions that are counted at the end, and drawn where groups still differ."""
 
+import warnings
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from _recording import recording
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from fairpriv_sklearn._shared.purity import spreads
+from fairpriv_sklearn._wall import CellCounts
 from fairpriv_sklearn.datasets import make_biased_mixture, make_spurious_bias
 from fairpriv_sklearn.metrics import demographic_parity_difference
 from fairpriv_sklearn.postprocessing import DP2DPClassifier, RepairWarning
+from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing._certificate import (
     decision_regions,
     drawn_decisions,
     region_costs,
+    shared_rule,
 )
 from fairpriv_sklearn.postprocessing._parity import mass_at
 
 DRAWN = "some are drawn now"
+DRAWN_BLIND = "some decisions have to be drawn"
 
 
 # --- regions -------------------------------------------------------------------------
@@ -388,3 +395,157 @@ def test_a_tenth_of_a_group_in_a_bin_is_said(n_bins, n_notes):
     )  # fmt: skip
     model.fit(p[:, None], y, sensitive_features=group)
     assert len(model.repair_notes_) == n_notes
+
+
+# --- without the group ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_one_rule_serves_all_groups_with_least_error(by_class, tolerance):
+    rng = np.random.default_rng(5)
+    table = rng.uniform(100, 900, size=(2, 3, 6))
+    table[1, :, :2] *= 4
+    rates = [(1, 0), (1, 2)] if by_class else None
+    compared = rates or [(0, k) for k in range(3)]
+    rule = shared_rule(table, rates, compared, tolerance)
+    assert_allclose(rule.sum(axis=1), 1.0, rtol=1e-12)
+
+    def gap(rule):
+        cells = table[:, 1] if by_class else table.sum(axis=1)
+        decided = cells @ rule / cells.sum(axis=1, keepdims=True)
+        return np.ptp(decided[:, [k for _, k in compared]], axis=0).max()
+
+    def right(rule):
+        return np.einsum("syr,ry->", table, rule) / table.sum()
+
+    assert gap(rule) <= tolerance + 1e-9
+    # A local search among fair rules finds none that errs less, nor does a constant.
+    best = max(right(np.tile(row, (6, 1))) for row in np.eye(3))
+    for _ in range(3000):
+        other = rng.dirichlet(np.full(3, 0.3), size=6)
+        mixed = 0.9 * rule + 0.1 * other
+        if gap(mixed) <= tolerance:
+            best = max(best, right(mixed))
+    assert right(rule) >= best - 1e-9
+
+
+def blind_tree(n_rows=40_000, base=None, **params):
+    """One tree of three classes: sure of everybody."""
+    X, y, group = make_biased_mixture(
+        n_rows + 60_000, 8, n_classes=3, random_state=5003
+    )[:3]
+    base = DecisionTreeClassifier(random_state=0) if base is None else base
+    base.fit(X[:10_000], y[:10_000])
+    if params.get("constraint") == "equalized_odds":  # rates by true class differ too
+        otherwise = (group == 1) & (X @ (-1) ** np.arange(8) > 0)
+        y = np.where(otherwise, (y + 1) % 3, y)
+    told, fresh = slice(10_000, 10_000 + n_rows), slice(10_000 + n_rows, None)
+    model = DP2DPClassifier(
+        FrozenEstimator(base), blind=True, classes=range(3), groups=[-1, 1],
+        base_guarantee="public", random_state=0,
+    )  # fmt: skip
+    if params.pop("public_groups", False):  # then all rows calibrate
+        telling = LogisticRegression().fit(X[:10_000], group[:10_000])
+        params |= {
+            "group_estimator": FrozenEstimator(telling),
+            "group_guarantee": "public",
+        }
+    model.set_params(**params)
+    table = X[told], y[told], group[told]
+    return model, table, (X[fresh], y[fresh], group[fresh])
+
+
+def test_a_blind_repair_of_a_sure_classifier_draws():
+    model, (X, y, group), (fresh, y_fresh, group_fresh) = blind_tree(reach_size=0.1)
+    with pytest.warns(RepairWarning, match=DRAWN_BLIND):
+        model.fit(X, y, sensitive_features=group)
+    assert model.repair_ == "repaired" and model.rule_.shape == (1, 6, 3)
+    assert spreads(model)
+    decided = model.predict(fresh)
+    gap = gap_of(y_fresh, decided, group_fresh)
+    assert gap < 0.04 and model.parity_interval_[0] <= gap <= model.parity_interval_[1]
+    # By offsets alone, whose decisions are in the regions:
+    chances = model.predict_proba(fresh)
+    scores = model.estimator_.predict_proba(fresh)
+    shares = model._recalibration(model._group_shares(fresh, private=False))
+    offsets = model._shifted(scores, shares).argmax(axis=1)
+    assert gap_of(y_fresh, offsets, group_fresh) > 2 * gap
+    assert gap_of(y_fresh, model.estimator_.predict(fresh), group_fresh) > 0.2
+    # A region is that decision and the group that is likelier than among all.
+    likelier = (shares[:, 1] > model._recalibration.shares[1]).astype(int)
+    assert_array_equal(chances, model.rule_[0][2 * offsets + likelier])
+    for k in range(3):
+        assert chances[:, k].mean() == pytest.approx(np.mean(decided == k), abs=0.01)
+    in_parts = [model.predict(fresh[:700]), model.predict(fresh[700:])]
+    assert_array_equal(np.concatenate(in_parts), decided)
+    full = model.reach([0.0])
+    assert full.violation_interval[0].tolist() == list(model.parity_interval_)
+    # A second fit forgets the draws.
+    smooth = blind_tree(base=LogisticRegression())[0].estimator
+    model.set_params(estimator=smooth).fit(X, y, sensitive_features=group)
+    assert not hasattr(model, "rule_") and not spreads(model)
+
+
+def test_a_repair_that_stands_back_draws_nothing(monkeypatch):
+    model, (X, y, group), (fresh, *_) = blind_tree()
+    monkeypatch.setattr(blind, "stand_back", lambda *told: "none")
+    with pytest.warns(RepairWarning, match="stood back"):
+        model.fit(X, y, sensitive_features=group)
+    assert not hasattr(model, "rule_")
+    assert_array_equal(model.predict(fresh), model.estimator_.predict(fresh))
+
+
+def test_likelier_is_beside_the_shares_of_all():
+    told = blind.Recalibration(np.array([0.9, 0.1]), 0.5, None, np.eye(2))
+    posterior = np.array([[0.89, 0.11], [0.91, 0.09], [0.2, 0.8]])
+    assert told.likelier(posterior).tolist() == [1, 0, 1]
+
+
+def test_fewer_people_are_counted_by_decision_alone():
+    """Noise in twice as many counts would hide what groups differ by."""
+    for n_rows, n_numbers in [(10_000, 2 * 18), (40_000, 2 * 36)]:
+        model, (X, y, group), _ = blind_tree(n_rows)
+        with recording() as seen, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepairWarning)
+            model.fit(X, y, sensitive_features=group)
+        assert seen.crossings[-1].exact.size == n_numbers
+    # 10,000 people calibrate; the noise of a count is 19.3, that of a size 81.7.
+    query = CellCounts((3,), name="certificate", norm="l2", n_tables=2)
+    wall = SimpleNamespace(scale=lambda asked: {query: 10.0}[asked])
+    noise = 10.0 * (2 * 9) ** 0.5
+    for people, n_regions in [(20.05 * noise, 6), (19.95 * noise, 3)]:
+        assert model._n_regions(wall, np.array([people, 1e9])) == n_regions
+    two = clone(model).set_params(classes=[0, 1])
+    two.groups_, two.classes_ = np.array([-1, 1]), np.array([0, 1])
+    wall = SimpleNamespace(scale=lambda asked: 10.0)
+    assert two._n_regions(wall, np.array([1e9, 1e9])) == 2
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("constraint", ["demographic_parity", "equalized_odds"])
+def test_replay_of_a_blind_repair_that_draws(constraint, relation):
+    model, table, _ = blind_tree(
+        20_000, epsilon=30.0, neighboring=relation, constraint=constraint,
+        public_groups=True,
+    )  # fmt: skip
+    if relation == "replace_one":  # by one of another label and group
+        other = [column.copy() for column in table]
+        other[0][0], other[1][0], other[2][0] = 3.0, (table[1][0] + 1) % 3, -table[2][0]
+    else:
+        other = [column[1:] for column in table]
+
+    def fitted(X, y, group):
+        with pytest.warns(RepairWarning, match=DRAWN_BLIND):
+            return clone(model).fit(X, y, sensitive_features=group)
+
+    with recording() as first:
+        one = fitted(*table)
+    with recording(replay=first) as second:
+        two = fitted(*other)
+    for a, b in zip(first.crossings, second.crossings, strict=True):
+        assert np.linalg.norm(a.exact - b.exact) <= a.sensitivity * (1 + 1e-9)
+    assert_array_equal(one.rule_, two.rule_)
+    assert one.parity_interval_ == two.parity_interval_
+    assert one.privacy_ == two.privacy_
+    assert_array_equal(one.predict(table[0]), two.predict(table[0]))

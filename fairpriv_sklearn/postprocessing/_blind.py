@@ -100,6 +100,10 @@ class Recalibration:
         second = np.interp(q[:, 1], self.position, self.posterior[:, 1])
         return np.column_stack([1 - second, second])
 
+    def likelier(self, posterior: np.ndarray) -> np.ndarray:
+        """The group that each row is likelier in than anybody, by most."""
+        return (posterior / self.shares).argmax(axis=1)
+
 
 def recalibrate(table: np.ndarray, noise_scale: float) -> Recalibration:
     """Read the recalibration off noisy counts by true group and bin of q.
@@ -329,13 +333,14 @@ def measure(
     noise_scale: float,
     confidence: float = 0.95,
     told: tuple | None = None,
+    rule: np.ndarray | None = None,
 ) -> Measured:
-    """Measure a rule by noisy counts of rows by group, true class and decision.
+    """Measure a rule by noisy counts of rows by group, true class and region.
 
     Parameters
     ----------
-    table : ndarray of shape (n_groups, n_classes, n_classes)
-        Group, true class, chosen class.
+    table : ndarray of shape (n_groups, n_classes, n_regions)
+        Group, true class, and region that decides alike.
     rates : list of (int, int) or None
         Pairs (true class, chosen class) to compare; None: how often a class is chosen.
     noise_scale : float
@@ -343,18 +348,24 @@ def measure(
     told : (ndarray, ndarray), default=None
         What the releases that steered the rule told about the same rows' rates, of
         shape (n_rates, n_groups), and the variances of their noise.
+    rule : ndarray of shape (n_regions, n_classes), default=None
+        Chances of the classes by region, made of these counts so that rates agree.
+        None: regions are, class after class, those of one decision.
     """
     table = table.astype(np.float64)
-    n_groups, n_classes, _ = table.shape
+    n_groups, n_classes, n_regions = table.shape
+    steered = rule is not None
+    if rule is None:
+        rule = np.repeat(np.eye(n_classes), n_regions // n_classes, axis=0)
     estimates, sampling, noises = [], [], []
     for y, k in compared(rates, n_classes):
         rows = table if rates is None else table[:, y : y + 1]
         n_cells = rows.shape[1]
         total = rows.sum(axis=(1, 2))
         sure = np.maximum(total, 1.0)
-        rate = np.clip(rows[:, :, k].sum(axis=1) / sure, 0, 1)
+        rate = np.clip(rows.sum(axis=1) @ rule[:, k] / sure, 0, 1)
         noise = min(noise_scale, 1e100) ** 2 * n_cells
-        noise = noise * ((1 - rate) ** 2 + (n_classes - 1) * rate**2)
+        noise = noise * ((rule[:, k] - rate[:, None]) ** 2).sum(axis=1)
         # A rate of a few rows is not known to be zero or one.
         careful = np.clip(rate, 1 / (sure + 2), 1 - 1 / (sure + 2))
         sampling.append(careful * (1 - careful) / sure)
@@ -362,16 +373,15 @@ def measure(
         estimates.append(rate)
     estimates, noises = np.array(estimates), np.array(noises)
     doubt = 0.0 if told is None else unexplained(estimates, noises, told)
-    steered = told is not None and doubt == 0
     if told is not None:
+        steered = doubt == 0
         others, variances = told[0], told[1] + doubt
         part = noises / np.maximum(noises + variances, 1e-300)
         estimates, noises = estimates + part * (others - estimates), part * variances
     total = max(table.sum(), 1.0)
-    right = table[:, np.arange(n_classes), np.arange(n_classes)].sum()
+    right = (table.sum(axis=0) * rule.T).sum()
     error = float(np.clip(1 - right / total, 0, 1))
-    # The share of n_groups * n_classes right entries and of all the others.
-    entries = n_groups * n_classes * (error**2 + (n_classes - 1) * (1 - error) ** 2)
+    entries = n_groups * ((rule - (1 - error)) ** 2).sum()
     chance = max(error * (1 - error), 1 / total) / total
     noise = noise_scale**2 * entries / total**2
     half = -ndtri((1 - confidence) / 2) * np.sqrt(chance + noise)

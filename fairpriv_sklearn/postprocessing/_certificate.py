@@ -28,6 +28,9 @@ HARMLESS = 0.01
 CONFIDENCE, HARM = 0.98, 0.0003
 # Rates of groups that a linear program makes equal in seconds.
 MOST_RATES = 4000
+# Blind: standard deviations of its noise that the size of a group has to exceed for
+# decisions to be counted by likelier group as well.
+PARTED = 20.0
 
 
 def decision_regions(shifted: np.ndarray, smoothing: float) -> np.ndarray:
@@ -112,3 +115,24 @@ def drawn_decisions(
     rule = np.tile(kept, (len(known), 1, 1))
     rule[known] = parity.most_gain(masses.swapaxes(0, 1), gain, rates, tolerance)
     return rule
+
+
+def shared_rule(table, rates, compared, tolerance) -> np.ndarray:
+    """Chances of the classes by region, the same for all groups, with least error.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_groups, n_classes, n_regions)
+        Noisy counts by group, true class and region.
+    rates, compared : lists of (int, int)
+        As of `blind.measure` and `blind.compared`.
+    tolerance : float
+
+    Returns
+    -------
+    rule : ndarray of shape (n_regions, n_classes)
+    """
+    cells = table.sum(axis=1, keepdims=True) if rates is None else table
+    masses = project_simplex(cells / np.maximum(cells.sum(axis=2, keepdims=True), 1.0))
+    gain = table.sum(axis=0).T / max(table.sum(), 1.0)
+    return parity.most_gain(masses, gain[None], compared, tolerance)[0]

@@ -59,6 +59,11 @@ STILL_DIFFER = (
     "tree, the nearest neighbour): one whose probabilities differ from person to "
     "person reaches parity."
 )
+DRAWN_BLIND = (
+    "By its noisy certificate some decisions have to be drawn for the groups to differ "
+    "less: offsets hardly move a classifier that is sure of everybody (one tree, the "
+    "nearest neighbour)."
+)
 
 
 class DecisionRepair(MetaRepair):
@@ -211,6 +216,9 @@ class DecisionRepair(MetaRepair):
 
     def _regions(self, scores, codes) -> np.ndarray:
         """Where a randomised rule draws alike, row by row."""
+        if self.blind:
+            decisions = self._shifted(scores, codes).argmax(axis=1)
+            return self._parts(decisions, codes, self.rule_.shape[1])
         if hasattr(self, "offsets_"):
             shifted = self._shifted(scores, codes).T
             return certificate.decision_regions(shifted, self._rule_smoothing)
@@ -253,10 +261,11 @@ class DecisionRepair(MetaRepair):
         n_groups, n_classes = len(self.groups_), len(self.classes_)
         most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
         n_counts = n_groups * n_classes**2
+        n_parts = n_groups * n_counts
         fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
         found = {
             "recalibration": (blind.RECALIBRATION_SHARE, n_groups * most),
-            "certificate": (blind.CERTIFICATE_SHARE, 2 * n_counts),
+            "certificate": (blind.CERTIFICATE_SHARE, 2 * n_parts),
         }
         if self.reach_size > 0:
             share = (1 - fixed) * self.reach_size
@@ -283,40 +292,75 @@ class DecisionRepair(MetaRepair):
         offsets = steps.offsets
         rates = None if shape[0] == 1 else self._rates()
 
-        def tables_of(name, rules):
-            """A table by group, class and decision for each rule; how to read them."""
+        def tables_of(name, rules, n_regions=n_classes):
+            """A table by group, class and region for each rule; how to read them."""
             truth = block.codes * n_classes + block.labels
             chosen = [
                 parity.shifted_scores(scores, groups, rule).argmax(axis=0)
                 for rule in rules
             ]
-            cells = np.column_stack([truth * n_classes + one for one in chosen])
-            cube = n_groups, n_classes, n_classes
+            regions = [self._parts(one, groups, n_regions) for one in chosen]
+            cells = np.column_stack([truth * n_regions + one for one in regions])
+            cube = n_groups, n_classes, n_regions
             query = CellCounts(cube, name=name, norm="l2", n_tables=len(rules))
             tables = wall.release(query, rows.with_columns(cells=cells))
             return tables, {"rates": rates, "noise_scale": wall.scale(query)}
 
-        tables, about = tables_of("certificate", [offsets, np.zeros_like(offsets)])
         few = next_to_nobody(steps.people, steps.noise)
+        n_regions = self._n_regions(wall, steps.people[~few])
+        rules = [offsets, np.zeros_like(offsets)]
+        tables, about = tables_of("certificate", rules, n_regions)
         known = [blind.are_known(table, **about, sure=blind.PLAIN) for table in tables]
         equal = np.all(known, axis=0) | ~few
         told = blind.told_by_steps(steps, rates, self.smoothing)
         told = tuple(of_groups[:, equal] for of_groups in told)
         tables, measure = tables[:, equal], partial(blind.measure, **about)
-        repaired = measure(tables[0], told=told)
+        repaired, rule = measure(tables[0], told=told), None
+        if n_regions > n_classes:
+            compared, tolerance = self._compared(), self.fairness_tolerance
+            shared = certificate.shared_rule(tables[0], rates, compared, tolerance)
+            drawn = measure(tables[0], rule=shared)
+            if drawn.interval[1] < repaired.disparity:
+                repaired, rule = drawn, shared
         self._stand_back(tables, measure, repaired)
         self._leave_out(~equal)
         if self.repair_ != "repaired":
-            offsets = np.zeros_like(offsets)
+            offsets, rule = np.zeros_like(offsets), None
         self._measured = None
         if self.reach_size > 0:
             weights = np.linspace(0, 1, blind.REACH_STEPS)
             tables, about = tables_of("reach", [w * offsets for w in weights])
             tables, measure = tables[:, equal], partial(blind.measure, **about)
             self._measured = [measure(table) for table in tables]
-            if self.repair_ == "repaired":
+            if rule is not None:
+                self._measured[-1] = repaired
+            elif self.repair_ == "repaired":
                 self._measured[-1] = measure(tables[-1], told=repaired.told)
         self._publish_offsets(offsets)
+        if rule is not None:
+            self.rule_, self._group_weights = rule[None], np.ones(1)
+            self._key = wall.noise.public().key(32)
+            self._note(DRAWN_BLIND)
+
+    def _n_regions(self, wall, people) -> int:
+        """How many regions the certificate counts: a class, or one by likelier group.
+
+        The second where noise is small beside `people`, noisy sizes of groups.
+        """
+        n_groups, n_classes = len(self.groups_), len(self.classes_)
+        query = CellCounts((n_classes,), name="certificate", norm="l2", n_tables=2)
+        noise = wall.scale(query) * n_classes * np.sqrt(n_groups)
+        few_rates = n_groups * len(self._compared()) <= certificate.MOST_RATES
+        large = people.min() > certificate.PARTED * noise
+        parted = n_classes > 2 and few_rates and large
+        return n_classes * n_groups if parted else n_classes
+
+    def _parts(self, decisions, shares, n_regions) -> np.ndarray:
+        """Region of each row: its decision, or that and its likelier group."""
+        n_parts = n_regions // len(self.classes_)
+        if n_parts == 1:
+            return decisions
+        return decisions * n_parts + self._recalibration.likelier(shares)
 
     def _recalibrate(self, wall, rows, shares) -> np.ndarray:
         """Shares of the groups as the table has them, by counts of the told ones."""

@@ -178,7 +178,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
     rule_ : ndarray of shape (n_groups, n_regions, n_classes)
         Chance of each class by group and region, for a randomised rule. With
         `offsets_`, where decisions had to be drawn, a region is a decision by them,
-        with another one near or far.
+        with another one near or far. Blind: one rule for all, in place of `n_groups`;
+        a region is a decision and the group that is likelier than among all people.
     counts_ : ndarray of shape (n_conditions, n_groups, n_bins), int64
         The noisy counts of "histogram"; one condition, or one for each true class.
     n_iter_ : int
@@ -450,7 +451,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
                 nearest = project_simplex(shifted)
                 probabilities.append(nearest / nearest.sum(axis=1, keepdims=True))
             else:
-                probabilities.append(chances[groups, self._regions(scores, groups)])
+                regions = self._regions(scores, groups)
+                probabilities.append(chances[self._rule_codes(groups), regions])
         return np.concatenate(probabilities)
 
     def score(self, X, y, sample_weight=None, *, sensitive_features=None) -> float:
@@ -560,6 +562,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         draws, places = RowDraws(self._key), []
         for scores, codes, X_block in blocks:
             bins = self._regions(scores, codes).astype(np.int32)
+            codes = self._rule_codes(codes)
             places.append((codes, bins))
             rows = np.flatnonzero(mixed[codes, bins])
             if len(rows):
@@ -580,6 +583,10 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         offsets = self.offsets_
         offsets = offsets[None] if offsets.ndim == 2 else offsets.swapaxes(0, 1)
         return parity.shifted_scores(scores, codes, offsets).T
+
+    def _rule_codes(self, groups) -> np.ndarray:
+        """Which of the rules each row is under: a blind repair has one."""
+        return np.zeros(len(groups), dtype=np.int64) if self.blind else groups
 
     @property
     def _chances(self) -> np.ndarray:

@@ -829,23 +829,24 @@ def most_gain(masses, gain, rates, tolerance) -> np.ndarray:
     Parameters
     ----------
     masses : ndarray of shape (n_groups, n_conditions, n_bins)
-    gain : ndarray of shape (n_groups, n_bins, n_classes)
-        Of each decision, for all people of a group and region together.
+    gain : ndarray of shape (n_groups, n_bins, n_classes) or (1, n_bins, n_classes)
+        Of each decision, for all people of a group and region together; or for all
+        people of a region, if one rule is to serve all groups.
     rates : list of (int, int)
         Pairs (condition, chosen class).
     tolerance : float or ndarray of shape (n_conditions,)
 
     Returns
     -------
-    rule : ndarray of shape (n_groups, n_bins, n_classes)
+    rule : ndarray of shape (n_groups, n_bins, n_classes) or (1, n_bins, n_classes)
     """
-    n_groups, n_bins, n_classes = shape = gain.shape
-    upper, limits = _rate_rows(masses, n_classes, rates, tolerance)
-    if n_classes == 2:
+    n_rules, n_bins, n_classes = shape = gain.shape
+    upper, limits = _rate_rows(masses, shape, rates, tolerance)
+    if n_classes == 2 and n_rules > 1:
         monotone = _monotone_rows(shape, len(rates))
         upper = sparse.vstack([upper, monotone])
         limits = np.concatenate([limits, np.zeros(monotone.shape[0])])
-    ones = sparse.kron(sparse.eye_array(n_groups * n_bins), np.ones((1, n_classes)))
+    ones = sparse.kron(sparse.eye_array(n_rules * n_bins), np.ones((1, n_classes)))
     ones = sparse.hstack([ones, sparse.csr_array((ones.shape[0], len(rates)))])
     solution = linprog(
         np.concatenate([-gain.ravel(), np.zeros(len(rates))]),
@@ -860,13 +861,14 @@ def most_gain(masses, gain, rates, tolerance) -> np.ndarray:
     return rule / rule.sum(axis=2, keepdims=True)
 
 
-def _rate_rows(masses, n_classes, rates, tolerance):
+def _rate_rows(masses, shape, rates, tolerance):
     """Rows of ``|rate of (s, y, k) - centre| <= tolerance / 2``, two per rate."""
     n_groups, n_conditions, _ = masses.shape
-    chosen = np.eye(n_classes)
+    chosen = np.eye(shape[2])
     by_group = [[np.kron(own[y], chosen[k]) for y, k in rates] for own in masses]
+    together = sparse.vstack if shape[0] == 1 else sparse.block_diag
     centres = sparse.vstack([sparse.eye_array(len(rates))] * n_groups)
-    apart = sparse.hstack([sparse.block_diag(by_group), -centres])
+    apart = sparse.hstack([together(list(map(sparse.csr_array, by_group))), -centres])
     rows = sparse.kron(apart, [[1.0], [-1.0]])
     allowed = np.broadcast_to(tolerance, n_conditions)[[y for y, _ in rates]] / 2
     return rows, np.tile(np.repeat(allowed, 2), n_groups)
