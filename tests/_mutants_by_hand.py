@@ -2308,6 +2308,27 @@ MUTANTS = [
         "repairs: a vote that found one label costs the budget",
     ),
     (
+        "h845",
+        "model_selection/_task.py",
+        "return listed[codes], listed.tolist(), fact",
+        "return y, listed.tolist(), fact",
+        "cross-validation: labels that come as objects cost the budget",
+    ),
+    (
+        "h846",
+        "model_selection/_validation.py",
+        "    # Only now: the model of any fold may turn out to need another plan.\n"
+        "    readings = [\n"
+        "        task.release(model, test, plan.score_mu, wall)\n"
+        "        for model, (_, test) in zip(models, folds, strict=True)\n",
+        "        one = next(test for fit, test in folds if np.array_equal(fit, train))\n"
+        "        readings = readings if len(models) > 1 else []\n"
+        "        readings.append(task.release(model, one, plan.score_mu, wall))\n"
+        "    readings = [\n"
+        "        *readings\n",
+        "cross-validation: scores of a fold are released before the next is fitted",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -148,6 +148,7 @@ OTHERS = {
     "linear_model/_ranges.py": "linear_ranges",
     "model_selection/_candidates.py": "search",
     "model_selection/_search.py": "search",
+    "model_selection/_validation.py": "validation",
     "postprocessing/_blind_numbers.py": "blind",
     "postprocessing/_certificate.py": "certificate",
     "postprocessing/_dp2dp.py": "dp2dp",

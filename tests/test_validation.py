@@ -7,6 +7,7 @@ import pytest
 from _audit import gaussian_audit
 from _model_selection import Stub, barycenter, fair_table, logistic, stub_table
 from sklearn.model_selection import (
+    FixedThresholdClassifier,
     KFold,
     PredefinedSplit,
     StratifiedKFold,
@@ -35,6 +36,7 @@ from fairpriv_sklearn.model_selection._scoring import (
     Reading,
     Statistic,
 )
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
 from fairpriv_sklearn.privacy import (
     PrivacyLedger,
 )
@@ -290,3 +292,45 @@ def test_probabilities_of_folds_are_asked_with_numbers_for_labels():
         cross_val_predict(model, X, y, method="predict_proba")
     model.set_params(classes=[0, 1])
     assert cross_val_predict(model, X, y, method="predict_proba").shape == (300, 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("n_rows", "wrap"),
+    [(200, False), (1, True), (2, True)],
+    ids=["a limit of records", "one row", "two rows"],
+)
+def test_folds_whose_models_cost_otherwise(n_rows, wrap, seed):
+    """The first fold's costs what was planned, the second's another kind."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n_rows, 2)), rng.integers(0, 2, n_rows)
+    about = {"classes": [0, 1], "groups": [0, 1]}
+    model = DPWassersteinLogisticRegression(
+        bounds=(-1, 1), fairness_weight=0.0, min_records=100, **about
+    )
+    model = (
+        DP2DPClassifier(model.set_params(min_records=None), **about) if wrap else model
+    )
+    ledger = PrivacyLedger(2.0, 1e-4)
+    result = dp_cross_validate(
+        model,
+        X,
+        y,
+        sensitive_features=y,
+        cv=2,
+        ledger=ledger,
+        random_state=seed,
+        **about,
+    )
+    assert len(result.scores["accuracy"].scores) == 2 and len(ledger.spends()) == 1
+
+
+def test_labels_that_come_as_objects():
+    """They are those of the public list, whatever holds them."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (60, 2)), np.arange(60) % 2
+    settings = {"bounds": (-1, 1), "classes": [0, 1], "fairness_weight": 0.0}
+    model = FixedThresholdClassifier(DPWassersteinLogisticRegression(**settings))
+    result = dp_cross_validate(
+        model, X, y.astype(object), classes=[0, 1], cv=2, random_state=0
+    )
+    assert len(result.scores["accuracy"].scores) == 2

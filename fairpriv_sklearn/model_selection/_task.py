@@ -201,7 +201,7 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
     same_length(X, groups.labels)
     table = _one_table(scorings)
     codes, listed, about_groups = _encode_groups(owner, estimator, groups.labels, table)
-    class_list, about_classes = _encode_classes(owner, estimator, y, table)
+    y, class_list, about_classes = _encode_classes(owner, estimator, y, table)
     bounds, about_bounds = None, None
     if any(needs_target_bounds(scoring) for scoring in scorings):
         given = candidates.public_argument(
@@ -254,9 +254,9 @@ def _encode_groups(owner, estimator, labels, table):
 
 
 def _encode_classes(owner, estimator, y, table):
-    """Public list of classes and fact; the list is checked wherever there is one."""
+    """Labels as listed, public list and fact; checked wherever there is a list."""
     listed = candidates.public_argument(estimator, "classes", owner.classes)
     if listed is None and table not in ("groups", "cells"):
-        return (), None
-    _, listed, fact = encode_labels(y, listed)
-    return listed.tolist(), fact
+        return y, (), None
+    codes, listed, fact = encode_labels(y, listed)
+    return listed[codes], listed.tolist(), fact

@@ -357,15 +357,19 @@ class _PublicFacts(BaseEstimator):
 
 
 def _run(estimator, task: Task, folds: _Folds, plan: ValidationPlan, wall):
-    models, readings, facts, assumed, secure = [], [], {}, {}, True
-    for train, test in folds:
+    models, facts, assumed, secure = [], {}, {}, True
+    for train, _ in folds:
         fitted = task.run(estimator, {}, train, plan.fit, wall.noise)
         model, guarantee = unless_it_failed(fitted, "A fold's model")
         facts.update(dict.fromkeys(guarantee.conditional_on))
         assumed.update(dict.fromkeys(guarantee.assumptions))
         secure = secure and guarantee.noise_is_secure
         models.append(model)
-        readings.append(task.release(model, test, plan.score_mu, wall))
+    # Only now: the model of any fold may turn out to need another plan.
+    readings = [
+        task.release(model, test, plan.score_mu, wall)
+        for model, (_, test) in zip(models, folds, strict=True)
+    ]
     for fact in facts:
         warn_leak(fact, f"`{fact}` of the estimator")
     caveats = {"assumptions": assumed, "conditional_on": facts}
