@@ -2329,6 +2329,27 @@ MUTANTS = [
         "cross-validation: scores of a fold are released before the next is fitted",
     ),
     (
+        "h847",
+        "postprocessing/_phases.py",
+        "        if len(known) < len(classes):",
+        "        if False:",
+        "repairs: a wrapped model with a shorter list of labels costs the budget",
+    ),
+    (
+        "h848",
+        "model_selection/_candidates.py",
+        "    for listed in lists:",
+        "    for listed in ():",
+        "searches: a candidate with a shorter list of labels costs the budget",
+    ),
+    (
+        "h849",
+        "_door/estimator.py",
+        "    elif type(last).__name__ in _NUMBER_LABELS:",
+        "    else:",
+        "repairs: lists of labels behind a threshold are not looked at",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -2061,6 +2061,46 @@ def test_labels_that_an_ensemble_made_numbers_get_a_hint():
     assert "list classes" not in str(caught.value)
 
 
+SHORTER = {
+    "model": logistic(),
+    "pipeline": make_pipeline(FunctionTransformer(), logistic()),
+    "threshold": FixedThresholdClassifier(logistic()),
+    "search": DPGridSearchCV(logistic(), {}),
+}
+
+
+@pytest.mark.parametrize("place", ["estimator", "group_estimator"])
+@pytest.mark.parametrize("inside", SHORTER.values(), ids=SHORTER)
+def test_a_list_of_labels_that_is_shorter_inside(inside, place):
+    """Whether a row holds what it lacks must not tell."""
+    three, about = np.arange(60) % 3, {"classes": [0, 1, 2], "groups": [0, 1]}
+    models = {"estimator": inside}
+    if place == "group_estimator":
+        about = {"classes": [0, 1], "groups": [0, 1, 2]}
+        models = {"estimator": DummyClassifier(), "blind": True, place: inside}
+        models |= {"base_guarantee": DECLARED}
+    for labels in (Y, three):
+        ledger = PrivacyLedger(50.0, 1e-3)
+        repair = DP2DPClassifier(**models, **about, ledger=ledger)
+        y, groups = (labels, GROUP) if place == "estimator" else (Y, labels)
+        with pytest.raises(ValueError, match="does not list all classes that this fit"):
+            repair.fit(X, y, sensitive_features=groups)
+        assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("inside", SHORTER.values(), ids=SHORTER)
+def test_a_search_over_a_list_of_labels_that_is_shorter(inside):
+    if isinstance(inside, DPGridSearchCV):
+        inside = DP2DPClassifier(logistic(), classes=[0, 1, 2], groups=[0, 1])
+    about = {"groups": [0, 1], "classes": [0, 1, 2]}
+    ledger = PrivacyLedger(50.0, 1e-3)
+    with pytest.raises(ValueError, match="not in classes=|does not list all classes"):
+        DPGridSearchCV(inside, {}, ledger=ledger, **about).fit(
+            X, np.arange(60) % 3, sensitive_features=GROUP
+        )
+    assert ledger.spends() == []
+
+
 VOTES = {
     "vote": lambda model: VotingClassifier([("a", model)], voting="soft"),
     "stack": lambda model: StackingClassifier(

@@ -514,6 +514,23 @@ def check_nested_arguments(estimator) -> None:
             _refuse_labels_as_numbers(owner)
 
 
+def label_lists(estimator) -> list[list]:
+    """Lists of labels of the private models inside that are handed labels as they are.
+
+    Those without a list of their own get that of whoever fits them.
+    """
+    last = last_step(estimator)
+    inside = _models_inside(last) if _is_scikit_learns_model(last) else []
+    if isinstance(last, DPEstimator):
+        listed = getattr(last, "classes", None)
+        if listed is not None:
+            return [public_classes(listed).tolist()]
+        inside = [getattr(last, "estimator", None)]
+    elif type(last).__name__ in _NUMBER_LABELS:
+        return []
+    return [listed for model in inside for listed in label_lists(model)]
+
+
 # These hand on 0, 1, ... for the labels that they find.
 _NUMBER_LABELS = """VotingClassifier StackingClassifier BaggingClassifier
     OneVsRestClassifier OneVsOneClassifier""".split()

@@ -19,7 +19,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import DPEstimator, check_arguments
+from fairpriv_sklearn._door.estimator import (
+    DPEstimator,
+    check_arguments,
+    encode_labels,
+    label_lists,
+)
 from fairpriv_sklearn._door.groups import (
     label_list,
     labels_by,
@@ -297,9 +302,10 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         What the privacy of some candidates depends on and that of others does not. The
         winner does not tell: it was chosen from all of them.
     """
-    conditions = []
+    conditions, lists = [], set()
     for params in grid:
         chosen = made(estimator, params)
+        lists.update(map(tuple, label_lists(chosen)))
         check_arguments(chosen, n_columns_of(task.X))
         refuse_unpaid(chosen, ledger)
         refuse_spreading(pure_clone(chosen), "The estimator of the search")
@@ -308,6 +314,8 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
             refuse_left_out(chosen)
         else:
             refuse_without_groups(chosen)
+    for listed in lists:
+        encode_labels(task.y, listed)
     return set().union(*conditions).difference(set.intersection(*conditions))
 
 

@@ -3,12 +3,15 @@
 from functools import partial
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
 
+from fairpriv_sklearn._door.estimator import public_classes
 from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
 from fairpriv_sklearn.postprocessing import _blind as blind
 from fairpriv_sklearn.postprocessing import _certificate as certificate
 from fairpriv_sklearn.postprocessing import _parity as parity
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from fairpriv_sklearn.postprocessing._phases import refuse_other_lists
 from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
 from fairpriv_sklearn.postprocessing._repair import MetaRepair
 from fairpriv_sklearn.postprocessing._significance import (
@@ -93,6 +96,9 @@ class DecisionRepair(MetaRepair):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
+        if self.classes is not None and not isinstance(self.estimator, FrozenEstimator):
+            listed = public_classes(self.classes).tolist()
+            refuse_other_lists("estimator", self.estimator, listed)
         if self.blind and self.method == "histogram":
             raise ValueError(
                 "A blind repair needs method='gradient' or 'auto': counts by score do "

@@ -27,6 +27,7 @@ from fairpriv_sklearn._door.estimator import (
     DPEstimator,
     check_arguments,
     first_step,
+    label_lists,
     last_step,
 )
 from fairpriv_sklearn._door.groups import refuse_left_out, refuse_without_groups
@@ -132,15 +133,13 @@ class Model:
         """Refuse a classifier that was told, or has seen, labels that nobody listed."""
         if not self._is_classifier:
             return
-        last = last_step(self.given)
-        known = None
-        if self.frozen:
-            known = getattr(last, "classes_", None)
-        elif isinstance(last, DPEstimator):
-            known = getattr(last, "classes", None)
+        listed = self.stand_in.classes_.tolist()
+        if not self.frozen:
+            refuse_other_lists(self.name, self.given, listed)
+            return
+        known = getattr(last_step(self.given), "classes_", None)
         if known is not None:
-            known = np.asarray(known).tolist()
-            refuse_unlisted(known, self.stand_in.classes_.tolist(), self.name)
+            refuse_unlisted(np.asarray(known).tolist(), listed, self.name)
 
     def _refuse_another_width(self) -> None:
         """Refuse a fitted model that saw another number of columns."""
@@ -308,6 +307,20 @@ def refuse_unlisted(labels, classes: list, what: str) -> None:
             f"The wrapped {what} knows a class that this fit does not: list all that "
             "it knows, in public, as the classes (or groups) of this estimator."
         )
+
+
+def refuse_other_lists(name: str, given, classes: list) -> None:
+    """Refuse a model to be fitted whose list of labels is not that of this fit.
+
+    If it is shorter, whether a row holds what it lacks would be found out too late.
+    """
+    for known in label_lists(given):
+        refuse_unlisted(known, classes, name)
+        if len(known) < len(classes):
+            raise ValueError(
+                f"The wrapped {name} does not list all classes that this fit does: "
+                "give both the same list, or it none."
+            )
 
 
 def _tell(estimator, name: str, labels) -> None:
