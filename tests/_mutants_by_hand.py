@@ -2018,6 +2018,20 @@ MUTANTS = [
         "blind: fewer people are parted by likelier group than was chosen",
     ),
     (
+        "h880",
+        "generative/_levels.py",
+        "        number = decimal(np.floor(high / unit) * unit)\n",
+        "        number = float(np.floor(high / unit) * unit)\n",
+        "tables: edges lie beside the round numbers that records have",
+    ),
+    (
+        "h881",
+        "generative/_levels.py",
+        "np.maximum(beside * SINGLE, SAME * np.abs(self.edges[1:]))",
+        "beside * SINGLE",
+        "tables: records beside two edges that are nearly one lie far from these",
+    ),
+    (
         "h613",
         "postprocessing/_certificate.py",
         " or len(rates) * len(known) > MOST_RATES:",

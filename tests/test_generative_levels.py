@@ -600,6 +600,26 @@ def test_round_edges():
     assert _levels.roundest(-3.0, 2.0) == 0.0 and _levels.roundest(-300, -120) == -200
 
 
+def test_round_edges_are_the_numbers_that_people_write():
+    """-1183 * 0.1 is below -118.3: a cell of nothing lay between the two."""
+    for tenth in range(-3000, 3000):
+        exact = tenth / 10
+        assert _levels.roundest(exact - 0.004, exact + 0.003) == exact
+    # Where so few digits are not between them, what is.
+    assert _levels.roundest(1.0, 1 + 2e-12) == 1 + 2e-12
+
+
+def test_a_cell_of_nothing_is_no_neighbour():
+    """Records of the cells beside it were all put at their far ends."""
+    column = LevelColumn.of("x", 0, Column("number"))
+    low = -118.30000000000001
+    number = [-118.3, np.nextafter(-118.3, 0)]  # many records have it
+    edges = np.array([-119.0, -118.5, low, *number, -118.1, -118.0])
+    assert np.diff(edges)[2:4].max() < 2e-14
+    falling = dataclasses.replace(column, edges=edges).with_shares(np.full(6, 0.2))
+    assert not falling.falls.any()
+
+
 def test_ends_of_whole_numbers():
     def ends(*edges, **declared):
         column = Column("number", integer=True, **declared)

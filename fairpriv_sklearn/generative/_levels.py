@@ -71,8 +71,8 @@ MOST_TOGETHER = 16
 # What the largest of hundreds of blocks of noise alone seldom reaches; on simulated
 # columns of 100 to 3,000 records.
 TOLD = 4.0
-# Narrower cells are single numbers.
-NO_WIDTH = 1e-300
+# Narrower cells are single numbers, as are those narrower than this part of them.
+NO_WIDTH, SAME = 1e-300, 1e-12
 # Of levels that only fill up a power of two.
 NO_LENGTH = 1e-12
 
@@ -363,7 +363,8 @@ class LevelColumn(LearntColumn):
             return self
         widths = np.maximum(np.diff(self.edges), 1e-300)
         beside = np.minimum(np.r_[inf, widths[:-1]], np.r_[widths[1:], inf])
-        wide = np.flatnonzero(widths > beside * SINGLE)
+        apart = np.maximum(beside * SINGLE, SAME * np.abs(self.edges[1:]))
+        wide = np.flatnonzero(widths > apart)
         falls = np.zeros(len(widths))
         w, held = widths[wide], shares[wide]
         logs = np.log(np.maximum(held, 1e-9 * shares.max()) / w)
@@ -541,9 +542,13 @@ def round_numbers(edges) -> np.ndarray:
     unit = 10.0 ** np.ceil(np.log10(max(high - low, 1e-6) / 128))
     even = unit * np.arange(np.ceil(low / unit), np.floor(high / unit) + 1)
     numbers = np.concatenate([[0.0], SENTINELS, *two, even])
-    # 0.3 is 3 / 10 and not 3 * 0.1: the nearest number to the decimal one
-    numbers = np.array([float(f"{x:.12g}") for x in numbers])
+    numbers = np.array([decimal(x) for x in numbers])
     return np.unique(numbers[(numbers >= edges[0]) & (numbers <= edges[-1])])
+
+
+def decimal(number) -> float:
+    """The nearest number to a decimal one: 0.3 is 3 / 10 and not 3 * 0.1."""
+    return float(f"{number:.12g}")
 
 
 def roundest(low, high) -> float:
@@ -554,9 +559,9 @@ def roundest(low, high) -> float:
         return float(high)
     for power in range(20, -20, -1):
         unit = 10.0**power
-        number = np.floor(high / unit) * unit
+        number = decimal(np.floor(high / unit) * unit)
         if low < number <= high:
-            return float(number)
+            return number
     return float(high)
 
 
