@@ -330,15 +330,15 @@ def target_sums(relation):
 
 
 def output_residuals(relation):
-    """Targets far beyond an output of zero, on either side."""
+    """Targets far beyond outputs, and these far from a constant, on either side."""
     network = Network((1, 3), product=row_scores)
+    network.weights[0][:] = 1.0
     learnt = LearntRange(np.full(3, 0.2), np.full(3, 0.1))
-    above = learnt.residuals(
-        lambda block: block.y, lambda block: block.x, network, np.full(3, 2.0)
-    )
-    columns = {"x": np.zeros((3, 1)), "y": np.vstack([np.ones(3), np.zeros((2, 3))])}
-    query = OutputResiduals(3, above, False)
-    return pair(relation, query, columns, {"y": -np.ones(3)})
+    of_block = (lambda block: block.y), (lambda block: block.x)
+    around = learnt.around(*of_block, network, np.full(3, 2.0), np.zeros(3), 0.5)
+    columns = {"x": np.ones((3, 1)), "y": np.vstack([np.ones(3), np.zeros((2, 3))])}
+    query = OutputResiduals(6, around, False)
+    return pair(relation, query, columns, {"x": -np.ones(1), "y": -np.ones(3)})
 
 
 def along_outputs(relation):

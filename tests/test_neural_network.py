@@ -273,9 +273,9 @@ def test_the_receipt_names_the_public_facts():
         assert name in facts
     assert model.privacy_.events[0].kind == "gaussian"
     # hidden 16: 3 * 16 + 16 + 16 * 2 + 2 parameters, no noisy count of groups, the
-    # constant, the ranges of two targets, twice, with their mean residuals, and two
-    # numbers of the line search for each
-    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 2 * 64 + 2 + 2 * 2
+    # constant, the ranges of two targets, twice, the means of their residuals and of
+    # what is added, and two numbers of the line search for each
+    assert model.privacy_.events[0].n_draws == 3 * 98 + 2 + 2 * 2 * 64 + 2 * 2 + 2 * 2
 
 
 def test_bounds_from_the_data_leak_and_say_so():
@@ -808,40 +808,83 @@ def test_the_mean_of_a_skewed_target_is_kept(width, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("noise", "off", "reach", "spread", "shift"),
-    # In half the range: all of it above any output, 12, or as far as .02 of noise. That
-    # is below a tenth of a spread of .201, and once the noise is enough.
+    ("noise", "doubt", "above", "added", "reach", "spread", "shift"),
+    # In half the range: all of it above any output, 12, or as far as .02 of noise. The
+    # square of a mean with weights is believed less twice its variance, or four times,
+    # where its noise is more than .15 of the spread.
     [
-        (0.0, 0.4, 12, None, 4.8),
-        (0.001, 0.004, 12, None, 0.75 * 0.048),
-        (0.01, 0.04, 2, None, 0.06),
-        (0.01, -0.04, 2, 0.199, -0.06),
-        (0.1, 0.4, 1, 0.3, 0.3),
-        (0.01, 0.019, 2, 0.199, 0.0),
-        (0.01, 0.02, 2, 0.201, 0.75 * 0.04),
-        (0.01, -0.04, 2, 0.201, -0.08 * 15 / 16),
-        (0.01, 0.0099, 2, 0.201, 0.0),
+        (0.0, 0.0, 0.4, 0.1, 12, 0.5, 4.8),
+        (0.0, 0.1, 0.4, 0.1, 12, 0.5, 4.8),
+        (0.001, 1e9, 0.004, 0.5, 12, 0.5, 0.048 * 7 / 8),
+        (0.01, 1e9, 0.04, 0.5, 2, 0.5, 0.08 * 7 / 8),
+        (0.01, 1e9, -0.04, 0.5, 2, 0.5, -0.08 * 7 / 8),
+        (0.01, 1e9, 0.0141, 0.5, 2, 0.5, 0.0),
+        (0.1, 1e9, 0.4, 0.5, 1, 0.5, 0.4 * 3 / 4),
+        (0.01, 1e9, 0.04, 0.5, 2, 0.1335, 0.08 * 7 / 8),
+        (0.01, 1e9, 0.04, 0.5, 2, 0.1333, 0.08 * 3 / 4),
+        (0.01, 1e9, 0.0199, 0.5, 2, 0.1333, 0.0),
+        (0.01, 0.0, 0.04, -0.03, 2, 0.5, 0.04 * 0.9),
+        (0.01, 0.0, 0.04, -0.06, 2, 0.25, 0.56 / 17 - 0.0008 / 0.56),
+        (0.01, 0.0003**0.5, 0.04, -0.04, 2, 0.5, 0.06 * 8 / 9),
+        (0.01, 0.0003**0.5, -0.01, 0.01, 2, 0.5, 0.0),
     ],
 )
-def test_outputs_are_shifted_by_what_stands_out(noise, off, reach, spread, shift):
+def test_outputs_are_shifted_by_what_stands_out(
+    noise, doubt, above, added, reach, spread, shift
+):
     class Wall:
         def scale(self, query):
+            assert query.n_outputs == 2
             return 100 * noise
 
         def release(self, query, rows):
             block = types.SimpleNamespace(y=np.full((1, 1), 0.6), n_rows=1)
             block.x = np.ones((1, 1))
             # Of the range from 0 to .2, 5 above the centre; the output is 2.
-            assert query.targets(block) * reach == approx(3.0)
-            return np.array([100 * off])
+            expected = [[3.0 / reach, 0.5 / (2 * spread)]]
+            assert query.targets(block) == approx(np.array(expected))
+            return 100 * np.array([above, added])
 
     learnt = LearntRange(np.array([0.1]), np.array([0.1]), spread)
     network, targets = Network((1, 1)), attrgetter("y")
     network.theta[:] = [1.0, 1.0]
-    wide_regressor()._correct(Wall(), None, network, learnt, targets, INPUTS, 100)
-    assert network.biases[0] == approx(1.0 + shift)
+    where = np.array([1.5]), doubt, targets, INPUTS, 100
+    wide_regressor()._correct(Wall(), None, network, learnt, *where)
+    assert network.biases[0] == approx(1.0 + shift, abs=1e-6)
     learnt.undo(network)
-    assert network.theta == approx([0.1, 0.1 * (1.0 + shift) + 0.1])
+    assert network.theta == approx([0.1, 0.1 * (1.0 + shift) + 0.1], abs=1e-6)
+
+
+def skewed(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, size=(n, 4)), np.exp(rng.normal(size=n)).clip(0, 12)
+
+
+def test_outputs_are_held_against_the_constant_that_was_paid_for(monkeypatch):
+    told, correct = [], DPWassersteinMLPRegressor._correct
+
+    def noted(*given):
+        told.append(given)
+        return correct(*given)
+
+    monkeypatch.setattr(DPWassersteinMLPRegressor, "_correct", noted)
+    with recording() as seen:
+        wide_regressor(target_bounds=(0, 12), epsilon=1.0).fit(*skewed())
+    (crossing,) = (one for one in seen.crossings if one.name == "constant")
+    constant, doubt = told[0][5:7]
+    noise = crossing.sensitivity / crossing.parameter / 1500
+    assert doubt == approx(noise, rel=1e-4)
+    assert constant == approx(crossing.released / 1500, rel=0.02)
+
+
+def test_the_mean_of_a_skewed_target_that_no_feature_tells_is_kept():
+    """Residuals alone, with more noise, left twice as much: .025 of the variance."""
+    off = []
+    for seed in range(24):
+        X, y = skewed(seed=seed)
+        model = wide_regressor(target_bounds=(0, 12), epsilon=1.0, random_state=seed)
+        off.append((model.fit(X, y).predict(X).mean() - y.mean()) / y.std())
+    assert np.mean(np.square(off)) < 0.017, np.mean(np.square(off))
 
 
 def correlated(n=4000):

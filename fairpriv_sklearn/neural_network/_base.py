@@ -93,12 +93,14 @@ LEAST_SPREAD = 0.05
 SURER = 3.0
 # Under add/remove, where the number of rows is private.
 USUAL_RECORDS = 5000
-# Share of the squared parameter for the mean residual. It is cut off where its noise is
-# this, in half that range. Chosen on simulated targets, most of them skewed.
-RESIDUAL_SHARE = 0.03
+# Share of the squared parameter for the mean of residuals, and of what the network adds
+# to the constant. Residuals are cut off where their noise is this, in half the range,
+# what is added at so many deviations of the targets. Chosen on simulated targets.
+RESIDUAL_SHARE = 0.045
 NOISE_OF_LEVEL = 0.02
+MOST_ADDED = 2.0
 # So small a part of the targets' deviation costs their mean little. Simulated tables.
-LITTLE_NOISE = 0.1
+LITTLE_NOISE = 0.15
 
 
 def start_from(network: Network, constant, n_pairs: int = 0) -> None:
@@ -151,14 +153,18 @@ class LearntRange(Parts):
         width = np.max(width) * ones
         return cls(np.clip(center, width - 1, 1 - width), width)
 
-    def residuals(self, targets, inputs, network: Network, reach: Floats):
-        """What a block's targets are above the outputs, in units of `reach`."""
+    def around(self, targets, inputs, network, reach: Floats, constant, most: float):
+        """What a block's targets are above the outputs, and these above a constant.
 
-        def residuals(block):
+        In units of `reach` and of `most`.
+        """
+
+        def around(block):
             outputs = network.forward(padded_chunk(inputs(block)))[-1][: block.n_rows]
-            return (self.scaled(targets(block)) - outputs) / reach
+            above = (self.scaled(targets(block)) - outputs) / reach
+            return np.hstack([above, (outputs - constant) / most])
 
-        return residuals
+        return around
 
     def undo(self, network: Network, of_inputs: bool = False) -> None:
         """Let the network answer in the units of before, which inputs may have too."""
@@ -353,7 +359,8 @@ class FairNetworkMixin(NoisyGradientsMixin):
                 scale_outputs(wall, rows, network, head, *where, longest)
         if learnt is not None:
             if not (of_inputs or is_known):
-                self._correct(wall, rows, network, learnt, whole, inputs, n_records)
+                where = start, scale / n_records, whole, inputs, n_records
+                self._correct(wall, rows, network, learnt, *where)
             learnt.undo(network, of_inputs)
         self._publish_fit(network, scaling, n_steps or 1, wall)
 
@@ -399,25 +406,33 @@ class FairNetworkMixin(NoisyGradientsMixin):
         start_from(network, np.log(means) if is_simplex else means)
         self._publish_fit(network, self._scaling, 0, wall)
 
-    def _correct(self, wall, rows, network, learnt, targets, inputs, n_records):
-        """Shift the outputs by the mean residual, where it stands out of its noise.
+    def _correct(
+        self, wall, rows, network, learnt, constant, doubt, targets, inputs, n_records
+    ):
+        """Shift the outputs to the mean of the targets, where they are off by more.
 
-        Clipped gradients draw the mean of a skewed target towards its median. It has to
-        be twice the noise or, where that costs little, as much as the noise.
+        Clipped gradients draw the mean of a skewed target towards its median. The mean
+        residual tells how far, and the constant, of which `doubt` is the noise, less
+        the mean of the outputs: outputs are told with less noise than targets.
         """
         n_outputs = network.sizes[-1]
-        noise = wall.scale(OutputResiduals(n_outputs, targets, False)) / n_records
+        noise = wall.scale(OutputResiduals(2 * n_outputs, targets, False)) / n_records
         # As much of the target's range as its noise allows.
         largest = 1 + (1 + abs(learnt.center)) / learnt.width
         reach = np.clip(NOISE_OF_LEVEL / max(noise, 1e-300), 1.0, largest)
-        above = learnt.residuals(targets, inputs, network, reach)
-        query = OutputResiduals(n_outputs, above, are_counts=False)
-        off = wall.release(query, rows) / n_records
-        costs_little = noise * reach <= LITTLE_NOISE * (learnt.spread or 0.0)
-        chance = noise * np.where(costs_little, 1.0, 2.0)
+        most = MOST_ADDED * learnt.spread
+        around = learnt.around(targets, inputs, network, reach, constant, most)
+        query = OutputResiduals(2 * n_outputs, around, are_counts=False)
+        above, added = np.split(wall.release(query, rows) / n_records, 2)
+        # Their variances are weights; without noise the residual alone is exact.
+        own, other = (noise * reach) ** 2, doubt**2 + (noise * most) ** 2
+        part = own / np.maximum(own + other, 1e-300)
+        off = (1 - part) * reach * above - part * most * added
+        variance = part * other
+        costs_little = variance <= (LITTLE_NOISE * learnt.spread) ** 2
         # Not by a quotient: what is released may be zero.
-        trust = np.maximum(0.0, off**2 - chance**2) / np.maximum(off**2, 1e-300)
-        network.biases[-1] += trust * off * reach
+        sure = np.maximum(0.0, off**2 - np.where(costs_little, 2, 4) * variance)
+        network.biases[-1] += sure / np.maximum(off**2, 1e-300) * off
 
     def _publish_fit(self, network: Network, scaling, n_iter: int, wall) -> None:
         self._publish_network(network, scaling)
@@ -451,7 +466,7 @@ class FairNetworkMixin(NoisyGradientsMixin):
         n_draws = n_steps * n_parameters + n_counts + constant.n_coordinates
         n_draws += sum(one.n_looks * one.n_coordinates for one in counts)
         corrects = any(one.name == TargetCounts.name for one in counts) and n_steps > 0
-        n_draws += corrects * constant.n_coordinates
+        n_draws += corrects * 2 * constant.n_coordinates
         is_searched = self._is_searched and n_steps > 0
         n_lines = 1 if constant.are_counts else constant.n_outputs
         # Room for the constant, which may take its place.
@@ -482,7 +497,9 @@ class FairNetworkMixin(NoisyGradientsMixin):
             name = AlongOutputs.name
             plan.append(Release(name, "gaussian", mu_search, n_searched))
         if corrects:
-            plan.append(replace(constant.line(mu_residual), name=OutputResiduals.name))
+            name = OutputResiduals.name
+            n_means = 2 * constant.n_coordinates
+            plan.append(Release(name, "gaussian", mu_residual, n_means))
         if n_counts:
             name = count_query(n_counts).name
             plan.insert(0, Release(name, "gaussian", mu_counts, n_counts))

@@ -59,12 +59,12 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     constant. Where the network starts from, a constant with the mean of the targets, is
     released next, with at least 1 % of the squared parameter and more where the
     noise is large. At the end a line search, two numbers of each output for 3 to 10 %,
-    tells how much of what the gradients taught the outputs keep, and the mean residual,
-    3 %, by how much they are off. The rounding errors of the sums over records are
-    bounded and added to :math:`\Delta`. Public: `groups`, `bounds`, `data_norm`,
-    `target_bounds`, all parameters, and n under "replace_one". Under "add_remove" n is
-    replaced by a noisy count. There is no early stopping: a validation score is a
-    function of the data that would have to be paid for.
+    tells how much of what the gradients taught the outputs keep, and two more of each,
+    4.5 %, by how much they are off on average. The rounding errors of the sums over
+    records are bounded and added to :math:`\Delta`. Public: `groups`, `bounds`,
+    `data_norm`, `target_bounds`, all parameters, and n under "replace_one". Under
+    "add_remove" n is replaced by a noisy count. There is no early stopping: a
+    validation score is a function of the data that would have to be paid for.
 
     Parameters
     ----------

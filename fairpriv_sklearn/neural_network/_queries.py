@@ -51,9 +51,10 @@ class TargetSums(TargetTotals):
 
 @dataclass(frozen=True, eq=False)
 class OutputResiduals(TargetSums):
-    """Sums of how far targets are above the outputs of a released network.
+    """Sums of how far targets are above outputs, and these above a constant.
 
-    Each is cut off to [-1, 1]: a vector like the targets, a function of the record.
+    The network and the constant are released. Each is cut off to [-1, 1]: a vector like
+    the targets, a function of the record.
     """
 
     name = "mean residual"
