@@ -1537,8 +1537,8 @@ MUTANTS = [
     (
         "h302",
         "privacy/_with_budget.py",
-        'if routed and asks_for(step, "fit", names):',
-        "if routed:",
+        'is_handed = routed and asks_for(step, "fit", names)',
+        "is_handed = routed",
         "one budget: steps that ask for no groups refuse after others have spent",
     ),
     (
@@ -2383,6 +2383,34 @@ MUTANTS = [
         "    elif type(last).__name__ in _NUMBER_LABELS:",
         "    else:",
         "repairs: lists of labels behind a threshold are not looked at",
+    ),
+    (
+        "h849b",
+        "postprocessing/_repair.py",
+        "        if asked:\n            refuse_groups(",
+        "        if False:\n            refuse_groups(",
+        "repairs: groups that the wrapped model does not list cost the budget",
+    ),
+    (
+        "h849c",
+        "model_selection/_candidates.py",
+        "            refuse_groups(chosen, task.X, task.given)",
+        "            pass",
+        "searches: groups that a candidate does not list cost the budget",
+    ),
+    (
+        "h849d",
+        "privacy/_with_budget.py",
+        '                groups = params.get("sensitive_features")',
+        "                pass",
+        "pipelines of one budget: groups that a step does not list cost the budget",
+    ),
+    (
+        "h849e",
+        "_door/estimator.py",
+        "            if n_columns == (len(named) if several else 1) and not",
+        "            if False and not",
+        "searches: a candidate without a column to learn from costs the budget",
     ),
     (
         "h705",

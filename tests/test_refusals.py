@@ -2061,6 +2061,60 @@ def test_labels_that_an_ensemble_made_numbers_get_a_hint():
     assert "list classes" not in str(caught.value)
 
 
+def fair(**changes):
+    return logistic(fairness_weight=1.0, **{"groups": [0, 1], **changes})
+
+
+TAKERS = {
+    "repair": lambda model: decisions(model).set_params(groups=[0, 1, 2]),
+    "search": lambda model: search(model).set_params(groups=[0, 1, 2]),
+    "search over a repair": lambda model: search(
+        decisions(model).set_params(groups=[0, 1, 2])
+    ).set_params(groups=[0, 1, 2]),
+    "cross-validation": None,
+}
+
+
+@pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
+@pytest.mark.parametrize(
+    "inside", [fair(), make_pipeline(FunctionTransformer(), fair())]
+)
+def test_groups_that_are_handed_on_are_looked_at_before_the_spend(take, inside):
+    three, ledger = np.arange(60) % 3, PrivacyLedger(50.0, 1e-3)
+    about = {"sensitive_features": three}
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(ValueError, match="a label that is not in groups="):
+            if take is None:
+                about |= {"groups": [0, 1, 2], "classes": [0, 1], "ledger": ledger}
+                dp_cross_validate(inside, X, Y, cv=2, **about)
+            else:
+                take(inside).set_params(ledger=ledger).fit(X, Y, **about)
+    assert ledger.spends() == []
+
+
+def test_groups_that_a_wrapped_model_is_handed_and_names_itself():
+    with config_context(enable_metadata_routing=True):
+        refused(decisions(fair(sensitive_features=1)), "was given twice")
+
+
+def test_groups_that_routing_hands_a_pipeline_are_looked_at_before_it_spends():
+    ledger = PrivacyLedger(50.0, 1e-3)
+    model = fair(bounds=None, data_norm=1.0, ledger=ledger)
+    pipeline = with_budget(make_pipeline(DPTableEncoder(ledger=ledger), model), 2.0)
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(ValueError, match="a label that is not in groups="):
+            pipeline.fit(X, Y, sensitive_features=np.arange(60) % 3)
+        assert ledger.spends() == []
+        pipeline.fit(X, Y, sensitive_features=GROUP)
+    assert len(ledger.spends()) == 2
+
+
+@pytest.mark.parametrize("named", [0, "a", [0], ["a"]])
+def test_a_model_inside_that_names_all_columns_as_sensitive(named):
+    table = frame()[["a"]].assign(a=GROUP)
+    refused(search(fair(sensitive_features=named)), "left to learn from", table)
+
+
 SHORTER = {
     "model": logistic(),
     "pipeline": make_pipeline(FunctionTransformer(), logistic()),

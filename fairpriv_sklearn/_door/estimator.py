@@ -291,6 +291,12 @@ class DPEstimator(DocumentationLink, BaseEstimator):
                 "in the call, or let a ColumnTransformer pass that column by."
             )
         if named is not None:
+            several = isinstance(named, list | tuple)
+            if n_columns == (len(named) if several else 1) and not callable(named):
+                raise ValueError(
+                    f"sensitive_features names all columns that {type(self).__name__} "
+                    f"gets, {n_columns}; nothing is left to learn from."
+                )
             n_columns = None  # fewer, as the named ones are left out
         if bounds is not None and n_columns is not None:
             read_bounds(bounds, n_columns)

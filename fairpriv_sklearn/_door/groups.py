@@ -5,6 +5,8 @@ that the constructor names (or a callable ``X -> labels``). Errors speak of the 
 list of groups only: which rows or values were at fault is private.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy import sparse
 from sklearn.frozen import FrozenEstimator
@@ -121,21 +123,35 @@ def refuse_without_groups(estimator) -> None:
 
 
 def refuse_left_out(estimator) -> None:
-    """Refuse what needs groups inside of what is handed them, and would get none.
+    """Refuse what needs groups inside of what is handed them, and would get none."""
+    for owner, is_handed in _takers(estimator):
+        if not is_handed:
+            owner._refuse_without_groups()
+
+
+def refuse_groups(estimator, X, given) -> None:
+    """Refuse groups that who is handed them would, before anything is spent."""
+    for owner, is_handed in _takers(estimator):
+        if is_handed:
+            owner._refuse_groups(X, given)
+
+
+def _takers(estimator) -> Iterator[tuple]:
+    """What takes groups, and whether what is handed them hands them on to it.
 
     With routing those get them that ask, else the last step of a pipeline, and what
     `TransformedTargetRegressor` wraps.
     """
     last = estimator.steps[-1][0] if isinstance(estimator, Pipeline) else ""
     for place, owner in owners(estimator, _is_closed).items():
-        if not isinstance(owner, GroupsMixin) or not place:
+        if not isinstance(owner, GroupsMixin):
             continue
-        if routing_enabled():
-            is_handed = asks_for(owner, "fit", ["sensitive_features"])
+        if not place:
+            yield owner, True
+        elif routing_enabled():
+            yield owner, asks_for(owner, "fit", ["sensitive_features"])
         else:
-            is_handed = place in (last, argument_of(last, "regressor"))
-        if not is_handed:
-            owner._refuse_without_groups()
+            yield owner, place in (last, argument_of(last, "regressor"))
 
 
 def refuse_named_twice(named, estimator, names=None) -> None:

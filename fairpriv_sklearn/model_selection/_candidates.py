@@ -29,6 +29,7 @@ from fairpriv_sklearn._door.groups import (
     label_list,
     labels_by,
     named_positions,
+    refuse_groups,
     refuse_left_out,
     refuse_named_twice,
     refuse_twice,
@@ -312,6 +313,7 @@ def check_candidates(estimator, grid: list[dict], task, ledger) -> set[str]:
         conditions.append(_check_members(chosen, task))
         if groups_for(chosen, "fit", task.given):
             refuse_left_out(chosen)
+            refuse_groups(chosen, task.X, task.given)
         else:
             refuse_without_groups(chosen)
     for listed in lists:

@@ -31,6 +31,7 @@ from fairpriv_sklearn._door.groups import (
     column_names,
     named_positions,
     predict_groups,
+    refuse_groups,
     refuse_named_twice,
     without_columns,
     without_sensitive_columns,
@@ -299,6 +300,11 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         named = named_positions(self.sensitive_features, X.shape[1], names)
         self._refuse_cells_of_models(without_columns(X, named))
 
+    def _refuse_groups(self, X, sensitive_features) -> None:
+        super()._refuse_groups(X, sensitive_features)
+        if requested(self, "fit", "fit", sensitive_features):
+            refuse_groups(self.estimator, X, sensitive_features)
+
     def _refuse_cells_of_models(self, X) -> None:
         check_cells(self, X)
         refuse_cells(self.estimator, X)
@@ -326,6 +332,8 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         self._refuse_cells_of_models(X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
+        if asked:
+            refuse_groups(self.estimator, X, sensitive_features)
         shape = n_columns_of(X), hasattr(X, "columns")
         self._public = facts, shape, tuple(asked), tuple(scored_with)
         return {

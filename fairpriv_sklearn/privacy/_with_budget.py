@@ -303,13 +303,14 @@ class BudgetPipeline(Pipeline):
                 step._check_arguments()
             if not hasattr(type(step), "_refuse_without_groups"):
                 continue
-            if routed and asks_for(step, "fit", names):
-                continue
             groups = params.get(f"{path}__sensitive_features")
-            if groups is None:
-                step._refuse_without_groups()
-            else:
+            is_handed = routed and asks_for(step, "fit", names)
+            if is_handed and asks_for(step, "fit", ["sensitive_features"]):
+                groups = params.get("sensitive_features")
+            if groups is not None:
                 step._refuse_groups(X, groups)
+            elif not is_handed:
+                step._refuse_without_groups()
         if not routing_enabled():
             self._refuse_keywords(params)
         n_records, n_columns = (*getattr(X, "shape", ()), None, None)[:2]
