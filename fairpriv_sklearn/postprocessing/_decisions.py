@@ -267,7 +267,7 @@ class DecisionRepair(MetaRepair):
         n_groups, n_classes = len(self.groups_), len(self.classes_)
         most = max(blind.RECALIBRATION_BINS, n_groups * (n_groups - 1))
         n_counts = n_groups * n_classes**2
-        n_parts = n_groups * n_counts
+        n_parts = n_groups * n_counts if n_classes > 2 else n_counts
         fixed = blind.RECALIBRATION_SHARE + blind.CERTIFICATE_SHARE
         found = {
             "recalibration": (blind.RECALIBRATION_SHARE, n_groups * most),
