@@ -1037,6 +1037,20 @@ MUTANTS = [
         "numbers that are seen lie where those of all columns do",
     ),
     (
+        "h852",
+        "postprocessing/_significance.py",
+        "TOLD = 3.0",
+        "TOLD = 2.0",
+        "numbers: noise of far bins passes for people",
+    ),
+    (
+        "h853",
+        "postprocessing/_significance.py",
+        "ends = left(min(BEYOND_PER_WIDTH * wide, MOST_BEYOND))",
+        "ends = left(BEYOND_PER_WIDTH)",
+        "numbers: far bins of wide bounds are kept",
+    ),
+    (
         "h92",
         _OBJECTIVE,
         "reach: ClassVar[float] = 4.0",

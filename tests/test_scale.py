@@ -298,16 +298,28 @@ def test_ends_that_are_not_told_from_noise():
     # Room at both ends: a quarter of the three bins between.
     assert significance.told_bins(counts, 9.0, scale) == (2, 7)
     assert significance.told_bins(counts, 1e6, scale) == (0, 10)
-    # The first sum above two standard deviations: 7 > 2 sqrt(9 * 1) = 6.
-    assert significance.told_bins(np.r_[7.0, counts[1:]], 9.0, scale)[0] == 0
-    # 13 > 2 sqrt(9 * 4) = 12 in the fourth from the right.
-    assert significance.told_bins(np.r_[counts[:6], 7, 3, 2, 1], 9.0, scale)[1] == 8
-    assert significance.told_bins(np.r_[counts[:6], 5, 3, 2, 1], 9.0, scale)[1] == 7
-    # What the noise of four bins may hide, 2 sqrt(9 * 4) = 12, is .02 of 600 people.
-    few = np.array([3.0, -5, 4, 90, 400, 108, -4, 3, 2, 1])
-    assert few.sum() > 600 and significance.told_bins(few, 9.0, scale) == (2, 7)
+    # The first sum above three standard deviations: 10 > 3 sqrt(9 * 1) = 9.
+    assert significance.told_bins(np.r_[10.0, counts[1:]], 9.0, scale)[0] == 0
+    # 19 > 3 sqrt(9 * 4) = 18 in the fourth from the right.
+    assert significance.told_bins(np.r_[counts[:6], 13, 3, 2, 1], 9.0, scale)[1] == 8
+    assert significance.told_bins(np.r_[counts[:6], 11, 3, 2, 1], 9.0, scale)[1] == 7
+    # What the noise of four bins may hide, 3 sqrt(9 * 4) = 18, is .01 of 540 people for
+    # each of the 10 / 3 times that the range is as wide as the three bins.
+    few = np.array([3.0, -5, 4, 80, 360, 98, -4, 3, 2, 1])
+    assert few.sum() > 540 and significance.told_bins(few, 9.0, scale) == (2, 7)
     few[4] -= 4
     assert significance.told_bins(few, 9.0, scale) == (1, 10)
+
+
+def test_far_bins_of_wide_bounds_are_beyond():
+    """In one fit of five noise sent some people to 11 or 25, where nobody is."""
+    scores, group = people(6000, 1)
+    fresh, groups = people(6000, 2)
+    for seed in range(10):
+        fitted = repair((-100, 100), epsilon=0.5, random_state=seed)
+        fitted.fit(scores, sensitive_features=group)
+        answers = fitted.transform(fresh, sensitive_features=groups)
+        assert np.abs(answers).max() < 6
 
 
 @pytest.mark.parametrize("output", ["continuous", "randomized", "mean"])

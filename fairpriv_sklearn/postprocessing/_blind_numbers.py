@@ -26,7 +26,11 @@ from fairpriv_sklearn.postprocessing._blind import (
 )
 from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
 from fairpriv_sklearn.postprocessing._scale import EVEN, Scale
-from fairpriv_sklearn.postprocessing._significance import MARGIN, told_ends
+from fairpriv_sklearn.postprocessing._significance import (
+    MARGIN,
+    MOST_BEYOND,
+    told_ends,
+)
 
 # Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
 # which a region's group is more likely than among all people, those where the smallest
@@ -59,13 +63,9 @@ LEFT = 0.62
 # is below so many standard deviations of its noise, which may then be more than .05 of
 # its distribution. Chosen on simulated tables; of larger ones the parity is known.
 SMALL = 10.0
-# As `_significance.TOLD` and `MOST_BEYOND`, the latter for each time that the range is
-# as wide as what is left of it: what is cut spoils parity, and what is kept costs the
-# more the further away it is. A bin at an end is as wide as the one beside it, or so
-# many times what would make it as crowded. Chosen on simulated predictions.
-SURE = 3.0
+# As in `_significance`. A bin at an end is as wide as the one beside it, or so many
+# times what would make it as crowded. Chosen on simulated predictions.
 BEYOND_PER_WIDTH = 0.02
-MOST_BEYOND = 0.2
 TAIL = 3.0
 # Levels of the answer, points between which a map is linear, and mass that is spread
 # evenly, so that different predictions stay apart.
@@ -205,7 +205,7 @@ def leave_ends(
 
     def left(most):
         """From where to where predictions are."""
-        first, last = told_ends(pooled, variance, SURE, most)
+        first, last = told_ends(pooled, variance, most)
         if split or last - first < 3:
             return ends[[first, last]]
         beside = np.array([first + 1, last - 2])

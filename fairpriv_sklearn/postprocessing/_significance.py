@@ -239,11 +239,13 @@ def untold_message(groups, n_groups: int) -> str:
 # --- ends that are not told from noise ----------------------------------------------
 
 # Standard deviations by which the sum of all counts from an end has to exceed its
-# noise, how much of all people these may be at most, and room left beyond, as a part of
-# what is between. Chosen on simulated scores, and on Communities, where at epsilon .1
-# whole tails are not told from noise.
-TOLD = 2.0
-MOST_BEYOND = 0.02
+# noise; how much of all people these may be at most, for each time that the range is as
+# wide as what is left of it, and in any case: what is cut spoils parity, and what is
+# kept costs the more the further away it is; and room left beyond, as a part of what is
+# between. Chosen on simulated scores; .01 and not .02, which is as good there, as Law
+# School lost parity by that.
+TOLD = 3.0
+BEYOND_PER_WIDTH, MOST_BEYOND = 0.01, 0.2
 MARGIN = 0.25
 # Where fewer bins hold the scores, their shape within bins decides, which nobody sees:
 # a continuous repair is then worse than none, and moves people by as much as a bin is
@@ -252,14 +254,14 @@ FEWEST_BINS = 2.15
 
 
 def told_ends(
-    counts: np.ndarray, noise_variance: float, sure: float, most: float
+    counts: np.ndarray, noise_variance: float, most: float
 ) -> tuple[int, int]:
     """The first bin and the one after the last, but those not told from noise.
 
-    `sure` and `most` are as the constants `TOLD` and `MOST_BEYOND`.
+    They may hold at most this part of all people at either end.
     """
     n_bins = len(counts)
-    room = sure * np.sqrt(noise_variance * np.arange(1, n_bins + 1))
+    room = TOLD * np.sqrt(noise_variance * np.arange(1, n_bins + 1))
 
     def beyond(counts) -> int:
         """How many bins at the beginning are not told from noise."""
@@ -288,8 +290,14 @@ def told_bins(counts: np.ndarray, noise_variance: float, scale) -> tuple[int, in
         The first bin, and the one after the last.
     """
     n_bins = len(counts)
-    first, last = told_ends(counts, noise_variance, TOLD, MOST_BEYOND)
-    ends = scale.inverse(np.array([first, last]) / n_bins)
+
+    def left(most):
+        """From where to where scores are."""
+        told = told_ends(counts, noise_variance, most)
+        return scale.inverse(np.array(told) / n_bins)
+
+    wide = np.ptp(scale.knots) / np.ptp(left(MOST_BEYOND))
+    ends = left(min(BEYOND_PER_WIDTH * wide, MOST_BEYOND))
     places = scale(ends + MARGIN * np.ptp(ends) * np.array([-1.0, 1.0])) * n_bins
     return int(np.floor(places[0])), int(np.ceil(places[1]))
 
