@@ -181,9 +181,9 @@ def of_cells(cells):
     return Rows(len(cells), cells=TableReader.of(cells))
 
 
-def fractional_counts(relation):
+def decimal_counts(relation):
     columns = [LevelColumn.of(f"x{i}", i, Column("number")) for i in range(3)]
-    query, cells = _raw.FractionalCounts(tuple(columns)), np.full((5, 3), 2.5)
+    query, cells = _raw.DecimalCounts(tuple(columns)), np.full((5, 3), np.pi)
     other = cells[1:] if relation == "add_remove" else np.vstack([[1, 2, 3], cells[1:]])
     return query, of_cells(cells), of_cells(other), None
 
@@ -525,7 +525,7 @@ WORST = {
     MarginCounts: margin_counts,
     SoftCounts: soft_counts,
     ColumnCounts: column_counts,
-    _raw.FractionalCounts: fractional_counts,
+    _raw.DecimalCounts: decimal_counts,
     _raw.CategoryCounts: category_counts,
     Scores: scores,
     LossGradient: loss_gradient,

@@ -523,7 +523,7 @@ def test_levels_and_round_numbers_are_least_squares(integer):
     column = column.placed(np.zeros(200), 50.0, "number")
     column = dataclasses.replace(column, places=None).with_atoms(seen, 1e3)
     if integer:
-        column = column.with_whole_cells()
+        column = column.with_even_cells()
         assert column.edges.tolist() == [0, 7, 8, 9, 23, 41]
     counts, factor = column.with_counted(truth, 20.0)
     ends = column.edges[1:-1]
@@ -620,11 +620,51 @@ def test_a_cell_of_nothing_is_no_neighbour():
     assert not falling.falls.any()
 
 
+def test_numbers_with_the_decimals_of_the_column():
+    column = LevelColumn.of("x", 0, Column("number"))
+    column = dataclasses.replace(column, decimals=2)
+    for k in range(-1200, 1200):
+        number, after = k / 100, (k + 1) / 100
+        assert column.raised(number) == number == column.lowered(number)
+        assert column.raised(np.nextafter(number, 99)) == after
+        assert column.lowered(np.nextafter(number, -99)) == (k - 1) / 100
+    # A frequent number, cells that begin between two numbers, and one that has none.
+    edges = np.array([-0.015, 1.29, np.nextafter(1.29, 2), 1.501, 1.509, 2.0])
+    even = dataclasses.replace(column, edges=edges).with_even_cells()
+    assert even.edges.tolist() == [-0.01, 1.29, 1.3, 1.51, 2.0]
+    within = (np.arange(2000) + 0.5) / 2000
+    for cell, low, high in [(0, -1, 129), (1, 129, 130), (2, 130, 151), (3, 151, 200)]:
+        drawn = even.decode(np.full(2000, cell), within)
+        values, counts = np.unique(drawn, return_counts=True)
+        assert values.tolist() == [k / 100 for k in range(low, high)]
+        assert counts.max() - counts.min() <= 1 + 0.01 * counts.max()
+    ends = dataclasses.replace(column, edges=np.array([1.0, 7.5, 7.51]))
+    assert ends.with_even_cells().edges.tolist() == [1.0, 7.5, 7.51, 7.52]
+    declared = Column("number", range=(1, 7.51))
+    ends = dataclasses.replace(ends, declared=declared)
+    assert ends.with_even_cells().edges.tolist() == [1.0, 7.5, 7.52]
+    unknown = dataclasses.replace(column, decimals=None, edges=edges)
+    assert unknown.with_even_cells() is unknown and unknown.raised(0.123) == 0.123
+
+
+def test_round_numbers_have_the_decimals_of_the_column():
+    grades = np.array([2.0, 2.4, 2.9, 3.3, 3.6, 4.0])
+    assert not {2.33, 3.67} & set(_levels.round_numbers(grades))
+    found = _levels.round_numbers(grades, 2)
+    assert {2.33, 3.67, 3.5} <= set(found) and (np.round(found, 2) == found).all()
+    # 399 steps of .05, but not 400, are asked for one by one
+    for high, asked in [(24.0, True), (26.0, False)]:
+        found = _levels.round_numbers(np.linspace(0, high, 40), 2)
+        assert (7.35 in found) == asked and 7.36 not in found
+    whole = _levels.round_numbers(np.array([0.0, 1.0, 7.0, 30.0]), 0)
+    assert (np.round(whole) == whole).all() and 7.0 in whole
+
+
 def test_ends_of_whole_numbers():
     def ends(*edges, **declared):
         column = Column("number", integer=True, **declared)
         column = LevelColumn("a", 0, column, np.array(edges))
-        return column.with_whole_cells().edges.tolist()
+        return column.with_even_cells().edges.tolist()
 
     after = np.nextafter(2.0, 3.0)
     assert ends(1.0, 2.0, after, 3.0) == [1, 2, 3, 4]  # beyond 2 is a cell

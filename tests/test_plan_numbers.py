@@ -185,15 +185,15 @@ def test_plan_of_what_is_learnt_about_columns():
     columns = _raw.public_columns(["a", "b"], None, None, None, 16)
     lines = _raw.learning_lines(columns, 0.5, 1e-5, 0.071)
     assert [numbers([line], 0.5)[line.name][0] for line in lines] == [
-        0.071, 0.009, 0.05, 0.01, 0.2
+        0.071, 0.009, 0.05, 0.0175, 0.2
     ]  # fmt: skip
     assert [line.times for line in lines] == [1, 3, 1, 1, 1]
-    assert [line.n_coordinates for line in lines[3:]] == [2, 2 * (202 + 1)]
+    assert [line.n_coordinates for line in lines[3:]] == [4 * 2, 2 * (202 + 1)]
     assert lines[2].n_coordinates == 2 * 2 * _raw.MOST_ROUND
     assert lines[1].n_coordinates == lines[0].n_coordinates
     assert [getattr(line, "delta", 0) for line in lines] == [0, 0, 0, 0, 0.01 * 1e-5]
-    assert _raw.learning_share(columns, 0.071) == approx(0.34, rel=1e-12)
-    assert _raw.FractionalCounts(()).n_coordinates == 1
+    assert _raw.learning_share(columns, 0.071) == approx(0.3475, rel=1e-12)
+    assert _raw.DecimalCounts(()).n_coordinates == 1
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,9 @@ MOST_LEARNT = 200
 MOST_WHOLE_LEVELS = 128
 OTHER = "other"
 # Round numbers that are asked for in a column, and that get a cell of their own.
-MOST_ROUND, MOST_ATOMS, MOST_DECADES = 1000, 32, 8
+MOST_ROUND, MOST_ATOMS, MOST_DECADES = 1250, 32, 8
+# Numbers of a column's decimals that are asked for one by one.
+MOST_EVEN = 400
 # Numbers that code books give a meaning of their own, such as missing or refused.
 SENTINELS = tuple(
     sign * float(number)
@@ -98,6 +100,8 @@ class LevelColumn(LearntColumn):
     shown : tuple of (ndarray, float), default=None
         Noisy counts by which its categories were found, or those of its cells, and that
         of missing cells; the standard deviation of their noise.
+    decimals : int, default=None
+        That numbers which are not whole have at most; None: any number.
     """
 
     edges: np.ndarray | None = None
@@ -107,6 +111,7 @@ class LevelColumn(LearntColumn):
     falls: np.ndarray | None = None
     rounds: Places | None = None
     shown: tuple | None = None
+    decimals: int | None = None
 
     @classmethod
     def of(cls, name, position, declared, edges=None) -> LevelColumn:
@@ -214,7 +219,7 @@ class LevelColumn(LearntColumn):
 
     def at_round_numbers(self) -> Counted:
         """How its cells are counted at round numbers, between them and beyond."""
-        numbers = round_numbers(self.edges)
+        numbers = round_numbers(self.edges, self.n_decimals)
         low, high = self.edges[[0, -1]]
         far = 2 * max(universal_edges()[-1], -low, high)
         ends = [-far, low, high, far]
@@ -230,7 +235,7 @@ class LevelColumn(LearntColumn):
         edges = self.at_round_numbers().edges
         rounds = Places.of(edges, noisy, scale, is_open=True)
         noisy = rounds.noisy
-        is_number = np.isin(edges[:-1], round_numbers(self.edges))
+        is_number = np.isin(edges[:-1], round_numbers(self.edges, self.n_decimals))
         counts = np.where(is_number, noisy, 0.0)
         smallest = np.maximum(noisy, 0).sum() * SMALLEST_ATOM
         # few of the candidates are edges: less noise has to be stood out of
@@ -283,7 +288,7 @@ class LevelColumn(LearntColumn):
             return
         seen, noise = self.places.noisy, self.places.noise
         edges = self.places.edges
-        edges = np.ceil(edges) if self.is_whole else edges
+        edges = self.raised(edges)
         # the first and the last cell have whatever lies beyond as well
         inside = (edges[:-1] >= self.edges[1]) & (edges[1:] <= self.edges[-2])
         inside &= edges[:-1] < edges[1:]
@@ -299,7 +304,7 @@ class LevelColumn(LearntColumn):
         """The same of cells and round numbers between edges that both have."""
         if self.rounds is None or not self.is_number:
             return
-        edges = np.ceil(self.rounds.edges) if self.is_whole else self.rounds.edges
+        edges = self.raised(self.rounds.edges)
         common = np.intersect1d(edges[1:-1], self.edges[1:-1])
         parts = np.zeros((len(common) + 1, self.n_levels))
         of_cell = np.searchsorted(common, self.edges[:-1], "right")
@@ -375,18 +380,39 @@ class LevelColumn(LearntColumn):
         falls[wide] = np.where(is_tail, ends[0] - ends[1], 0.0)
         return replace(self, falls=falls)
 
-    def with_whole_cells(self) -> LevelColumn:
-        """The column if its numbers are whole: each cell holds whole numbers."""
-        edges = np.unique(np.ceil(self.edges))
+    def with_even_cells(self) -> LevelColumn:
+        """The column with cells that begin at numbers of its decimals."""
+        if self.n_decimals is None:
+            return self
+        edges, step = np.unique(self.raised(self.edges)), 10.0**-self.n_decimals
         if edges[-1] == self.edges[-1]:
             if self.declared.range is not None:
-                edges[-1] += 1  # the upper end belongs to the last cell
-            elif len(edges) > 1 and edges[-1] - edges[-2] == 1:
+                # the upper end belongs to the last cell
+                edges[-1] = self.raised(edges[-1] + step / 2)
+            elif len(edges) > 1 and edges[-1] - edges[-2] < 1.5 * step:
                 # one number alone: what lies beyond, if anything, is no part of it
-                edges = np.append(edges, edges[-1] + 1)
+                edges = np.append(edges, self.raised(edges[-1] + step / 2))
         if len(edges) < 2:
-            edges = edges[0] + np.arange(2.0)
+            edges = self.raised(edges[0] + np.array([0.0, step / 2]))
         return replace(self, edges=edges)
+
+    @property
+    def n_decimals(self) -> int | None:
+        """Decimals of its numbers, if that is known: whole ones have none."""
+        return 0 if self.is_whole else self.decimals
+
+    def raised(self, numbers) -> np.ndarray:
+        """The next larger numbers, or the same, that the column may have."""
+        if self.n_decimals is None:
+            return numbers
+        nearest = np.round(numbers, self.n_decimals)
+        step = 10.0**-self.n_decimals
+        above = np.round(nearest + step, self.n_decimals)
+        return np.where(nearest >= numbers, nearest, above)
+
+    def lowered(self, numbers) -> np.ndarray:
+        """The next smaller numbers, or the same, that the column may have."""
+        return -self.raised(-numbers)
 
     # --- levels -----------------------------------------------------------------------
     @property
@@ -445,7 +471,7 @@ class LevelColumn(LearntColumn):
         if self.falls is not None:
             within = _falling(within, self.falls[cells])
         drawn = low + width * within
-        drawn = np.floor(drawn) if self.is_whole else drawn
+        drawn = self.lowered(drawn)
         if self.declared.range is not None:
             drawn = np.clip(drawn, *self.declared.bounds)
         missing = levels >= self.n_cells
@@ -527,10 +553,11 @@ def _tail(seen, far, count, span) -> np.ndarray:
     return decades[: np.searchsorted(decades, max(reach, span)) + 1]
 
 
-def round_numbers(edges) -> np.ndarray:
+def round_numbers(edges, n_decimals=None) -> np.ndarray:
     """Numbers of two digits where the edges are dense, multiples of a power of ten.
 
     Edges are dense where the records are. `SENTINELS` are among them wherever they lie.
+    Of so many decimals are none others, and all of them where these are few.
     """
     sizes = edges[np.abs(edges) >= 1e-9]
     decades = np.sign(sizes) * (np.floor(np.log10(np.abs(sizes))) + 100)
@@ -540,9 +567,14 @@ def round_numbers(edges) -> np.ndarray:
     two = [np.sign(d) * digits * 10.0 ** (abs(d) - 101) for d in dense]
     low, high = np.quantile(edges, [0.1, 0.9])
     unit = 10.0 ** np.ceil(np.log10(max(high - low, 1e-6) / 128))
+    if n_decimals:
+        units = np.multiply.outer(10.0 ** np.arange(-n_decimals, 16), [1, 5]).ravel()
+        unit = min(units[(high - low) / units < MOST_EVEN], default=unit)
     even = unit * np.arange(np.ceil(low / unit), np.floor(high / unit) + 1)
     numbers = np.concatenate([[0.0], SENTINELS, *two, even])
     numbers = np.array([decimal(x) for x in numbers])
+    if n_decimals is not None:
+        numbers = numbers[np.round(numbers, n_decimals) == numbers]
     return np.unique(numbers[(numbers >= edges[0]) & (numbers <= edges[-1])])
 
 
@@ -661,7 +693,7 @@ def _log_tail(z) -> np.ndarray:
     return np.where(z < 0, below, np.maximum(z, 0.0) ** 2 / 2 + log_ndtr(z))
 
 
-def is_fractional(cells: Cells) -> np.ndarray:
-    """Whether a cell is a number that is not whole."""
+def has_more_decimals(cells: Cells, n_decimals: int) -> np.ndarray:
+    """Whether a cell is a number that so many decimals do not give."""
     values = np.where(np.isfinite(cells.values), cells.values, 0.0)
-    return (cells.kinds != MISSING) & (values != np.floor(values))
+    return (cells.kinds != MISSING) & (values != np.round(values, n_decimals))

@@ -23,7 +23,7 @@ from fairpriv_sklearn.generative._levels import (
     OTHER,
     TOLD,
     LevelColumn,
-    is_fractional,
+    has_more_decimals,
 )
 from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
 from fairpriv_sklearn.generative._schema import check_edges, given_ranges, listed_values
@@ -45,14 +45,17 @@ PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE, ATOMS = "numbers that are not whole", "round numbers"
 # Parts of mu**2. Three looks into crowded cells have theirs out of that of places, .08.
 PLACE_SHARE, LOOK_SHARE, ATOM_SHARE = 0.071, 0.003, 0.05
-CATEGORY_SHARE, WHOLE_SHARE = 0.2, 0.01
+CATEGORY_SHARE, WHOLE_SHARE = 0.2, 0.0175
+# What a cell counts that is not whole, and that has more than 1, 2 and 3 decimals.
+DECIMAL_WEIGHTS = 1.0, 0.5, 0.5, 0.5
 # What a record counts for the levels of numbers beside those of unlisted categories.
 NUMBER_WEIGHT = 0.5
 # Places of columns without a range have more where all records would not be so many
 # times the noise of a count, up to a third: chosen on simulated tables.
 SEEN, MOST_PLACE_SHARE = 70.0, 0.35
-# A number is whole if at most this part of its cells are not, up to the noise.
-MOST_FRACTIONAL = 0.02
+# A number is whole if at most this part of its cells are not, up to the noise, and has
+# some decimals at most likewise, where two standard deviations are no larger part.
+MOST_FRACTIONAL, LITTLE_NOISE = 0.02, 0.1
 MOST_CELLS = 64
 MOST_NAMED = 5  # columns that a warning names
 MANY_BEYOND = 0.05  # part of the records beyond all places from which it is told
@@ -60,8 +63,8 @@ ROWS_TOGETHER = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class FractionalCounts(Query):
-    """How many cells of each column are numbers that are not whole.
+class DecimalCounts(Query):
+    """How many cells of each column have more than 0, 1, 2 and 3 decimals.
 
     Parameters
     ----------
@@ -76,21 +79,26 @@ class FractionalCounts(Query):
 
     @property
     def n_coordinates(self) -> int:
-        return max(1, len(self.columns))
+        return max(1, len(self.columns) * len(DECIMAL_WEIGHTS))
 
     def sensitivity(self, neighboring: str) -> float:
-        """One count per column moves, by one: a replaced record counts or does not."""
+        """Every count moves by its weight: a replaced record counts or does not."""
         rows_changed(neighboring)  # refuses a relation that it does not know
-        return sqrt(self.n_coordinates)
+        return sqrt(max(1, len(self.columns)) * sum(w * w for w in DECIMAL_WEIGHTS))
 
     def of_block(self, block, state):
         """Exact counts."""
-        counts = np.zeros(self.n_coordinates, dtype=np.int64)
+        counts = np.zeros((len(self.columns), len(DECIMAL_WEIGHTS)), dtype=np.int64)
         for i, column in enumerate(self.columns):
             cells = block.cells.cells(column.position)
             cells = without_missing_values(cells, column.missing_values)
-            counts[i] = is_fractional(cells).sum()
-        return counts
+            for n in range(len(DECIMAL_WEIGHTS)):
+                counts[i, n] = has_more_decimals(cells, n).sum()
+        return counts.ravel()
+
+    def value(self, total, state):
+        """Exact counts, each times its weight, a power of two."""
+        return total * np.tile(DECIMAL_WEIGHTS, len(self.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +234,8 @@ def learning_lines(columns, mu, delta, places) -> list[Release]:
         lines.append(KeyedRelease(ATOMS, "gaussian", mu_atoms, n_atoms))
     if maybe_whole:
         mu_whole = mu * sqrt(WHOLE_SHARE)
-        lines.append(Release(WHOLE, "gaussian", mu_whole, len(maybe_whole)))
+        n_whole = len(maybe_whole) * len(DECIMAL_WEIGHTS)
+        lines.append(Release(WHOLE, "gaussian", mu_whole, n_whole))
     if keyed or unknown:
         n_keyed = len(columns) * (most_levels(columns) + 1)
         mu_keys = mu * sqrt(CATEGORY_SHARE)
@@ -276,20 +285,13 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
             cells = cells.with_cells(total)
             found[column.position] = replace(cells, places=column.places)
         _tell_of_ends(placed, total)
-        learn_atoms(wall, rows, found)
     if maybe_whole:
-        query = FractionalCounts(tuple(maybe_whole))
-        noisy, scale = wall.release(query, rows), wall.scale(query)
-        # where noise hides which, either is as likely
-        most = min(MOST_FRACTIONAL * total + 2 * scale, total / 2)
-        for column, count in zip(maybe_whole, noisy.tolist(), strict=True):
-            learnt = found[column.position]
-            if learnt.declared.kind == "number" and count <= most:
-                declared = _whole(learnt.declared)
-                found[column.position] = replace(learnt, declared=declared)
+        learn_decimals(wall, rows, found, maybe_whole, total)
+    if located:
+        learn_atoms(wall, rows, found)
     for at, column in found.items():
-        if column.is_number and column.is_whole:
-            found[at] = column.with_whole_cells()
+        if column.is_number:
+            found[at] = column.with_even_cells()
     if keyed or unknown:
         learn_categories(wall, rows, found)
     learnt = [found[column.position] for column in columns]
@@ -359,6 +361,28 @@ def _named(names) -> str:
     more = ", ..." if len(names) > MOST_NAMED else ""
     listed = ", ".join(map(repr, names[:MOST_NAMED]))
     return f"column{'s' * (len(names) > 1)} {listed}{more}"
+
+
+def learn_decimals(wall, rows, found, columns, total) -> None:
+    """Release how many numbers are not whole, or have more than some decimals."""
+    query = DecimalCounts(tuple(columns))
+    weights = np.array(DECIMAL_WEIGHTS)
+    noisy = wall.release(query, rows).reshape(-1, len(weights)) / weights
+    scales = wall.scale(query) / weights
+    # where noise hides which, either is as likely
+    most = MOST_FRACTIONAL * total + 2 * scales
+    is_told = 2 * scales <= LITTLE_NOISE * total
+    is_told[0], most[0] = True, min(most[0], total / 2)
+    for column, seen in zip(columns, noisy, strict=True):
+        learnt = found[column.position]
+        enough = np.flatnonzero((seen <= most) & is_told)
+        if learnt.declared.kind != "number" or not len(enough):
+            continue
+        if enough[0] == 0:
+            learnt = replace(learnt, declared=_whole(learnt.declared))
+        else:
+            learnt = replace(learnt, decimals=int(enough[0]))
+        found[column.position] = learnt
 
 
 def learn_atoms(wall, rows, found) -> None:
