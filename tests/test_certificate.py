@@ -481,6 +481,7 @@ def test_a_blind_repair_of_a_sure_classifier_draws():
     assert_array_equal(np.concatenate(in_parts), decided)
     full = model.reach([0.0])
     assert full.violation_interval[0].tolist() == list(model.parity_interval_)
+    assert "A tolerance of 0 is met: groups differ by 0.000" in str(full)
     # A second fit forgets the draws.
     smooth = blind_tree(base=LogisticRegression())[0].estimator
     model.set_params(estimator=smooth).fit(X, y, sensitive_features=group)

@@ -65,6 +65,8 @@ UNPAID = (
     "reach reads counts that were not paid for: fit with blind=True and a share of the "
     "budget for them, reach_size=0.2 for example."
 )
+# Rates that a linear program made equal differ by less.
+ROUNDING = 1e-9
 # Rules between none and the full repair, for `reach`.
 REACH_STEPS = 8
 
@@ -540,7 +542,7 @@ def reach(measured: list[Measured], tolerances) -> Reach:
     tolerances = np.asarray(each(number(0, 1))("fairness_tolerances", tolerances))
     judged = np.array([one.disparity for one in measured])
     judged[1:-1] = (judged[:-2] + judged[2:]) / 2
-    meets = judged <= tolerances[:, None]
+    meets = judged <= tolerances[:, None] + ROUNDING
     chosen = np.where(meets.any(axis=1), meets.argmax(axis=1), len(measured) - 1)
     strengths = chosen / max(len(measured) - 1, 1)
     return Reach.of(
