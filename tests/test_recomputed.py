@@ -272,15 +272,12 @@ def test_folds_cost_all_fits_but_one_and_one_score(relation):
     model = line(neighboring=relation)
     with recording() as seen:
         found = dp_cross_validate(model, X, y, cv=4, epsilon=0.8, **kwargs)
-    own, starts = events_of(seen.crossings), []
-    for place, one in enumerate(seen.crossings):
-        starts += [place + 1] if one.name == "scores" else []
-    folds = [own[a:b] for a, b in zip([0, *starts], starts, strict=False)]
-    assert len(folds) == 4
-    for tested in range(4):
-        fits = [fold[:-1] for i, fold in enumerate(folds) if i != tested]
-        mine = [event for fit in fits for event in fit] + [folds[tested][-1]]
-        whole = GaussianEvent(math.hypot(*(event.mu for event in mine)))
+    fits = in_fits([one for one in seen.crossings if one.name != "scores"])
+    scores = [one.parameter for one in seen.crossings if one.name == "scores"]
+    assert len(fits) == len(scores) == 4
+    for tested, score in enumerate(scores):
+        others = fits[:tested] + fits[tested + 1 :]
+        whole = GaussianEvent(math.hypot(*others, score))
         spends([whole], found.privacy_.epsilon, 1e-5)
 
 
