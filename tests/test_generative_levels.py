@@ -660,6 +660,19 @@ def test_round_numbers_have_the_decimals_of_the_column():
     assert (np.round(whole) == whole).all() and 7.0 in whole
 
 
+def test_no_more_round_numbers_than_are_planned():
+    """A column with more would be refused behind the spend."""
+    of_digits = 90 * _levels.MOST_DECADES + len(_levels.SENTINELS) + 1
+    assert of_digits + _levels.MOST_EVEN <= _levels.MOST_ROUND
+    rng, most = np.random.default_rng(0), 0
+    for _ in range(300):
+        sizes = 10 ** rng.uniform(*np.sort(rng.uniform(-3, 10, 2)), size=50)
+        edges = np.unique(sizes * rng.choice([-1, 1], 50))
+        for decimals in (None, 0, 1, 2, 3):
+            most = max(most, len(_levels.round_numbers(edges, decimals)))
+    assert 1000 < most <= _levels.MOST_ROUND
+
+
 def test_ends_of_whole_numbers():
     def ends(*edges, **declared):
         column = Column("number", integer=True, **declared)

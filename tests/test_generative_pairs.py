@@ -1254,11 +1254,13 @@ def test_sensitivity_of_fractions(relation):
 
 def test_decimals_are_counted_and_told():
     """Whole ones are wherever noise hides it, decimals only where it is little."""
-    X = np.array([[1.0, 1.5, 0.25, 9.99], [2.0, 0.3, 1.125, np.inf], [1e17, 2, 3, 1.1]])
+    X = np.array(
+        [[1.0, 1.5, 0.25, 9.99], [2.0, 0.3, 1.125, np.inf], [1e17, 2, np.pi, 1.1]]
+    )
     columns = tuple(LevelColumn.of(f"x{i}", i, Column("number")) for i in range(4))
     query = _raw.DecimalCounts(columns)
     exact = query.of_rows(Rows(3, cells=TableReader.of(X)), None).reshape(4, 4)
-    wanted = [[0, 0, 0, 0], [2, 0, 0, 0], [2, 1, 0.5, 0], [2, 0.5, 0, 0]]
+    wanted = [[0, 0, 0, 0], [2, 0, 0, 0], [3, 1.5, 1, 0.5], [2, 0.5, 0, 0]]
     assert exact.tolist() == wanted
 
     def told(seen, noise, total=1000.0, kind="number"):
