@@ -2483,6 +2483,20 @@ MUTANTS = [
         "searches: a candidate without a column to learn from costs the budget",
     ),
     (
+        "h920",
+        "privacy/_store.py",
+        'kind == "IMMEDIATE" and self._identity in _inside.ledgers',
+        "False",
+        "ledger: a spend inside a spend of one file waits for itself",
+    ),
+    (
+        "h921",
+        "privacy/_store.py",
+        "            self.ledgers = before",
+        "            pass",
+        "ledger: a file that was read once takes no spend of that thread any more",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -159,6 +159,7 @@ OTHERS = {
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",
     "preprocessing/_ranks.py": "ranks table_encoder",
+    "privacy/_store.py": "ledger",
     "privacy/_with_budget.py": "with_budget",
 }
 ALL = {**WHOLE, **QUERIES, **OTHERS}

@@ -427,6 +427,45 @@ def test_a_spend_in_the_midst_of_another_is_not_forgotten():
     assert ledger.total().epsilon == len(ledger.spends()) == 2
 
 
+@pytest.mark.parametrize("path", ["ledger", "link"])
+def test_a_spend_in_the_midst_of_another_of_one_file_is_refused(
+    tmp_path, path, monkeypatch
+):
+    """It would wait five minutes for the file, which waits for it."""
+    monkeypatch.setattr(_store, "_BUSY_SECONDS", 0.1)
+    ledger = PrivacyLedger(3, path=tmp_path / "ledger")
+    (tmp_path / "link").symlink_to(tmp_path / "ledger")
+    inner, other = PrivacyLedger(3, path=tmp_path / path), PrivacyLedger(3)
+    seen = []
+
+    def of_mirror(epsilon, delta):
+        seen.append(inner.total().epsilon)
+        other.spend(PURE)
+        inner.spend(PURE)
+
+    mirrored = ledger.for_dataset("default", mirror=SimpleNamespace(spend=of_mirror))
+    with pytest.raises(RuntimeError, match="in the midst of a spend.*cannot spend"):
+        mirrored.spend(PURE)
+    assert seen == [0.0] and ledger.spends() == [] and len(other.spends()) == 1
+    ledger.spend(PURE)
+    assert inner.total().epsilon == 1.0
+
+
+def test_a_spend_in_the_midst_of_a_reading_of_the_file_is_refused(
+    tmp_path, monkeypatch
+):
+    """As a handler of signals may begin one; the reader keeps the file meanwhile."""
+    monkeypatch.setattr(_store, "_BUSY_SECONDS", 0.1)
+    ledger = PrivacyLedger(3, path=tmp_path / "ledger")
+    with ledger._store._transaction():
+        with pytest.raises(RuntimeError, match="cannot spend"):
+            ledger.spend(PURE)
+        thread = threading.Thread(target=ledger.spend, args=(PURE,))
+        thread.start()  # waits for its turn
+    thread.join()
+    assert len(ledger.spends()) == 1
+
+
 def test_a_mirror_must_be_able_to_spend(new_ledger):
     with pytest.raises(TypeError, match="must have a method spend"):
         new_ledger(3, mirror=object())

@@ -109,6 +109,29 @@ _INSIDE = (
     "spend again."
 )
 
+_NOT_INSIDE = (
+    "This PrivacyLedger is in the midst of a spend or of being read, and what came in "
+    "between, such as its mirror or a handler of signals, cannot spend from it: that "
+    "was not recorded. Spend when the other has ended."
+)
+
+
+class _Inside(threading.local):
+    """The ledgers whose files a thread is reading or writing."""
+
+    ledgers: frozenset = frozenset()
+
+    @contextmanager
+    def transaction_of(self, identity: str):
+        before, self.ledgers = self.ledgers, self.ledgers | {identity}
+        try:
+            yield
+        finally:
+            self.ledgers = before
+
+
+_inside = _Inside()
+
 _APPLICATION_ID = 0x46505332  # tells a ledger from any other SQLite file
 _BUSY_SECONDS = 300.0
 # Version of the file. Files of another version are refused in one sentence.
@@ -219,7 +242,15 @@ class FileStore:
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
-        with _lock_of(self.path), _connect(self.path) as connection:
+        # What a mirror, a finalizer or a handler of signals starts in this thread would
+        # wait for a transaction that waits for it.
+        if kind == "IMMEDIATE" and self._identity in _inside.ledgers:
+            raise RuntimeError(_NOT_INSIDE)
+        with (
+            _inside.transaction_of(self._identity),
+            _lock_of(self.path),
+            _connect(self.path) as connection,
+        ):
             connection.execute(f"BEGIN {kind}")
             identity, cap = _header(connection, self.path)
             if cap != self._cap:
