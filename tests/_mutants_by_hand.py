@@ -2497,6 +2497,20 @@ MUTANTS = [
         "ledger: a file that was read once takes no spend of that thread any more",
     ),
     (
+        "h922",
+        "_door/groups.py",
+        "            fit_groups(copy(self), X, None)",
+        "            pass",
+        "repairs: labels of a column that the wrapped model names cost the budget",
+    ),
+    (
+        "h923",
+        "postprocessing/_repair.py",
+        "        super()._refuse_cells(X)",
+        "        pass",
+        "repairs: labels of a column that a repair inside names cost the budget",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

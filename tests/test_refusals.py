@@ -2109,6 +2109,29 @@ def test_groups_that_routing_hands_a_pipeline_are_looked_at_before_it_spends():
     assert len(ledger.spends()) == 2
 
 
+@pytest.mark.parametrize("named", [0, lambda X: X[:, 0]], ids=["column", "function"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: make_pipeline(FunctionTransformer(), model),
+        lambda model: VotingClassifier([("a", model)], voting="soft"),
+        lambda model: decisions(
+            logistic(), sensitive_features=model.sensitive_features
+        ),
+    ],
+    ids=["model", "pipeline", "vote", "repair"],
+)
+def test_groups_that_a_model_inside_names_are_looked_at_before_the_spend(wrap, named):
+    """Whichever rows the random split gives to the model."""
+    table = np.column_stack([np.arange(60) % 3, X])
+    said = "a label that is not in groups=[0, 1]"
+    refused(decisions(wrap(fair(sensitive_features=named))), said, table)
+    refused(search(wrap(fair(sensitive_features=named))), said, table)
+    table[:, 0] = GROUP
+    accepted(decisions(wrap(fair(sensitive_features=named))), table)
+
+
 @pytest.mark.parametrize("named", [0, "a", [0], ["a"]])
 def test_a_model_inside_that_names_all_columns_as_sensitive(named):
     table = frame()[["a"]].assign(a=GROUP)

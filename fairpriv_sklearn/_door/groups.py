@@ -6,6 +6,7 @@ list of groups only: which rows or values were at fault is private.
 """
 
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
 from scipy import sparse
@@ -79,6 +80,11 @@ class GroupsMixin:
                     f"{name} was changed since this {type(self).__name__} was fitted: "
                     "fit it again, or set it back to use what was fitted."
                 )
+
+    def _refuse_cells(self, X) -> None:
+        super()._refuse_cells(X)
+        if self.sensitive_features is not None and self.groups is not None:
+            fit_groups(copy(self), X, None)
 
     def _refuse_groups(self, X, sensitive_features) -> None:
         """Refuse groups that `fit` would, for who spends before it."""

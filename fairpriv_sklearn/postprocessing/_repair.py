@@ -295,6 +295,7 @@ class MetaRepair(MetaEstimatorMixin, Repair):
     _reads_batches = True
 
     def _refuse_cells(self, X) -> None:
+        super()._refuse_cells(X)
         names = np.asarray(column_names(X), dtype=object)
         names = names if names.size else None
         named = named_positions(self.sensitive_features, X.shape[1], names)
@@ -329,11 +330,11 @@ class MetaRepair(MetaEstimatorMixin, Repair):
         """The private columns of one checked table; sets what is public about it."""
         names = getattr(self, "feature_names_in_", None)
         refuse_named_twice(self.sensitive_features, self.estimator, names)
-        self._refuse_cells_of_models(X)
         asked = requested(self, "fit", "fit", sensitive_features)
         scored_with = requested(self, "fit", self._base_method, sensitive_features)
         if asked:
             refuse_groups(self.estimator, X, sensitive_features)
+        self._refuse_cells_of_models(X)
         shape = n_columns_of(X), hasattr(X, "columns")
         self._public = facts, shape, tuple(asked), tuple(scored_with)
         return {
