@@ -1301,6 +1301,45 @@ def test_samples_have_the_decimals_of_the_table():
     assert shares[thirds].sum() > 0.98 and shares[thirds].min() > 0.12
 
 
+def test_few_numbers_beside_texts_are_categories():
+    """Where many cells are text, and only there: "0", "1", "2", "3+" are four alike."""
+    n, rng = 6000, np.random.default_rng(0)
+    written = np.array([*map(str, range(1, 10)), "10+"], dtype=object)
+    ages = rng.integers(18, 80, n).astype(str).astype(object)
+    ages[:600] = "unknown"
+    grades = rng.integers(1, 4, n).astype(str).astype(object)
+    grades[:15] = "K"
+    frame = pd.DataFrame(
+        {
+            "years": written[rng.integers(0, 10, n)],
+            "age": ages,
+            "grade": grades,
+            "halves": np.where(rng.random(n) < 0.2, "none", rng.integers(0, 9, n) / 2),
+        }
+    )
+    model = DPSinkhornGenerator(epsilon=50.0, classes=[0, 1], random_state=0)
+    sample, _ = model.fit(frame, np.arange(n) % 2).sample(n)
+    shares = sample["years"].value_counts(normalize=True)
+    assert set(shares.index) == set(written)
+    assert shares.between(0.08, 0.12).all()
+    for name in ("age", "grade", "halves"):  # too many, too few texts, not whole
+        assert pd.api.types.is_numeric_dtype(sample[name]), name
+    assert sample["age"].isna().mean() == pytest.approx(0.1, abs=0.02)
+    assert sample["halves"].isna().mean() == pytest.approx(0.2, abs=0.02)
+
+
+def test_numbers_that_noise_would_hide_as_categories_stay_numbers():
+    """Each must stand out as the texts do."""
+    edges = np.arange(0.0, 11.0)
+    column = LevelColumn("a", 0, Column("number", integer=True), edges)
+    assert column.beside_text(10.1).declared.kind == "category"
+    assert column.beside_text(10.0) is column
+    wide = LevelColumn("a", 0, Column("number", integer=True), np.arange(0.0, 21.0))
+    assert wide.beside_text(1000.0) is wide
+    tenths = LevelColumn("a", 0, Column("number"), edges)
+    assert tenths.beside_text(1000.0) is tenths
+
+
 @pytest.mark.parametrize("n_columns", [1, 2, 9])
 def test_the_plan_spends_the_budget(n_columns):
     quality = (("quality", 2), ("quality by class", 3))

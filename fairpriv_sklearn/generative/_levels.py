@@ -36,6 +36,8 @@ OTHER = "other"
 MOST_ROUND, MOST_ATOMS, MOST_DECADES = 1250, 32, 8
 # Numbers of a column's decimals that are asked for one by one.
 MOST_EVEN = 400
+# Whole numbers that are categories where some cells of their column are text.
+MOST_BESIDE_TEXT = 20
 # Numbers that code books give a meaning of their own, such as missing or refused.
 SENTINELS = tuple(
     sign * float(number)
@@ -259,6 +261,17 @@ class LevelColumn(LearntColumn):
                     seen, far = seen[is_beyond], far[is_beyond]
                     found.append(end + sign * _tail(seen, far, count, high - low))
         return replace(self, edges=np.unique(np.concatenate(found)), rounds=rounds)
+
+    def beside_text(self, most) -> LevelColumn:
+        """The column where many cells are text: few whole numbers are categories.
+
+        As "0", "1", "2" are beside "3+". More numbers stay numbers, with texts missing.
+        """
+        is_whole = self.is_number and self.declared.integer
+        if not is_whole or np.ptp(self.edges) >= min(most, MOST_BESIDE_TEXT):
+            return self
+        declared = replace(self.declared, kind="category", integer=False)
+        return LevelColumn(self.name, self.position, declared)
 
     def with_counted(self, counts, scale) -> tuple[np.ndarray, np.ndarray]:
         """Least squares of noisy counts of the levels and of all counted before.

@@ -21,6 +21,7 @@ from fairpriv_sklearn.generative._levels import (
     MOST_LEARNT,
     MOST_ROUND,
     OTHER,
+    SMALLEST_ATOM,
     TOLD,
     LevelColumn,
     has_more_decimals,
@@ -289,6 +290,11 @@ def learn_columns(wall, rows, columns, n_records) -> list[LevelColumn]:
         learn_decimals(wall, rows, found, maybe_whole, total)
     if located:
         learn_atoms(wall, rows, found)
+        least = max(TOLD * scale, SMALLEST_ATOM * total)
+        for column, seen in zip(located, counts, strict=True):
+            if column.declared.kind is None and seen[-1] > least:
+                beside_text = found[column.position].beside_text(total / least)
+                found[column.position] = beside_text
     for at, column in found.items():
         if column.is_number:
             found[at] = column.with_even_cells()
