@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, ndtri_exp
 
-from fairpriv_sklearn._shared.arguments import (
+from ._shared.arguments import (
     count,
     described,
     floats,
@@ -32,7 +32,7 @@ from fairpriv_sklearn._shared.arguments import (
     numbers,
     real,
 )
-from fairpriv_sklearn._shared.arrays import Floats, Integers
+from ._shared.arrays import Floats, Integers
 
 Size = int | tuple[int, ...]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairpriv_sklearn.preprocessing import (
+from ..preprocessing import (
     Column,
     InputError,
     Raw,

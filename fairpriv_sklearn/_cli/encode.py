@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import MOST_CATEGORIES, Parsed, range_of
-from fairpriv_sklearn.preprocessing import Column, category_key
+from ..preprocessing import Column, category_key
+from .columns import MOST_CATEGORIES, Parsed, range_of
 
 _SEVERAL = 10  # rows of a category among many
 

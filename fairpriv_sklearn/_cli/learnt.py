@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from fairpriv_sklearn._cli.columns import Parsed, range_of
-from fairpriv_sklearn._cli.table import Table, columns_note, in_order
-from fairpriv_sklearn._wall import GaussianEvent, expected_guarantee
-from fairpriv_sklearn.preprocessing import (
+from .._wall import GaussianEvent, expected_guarantee
+from ..preprocessing import (
     Codebook,
     Column,
     DPTableEncoder,
@@ -23,6 +21,8 @@ from fairpriv_sklearn.preprocessing import (
     needed_pandas,
     some,
 )
+from .columns import Parsed, range_of
+from .table import Table, columns_note, in_order
 
 OTHER_GROUP = "all others"
 # By questions 4 and 5 of examples/benchmarks/enough_people.py, on simulated tables.

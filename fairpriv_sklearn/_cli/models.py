@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._cli.learnt import Learnt
-from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._wall import budget_of_steps, settings_of, with_budget
-from fairpriv_sklearn.preprocessing import InputError
+from .._wall import budget_of_steps, settings_of, with_budget
+from ..preprocessing import InputError
+from .learnt import Learnt
+from .table import Table
 
 BASE_MODELS = ("linear", "network")
 # Of the squared budget, for lists of groups and classes and the range of a target, so
@@ -53,10 +53,10 @@ def regression(table: Table, facts: Facts | Learnt, args) -> tuple[Measures, dic
     """Models of a numeric target."""
     from sklearn.linear_model import Ridge
 
-    from fairpriv_sklearn.linear_model import DPLinearRegression
-    from fairpriv_sklearn.metrics import ks_parity_difference
-    from fairpriv_sklearn.neural_network import DPWassersteinMLPRegressor
-    from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
+    from ..linear_model import DPLinearRegression
+    from ..metrics import ks_parity_difference
+    from ..neural_network import DPWassersteinMLPRegressor
+    from ..postprocessing import DPBarycenterRegressor
 
     measures = Measures(
         "RMSE",
@@ -80,13 +80,10 @@ def classification(table: Table, facts: Facts | Learnt, args) -> tuple[Measures,
     """Models of a target with classes."""
     from sklearn.linear_model import LogisticRegression
 
-    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
-    from fairpriv_sklearn.metrics import (
-        demographic_parity_difference,
-        equalized_odds_difference,
-    )
-    from fairpriv_sklearn.neural_network import DPWassersteinMLPClassifier
-    from fairpriv_sklearn.postprocessing import DP2DPClassifier
+    from ..linear_model import DPWassersteinLogisticRegression
+    from ..metrics import demographic_parity_difference, equalized_odds_difference
+    from ..neural_network import DPWassersteinMLPClassifier
+    from ..postprocessing import DP2DPClassifier
 
     if args.fairness_tolerance == "auto":
         raise InputError("--fairness-tolerance auto belongs to a regression.")

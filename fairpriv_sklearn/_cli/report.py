@@ -13,16 +13,12 @@ from textwrap import fill
 import numpy as np
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.study import Result, Study, told_apart
-from fairpriv_sklearn._cli.words import new_file, number, wrap, written_together
-from fairpriv_sklearn._wall import (
-    markdown_line,
-    markdown_table,
-    privacy_report,
-    round_up,
-)
-from fairpriv_sklearn.inspection import families, picture_text, printable
-from fairpriv_sklearn.preprocessing import InputError
+
+from .._wall import markdown_line, markdown_table, privacy_report, round_up
+from ..inspection import families, picture_text, printable
+from ..preprocessing import InputError
+from .study import Result, Study, told_apart
+from .words import new_file, number, wrap, written_together
 
 CARD = "card.md"
 _ALL_ROWS = "The number of rows is no condition of a file whose rows are all used."
@@ -396,7 +392,7 @@ def draw(study: Study) -> bytes | None:
 def _figure(study: Study, plt):
     if study.table.task == "classification":
         return _draw_rates(study, plt)
-    from fairpriv_sklearn.inspection import GroupDistributionDisplay
+    from ..inspection import GroupDistributionDisplay
 
     labels = study.test_labels.astype(str)
     told = np.isin(labels, told_apart(labels))  # as in the gaps of the table

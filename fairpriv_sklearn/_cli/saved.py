@@ -13,22 +13,16 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 import fairpriv_sklearn
-from fairpriv_sklearn._cli.columns import Writing, parse_columns, read_named
-from fairpriv_sklearn._cli.learnt import OTHER_GROUP, encoded
-from fairpriv_sklearn._cli.report import brief, card_of, of_rows
-from fairpriv_sklearn._cli.study import Study
-from fairpriv_sklearn._cli.table import join_labels
-from fairpriv_sklearn._cli.words import wrap, written
-from fairpriv_sklearn._wall import PrivacyGuarantee
-from fairpriv_sklearn.inspection import printable
-from fairpriv_sklearn.preprocessing import (
-    Codebook,
-    Column,
-    DPTableEncoder,
-    InputError,
-    Raw,
-    some,
-)
+
+from .._wall import PrivacyGuarantee
+from ..inspection import printable
+from ..preprocessing import Codebook, Column, DPTableEncoder, InputError, Raw, some
+from .columns import Writing, parse_columns, read_named
+from .learnt import OTHER_GROUP, encoded
+from .report import brief, card_of, of_rows
+from .study import Study
+from .table import join_labels
+from .words import wrap, written
 
 FORMAT = "fairpriv_sklearn model 1"
 CARDS = {

@@ -13,9 +13,12 @@ from functools import partial
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from fairpriv_sklearn._cli.columns import persons_note
-from fairpriv_sklearn._cli.encode import plain_numbers
-from fairpriv_sklearn._cli.learnt import (
+from .._wall import Fact, PrivacyGuarantee, calibrate_gaussian, noise_source
+from ..inspection import printable
+from ..preprocessing import InputError, needed_pandas
+from .columns import persons_note
+from .encode import plain_numbers
+from .learnt import (
     OTHER_GROUP,
     Learnt,
     drowned,
@@ -24,7 +27,7 @@ from fairpriv_sklearn._cli.learnt import (
     to_list,
     unfitted_encoders,
 )
-from fairpriv_sklearn._cli.models import (
+from .models import (
     OF_A_FUNCTION,
     UNKNOWN,
     Measures,
@@ -32,16 +35,8 @@ from fairpriv_sklearn._cli.models import (
     regression,
     with_shares,
 )
-from fairpriv_sklearn._cli.table import Table
-from fairpriv_sklearn._cli.words import number
-from fairpriv_sklearn._wall import (
-    Fact,
-    PrivacyGuarantee,
-    calibrate_gaussian,
-    noise_source,
-)
-from fairpriv_sklearn.inspection import printable
-from fairpriv_sklearn.preprocessing import InputError, needed_pandas
+from .table import Table
+from .words import number
 
 TEST_SHARE = 0.25
 FEW_TRAIN = 50  # what is learnt of smaller groups is mostly noise
@@ -344,7 +339,7 @@ def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
 # --------------------------------------------------------------------------- sentences
 def before_spending(table: Table, train, args, task, shares) -> list[str]:
     """What can be said before any budget is spent."""
-    from fairpriv_sklearn.model_selection import expected_error
+    from ..model_selection import expected_error
 
     said = []
     n = len(table.y)

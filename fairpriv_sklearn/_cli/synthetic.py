@@ -4,32 +4,13 @@ import warnings
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import (
-    Parsed,
-    Writing,
-    looked_up,
-    parse_columns,
-    persons_note,
-    read_named,
-)
-from fairpriv_sklearn._cli.report import brief, of_rows
-from fairpriv_sklearn._cli.table import (
-    check_names,
-    load_codebook,
-    of_kind,
-    refuse_ruled_out,
-)
-from fairpriv_sklearn._cli.words import wrap, written
-from fairpriv_sklearn.generative import DPSinkhornGenerator
-from fairpriv_sklearn.inspection import printable
-from fairpriv_sklearn.preprocessing import (
-    Codebook,
-    Column,
-    InputError,
-    needed_pandas,
-    some,
-    with_role,
-)
+from ..generative import DPSinkhornGenerator
+from ..inspection import printable
+from ..preprocessing import Codebook, Column, InputError, needed_pandas, some, with_role
+from .columns import Parsed, Writing, looked_up, parse_columns, persons_note, read_named
+from .report import brief, of_rows
+from .table import check_names, load_codebook, of_kind, refuse_ruled_out
+from .words import wrap, written
 
 
 def run_synthesize(args) -> int:

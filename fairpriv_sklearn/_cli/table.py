@@ -10,22 +10,8 @@ from itertools import product
 
 import numpy as np
 
-from fairpriv_sklearn._cli.columns import (
-    Parsed,
-    Writing,
-    label_key,
-    looked_up,
-    parse_columns,
-    read_named,
-)
-from fairpriv_sklearn.preprocessing import (
-    Codebook,
-    Column,
-    InputError,
-    Raw,
-    category_key,
-    some,
-)
+from ..preprocessing import Codebook, Column, InputError, Raw, category_key, some
+from .columns import Parsed, Writing, label_key, looked_up, parse_columns, read_named
 
 FEW_VALUES = 10  # a numeric target with at most as many values is taken as classes
 MOST_CLASSES = 36
@@ -105,7 +91,7 @@ class Table:
 
 def simulated_table(seed) -> Table:
     """The table of the main job without a file: three groups, shifted targets."""
-    from fairpriv_sklearn.datasets import make_biased_regression
+    from ..datasets import make_biased_regression
 
     X, y, group = make_biased_regression(
         n_samples=40_000, n_features=5, random_state=seed

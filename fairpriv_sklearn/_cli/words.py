@@ -10,7 +10,7 @@ import textwrap
 from contextlib import suppress
 from pathlib import Path
 
-from fairpriv_sklearn.preprocessing import InputError
+from ..preprocessing import InputError
 
 
 def wrap(text: str, indent: str = "") -> str:

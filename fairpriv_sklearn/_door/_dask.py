@@ -19,8 +19,11 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fairpriv_sklearn._door import _stream
-from fairpriv_sklearn._door._stream import (
+from .._shared.arrays import row_slices
+from .._shared.rowwise import row_scores
+from .._wall import Rows, column_length, n_rows_of, rows_of
+from . import _stream
+from ._stream import (
     Batches,
     ChangedDataError,
     Encoded,
@@ -39,9 +42,6 @@ from fairpriv_sklearn._door._stream import (
     stand_in,
     to_travel,
 )
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._wall import Rows, column_length, n_rows_of, rows_of
 
 AT_ONCE = 4  # partitions at the driver, where records are coupled; or in one task
 WITHOUT_ROWS = 16  # partitions of which the driver gets sums of blocks

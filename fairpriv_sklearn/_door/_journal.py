@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from fairpriv_sklearn._door._stream import ChangedDataError, fingerprint
-from fairpriv_sklearn._wall import current_journal
+from .._wall import current_journal
+from ._stream import ChangedDataError, fingerprint
 
 _DAMAGED = "This file is not a journal, or is damaged."
 _KEY_BYTES, _BINARY = 32, getattr(os, "O_BINARY", 0)

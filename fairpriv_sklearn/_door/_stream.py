@@ -14,12 +14,12 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.arguments import refuse_batches
-from fairpriv_sklearn._shared.arrays import is_text_column, objects_of
-from fairpriv_sklearn._shared.callers import hushed
-from fairpriv_sklearn._shared.domain import check_columns, same_length
-from fairpriv_sklearn._shared.nested import owners
-from fairpriv_sklearn._wall import (
+from .._shared.arguments import refuse_batches
+from .._shared.arrays import is_text_column, objects_of
+from .._shared.callers import hushed
+from .._shared.domain import check_columns, same_length
+from .._shared.nested import owners
+from .._wall import (
     PrivacyLeakWarning,
     Rows,
     column_length,
@@ -476,7 +476,7 @@ def batch_arguments(estimator, fit, args: tuple, kwargs: dict) -> tuple:
 def as_batches(X, y, sensitive_features) -> Batches:
     """`Batches` as they are, which hold y themselves; dask collections as such."""
     if not hasattr(X, "make_batches"):
-        from fairpriv_sklearn._door._dask import DaskBatches
+        from ._dask import DaskBatches
 
         return DaskBatches(X, y, sensitive_features)
     if y is not None or sensitive_features is not None:
@@ -492,7 +492,7 @@ def answer_in_parts(estimator, method, X, *, sensitive_features=None):
     check_is_fitted(estimator)
     answer = _Answer(estimator, method)
     if not isinstance(X, Batches):
-        from fairpriv_sklearn._door._dask import blockwise
+        from ._dask import blockwise
 
         return blockwise(answer, X, sensitive_features)
     if sensitive_features is not None:

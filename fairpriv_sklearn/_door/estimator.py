@@ -20,44 +20,35 @@ from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door._dask import is_dask
-from fairpriv_sklearn._door._stream import answer_in_parts, as_batches, batch_arguments
-from fairpriv_sklearn._shared.arguments import (
-    as_python,
-    public_labels,
-    refuse_old_names,
-)
-from fairpriv_sklearn._shared.callers import (
+from .._shared.arguments import as_python, public_labels, refuse_old_names
+from .._shared.callers import (
     all_checks,
     hushed,
     usual_underflow,
     warn_now,
     warned_at_the_end,
 )
-from fairpriv_sklearn._shared.domain import (
+from .._shared.domain import (
     check_columns,
     domain,
     finite_sparse,
     refuse_dates,
     same_length,
 )
-from fairpriv_sklearn._shared.fragments import with_fragments
-from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, ask_wrapped, guarded
-from fairpriv_sklearn._shared.nested import owners
-from fairpriv_sklearn._shared.origin import (
-    as_it_is,
-    mark_of,
-    origin,
-    refuse_other_origin,
-)
-from fairpriv_sklearn._shared.sklearn import (
+from .._shared.fragments import with_fragments
+from .._shared.guarded import WrappedEstimatorError, ask_wrapped, guarded
+from .._shared.nested import owners
+from .._shared.origin import as_it_is, mark_of, origin, refuse_other_origin
+from .._shared.sklearn import (
     DocumentationLink,
     HasMethods,
     Interval,
     StrOptions,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import Fact, refuse_widths, warn_leak
+from .._wall import Fact, refuse_widths, warn_leak
+from ._dask import is_dask
+from ._stream import answer_in_parts, as_batches, batch_arguments
 
 _PACKAGE = __name__.split(".")[0]
 _NOT_OURS = "{}, a class of another package, keeps nothing else of its rows"

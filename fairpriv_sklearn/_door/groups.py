@@ -15,17 +15,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import _comes_in_parts, positions_in
-from fairpriv_sklearn._shared.arguments import (
-    described,
-    is_missing_label,
-    listed,
-    public_labels,
-)
-from fairpriv_sklearn._shared.domain import LABELS, check_columns, domain, same_length
-from fairpriv_sklearn._shared.nested import argument_of, owners
-from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled, safe_indexing
-from fairpriv_sklearn._wall import Fact, warn_leak
+from .._shared.arguments import described, is_missing_label, listed, public_labels
+from .._shared.domain import LABELS, check_columns, domain, same_length
+from .._shared.nested import argument_of, owners
+from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
+from .._wall import Fact, warn_leak
+from .estimator import _comes_in_parts, positions_in
 
 POOLED = -1  # code of a row whose label is not in the public list
 NEEDED = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import all_checks, usual_underflow
+from .callers import all_checks, usual_underflow
 
 Rule = Callable[[str, Any], Any]
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length
 
-from fairpriv_sklearn._shared.callers import NOT_OF_SHAPES, hushed
+from .callers import NOT_OF_SHAPES, hushed
 
 # Sentences about shapes, types and names, which are public; anything else is replaced.
 _PUBLIC = re.compile(

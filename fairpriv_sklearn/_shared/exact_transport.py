@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers, row_slices
+from .arrays import Floats, Integers, row_slices
 
 RESOLUTION = 2**20
 """Number of steps into which :func:`grid_codes` divides the range of the outputs."""

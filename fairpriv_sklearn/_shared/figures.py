@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fairpriv_sklearn._shared.packages import needed
+from .packages import needed
 
 _COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 _LINES = ["-", "--", "-.", ":"]

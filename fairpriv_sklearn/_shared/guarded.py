@@ -5,8 +5,8 @@ from types import MethodType
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import ThreadFlag, hushed
-from fairpriv_sklearn._shared.domain import is_ours, quotes_no_cell
+from .callers import ThreadFlag, hushed
+from .domain import is_ours, quotes_no_cell
 
 _shown = ThreadFlag()
 _REFUSED = (

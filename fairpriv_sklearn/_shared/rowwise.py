@@ -16,8 +16,8 @@ from hashlib import blake2b, shake_256
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.domain import finite_sparse
+from .arrays import row_slices
+from .domain import finite_sparse
 
 # Every product has this many rows, whatever the table: the kernel chosen by the
 # linear-algebra library, and hence the order of summation, is then the same for

@@ -30,15 +30,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    column,
-    count,
-    floats,
-    number,
-    optional,
-)
-from fairpriv_sklearn._shared.arrays import row_slices
+from .arguments import checked, column, count, floats, number, optional
+from .arrays import row_slices
 
 # Scalings beyond this are absorbed. What underflows in the kernel is below 1e-308, so
 # it carries less than 1e-208 of mass even at the largest pair of scalings.

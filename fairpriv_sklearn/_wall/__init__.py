@@ -16,24 +16,9 @@ A room that fits something private finds here all it needs of what lies below: e
 and calibration, mechanisms and sources of noise, facts and guarantees.
 """
 
-from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
-from fairpriv_sklearn._shared.rounded import round_up
-from fairpriv_sklearn._wall._draws import keyed_draws
-from fairpriv_sklearn._wall._filter import PlanError, PrivacyFilter, open_wall
-from fairpriv_sklearn._wall._plan import Combined, KeyedRelease, Release, Split, Wrapped
-from fairpriv_sklearn._wall._query import CellCounts, KeyedQuery, Query
-from fairpriv_sklearn._wall._rows import (
-    MAX_ROWS,
-    Rows,
-    column_length,
-    current_journal,
-    n_columns_of,
-    n_rows_of,
-    read_rows,
-    refuse_many_rows,
-    rows_of,
-)
-from fairpriv_sklearn.accounting import (
+from .._shared.markdown import markdown_line, markdown_table
+from .._shared.rounded import round_up
+from ..accounting import (
     DeclaredEvent,
     GaussianEvent,
     MaximumEvent,
@@ -50,7 +35,7 @@ from fairpriv_sklearn.accounting import (
     gaussian_mu,
     without_sampler_error,
 )
-from fairpriv_sklearn.mechanisms import (
+from ..mechanisms import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,
@@ -58,7 +43,7 @@ from fairpriv_sklearn.mechanisms import (
     PublicDraws,
     noise_source,
 )
-from fairpriv_sklearn.privacy import (
+from ..privacy import (
     CONSTANT_SHARE,
     KEY_SHARE,
     READ,
@@ -81,4 +66,19 @@ from fairpriv_sklearn.privacy import (
     warn_leak,
     ways_out,
     with_budget,
+)
+from ._draws import keyed_draws
+from ._filter import PlanError, PrivacyFilter, open_wall
+from ._plan import Combined, KeyedRelease, Release, Split, Wrapped
+from ._query import CellCounts, KeyedQuery, Query
+from ._rows import (
+    MAX_ROWS,
+    Rows,
+    column_length,
+    current_journal,
+    n_columns_of,
+    n_rows_of,
+    read_rows,
+    refuse_many_rows,
+    rows_of,
 )

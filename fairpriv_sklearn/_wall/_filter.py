@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.callers import spent
-from fairpriv_sklearn._shared.guarded import fit_wrapped
-from fairpriv_sklearn._wall._draws import keyed_draws
-from fairpriv_sklearn._wall._plan import (
+from .._shared.callers import spent
+from .._shared.guarded import fit_wrapped
+from ..mechanisms import (
+    DiscreteLaplaceMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    PermuteAndFlip,
+    PublicDraws,
+    noise_source,
+)
+from ..privacy import PrivacyGuarantee
+from ._draws import keyed_draws
+from ._plan import (
     Combined,
     KeyedRelease,
     Release,
@@ -23,17 +32,8 @@ from fairpriv_sklearn._wall._plan import (
     plan_events,
     plan_is_secure,
 )
-from fairpriv_sklearn._wall._query import KeyedQuery, Query
-from fairpriv_sklearn._wall._rows import Rows, current_journal, refuse_many_rows
-from fairpriv_sklearn.mechanisms import (
-    DiscreteLaplaceMechanism,
-    GaussianMechanism,
-    NoiseSource,
-    PermuteAndFlip,
-    PublicDraws,
-    noise_source,
-)
-from fairpriv_sklearn.privacy import PrivacyGuarantee
+from ._query import KeyedQuery, Query
+from ._rows import Rows, current_journal, refuse_many_rows
 
 NOT_RESUMED = (
     "This fit cannot be resumed: fit it outside of `resume`. The linear models, the "

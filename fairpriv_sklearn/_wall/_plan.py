@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from fairpriv_sklearn.accounting import (
+from ..accounting import (
     GaussianEvent,
     MaximumEvent,
     PoissonGaussianEvent,
@@ -14,8 +14,8 @@ from fairpriv_sklearn.accounting import (
     ThresholdEvent,
     WithoutReplacementGaussianEvent,
 )
-from fairpriv_sklearn.mechanisms import DiscreteLaplaceMechanism
-from fairpriv_sklearn.privacy import NOTHING, PrivacyGuarantee, own_events
+from ..mechanisms import DiscreteLaplaceMechanism
+from ..privacy import NOTHING, PrivacyGuarantee, own_events
 
 
 @dataclass(frozen=True)

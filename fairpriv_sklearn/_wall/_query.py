@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
-from fairpriv_sklearn._wall._plan import Release
-from fairpriv_sklearn._wall._rows import MAX_ROWS, Rows
+from .._shared.rowwise import BLOCK_ROWS
+from .._shared.sensitivity import counts_l1, counts_l2
+from ._plan import Release
+from ._rows import MAX_ROWS, Rows
 
 
 class Query(ABC):

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.domain import check_columns
-from fairpriv_sklearn._shared.sklearn import safe_indexing
+from .._shared.arrays import row_slices
+from .._shared.domain import check_columns
+from .._shared.sklearn import safe_indexing
 
 # One rule for all queries: int64 holds sums of this many contributions of 2**31 units.
 MAX_ROWS = 1 << 32

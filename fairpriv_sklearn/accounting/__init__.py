@@ -7,7 +7,7 @@ are composed exactly, sampled ones through privacy loss distributions. Every res
 rounded to the private side.
 """
 
-from fairpriv_sklearn.accounting._composition import (
+from ._composition import (
     _costs_at_most,
     _epsilon_of,
     _options,
@@ -17,7 +17,7 @@ from fairpriv_sklearn.accounting._composition import (
     compose_delta,
     compose_epsilon,
 )
-from fairpriv_sklearn.accounting._events import (
+from ._events import (
     DeclaredEvent,
     GaussianEvent,
     MaximumEvent,
@@ -31,7 +31,7 @@ from fairpriv_sklearn.accounting._events import (
     from_plain,
     to_plain,
 )
-from fairpriv_sklearn.accounting._gaussian import (
+from ._gaussian import (
     calibrate_gaussian,
     gaussian_delta,
     gaussian_epsilon,
@@ -39,7 +39,7 @@ from fairpriv_sklearn.accounting._gaussian import (
     gaussian_mu,
     without_sampler_error,
 )
-from fairpriv_sklearn.accounting._privacy_loss import _Composition, _sum
+from ._privacy_loss import _Composition, _sum
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [

@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 
 from scipy.optimize import brentq
 
-from fairpriv_sklearn._shared.arguments import checked, number, real
-from fairpriv_sklearn.accounting._events import (
+from .._shared.arguments import checked, number, real
+from ._events import (
     DeclaredEvent,
     GaussianEvent,
     MaximumEvent,
@@ -19,7 +19,7 @@ from fairpriv_sklearn.accounting._events import (
     WithoutReplacementGaussianEvent,
     checked_events,
 )
-from fairpriv_sklearn.accounting._gaussian import (
+from ._gaussian import (
     _COMPOSITION_MARGIN,
     SMALLEST_Q,
     _check_budget,
@@ -31,7 +31,7 @@ from fairpriv_sklearn.accounting._gaussian import (
     gaussian_epsilon,
     without_sampler_error,
 )
-from fairpriv_sklearn.accounting._loss_grid import (
+from ._loss_grid import (
     _FFT_NOISE,
     _MIN_GRID_DELTA,
     Splits,
@@ -39,7 +39,7 @@ from fairpriv_sklearn.accounting._loss_grid import (
     _moments_epsilon,
     _worst_curve,
 )
-from fairpriv_sklearn.accounting._privacy_loss import (
+from ._privacy_loss import (
     _about_largest_loss,
     _Composition,
     _exact_delta,

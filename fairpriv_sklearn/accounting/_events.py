@@ -11,8 +11,8 @@ from dataclasses import MISSING, dataclass, fields
 from numbers import Integral
 from typing import Any, ClassVar
 
-from fairpriv_sklearn._shared.arguments import Rule, described, number
-from fairpriv_sklearn._shared.rounded import round_down, round_up
+from .._shared.arguments import Rule, described, number
+from .._shared.rounded import round_down, round_up
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from fairpriv_sklearn._shared.arguments import checked, number, real
-from fairpriv_sklearn._shared.arrays import Floats
+from .._shared.arguments import checked, number, real
+from .._shared.arrays import Floats
 
 Curve = Callable[[Floats], Floats]
 

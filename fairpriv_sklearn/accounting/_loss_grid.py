@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn.accounting._gaussian import gaussian_epsilon
-from fairpriv_sklearn.accounting._privacy_loss import (
+from .._shared.arrays import Floats
+from ._gaussian import gaussian_epsilon
+from ._privacy_loss import (
     _NEGLECTED,
     _TAIL_MASS,
     _Composition,

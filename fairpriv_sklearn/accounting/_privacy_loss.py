@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.special import gammaln
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn.accounting._gaussian import (
-    Curve,
-    gaussian_epsilon,
-    gaussian_log_delta,
-)
+from .._shared.arrays import Floats
+from ._gaussian import Curve, gaussian_epsilon, gaussian_log_delta
 
 # Pure releases of one composition: epsilon and how many, sorted.
 Pures = tuple[tuple[float, int], ...]

@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import norm
 
-from fairpriv_sklearn._shared.arguments import number, numbers
-from fairpriv_sklearn._wall import gaussian_delta
+from .._shared.arguments import number, numbers
+from .._wall import gaussian_delta
 
 # Multiples of the stake that seems best, mixed with equal weights.
 _BOLDNESS = np.array([0.25, 0.5, 1.0])

@@ -5,15 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 
-from fairpriv_sklearn._shared.arguments import number, one_of
-from fairpriv_sklearn._shared.rounded import round_up
-from fairpriv_sklearn._wall import (
-    PrivacyGuarantee,
-    gaussian_epsilon,
-    guarantee_of,
-    privacy_report,
-)
-
+from .._shared.arguments import number, one_of
+from .._shared.rounded import round_up
+from .._wall import PrivacyGuarantee, gaussian_epsilon, guarantee_of, privacy_report
 from ._tables import RELATIONS, SIZES_PUBLIC
 
 

@@ -3,8 +3,8 @@
 import math
 from typing import Self
 
-from fairpriv_sklearn._shared.arguments import checked, having, listed, real
-from fairpriv_sklearn._shared.figures import footnote, new_axes, printable
+from .._shared.arguments import checked, having, listed, real
+from .._shared.figures import footnote, new_axes, printable
 
 _SHOWN = 12
 

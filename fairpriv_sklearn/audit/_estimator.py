@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fairpriv_sklearn._shared.arguments import count, fits, listed, number
-from fairpriv_sklearn._shared.arguments import seed as a_seed
-from fairpriv_sklearn._shared.rounded import round_down, round_up
-from fairpriv_sklearn._wall import PrivacyGuarantee, compose_epsilon, gaussian_epsilon
-
+from .._shared.arguments import count, fits, listed, number
+from .._shared.arguments import seed as a_seed
+from .._shared.rounded import round_down, round_up
+from .._wall import PrivacyGuarantee, compose_epsilon, gaussian_epsilon
 from ._bounds import check_confidence
 from ._claim import Claim, claim_of
 from ._contest import Contest, Light, apart, tests_of

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._shared.purity import closed_over
+from .._shared.purity import closed_over
 
 _MAX_DEPTH = 60
 _SKIPPED = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from fairpriv_sklearn._shared.arguments import checked, count, fits, listed
-from fairpriv_sklearn._shared.rounded import round_up
-from fairpriv_sklearn._wall import (
+from .._shared.arguments import checked, count, fits, listed
+from .._shared.rounded import round_up
+from .._wall import (
     GaussianEvent,
     PrivacyEvent,
     PrivacyLedger,
     PureEvent,
     gaussian_epsilon,
 )
-
 from ._outcome import Outcome, differences, leaf_differences, pickled, run
 from ._tables import CANARY, Neighbours, as_table
 from ._tape import Tape, fixed_randomness, taped

@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    codes,
-    described,
-    numbers,
-    one_of,
-)
-from fairpriv_sklearn._wall import rows_of
+from .._shared.arguments import checked, codes, described, numbers, one_of
+from .._wall import rows_of
 
 CANARY = "audit canary: private text"
 _HUGE = 1.7e308

@@ -20,8 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fairpriv_sklearn._shared import guarded as _guarded
-from fairpriv_sklearn._wall import (
+from .._shared import guarded as _guarded
+from .._wall import (
     DiscreteLaplaceMechanism,
     GaussianMechanism,
     NoiseSource,

@@ -1,14 +1,14 @@
 """Simulated data with known answers, and loaders for real data with public facts."""
 
-from fairpriv_sklearn.datasets._census import make_census
-from fairpriv_sklearn.datasets._fetch import (
+from ._census import make_census
+from ._fetch import (
     fetch_adult,
     fetch_communities_crime,
     fetch_credit_default,
     fetch_law_school,
     fetch_parkinsons,
 )
-from fairpriv_sklearn.datasets._simulated import (
+from ._simulated import (
     make_biased_mixture,
     make_biased_regression,
     make_spurious_bias,

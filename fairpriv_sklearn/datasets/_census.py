@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fairpriv_sklearn._shared.arguments import checked, count, seed
-from fairpriv_sklearn._shared.packages import needed
-from fairpriv_sklearn.datasets._fetch import described
-from fairpriv_sklearn.datasets._sources import SCHOOLING, SOURCES
+from .._shared.arguments import checked, count, seed
+from .._shared.packages import needed
+from ._fetch import described
+from ._sources import SCHOOLING, SOURCES
 
 # Years of schooling, as Adult counts them.
 _YEARS = {name: years for years, name in enumerate(SCHOOLING, start=1)}

@@ -15,10 +15,10 @@ from urllib.request import urlopen
 import numpy as np
 from sklearn.utils import Bunch
 
-from fairpriv_sklearn._shared.arguments import flag, listed, one_of, optional, path
-from fairpriv_sklearn._shared.packages import needed
-from fairpriv_sklearn.datasets._sources import SOURCES, Source
-from fairpriv_sklearn.preprocessing import Codebook
+from .._shared.arguments import flag, listed, one_of, optional, path
+from .._shared.packages import needed
+from ..preprocessing import Codebook
+from ._sources import SOURCES, Source
 
 
 def _fetch(

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils import check_random_state
 
-from fairpriv_sklearn._shared.arguments import (
+from .._shared.arguments import (
     checked,
     count,
     flag,

@@ -8,7 +8,7 @@ figures of ours that are wide enough for the published file; `rounded` names the
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from fairpriv_sklearn.preprocessing import Codebook, Column
+from ..preprocessing import Codebook, Column
 
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 

@@ -5,12 +5,12 @@ the numbers and draw them; ``plot`` draws them again. Colours (Okabe and Ito), l
 styles and markers change together, so that a picture can be read in grey.
 """
 
-from fairpriv_sklearn._shared.figures import families, picture_text, printable
-from fairpriv_sklearn.inspection._distribution import GroupDistributionDisplay
-from fairpriv_sklearn.inspection._profile import PrivacyProfileDisplay
-from fairpriv_sklearn.inspection._shapes import AdditiveShapesDisplay
-from fairpriv_sklearn.inspection._tradeoff import TradeoffDisplay
-from fairpriv_sklearn.inspection._transport import TransportDisplay
+from .._shared.figures import families, picture_text, printable
+from ._distribution import GroupDistributionDisplay
+from ._profile import PrivacyProfileDisplay
+from ._shapes import AdditiveShapesDisplay
+from ._tradeoff import TradeoffDisplay
+from ._transport import TransportDisplay
 
 __all__ = [
     "AdditiveShapesDisplay",

@@ -6,23 +6,10 @@ from typing import Self
 import numpy as np
 from sklearn.utils import assert_all_finite
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    having,
-    numbers,
-    one_of,
-    optional,
-)
-from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.figures import (
-    NOT_PRIVATE,
-    footnote,
-    group_name,
-    legend,
-    new_axes,
-    style,
-)
-from fairpriv_sklearn.metrics import group_cdfs, group_codes, group_predictions
+from .._shared.arguments import checked, having, numbers, one_of, optional
+from .._shared.domain import same_length
+from .._shared.figures import NOT_PRIVATE, footnote, group_name, legend, new_axes, style
+from ..metrics import group_cdfs, group_codes, group_predictions
 
 _in_order = partial(sorted, key=lambda group: (str(type(group)), group))
 _PREDICTS = having("a fitted estimator", "predict")

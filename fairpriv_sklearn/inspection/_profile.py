@@ -4,15 +4,8 @@ from typing import Self
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    each,
-    having,
-    number,
-    numbers,
-    optional,
-)
-from fairpriv_sklearn._shared.figures import legend, new_axes, printable, style
+from .._shared.arguments import checked, each, having, number, numbers, optional
+from .._shared.figures import legend, new_axes, printable, style
 
 _FLOOR = 1e-12  # smallest delta shown
 _GUARANTEE = having("a PrivacyGuarantee or several", "epsilon", "delta_at")

@@ -7,16 +7,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    each,
-    listed,
-    number,
-    optional,
-    position,
-    word,
-)
-from fairpriv_sklearn._shared.figures import families, new_axes, picture_text, style
+from .._shared.arguments import checked, each, listed, number, optional, position, word
+from .._shared.figures import families, new_axes, picture_text, style
 
 _POINTS = 201
 
@@ -148,7 +140,7 @@ class AdditiveShapesDisplay:
         from scipy.stats import norm
 
         if ax is None:
-            from fairpriv_sklearn._shared.figures import _pyplot
+            from .._shared.figures import _pyplot
 
             n_columns = min(4, len(self.names))
             n_rows = math.ceil(len(self.names) / n_columns)

@@ -9,7 +9,7 @@ from sklearn.metrics import mean_squared_error, zero_one_loss
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from fairpriv_sklearn._shared.arguments import (
+from .._shared.arguments import (
     calls,
     checked,
     count,
@@ -23,15 +23,9 @@ from fairpriv_sklearn._shared.arguments import (
     seed,
     word,
 )
-from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.figures import (
-    NOT_PRIVATE,
-    footnote,
-    legend,
-    new_axes,
-    style,
-)
-from fairpriv_sklearn.metrics import (
+from .._shared.domain import same_length
+from .._shared.figures import NOT_PRIVATE, footnote, legend, new_axes, style
+from ..metrics import (
     demographic_parity_difference,
     group_predictions,
     ks_parity_difference,

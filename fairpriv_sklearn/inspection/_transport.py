@@ -4,14 +4,8 @@ from typing import Self
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arguments import checked, having, listed, position, word
-from fairpriv_sklearn._shared.figures import (
-    footnote,
-    group_name,
-    legend,
-    new_axes,
-    style,
-)
+from .._shared.arguments import checked, having, listed, position, word
+from .._shared.figures import footnote, group_name, legend, new_axes, style
 
 
 class TransportDisplay:

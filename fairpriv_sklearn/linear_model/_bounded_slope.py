@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, logit
 
-from fairpriv_sklearn._shared.arrays import Floats
+from .._shared.arrays import Floats
 
 SLOPE = 0.5
 """Where slopes are cut off; below it no link would exist."""

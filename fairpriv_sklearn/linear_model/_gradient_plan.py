@@ -8,31 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
-from fairpriv_sklearn._training._bounded import COUNT_SHARE
-from fairpriv_sklearn._training._counts import Sizes, count_query
-from fairpriv_sklearn._training._line_search import search_share
-from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts, TargetCounts
-from fairpriv_sklearn._wall import (
+from .._training._bounded import COUNT_SHARE
+from .._training._counts import Sizes, count_query
+from .._training._line_search import search_share
+from .._training._target import TARGET_SHARE, RangeCounts, TargetCounts
+from .._wall import (
     PrivacyFilter,
     Release,
     Rows,
     calibrate_gaussian,
     calibrate_without_replacement,
 )
-from fairpriv_sklearn.linear_model._line_search import N_SEARCHES, SEARCH_SHARE
-from fairpriv_sklearn.linear_model._preconditioned import (
-    MOMENT_SHARE,
-    Curvature,
-    is_worth_moments,
-    number_of_steps,
-)
-from fairpriv_sklearn.linear_model._queries import (
-    AlongSlopes,
-    Geometry,
-    LossGradient,
-    MeanResidual,
-    SecondMoments,
-)
+from ._line_search import N_SEARCHES, SEARCH_SHARE
+from ._preconditioned import MOMENT_SHARE, Curvature, is_worth_moments, number_of_steps
+from ._queries import AlongSlopes, Geometry, LossGradient, MeanResidual, SecondMoments
 
 # Number of records that public rules assume where the number is private.
 NOMINAL_RECORDS = 10_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._training._line_search import posterior_mean
+from .._shared.arrays import Floats
+from .._training._line_search import posterior_mean
 
 N_SEARCHES = 2
 """Releases of a search: the second looks where the first one led."""

@@ -9,45 +9,35 @@ from scipy.special import erf
 from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite
 
-from fairpriv_sklearn._door.estimator import (
+from .._door.estimator import (
     DELTA_CONSTRAINT,
     MIN_RECORDS,
     DPEstimator,
     public_target_range,
     read_target_range,
 )
-from fairpriv_sklearn._shared.domain import domain, refuse_dates
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
-from fairpriv_sklearn._training._constant import (
-    TargetTotals,
-    constant_plan,
-    released_constant,
-)
-from fairpriv_sklearn._training._counts import Count, asked_again
-from fairpriv_sklearn._training._target import (
+from .._shared.domain import domain, refuse_dates
+from .._shared.sklearn import Interval, StrOptions, fit_context
+from .._training._bounded import BOUNDED_CONSTRAINTS, BoundedLinearMixin
+from .._training._constant import TargetTotals, constant_plan, released_constant
+from .._training._counts import Count, asked_again
+from .._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
     counted_parts,
     scaled_target,
     target_counts,
 )
-from fairpriv_sklearn._wall import (
-    Rows,
-    calibrate_gaussian,
-    noise_source,
-    open_wall,
-    read_rows,
-)
-from fairpriv_sklearn.linear_model._gradient_plan import (
+from .._wall import Rows, calibrate_gaussian, noise_source, open_wall, read_rows
+from ._gradient_plan import (
     NOMINAL_RECORDS,
     gradient_plan,
     line_search_oracle,
     noisy_curvature,
 )
-from fairpriv_sklearn.linear_model._line_search import LineSearch
-from fairpriv_sklearn.linear_model._moments import MomentRelease, ridge_from_moments
-from fairpriv_sklearn.linear_model._preconditioned import (
+from ._line_search import LineSearch
+from ._moments import MomentRelease, ridge_from_moments
+from ._preconditioned import (
     SQUARE_CURVATURE,
     Constant,
     Floats,
@@ -57,17 +47,8 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     regression_ridge,
     regression_steps,
 )
-from fairpriv_sklearn.linear_model._queries import (
-    Geometry,
-    MeanResidual,
-    ResidualGradient,
-)
-from fairpriv_sklearn.linear_model._ranges import (
-    learn_ranges,
-    may_learn,
-    range_counts,
-    scaled_rows,
-)
+from ._queries import Geometry, MeanResidual, ResidualGradient
+from ._ranges import learn_ranges, may_learn, range_counts, scaled_rows
 
 # Below this number of records times the Gaussian-DP parameter, only the mean is told;
 # it is believed to lie near the middle of `target_bounds`, by this standard deviation.

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._shared.rowwise import row_softmax
-from fairpriv_sklearn._training._design import UNIT, Design
+from .._shared.arrays import Floats
+from .._shared.rowwise import row_softmax
+from .._training._design import UNIT, Design
 
 # Solver tolerance relative to the largest gradient of one record.
 TOLERANCE = 1e-4

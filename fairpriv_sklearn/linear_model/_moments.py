@@ -8,20 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import (
-    Floats,
-    pieces,
-    stretch_triangle,
-    unstretch_triangle,
-)
-from fairpriv_sklearn._training._design import (
-    UNIT,
-    block_rows,
-    dense_block,
-    from_units,
-    to_units,
-)
-from fairpriv_sklearn._wall import Query
+from .._shared.arrays import Floats, pieces, stretch_triangle, unstretch_triangle
+from .._training._design import UNIT, block_rows, dense_block, from_units, to_units
+from .._wall import Query
 
 # Of the sums over at most 2**32 records, relative to the sensitivity.
 ROUNDING = 1e-5

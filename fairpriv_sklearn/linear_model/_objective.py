@@ -7,14 +7,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._shared.rowwise import row_softmax
-from fairpriv_sklearn._training._design import Design, FeatureScaling
-from fairpriv_sklearn._training._penalty import (
-    WassersteinPenalty,
-    unit_range_directions,
-)
-from fairpriv_sklearn._wall import Query, Rows, noise_source
+from .._shared.arrays import Floats
+from .._shared.rowwise import row_softmax
+from .._training._design import Design, FeatureScaling
+from .._training._penalty import WassersteinPenalty, unit_range_directions
+from .._wall import Query, Rows, noise_source
 
 
 @dataclass(frozen=True)

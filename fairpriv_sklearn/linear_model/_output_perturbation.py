@@ -7,27 +7,18 @@ from numbers import Real
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from fairpriv_sklearn._door.estimator import (
-    DELTA_CONSTRAINT,
-    MIN_RECORDS,
-    DPEstimator,
-    encode_labels,
-)
-from fairpriv_sklearn._shared.sklearn import Interval, fit_context
-from fairpriv_sklearn._training._bounded import (
+from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator, encode_labels
+from .._shared.sklearn import Interval, fit_context
+from .._training._bounded import (
     BOUNDED_CONSTRAINTS,
     BoundedLinearMixin,
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn._training._constant import (
-    class_totals,
-    constant_plan,
-    released_constant,
-)
-from fairpriv_sklearn._training._counts import StratumCounts, asked_again, shares
-from fairpriv_sklearn._training._design import FeatureScaling
-from fairpriv_sklearn._wall import (
+from .._training._constant import class_totals, constant_plan, released_constant
+from .._training._counts import StratumCounts, asked_again, shares
+from .._training._design import FeatureScaling
+from .._wall import (
     Query,
     Release,
     Rows,
@@ -36,8 +27,8 @@ from fairpriv_sklearn._wall import (
     open_wall,
     refuse_many_rows,
 )
-from fairpriv_sklearn.linear_model._gradient_plan import NOMINAL_RECORDS, constant_share
-from fairpriv_sklearn.linear_model._minimiser import (
+from ._gradient_plan import NOMINAL_RECORDS, constant_share
+from ._minimiser import (
     TOLERANCE,
     RegularisedLogistic,
     parameter_sensitivity,

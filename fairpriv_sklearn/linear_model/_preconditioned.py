@@ -16,9 +16,9 @@ from scipy.linalg import lapack
 from scipy.special import betaincinv
 from sklearn.isotonic import isotonic_regression
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn.linear_model._line_search import CAUTION, LineSearch, Path
-from fairpriv_sklearn.linear_model._pulls import Pulls
+from .._shared.arrays import Floats
+from ._line_search import CAUTION, LineSearch, Path
+from ._pulls import Pulls
 
 MOMENT_SHARE = 0.1
 """Share of the squared Gaussian-DP parameter that the second moments take."""

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-from fairpriv_sklearn._shared.arrays import Floats
+from .._shared.arrays import Floats
 
 PULL_CURVATURE = 3 / 20
 """Of the penalty in the span of its pulls, per second moment."""

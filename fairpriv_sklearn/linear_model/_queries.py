@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import (
+from .._shared.arrays import (
     Floats,
     Integers,
     pieces,
@@ -18,8 +18,8 @@ from fairpriv_sklearn._shared.arrays import (
     stretch_triangle,
     unstretch_triangle,
 )
-from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._training._design import (
+from .._shared.sensitivity import rows_changed
+from .._training._design import (
     BITS,
     MAX_BLOCK_ROWS,
     UNIT,
@@ -29,9 +29,9 @@ from fairpriv_sklearn._training._design import (
     from_units,
     to_units,
 )
-from fairpriv_sklearn._training._penalty import ROUNDING, WassersteinPenalty
-from fairpriv_sklearn._wall import Query, Rows
-from fairpriv_sklearn.linear_model._bounded_slope import (
+from .._training._penalty import ROUNDING, WassersteinPenalty
+from .._wall import Query, Rows
+from ._bounded_slope import (
     LINK_SLOPE,
     SLOPE,
     bounded_slopes,

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers
-from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows, is_coded
-from fairpriv_sklearn._training._target import RangeCounts, bins_that_tell, learnt_parts
-from fairpriv_sklearn._wall import PrivacyFilter, Rows
+from .._shared.arrays import Floats, Integers
+from .._training._design import FeatureScaling, ScaledRows, is_coded
+from .._training._target import RangeCounts, bins_that_tell, learnt_parts
+from .._wall import PrivacyFilter, Rows
 
 # Where the number of records times the Gaussian-DP parameter is so many times what
 # tells a range, columns are counted twice: bounds a hundred times too wide are more

@@ -9,28 +9,19 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from fairpriv_sklearn._door.estimator import (
-    MIN_RECORDS,
-    DPEstimator,
-    encode_labels,
-    public_classes,
-)
-from fairpriv_sklearn._door.groups import blind_X
-from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._training._bounded import (
+from .._door.estimator import MIN_RECORDS, DPEstimator, encode_labels, public_classes
+from .._door.groups import blind_X
+from .._shared.domain import same_length
+from .._shared.sklearn import Interval, StrOptions, fit_context
+from .._training._bounded import (
     BOUNDED_CONSTRAINTS,
     BoundedLinearMixin,
     check_blind,
     class_probabilities,
     most_probable,
 )
-from fairpriv_sklearn._training._constant import (
-    class_totals,
-    constant_plan,
-    released_constant,
-)
-from fairpriv_sklearn._training._counts import (
+from .._training._constant import class_totals, constant_plan, released_constant
+from .._training._counts import (
     SIZES_PUBLIC,
     Sizes,
     StratumCounts,
@@ -39,14 +30,10 @@ from fairpriv_sklearn._training._counts import (
     shares,
     telling_records,
 )
-from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
-from fairpriv_sklearn._training._penalty import (
-    GroupPenalty,
-    most_records,
-    projection_directions,
-)
-from fairpriv_sklearn._training._progress import Progress, with_callbacks
-from fairpriv_sklearn._wall import (
+from .._training._noisy_gradients import NoisyGradientsMixin
+from .._training._penalty import GroupPenalty, most_records, projection_directions
+from .._training._progress import Progress, with_callbacks
+from .._wall import (
     Fact,
     Rows,
     calibrate_gaussian,
@@ -54,7 +41,7 @@ from fairpriv_sklearn._wall import (
     read_rows,
     refuse_many_rows,
 )
-from fairpriv_sklearn.linear_model._bounded_slope import (
+from ._bounded_slope import (
     at_constant,
     at_normal,
     entropies,
@@ -63,7 +50,7 @@ from fairpriv_sklearn.linear_model._bounded_slope import (
     linked_with_slopes,
     scores_of,
 )
-from fairpriv_sklearn.linear_model._gradient_plan import (
+from ._gradient_plan import (
     NOMINAL_RECORDS,
     GradientPlan,
     Strata,
@@ -71,9 +58,9 @@ from fairpriv_sklearn.linear_model._gradient_plan import (
     line_search_oracle,
     noisy_curvature,
 )
-from fairpriv_sklearn.linear_model._line_search import LineSearch
-from fairpriv_sklearn.linear_model._objective import Optimum
-from fairpriv_sklearn.linear_model._preconditioned import (
+from ._line_search import LineSearch
+from ._objective import Optimum
+from ._preconditioned import (
     CLASSIFICATION_RIDGE,
     LOGISTIC_CURVATURE,
     LOSS_CURVATURE,
@@ -82,19 +69,9 @@ from fairpriv_sklearn.linear_model._preconditioned import (
     intercept_column,
     preconditioned_descent,
 )
-from fairpriv_sklearn.linear_model._pulls import (
-    MOST_STRATA,
-    PULL_CURVATURE,
-    Pulls,
-    noise_multiples,
-)
-from fairpriv_sklearn.linear_model._queries import FairGradient, Geometry, LossGradient
-from fairpriv_sklearn.linear_model._ranges import (
-    learn_ranges,
-    may_learn,
-    range_counts,
-    scaled_rows,
-)
+from ._pulls import MOST_STRATA, PULL_CURVATURE, Pulls, noise_multiples
+from ._queries import FairGradient, Geometry, LossGradient
+from ._ranges import learn_ranges, may_learn, range_counts, scaled_rows
 
 # Line of the plan for the counts of the classes.
 _LABELS = "label counts"

@@ -4,7 +4,7 @@ The disparities are plain functions of the data they are given: *they are not pr
 Publish group rates with :func:`dp_group_rates`, which adds noise.
 """
 
-from fairpriv_sklearn.metrics._disparity import (
+from ._disparity import (
     demographic_parity_difference,
     equalized_odds_difference,
     group_cdfs,
@@ -12,12 +12,8 @@ from fairpriv_sklearn.metrics._disparity import (
     ks_parity_difference,
     wasserstein_parity_difference,
 )
-from fairpriv_sklearn.metrics._private import GroupRates, _disparity, dp_group_rates
-from fairpriv_sklearn.metrics._scorer import (
-    _takes_groups,
-    group_predictions,
-    make_fairness_scorer,
-)
+from ._private import GroupRates, _disparity, dp_group_rates
+from ._scorer import _takes_groups, group_predictions, make_fairness_scorer
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [

@@ -5,12 +5,12 @@ from itertools import combinations
 
 import numpy as np
 
-from fairpriv_sklearn._door.estimator import positions_in
-from fairpriv_sklearn._door.groups import label_list
-from fairpriv_sklearn._shared.arguments import column, is_missing_label
-from fairpriv_sklearn._shared.arrays import count_cells
-from fairpriv_sklearn._shared.domain import check_columns
-from fairpriv_sklearn._shared.exact_transport import transport_of_samples
+from .._door.estimator import positions_in
+from .._door.groups import label_list
+from .._shared.arguments import column, is_missing_label
+from .._shared.arrays import count_cells
+from .._shared.domain import check_columns
+from .._shared.exact_transport import transport_of_samples
 
 
 def demographic_parity_difference(y_true, y_pred, *, sensitive_features) -> float:

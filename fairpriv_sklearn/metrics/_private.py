@@ -7,14 +7,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door.estimator import batched, positions_in
-from fairpriv_sklearn._door.groups import (
-    POOLED,
-    encode_groups,
-    label_values,
-    public_groups,
-)
-from fairpriv_sklearn._shared.arguments import (
+from .._door.estimator import batched, positions_in
+from .._door.groups import POOLED, encode_groups, label_values, public_groups
+from .._shared.arguments import (
     checked,
     listed,
     number,
@@ -23,9 +18,9 @@ from fairpriv_sklearn._shared.arguments import (
     real,
     spender,
 )
-from fairpriv_sklearn._shared.domain import domain, refuse_dates
-from fairpriv_sklearn._shared.sensitivity import counts_l1
-from fairpriv_sklearn._wall import (
+from .._shared.domain import domain, refuse_dates
+from .._shared.sensitivity import counts_l1
+from .._wall import (
     CellCounts,
     DiscreteLaplaceMechanism,
     Fact,

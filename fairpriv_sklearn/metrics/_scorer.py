@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from fairpriv_sklearn._door.groups import named_positions, refuse_twice
-from fairpriv_sklearn._shared.arguments import calls, checked, one_of
-from fairpriv_sklearn._shared.guarded import ask_wrapped
-from fairpriv_sklearn._shared.sklearn import asks_for, safe_indexing
+from .._door.groups import named_positions, refuse_twice
+from .._shared.arguments import calls, checked, one_of
+from .._shared.guarded import ask_wrapped
+from .._shared.sklearn import asks_for, safe_indexing
 
 
 @checked(

@@ -19,13 +19,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 
-from fairpriv_sklearn._door.estimator import (
-    DPEstimator,
-    check_arguments,
-    encode_labels,
-    label_lists,
-)
-from fairpriv_sklearn._door.groups import (
+from .._door.estimator import DPEstimator, check_arguments, encode_labels, label_lists
+from .._door.groups import (
     label_list,
     labels_by,
     named_positions,
@@ -36,16 +31,12 @@ from fairpriv_sklearn._door.groups import (
     refuse_without_groups,
     without_sensitive_columns,
 )
-from fairpriv_sklearn._shared import nested
-from fairpriv_sklearn._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
-from fairpriv_sklearn._shared.purity import (
-    estimators_inside,
-    pure_clone,
-    refuse_spreading,
-)
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled, safe_indexing
-from fairpriv_sklearn._wall import (
+from .._shared import nested
+from .._shared.guarded import NUMERIC_ERRORS, ask_wrapped, fit_wrapped
+from .._shared.purity import estimators_inside, pure_clone, refuse_spreading
+from .._shared.rowwise import BLOCK_ROWS
+from .._shared.sklearn import asks_for, routing_enabled, safe_indexing
+from .._wall import (
     GaussianEvent,
     MaximumEvent,
     NoiseSource,
@@ -63,8 +54,8 @@ from fairpriv_sklearn._wall import (
     rows_of,
     ways_out,
 )
-from fairpriv_sklearn.metrics import _takes_groups
-from fairpriv_sklearn.model_selection._plan import FitShare
+from ..metrics import _takes_groups
+from ._plan import FitShare
 
 # What a guarantee may exceed its share by: rounding.
 _SLACK = 1.0 + 1e-9

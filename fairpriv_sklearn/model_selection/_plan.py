@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from fairpriv_sklearn._wall import (
+from .._wall import (
     DeclaredEvent,
     GaussianEvent,
     calibrate_gaussian,
@@ -13,7 +13,7 @@ from fairpriv_sklearn._wall import (
     gaussian_epsilon,
     without_sampler_error,
 )
-from fairpriv_sklearn.model_selection._repeat import (
+from ._repeat import (
     GEOMETRIC,
     POISSON,
     RunDistribution,

@@ -10,22 +10,22 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._shared.arguments import checked, count, each, number, seed
-from fairpriv_sklearn._shared.callers import hushed
-from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2
-from fairpriv_sklearn._wall import DiscreteLaplaceMechanism, PublicDraws, noise_source
-from fairpriv_sklearn.metrics import (
+from .._shared.arguments import checked, count, each, number, seed
+from .._shared.callers import hushed
+from .._shared.sensitivity import counts_l1, counts_l2
+from .._wall import DiscreteLaplaceMechanism, PublicDraws, noise_source
+from ..metrics import (
     demographic_parity_difference,
     equalized_odds_difference,
     ks_parity_difference,
 )
-from fairpriv_sklearn.model_selection._candidates import seed_of
-from fairpriv_sklearn.postprocessing import (
+from ..postprocessing import (
     DP2DPClassifier,
     DPBarycenterRegressor,
     DPBarycenterTransformer,
     bin_scores,
 )
+from ._candidates import seed_of
 
 # Rows per group on which a rehearsed rule is judged: like a whole population.
 _POPULATION = 10_000

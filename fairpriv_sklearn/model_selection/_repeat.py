@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import pdtr, pdtrik
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._wall import gaussian_log_delta
+from .._shared.arrays import Floats
+from .._wall import gaussian_log_delta
 
 POISSON, GEOMETRIC = math.inf, 1.0  # the shapes in use
 _ORDERS = 1.0 + np.geomspace(1.1e-2, 1e7, 2000)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from fairpriv_sklearn._door.estimator import positions_in
-from fairpriv_sklearn._shared.arguments import calls, number, one_of, real, word
-from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, guarded
-from fairpriv_sklearn.metrics import _disparity
+from .._door.estimator import positions_in
+from .._shared.arguments import calls, number, one_of, real, word
+from .._shared.guarded import WrappedEstimatorError, guarded
+from ..metrics import _disparity
 
 # Per-record scores are rounded to this grid: their sums are then exact.
 _UNIT = 1 << 20

@@ -12,27 +12,13 @@ from sklearn.utils.metadata_routing import MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import (
-    DELTA_CONSTRAINT,
-    DPEstimator,
-    check_nested_arguments,
-)
-from fairpriv_sklearn._door.groups import (
-    AttributeAwareMixin,
-    as_table,
-    refuse_without_groups,
-)
-from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.guarded import ask_wrapped
-from fairpriv_sklearn._shared.origin import as_it_is
-from fairpriv_sklearn._shared.sklearn import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    fit_context,
-    router_of,
-)
-from fairpriv_sklearn._wall import (
+from .._door.estimator import DELTA_CONSTRAINT, DPEstimator, check_nested_arguments
+from .._door.groups import AttributeAwareMixin, as_table, refuse_without_groups
+from .._shared.domain import same_length
+from .._shared.guarded import ask_wrapped
+from .._shared.origin import as_it_is
+from .._shared.sklearn import HasMethods, Interval, StrOptions, fit_context, router_of
+from .._wall import (
     Combined,
     DeclaredEvent,
     NoiseSource,
@@ -43,21 +29,11 @@ from fairpriv_sklearn._wall import (
     refuse_widths,
     warn_leak,
 )
-from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection._plan import (
-    DRAWS_PER_FIT,
-    FitShare,
-    SearchPlan,
-    plan_search,
-)
-from fairpriv_sklearn.model_selection._scoring import (
-    SCORE_NAMES,
-    BoundedScore,
-    ConstrainedScore,
-    ranking,
-    table_of,
-)
-from fairpriv_sklearn.model_selection._task import (
+from ..postprocessing import enough_rows
+from . import _candidates as candidates
+from ._plan import DRAWS_PER_FIT, FitShare, SearchPlan, plan_search
+from ._scoring import SCORE_NAMES, BoundedScore, ConstrainedScore, ranking, table_of
+from ._task import (
     SCORE_NEEDS_GROUPS,
     Scores,
     Task,
@@ -65,7 +41,6 @@ from fairpriv_sklearn.model_selection._task import (
     make_task,
     unless_it_failed,
 )
-from fairpriv_sklearn.postprocessing import enough_rows
 
 _CHOICE = "choice"
 _WINNER = "The chosen candidate"

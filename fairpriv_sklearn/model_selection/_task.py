@@ -8,31 +8,20 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import column_or_1d
 
-from fairpriv_sklearn._door.estimator import (
+from .._door.estimator import (
     check_given,
     encode_labels,
     public_target_range,
     refuse_cells,
 )
-from fairpriv_sklearn._door.groups import NEEDED, code_groups
-from fairpriv_sklearn._shared.domain import (
-    check_columns,
-    domain,
-    refuse_dates,
-    same_length,
-)
-from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows, rows_of
-from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection._plan import FitShare
-from fairpriv_sklearn.model_selection._scoring import (
-    Reading,
-    Statistic,
-    bounded_score,
-    needs_target_bounds,
-    table_of,
-)
-from fairpriv_sklearn.postprocessing import ConstantClassifier, ConstantRegressor
+from .._door.groups import NEEDED, code_groups
+from .._shared.domain import check_columns, domain, refuse_dates, same_length
+from .._shared.sensitivity import rows_changed
+from .._wall import PrivacyFilter, Query, Rows, rows_of
+from ..postprocessing import ConstantClassifier, ConstantRegressor
+from . import _candidates as candidates
+from ._plan import FitShare
+from ._scoring import Reading, Statistic, bounded_score, needs_target_bounds, table_of
 
 SCORE_NEEDS_GROUPS = NEEDED.format("The score compares groups and")
 _ROW_PURITY = "the candidates predict each row on its own"

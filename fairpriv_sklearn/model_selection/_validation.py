@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.groups import as_table
-from fairpriv_sklearn._shared.arguments import (
+from .._door.groups import as_table
+from .._shared.arguments import (
     checked,
     fits,
     flag,
@@ -19,8 +19,8 @@ from fairpriv_sklearn._shared.arguments import (
     refuse_batches,
     spender,
 )
-from fairpriv_sklearn._shared.domain import check_columns, same_length
-from fairpriv_sklearn._wall import (
+from .._shared.domain import check_columns, same_length
+from .._wall import (
     Combined,
     DeclaredEvent,
     PrivacyFilter,
@@ -29,26 +29,11 @@ from fairpriv_sklearn._wall import (
     noise_source,
     warn_leak,
 )
-from fairpriv_sklearn.model_selection import _candidates as candidates
-from fairpriv_sklearn.model_selection._plan import (
-    DRAWS_PER_FIT,
-    ValidationPlan,
-    plan_validation,
-)
-from fairpriv_sklearn.model_selection._scoring import (
-    BoundedScore,
-    ConstrainedScore,
-    Reading,
-    table_of,
-)
-from fairpriv_sklearn.model_selection._task import (
-    Scores,
-    Task,
-    default_scoring,
-    make_task,
-    unless_it_failed,
-)
-from fairpriv_sklearn.postprocessing import enough_rows
+from ..postprocessing import enough_rows
+from . import _candidates as candidates
+from ._plan import DRAWS_PER_FIT, ValidationPlan, plan_validation
+from ._scoring import BoundedScore, ConstrainedScore, Reading, table_of
+from ._task import Scores, Task, default_scoring, make_task, unless_it_failed
 
 _THEOREM = "user_guide/model_selection:cross-validation-total"
 _MOST_FOLDS = 10_000

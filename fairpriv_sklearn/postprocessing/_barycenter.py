@@ -6,14 +6,14 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
-from fairpriv_sklearn._door.groups import fit_groups, sensitive_positions
-from fairpriv_sklearn._shared.domain import domain, refuse_dates
-from fairpriv_sklearn._shared.origin import remembering
-from fairpriv_sklearn._shared.sklearn import fit_context
-from fairpriv_sklearn._wall import noise_source, read_rows
-from fairpriv_sklearn.postprocessing import _score_bins as score_bins
-from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
-from fairpriv_sklearn.postprocessing._repair import group_labels
+from .._door.groups import fit_groups, sensitive_positions
+from .._shared.domain import domain, refuse_dates
+from .._shared.origin import remembering
+from .._shared.sklearn import fit_context
+from .._wall import noise_source, read_rows
+from . import _score_bins as score_bins
+from ._number_repair import NumberRepair
+from ._repair import group_labels
 
 
 @remembering

@@ -8,19 +8,15 @@ from sklearn.metrics import r2_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._door.estimator import check_given
-from fairpriv_sklearn._door.groups import fit_groups
-from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
-from fairpriv_sklearn._shared.sklearn import HasMethods, fit_context
-from fairpriv_sklearn._wall import noise_source, read_rows
-from fairpriv_sklearn.postprocessing._blind import Reach
-from fairpriv_sklearn.postprocessing._number_repair import NumberRepair
-from fairpriv_sklearn.postprocessing._phases import (
-    PHASE_CONSTRAINTS,
-    ConstantRegressor,
-    score_rows,
-)
-from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, MetaRepair
+from .._door.estimator import check_given
+from .._door.groups import fit_groups
+from .._shared.domain import domain, refuse_dates, same_length
+from .._shared.sklearn import HasMethods, fit_context
+from .._wall import noise_source, read_rows
+from ._blind import Reach
+from ._number_repair import NumberRepair
+from ._phases import PHASE_CONSTRAINTS, ConstantRegressor, score_rows
+from ._repair import REACH_SIZES, MetaRepair
 
 
 class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):

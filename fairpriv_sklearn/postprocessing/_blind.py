@@ -22,9 +22,9 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 from scipy.stats.qmc import Sobol
 
-from fairpriv_sklearn._shared.arguments import each, number
-from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._significance import DROWNED
+from .._shared.arguments import each, number
+from . import _parity as parity
+from ._significance import DROWNED
 
 # Shares of the squared Gaussian budget: recalibration of q, and the certificate; the
 # steps take the rest. Chosen on Adult and simulated data.

@@ -18,19 +18,10 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import ndtri
 
-from fairpriv_sklearn.postprocessing._blind import (
-    Measured,
-    interval_by_errors,
-    normal_points,
-    upper_end_by_errors,
-)
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
-from fairpriv_sklearn.postprocessing._scale import EVEN, Scale
-from fairpriv_sklearn.postprocessing._significance import (
-    MARGIN,
-    MOST_BEYOND,
-    told_ends,
-)
+from ._blind import Measured, interval_by_errors, normal_points, upper_end_by_errors
+from ._histogram import smooth_estimate
+from ._scale import EVEN, Scale
+from ._significance import MARGIN, MOST_BEYOND, told_ends
 
 # Bins of the prediction, part of the budget that the groups' sizes take, logarithms by
 # which a region's group is more likely than among all people, those where the smallest

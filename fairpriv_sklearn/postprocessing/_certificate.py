@@ -11,9 +11,9 @@ post-processing of noisy counts, and costs no privacy.
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn.postprocessing import _blind as blind
-from fairpriv_sklearn.postprocessing import _parity as parity
+from .._shared.arrays import project_simplex
+from . import _blind as blind
+from . import _parity as parity
 
 # Share of the squared Gaussian budget. Chosen, as what follows, on simulated tables.
 SHARE = 0.1

@@ -5,16 +5,16 @@ from functools import partial
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from fairpriv_sklearn._door.estimator import public_classes
-from fairpriv_sklearn._wall import CellCounts, Release, calibrate_gaussian
-from fairpriv_sklearn.postprocessing import _blind as blind
-from fairpriv_sklearn.postprocessing import _certificate as certificate
-from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
-from fairpriv_sklearn.postprocessing._phases import refuse_other_lists
-from fairpriv_sklearn.postprocessing._queries import MarginCounts, SoftCounts
-from fairpriv_sklearn.postprocessing._repair import MetaRepair
-from fairpriv_sklearn.postprocessing._significance import (
+from .._door.estimator import public_classes
+from .._wall import CellCounts, Release, calibrate_gaussian
+from . import _blind as blind
+from . import _certificate as certificate
+from . import _parity as parity
+from ._histogram import smooth_estimate
+from ._phases import refuse_other_lists
+from ._queries import MarginCounts, SoftCounts
+from ._repair import MetaRepair
+from ._significance import (
     MAY_REMAIN,
     next_to_nobody,
     untold_cells,

@@ -13,34 +13,26 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import (
-    DELTA_CONSTRAINT,
-    check_given,
-    encode_labels,
-)
-from fairpriv_sklearn._door.groups import fit_groups
-from fairpriv_sklearn._shared.arguments import number
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._shared.domain import same_length
-from fairpriv_sklearn._shared.rowwise import RowDraws
-from fairpriv_sklearn._shared.sklearn import (
+from .._door.estimator import DELTA_CONSTRAINT, check_given, encode_labels
+from .._door.groups import fit_groups
+from .._shared.arguments import number
+from .._shared.arrays import project_simplex
+from .._shared.domain import same_length
+from .._shared.rowwise import RowDraws
+from .._shared.sklearn import (
     HasProbabilities,
     Interval,
     StrOptions,
     fit_context,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import noise_source, read_rows
-from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
-from fairpriv_sklearn.postprocessing._blind import reach as read_reach
-from fairpriv_sklearn.postprocessing._decisions import DecisionRepair
-from fairpriv_sklearn.postprocessing._phases import (
-    PHASE_CONSTRAINTS,
-    Coded,
-    ConstantClassifier,
-)
-from fairpriv_sklearn.postprocessing._repair import REACH_SIZES, class_probabilities
+from .._wall import noise_source, read_rows
+from . import _parity as parity
+from ._blind import UNPAID, Reach
+from ._blind import reach as read_reach
+from ._decisions import DecisionRepair
+from ._phases import PHASE_CONSTRAINTS, Coded, ConstantClassifier
+from ._repair import REACH_SIZES, class_probabilities
 
 
 def _has_histogram(estimator) -> bool:

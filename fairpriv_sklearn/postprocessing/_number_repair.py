@@ -11,31 +11,24 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import n_entries, read_bounds
-from fairpriv_sklearn._shared.arguments import each, number
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.rowwise import RowDraws
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
-from fairpriv_sklearn._wall import (
-    CellCounts,
-    Fact,
-    PrivacyFilter,
-    Release,
-    Rows,
-    warn_leak,
-)
-from fairpriv_sklearn.postprocessing import _blind_numbers as blind
-from fairpriv_sklearn.postprocessing import _continuous_map as continuous_map
-from fairpriv_sklearn.postprocessing import _histogram as histogram
-from fairpriv_sklearn.postprocessing import _repair, _scale
-from fairpriv_sklearn.postprocessing import _score_bins as score_bins
-from fairpriv_sklearn.postprocessing import _significance as significance
-from fairpriv_sklearn.postprocessing._blind import UNPAID, Reach
-from fairpriv_sklearn.postprocessing._phases import PHASE_CONSTRAINTS
-from fairpriv_sklearn.postprocessing._queries import DistinctScores, ScoreCounts
-from fairpriv_sklearn.postprocessing._repair import Repair
-from fairpriv_sklearn.postprocessing._scale import UNIT, Scale
-from fairpriv_sklearn.transport import BarycenterResult, fair_barycenter, solver_name
+from .._door.estimator import n_entries, read_bounds
+from .._shared.arguments import each, number
+from .._shared.arrays import row_slices
+from .._shared.rowwise import RowDraws
+from .._shared.sklearn import Interval, StrOptions, safe_indexing
+from .._wall import CellCounts, Fact, PrivacyFilter, Release, Rows, warn_leak
+from ..transport import BarycenterResult, fair_barycenter, solver_name
+from . import _blind_numbers as blind
+from . import _continuous_map as continuous_map
+from . import _histogram as histogram
+from . import _repair, _scale
+from . import _score_bins as score_bins
+from . import _significance as significance
+from ._blind import UNPAID, Reach
+from ._phases import PHASE_CONSTRAINTS
+from ._queries import DistinctScores, ScoreCounts
+from ._repair import Repair
+from ._scale import UNIT, Scale
 
 # Number of bins where it may not depend on the number of rows (add/remove).
 BINS_WITHOUT_N = 36

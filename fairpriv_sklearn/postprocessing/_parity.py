@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.optimize import brentq, linprog
 from scipy.special import logit
 
-from fairpriv_sklearn.postprocessing._histogram import smooth_estimate
+from ._histogram import smooth_estimate
 
 # A record's probabilities are cut down to multiples of this before they are added.
 SUM_GRID = 2.0**-30

@@ -23,25 +23,20 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._door.estimator import (
+from .._door.estimator import (
     DPEstimator,
     check_arguments,
     first_step,
     label_lists,
     last_step,
 )
-from fairpriv_sklearn._door.groups import refuse_left_out, refuse_without_groups
-from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._shared.guarded import (
-    WrappedEstimatorError,
-    fit_wrapped,
-    guarded,
-    numbers_of,
-)
-from fairpriv_sklearn._shared.purity import pure_clone, refuse_spreading
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, safe_indexing
-from fairpriv_sklearn._wall import (
+from .._door.groups import refuse_left_out, refuse_without_groups
+from .._shared.callers import warn_caller
+from .._shared.guarded import WrappedEstimatorError, fit_wrapped, guarded, numbers_of
+from .._shared.purity import pure_clone, refuse_spreading
+from .._shared.rowwise import BLOCK_ROWS
+from .._shared.sklearn import Interval, StrOptions, safe_indexing
+from .._wall import (
     PrivacyFilter,
     PrivacyGuarantee,
     PrivacyLeakWarning,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import count_cells
-from fairpriv_sklearn._shared.sensitivity import counts_l1, counts_l2, rows_changed
-from fairpriv_sklearn._wall import Query, Rows
-from fairpriv_sklearn.postprocessing import _parity as parity
-from fairpriv_sklearn.postprocessing import _score_bins as score_bins
-from fairpriv_sklearn.postprocessing._scale import UNIT
+from .._shared.arrays import count_cells
+from .._shared.sensitivity import counts_l1, counts_l2, rows_changed
+from .._wall import Query, Rows
+from . import _parity as parity
+from . import _score_bins as score_bins
+from ._scale import UNIT
 
 # So many cells are summed faster by a product with the indicators of their members.
 FEW_CELLS = 8

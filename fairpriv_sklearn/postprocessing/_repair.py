@@ -17,14 +17,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MethodMapping, process_routing
 
-from fairpriv_sklearn._door._stream import to_travel
-from fairpriv_sklearn._door.estimator import (
-    DPEstimator,
-    last_step,
-    reader_of,
-    refuse_cells,
-)
-from fairpriv_sklearn._door.groups import (
+from .._door._stream import to_travel
+from .._door.estimator import DPEstimator, last_step, reader_of, refuse_cells
+from .._door.groups import (
     AttributeAwareMixin,
     as_table,
     blind_X,
@@ -36,12 +31,12 @@ from fairpriv_sklearn._door.groups import (
     without_columns,
     without_sensitive_columns,
 )
-from fairpriv_sklearn._shared.arguments import each
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._shared.domain import domain
-from fairpriv_sklearn._shared.purity import RowPureMixin
-from fairpriv_sklearn._shared.sklearn import (
+from .._shared.arguments import each
+from .._shared.arrays import row_slices
+from .._shared.callers import warn_caller
+from .._shared.domain import domain
+from .._shared.purity import RowPureMixin
+from .._shared.sklearn import (
     HasProbabilities,
     Interval,
     Options,
@@ -50,13 +45,8 @@ from fairpriv_sklearn._shared.sklearn import (
     routing_enabled,
     safe_indexing,
 )
-from fairpriv_sklearn._wall import (
-    PrivacyGuarantee,
-    Rows,
-    expected_guarantee,
-    n_columns_of,
-)
-from fairpriv_sklearn.postprocessing._phases import (
+from .._wall import PrivacyGuarantee, Rows, expected_guarantee, n_columns_of
+from ._phases import (
     Coded,
     ConstantClassifier,
     Model,
@@ -482,7 +472,7 @@ def default_group_estimator(meta, n_features: int):
     The wrapped model itself, taught the groups, if it is private and takes `classes`;
     else a private logistic regression, behind the encoders of a private pipeline.
     """
-    from fairpriv_sklearn.linear_model import DPWassersteinLogisticRegression
+    from ..linear_model import DPWassersteinLogisticRegression
 
     base, labels = _bare(getattr(meta, "estimator", None)), group_labels(meta).tolist()
     names = {} if base is None else base.get_params(deep=True)

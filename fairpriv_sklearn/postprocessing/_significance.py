@@ -5,7 +5,7 @@ Post-processing of released counts and of public numbers; it costs no privacy.
 
 import numpy as np
 
-from fairpriv_sklearn.postprocessing._histogram import odds_of_differences
+from ._histogram import odds_of_differences
 
 # --- scores that repeat -------------------------------------------------------------
 

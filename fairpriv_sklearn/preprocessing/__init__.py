@@ -1,19 +1,8 @@
 """What is public about a table, and tables turned into bounded numbers."""
 
-from fairpriv_sklearn.preprocessing._cells import (
-    MISSING,
-    Cells,
-    TableReader,
-    as_table,
-    key_of,
-)
-from fairpriv_sklearn.preprocessing._codebook import (
-    Codebook,
-    Column,
-    category_key,
-    with_role,
-)
-from fairpriv_sklearn.preprocessing._counting import (
+from ._cells import MISSING, Cells, TableReader, as_table, key_of
+from ._codebook import Codebook, Column, category_key, with_role
+from ._counting import (
     ColumnCounts,
     Counted,
     check_lists,
@@ -21,28 +10,11 @@ from fairpriv_sklearn.preprocessing._counting import (
     refuse_unknown,
     without_missing_values,
 )
-from fairpriv_sklearn.preprocessing._places import (
-    SURE,
-    LearntColumn,
-    Places,
-    look_closer,
-    looks,
-)
-from fairpriv_sklearn.preprocessing._ranks import (
-    cell_of,
-    quantile_edges,
-    universal_edges,
-)
-from fairpriv_sklearn.preprocessing._reader import (
-    SEPARATORS,
-    InputError,
-    Raw,
-    needed_pandas,
-    read_table,
-    some,
-)
-from fairpriv_sklearn.preprocessing._table_encoder import DPTableEncoder, read_cells
-from fairpriv_sklearn.preprocessing._text_cells import cell_day, cell_number, is_missing
+from ._places import SURE, LearntColumn, Places, look_closer, looks
+from ._ranks import cell_of, quantile_edges, universal_edges
+from ._reader import SEPARATORS, InputError, Raw, needed_pandas, read_table, some
+from ._table_encoder import DPTableEncoder, read_cells
+from ._text_cells import cell_day, cell_number, is_missing
 
 # What is not in this list is for the other rooms of the package.
 __all__ = ["Codebook", "Column", "DPTableEncoder"]

@@ -21,10 +21,10 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import is_text_column, objects_of, row_slices
-from fairpriv_sklearn._shared.callers import hushed
-from fairpriv_sklearn._shared.domain import domain
-from fairpriv_sklearn.preprocessing._codebook import category_key
+from .._shared.arrays import is_text_column, objects_of, row_slices
+from .._shared.callers import hushed
+from .._shared.domain import domain
+from ._codebook import category_key
 
 NUMBER, DATE, TEXT, MISSING = range(4)
 

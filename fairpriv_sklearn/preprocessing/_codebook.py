@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 
-from fairpriv_sklearn._shared.arguments import listed
-from fairpriv_sklearn._shared.arguments import path as a_path
+from .._shared.arguments import listed
+from .._shared.arguments import path as a_path
 
 KINDS = ("number", "category", "flag", "date", "left out")
 ROLES = ("feature", "group", "target")
@@ -291,7 +291,7 @@ class Codebook:
         codebook : Codebook
             With no range and no category; ``to_json`` writes null where they belong.
         """
-        from fairpriv_sklearn.preprocessing._declared import declared_columns
+        from ._declared import declared_columns
 
         return cls(tuple(declared_columns(source, typed)))
 

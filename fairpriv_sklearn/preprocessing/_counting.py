@@ -7,16 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import KeyedQuery, Rows
-from fairpriv_sklearn.preprocessing._cells import (
-    DATE,
-    MISSING,
-    TEXT,
-    Cells,
-    TableReader,
-)
-from fairpriv_sklearn.preprocessing._ranks import counts_within
+from .._shared.sensitivity import counts_l2
+from .._wall import KeyedQuery, Rows
+from ._cells import DATE, MISSING, TEXT, Cells, TableReader
+from ._ranks import counts_within
 
 _RARE_KIND = 0.02  # no kind of column is less likely
 _CHECKED = 1 << 14  # rows that are held against lists at once

@@ -4,9 +4,9 @@ import os
 import re
 from pathlib import Path
 
-from fairpriv_sklearn._shared.arguments import flag, optional
-from fairpriv_sklearn._shared.packages import needed
-from fairpriv_sklearn.preprocessing._codebook import Column
+from .._shared.arguments import flag, optional
+from .._shared.packages import needed
+from ._codebook import Column
 
 ARROW_FILES = (".arrow", ".feather", ".ipc")
 PARQUET_FILES = (".parquet", ".pq")
@@ -63,7 +63,7 @@ def _of_file(path: Path, typed) -> list[tuple[str, Column]]:
         except (pyarrow.ArrowException, OSError):
             raise ValueError(f"{path.name} is not a file of its kind.") from None
         return _of_schema(schema, typed is not False)
-    from fairpriv_sklearn.preprocessing._reader import read_table
+    from ._reader import read_table
 
     return [(name, Column()) for name in read_table(path).columns]
 

@@ -7,24 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn.preprocessing._cells import key_of
-from fairpriv_sklearn.preprocessing._codebook import Column, whole_days
-from fairpriv_sklearn.preprocessing._counting import Counted
-from fairpriv_sklearn.preprocessing._encoded import (
+from .._shared.arrays import project_simplex
+from ._cells import key_of
+from ._codebook import Column, whole_days
+from ._counting import Counted
+from ._encoded import (
     CategoryColumn,
     NumberColumn,
     spread_of_indicators,
     spread_of_number,
 )
-from fairpriv_sklearn.preprocessing._places import SURE, LearntColumn, Places
-from fairpriv_sklearn.preprocessing._ranks import (
-    RankMap,
-    ends_at_records,
-    quantile_edges,
-    with_prior,
-    with_shares,
-)
+from ._places import SURE, LearntColumn, Places
+from ._ranks import RankMap, ends_at_records, quantile_edges, with_prior, with_shares
 
 # A count of missing cells below so many standard deviations is noise.
 _SIGNIFICANT = 3.0

@@ -13,17 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
 
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS
-from fairpriv_sklearn.preprocessing._cells import DATE, NUMBER, Cells, TableReader
-from fairpriv_sklearn.preprocessing._counting import without_missing_values
-from fairpriv_sklearn.preprocessing._ranks import (
-    N_KNOTS,
-    RankMap,
-    moments,
-    nearest_knots,
-    rank_basis,
-)
+from .._shared.arrays import row_slices
+from .._shared.rowwise import BLOCK_ROWS
+from ._cells import DATE, NUMBER, Cells, TableReader
+from ._counting import without_missing_values
+from ._ranks import N_KNOTS, RankMap, moments, nearest_knots, rank_basis
 
 # Numbers are multiples of this: sums of two are exact in single precision, too.
 _GRID = 2.0**-20

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._wall import KeyedRelease, PrivacyFilter, Rows
-from fairpriv_sklearn.preprocessing._cells import key_of
-from fairpriv_sklearn.preprocessing._codebook import Column
-from fairpriv_sklearn.preprocessing._counting import ColumnCounts, Counted
-from fairpriv_sklearn.preprocessing._ranks import (
+from .._shared.arrays import project_simplex
+from .._wall import KeyedRelease, PrivacyFilter, Rows
+from ._cells import key_of
+from ._codebook import Column
+from ._counting import ColumnCounts, Counted
+from ._ranks import (
     PARTS,
     date_edges,
     edges_within,

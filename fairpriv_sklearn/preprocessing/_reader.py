@@ -16,10 +16,10 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairpriv_sklearn._shared.arrays import objects_of
-from fairpriv_sklearn._shared.callers import hushed
-from fairpriv_sklearn._shared.packages import needed
-from fairpriv_sklearn.preprocessing._text_cells import cell_number, is_missing
+from .._shared.arrays import objects_of
+from .._shared.callers import hushed
+from .._shared.packages import needed
+from ._text_cells import cell_number, is_missing
 
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "\\t": "\t", "|": "|", "space": " "}
 NEEDS_PANDAS = (
@@ -381,7 +381,7 @@ def _parser_sentence(name: str, error: Exception) -> str:
 
 # ---------------------------------------------------------------------- typed and Excel
 def _arrow(data: bytes, name: str, what: str) -> Raw:
-    from fairpriv_sklearn.preprocessing._declared import declared_columns, needed_arrow
+    from ._declared import declared_columns, needed_arrow
 
     pyarrow = needed_arrow(
         f"{name!r} is {what}, which needs pyarrow: pip install "

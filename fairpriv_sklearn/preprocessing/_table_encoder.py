@@ -9,18 +9,13 @@ from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
-from fairpriv_sklearn._door.groups import refuse_twins, two_dimensional
-from fairpriv_sklearn._shared.arguments import each, optional, word
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._shared.origin import remembering
-from fairpriv_sklearn._shared.sklearn import (
-    Interval,
-    StrOptions,
-    check_feature_names,
-    fit_context,
-)
-from fairpriv_sklearn._wall import (
+from .._door.estimator import DELTA_CONSTRAINT, MIN_RECORDS, DPEstimator
+from .._door.groups import refuse_twins, two_dimensional
+from .._shared.arguments import each, optional, word
+from .._shared.arrays import project_simplex
+from .._shared.origin import remembering
+from .._shared.sklearn import Interval, StrOptions, check_feature_names, fit_context
+from .._wall import (
     KEY_SHARE,
     Fact,
     KeyedRelease,
@@ -31,23 +26,13 @@ from fairpriv_sklearn._wall import (
     open_wall,
     read_rows,
 )
-from fairpriv_sklearn.preprocessing._cells import TableReader, as_table
-from fairpriv_sklearn.preprocessing._codebook import Codebook, Column
-from fairpriv_sklearn.preprocessing._counting import (
-    ColumnCounts,
-    check_lists,
-    placed_columns,
-    refuse_unknown,
-)
-from fairpriv_sklearn.preprocessing._draft import Draft
-from fairpriv_sklearn.preprocessing._encoded import (
-    SIGNAL_OF_INDICATORS,
-    CodedTable,
-    Layout,
-    n_other_indicators,
-)
-from fairpriv_sklearn.preprocessing._places import LOOKS, N_LOOKS, look_closer, looks
-from fairpriv_sklearn.preprocessing._ranks import n_coordinates, universal_edges
+from ._cells import TableReader, as_table
+from ._codebook import Codebook, Column
+from ._counting import ColumnCounts, check_lists, placed_columns, refuse_unknown
+from ._draft import Draft
+from ._encoded import SIGNAL_OF_INDICATORS, CodedTable, Layout, n_other_indicators
+from ._places import LOOKS, N_LOOKS, look_closer, looks
+from ._ranks import n_coordinates, universal_edges
 
 # Half of the squared Gaussian parameter finds where a column lies, and the rest its
 # quantiles. A hundredth pays for each look into crowded cells: twice as much costs

@@ -1,29 +1,14 @@
 """Privacy objects: what was released, at what cost, out of which budget."""
 
-from fairpriv_sklearn._shared.guarded import WrappedEstimatorError, show_wrapped_errors
-from fairpriv_sklearn.privacy._card import CardLine, DeploymentCard, deployment_card
-from fairpriv_sklearn.privacy._facts import (
-    READ,
-    Fact,
-    PrivacyLeakWarning,
-    leaks_refused,
-    warn_leak,
-)
-from fairpriv_sklearn.privacy._foreign import epsilon_factor, is_diffprivlibs
-from fairpriv_sklearn.privacy._guarantee import NOTHING, PrivacyGuarantee, own_events
-from fairpriv_sklearn.privacy._ledger import (
-    BudgetExceededError,
-    PrivacyBudget,
-    PrivacyLedger,
-)
-from fairpriv_sklearn.privacy._report import PrivacyReport, guarantee_of, privacy_report
-from fairpriv_sklearn.privacy._steps import (
-    StepPrivacy,
-    expected_guarantee,
-    kept,
-    ways_out,
-)
-from fairpriv_sklearn.privacy._with_budget import (
+from .._shared.guarded import WrappedEstimatorError, show_wrapped_errors
+from ._card import CardLine, DeploymentCard, deployment_card
+from ._facts import READ, Fact, PrivacyLeakWarning, leaks_refused, warn_leak
+from ._foreign import epsilon_factor, is_diffprivlibs
+from ._guarantee import NOTHING, PrivacyGuarantee, own_events
+from ._ledger import BudgetExceededError, PrivacyBudget, PrivacyLedger
+from ._report import PrivacyReport, guarantee_of, privacy_report
+from ._steps import StepPrivacy, expected_guarantee, kept, ways_out
+from ._with_budget import (
     CONSTANT_SHARE,
     KEY_SHARE,
     budget_of_steps,

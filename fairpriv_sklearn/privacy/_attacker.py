@@ -5,13 +5,7 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from fairpriv_sklearn.accounting import (
-    GaussianEvent,
-    _options,
-    compose_delta,
-    compose_epsilon,
-)
-
+from ..accounting import GaussianEvent, _options, compose_delta, compose_epsilon
 from ._guarantee import PrivacyGuarantee, own_events
 
 

@@ -13,10 +13,9 @@ from importlib import metadata
 from numbers import Real
 from typing import Any
 
-from fairpriv_sklearn._shared.arguments import fits, having, word
-from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
-from fairpriv_sklearn._shared.rounded import round_down, round_up
-
+from .._shared.arguments import fits, having, word
+from .._shared.markdown import markdown_line, markdown_table
+from .._shared.rounded import round_down, round_up
 from ..accounting import GaussianEvent, MaximumEvent, PureEvent
 from ._attacker import attacker_gain, gaussian_parameter, of_several
 from ._card_context import CONTEXT, PRODUCTS, checked_context

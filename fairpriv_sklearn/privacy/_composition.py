@@ -21,8 +21,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from fairpriv_sklearn.accounting import (
+from ..accounting import (
     MaximumEvent,
+    PrivacyEvent,
     _Composition,
     _costs_at_most,
     _epsilon_of,
@@ -31,8 +32,6 @@ from fairpriv_sklearn.accounting import (
     _worst_epsilon,
     to_plain,
 )
-
-from ..accounting import PrivacyEvent
 from ._guarantee import check_relations
 
 # Rounding only: ten spends of 0.1 fit under a cap of 1.

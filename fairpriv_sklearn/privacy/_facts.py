@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fairpriv_sklearn._shared.arguments import described, one_of
-from fairpriv_sklearn._shared.callers import ThreadFlag, warn_caller
+from .._shared.arguments import described, one_of
+from .._shared.callers import ThreadFlag, warn_caller
 
 ORIGINS = ("given", "public source", "released", "read from the data")
 READ = ORIGINS[-1]

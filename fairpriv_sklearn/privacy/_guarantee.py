@@ -9,24 +9,21 @@ from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any
 
-from fairpriv_sklearn._shared.arguments import described, flag, number, one_of, word
-from fairpriv_sklearn._shared.markdown import markdown_table
-from fairpriv_sklearn._shared.rounded import round_up
-from fairpriv_sklearn.accounting import (
-    checked_events,
-    event_from_dict,
-    from_plain,
-    to_plain,
-)
-
+from .._shared.arguments import described, flag, number, one_of, word
+from .._shared.markdown import markdown_table
+from .._shared.rounded import round_up
 from ..accounting import (
     DeclaredEvent,
     MaximumEvent,
     PoissonGaussianEvent,
     PrivacyEvent,
     PureEvent,
+    checked_events,
     compose_delta,
     compose_epsilon,
+    event_from_dict,
+    from_plain,
+    to_plain,
 )
 from ._facts import Fact
 

@@ -7,11 +7,10 @@ import os
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from fairpriv_sklearn._shared.arguments import described
-from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
-from fairpriv_sklearn._shared.packages import needed
-from fairpriv_sklearn._shared.rounded import round_down, round_up
-
+from .._shared.arguments import described
+from .._shared.markdown import markdown_line, markdown_table
+from .._shared.packages import needed
+from .._shared.rounded import round_down, round_up
 from ..accounting import PureEvent
 from ._composition import Composition
 from ._guarantee import PrivacyGuarantee, check_delta, check_epsilon, own_events

@@ -5,10 +5,9 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from fairpriv_sklearn._shared.arguments import fits
-from fairpriv_sklearn._shared.markdown import markdown_line, markdown_table
-from fairpriv_sklearn._shared.rounded import round_up
-
+from .._shared.arguments import fits
+from .._shared.markdown import markdown_line, markdown_table
+from .._shared.rounded import round_up
 from ..accounting import compose_epsilon
 from ._guarantee import PrivacyGuarantee
 from ._steps import StepPrivacy, composed, places, total_of, walk

@@ -12,10 +12,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from fairpriv_sklearn._shared.nested import argument_of
-from fairpriv_sklearn._shared.purity import spreads
-from fairpriv_sklearn._shared.sklearn import has_weights
-
+from .._shared.nested import argument_of
+from .._shared.purity import spreads
+from .._shared.sklearn import has_weights
 from ..accounting import MaximumEvent, compose_epsilon
 from . import _foreign
 from ._guarantee import PrivacyGuarantee, own_events

@@ -18,12 +18,12 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
-from fairpriv_sklearn._shared import nested
-from fairpriv_sklearn._shared.arguments import described, number
-from fairpriv_sklearn._shared.callers import all_checks, warn_caller
-from fairpriv_sklearn._shared.domain import check_columns
-from fairpriv_sklearn._shared.sklearn import asks_for, routing_enabled
-from fairpriv_sklearn.accounting import (
+from .._shared import nested
+from .._shared.arguments import described, number
+from .._shared.callers import all_checks, warn_caller
+from .._shared.domain import check_columns
+from .._shared.sklearn import asks_for, routing_enabled
+from ..accounting import (
     DeclaredEvent,
     GaussianEvent,
     MaximumEvent,
@@ -33,7 +33,6 @@ from fairpriv_sklearn.accounting import (
     calibrate_gaussian,
     compose_epsilon,
 )
-
 from ._facts import PrivacyLeakWarning
 from ._foreign import epsilon_factor, is_diffprivlibs
 from ._guarantee import PrivacyGuarantee, own_events

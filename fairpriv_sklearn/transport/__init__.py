@@ -1,13 +1,8 @@
 """Optimal transport: the fair barycenter and one-dimensional distances."""
 
-from fairpriv_sklearn._shared.exact_transport import RESOLUTION
-from fairpriv_sklearn._shared.sinkhorn import (
-    SinkhornResult,
-    point_cost,
-    sinkhorn,
-    transport_gradient,
-)
-from fairpriv_sklearn.transport._barycenter import (
+from .._shared.exact_transport import RESOLUTION
+from .._shared.sinkhorn import SinkhornResult, point_cost, sinkhorn, transport_gradient
+from ._barycenter import (
     BarycenterResult,
     Coupling,
     OptimalityCertificate,
@@ -15,7 +10,7 @@ from fairpriv_sklearn.transport._barycenter import (
     optimality_certificate,
     solver_name,
 )
-from fairpriv_sklearn.transport._wasserstein import quantise, wasserstein_1d
+from ._wasserstein import quantise, wasserstein_1d
 
 # What is not in this list is for the other rooms of the package.
 __all__ = [

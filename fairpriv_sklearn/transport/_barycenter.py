@@ -19,15 +19,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import (
-    checked,
-    floats,
-    having,
-    number,
-    places,
-    word,
-)
-from fairpriv_sklearn._shared.arrays import Floats, Integers, row_slices
+from .._shared.arguments import checked, floats, having, number, places, word
+from .._shared.arrays import Floats, Integers, row_slices
 
 _MOST_TABLED = 1 << 23  # numbers in a table of quantile functions
 _LEVELS_PER_BLOCK = 2048  # keeps the temporary arrays of the bisection in the cache

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairpriv_sklearn._shared.arguments import checked, flag, floats, number, numbers
-from fairpriv_sklearn._shared.exact_transport import (
+from .._shared.arguments import checked, flag, floats, number, numbers
+from .._shared.exact_transport import (
     MAX_CODES,
     Floats,
     Integers,
