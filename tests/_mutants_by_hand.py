@@ -2415,8 +2415,8 @@ MUTANTS = [
     (
         "h841",
         "_door/estimator.py",
-        "        step.func, np.ufunc | NoneType\n",
-        "        step.func, NoneType\n",
+        "return isinstance(step.func, np.ufunc) or learns_nothing(step)",
+        "return learns_nothing(step)",
         "repairs: cells behind a function of NumPy's cost the budget",
     ),
     (
@@ -2537,6 +2537,41 @@ MUTANTS = [
         "        super()._refuse_cells(X)",
         "        pass",
         "repairs: labels of a column that a repair inside names cost the budget",
+    ),
+    (
+        "h924",
+        "_door/estimator.py",
+        '    return hasattr(step, "transform") and learns_nothing(step)',
+        "    return False",
+        "repairs: categories that an encoder before the model does not list cost the budget",
+    ),
+    (
+        "h925",
+        "_door/estimator.py",
+        'return step.strategy in ("constant", "most_frequent")',
+        "return False",
+        "repairs: cells behind an imputer of most frequent values cost the budget",
+    ),
+    (
+        "h926",
+        "_door/estimator.py",
+        'or getattr(reader, "strategy", "") in _MEANS',
+        "or False",
+        "repairs: text before an imputer of means costs the budget",
+    ),
+    (
+        "h927",
+        "_door/estimator.py",
+        "        yield step, X\n    return None",
+        "        pass\n    return None",
+        "repairs: text in columns that a step before the model scales costs the budget",
+    ),
+    (
+        "h928",
+        "_door/estimator.py",
+        '"transform" if isinstance(step, FrozenEstimator) else "fit_transform"',
+        '"fit_transform"',
+        "repairs: a frozen encoder before the model makes every fit fail",
     ),
     (
         "h705",

@@ -1238,10 +1238,62 @@ def test_cells_that_a_model_inside_cannot_read(kind, model):
     assert ledger.spends() == [] and "John" not in str(caught.value)
 
 
-@pytest.mark.parametrize("function", [np.sqrt, np.log])
+LISTED = OneHotEncoder(categories=[["x", "y"]])
+MIXED = ColumnTransformer([("c", LISTED, ["c"])], remainder="passthrough")
+FILLED = make_pipeline(SimpleImputer(strategy="constant", fill_value="x"), LISTED)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        MIXED,
+        ColumnTransformer([("c", LISTED, ["c"]), ("n", StandardScaler(), ["a", "b"])]),
+        ColumnTransformer([("c", FILLED, ["c"]), ("n", SimpleImputer(), ["a", "b"])]),
+        ColumnTransformer([("c", FILLED, ["c"])], remainder="passthrough"),
+        Pipeline(
+            [
+                ("fill", SimpleImputer(strategy="most_frequent")),
+                ("code", clone(MIXED).set_params(transformers=[("c", LISTED, [2])])),
+            ]
+        ),
+        None,
+    ],
+    ids=["listed", "scaled", "filled", "passed", "most frequent", "frozen"],
+)
+@pytest.mark.parametrize("wrong", ["category", "text", None])
+def test_cells_behind_steps_that_learn_nothing_cost_no_budget(before, wrong):
+    """Which of them a fit inside meets first hangs on the random split."""
+    table = frame(c=["x", "y"] * 30)
+    if before is None:
+        before = FrozenEstimator(clone(MIXED).fit(table))
+    if wrong == "category":
+        table.loc[7, "c"] = "John"
+    elif wrong == "text":
+        table = table.assign(a=table["a"].astype(object))
+        table.loc[7, "a"] = "John"
+    declared = {"base_guarantee": DECLARED}
+    for model in (
+        decisions(make_pipeline(before, logistic(bounds=None, data_norm=1.0))),
+        decisions(make_pipeline(before, LogisticRegression()), **declared),
+    ):
+        if wrong is None:
+            accepted(model, table)
+        else:
+            refused(model, "X has a cell", table)
+
+
+def test_an_unlisted_category_that_is_ignored_is_none_of_a_repairs_business():
+    before = clone(LISTED).set_params(handle_unknown="ignore")
+    table = frame(c=["x", "z"] * 30)[["c"]]
+    accepted(
+        decisions(make_pipeline(before, logistic(bounds=None, data_norm=1.0))), table
+    )
+
+
+@pytest.mark.parametrize("function", [(np.sqrt,), (np.log,), (np.log, np.exp)])
 def test_cells_that_a_function_before_a_model_is_not_defined_for(function):
     """What it makes of them is no number, and the model behind it refuses that."""
-    model = make_pipeline(FunctionTransformer(function), logistic())
+    model = make_pipeline(FunctionTransformer(*function), logistic())
     refused(decisions(model), "X contains NaN", np.abs(X) * [[1.0, -1.0]])
     accepted(decisions(model), 0.5 + np.abs(X))
 

@@ -2,18 +2,18 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
-from types import NoneType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import assert_all_finite, check_array, get_tags
@@ -46,7 +46,7 @@ from .._shared.sklearn import (
     StrOptions,
     safe_indexing,
 )
-from .._wall import Fact, refuse_widths, warn_leak
+from .._wall import Fact, learns_nothing, refuse_widths, warn_leak
 from ._dask import is_dask
 from ._stream import answer_in_parts, as_batches, batch_arguments
 
@@ -551,22 +551,22 @@ def _refuse_labels_as_numbers(estimator) -> None:
 
 
 def _readers(estimator, X=None) -> Iterator[tuple]:
-    """Private estimators that see columns as they are, and the table of these.
+    """Estimators that see columns as they are, and the table of these.
 
-    That is a first step, what it wraps, and what a `ColumnTransformer` hands columns.
-    Without a table only those are told that see all of it.
+    Those are private ones: a first step, what it wraps, what a `ColumnTransformer`
+    hands columns; and whatever stands behind steps that learn nothing. Without a table
+    only private ones are told that see all of it.
     """
     if isinstance(estimator, Pipeline):
         for step in (step for _, step in estimator.steps if hasattr(step, "fit")):
-            yield from _readers(step, X)
-            X = _handed_on(step, X)
+            X = yield from _read_by(step, X)
             if X is None:
                 return
     elif isinstance(estimator, ColumnTransformer) and X is not None:
         for _, step, columns in estimator.transformers:
-            if hasattr(step, "fit") and not callable(columns):
+            if not callable(columns):
                 table = _choose(guarded, safe_indexing, X, columns, axis=1)
-                yield from _readers(step, table)
+                yield from _read_by(step, table)
     elif isinstance(estimator, DPEstimator):
         yield estimator, X
         if getattr(estimator, "sensitive_features", None) is None:
@@ -590,28 +590,58 @@ def _models_inside(estimator) -> list:
     return [*found, *(model for _, model in several)]
 
 
-def _handed_on(step, X):
-    """What a step hands on, where it chooses columns or is a function of NumPy's.
+def _read_by(step, X) -> Generator[tuple, None, Any]:
+    """`_readers` of a step, itself if it does more than hand on, and what it hands on.
 
-    None if it does more than that: it may learn, or take time.
+    That is None where it learns, which may take time.
     """
-    if X is None:
-        return None
-    if isinstance(step, FunctionTransformer) and isinstance(
-        step.func, np.ufunc | NoneType
-    ):
+    yield from _readers(step, X)
+    if X is None or not hasattr(step, "fit"):
+        return X
+    if _is_tried(step):
+        method = "transform" if isinstance(step, FrozenEstimator) else "fit_transform"
         with suppress(WrappedEstimatorError):
-            return ask_wrapped(clone(step), "fit_transform", X, private=True)
-        raise ValueError(
+            return ask_wrapped(clone(step), method, X, private=True)
+        raise ValueError(_not_taken(step))
+    if not isinstance(step, DPEstimator):
+        yield step, X
+    return None
+
+
+def _is_tried(step) -> bool:
+    """Whether a step may be tried: cells that it does not take, no fit inside takes.
+
+    It learns nothing, or fills gaps in a way that no other cell makes fail.
+    """
+    if isinstance(step, Pipeline):
+        return all(_is_tried(one) for _, one in step.steps)
+    if isinstance(step, ColumnTransformer):
+        parts = [step.remainder, *(one for _, one, _ in step.transformers)]
+        return all(isinstance(one, str) or _is_tried(one) for one in parts)
+    if isinstance(step, FunctionTransformer):
+        return isinstance(step.func, np.ufunc) or learns_nothing(step)
+    if isinstance(step, SimpleImputer):
+        return step.strategy in ("constant", "most_frequent")
+    return hasattr(step, "transform") and learns_nothing(step)
+
+
+def _not_taken(step) -> str:
+    """What is said of a cell that a step which learns nothing does not take."""
+    step = step.estimator if isinstance(step, FrozenEstimator) else step
+    if isinstance(step, FunctionTransformer):
+        return (
             "X has a cell that the function of a FunctionTransformer does not take: "
             "pass it columns of numbers, and these not as objects."
         )
-    if not isinstance(step, ColumnTransformer):
-        return None
-    kept = [step.remainder, *(one for _, one, _ in step.transformers)]
-    if not all(isinstance(one, str) for one in kept):
-        return None
-    return _choose(ask_wrapped, clone(step), "fit_transform", X, private=True)
+    if hasattr(step, "handle_unknown"):
+        return (
+            f"X has a cell that is not in the categories of {type(step).__name__}: add "
+            "it to the public lists, or set handle_unknown to what takes it."
+        )
+    return (
+        f"X has a cell that {type(step).__name__}, which stands before the model, does "
+        "not take: leave out its row or its column, or replace it."
+    )
 
 
 def _choose(call, *args, **named):
@@ -632,7 +662,8 @@ def refuse_cells(estimator, X) -> None:
     """
     readers = list(_readers(estimator, X))
     for reader, table in readers:
-        reader._refuse_cells(table)
+        if isinstance(reader, DPEstimator):
+            reader._refuse_cells(table)
     first = reader_of(estimator)
     if all(first is not reader for reader, _ in readers):
         readers.append((first, X))
@@ -676,11 +707,16 @@ def _reads_numbers(reader, X) -> tuple[bool, bool]:
         # Boosted trees take categories of pandas, and do not say so.
         dtypes = getattr(X, "dtypes", ())
         listed = any(hasattr(dtype, "categories") for dtype in dtypes)
-        # What fills gaps, or picks columns, takes text, and does not say so either.
+        # What fills gaps, or picks columns, takes text, and does not say so either;
+        # but for means.
         is_theirs = re.match(r"sklearn\.(?!impute|compose)", type(reader).__module__)
-        known = is_theirs is not None and len(owners(reader)) == 1 and not listed
+        known = is_theirs is not None or getattr(reader, "strategy", "") in _MEANS
+        known = known and len(owners(reader)) == 1 and not listed
         known = known and tags.input_tags.two_d_array
     return known and not told, tags.input_tags.allow_nan
+
+
+_MEANS = ("mean", "median")
 
 
 def reader_of(estimator):

@@ -59,6 +59,7 @@ from ..privacy import (
     is_diffprivlibs,
     kept,
     leaks_refused,
+    learns_nothing,
     privacy_report,
     refuse_widths,
     refuse_without_room,

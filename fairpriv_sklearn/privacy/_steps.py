@@ -739,6 +739,11 @@ def expected_guarantee(estimator, *, unpaid: bool = False) -> PrivacyGuarantee |
     return composed(iter(steps), planned=True)
 
 
+def learns_nothing(estimator) -> bool:
+    """Whether a fit of an estimator, by its arguments, learns nothing of its rows."""
+    return all(one.step.status == "public" for one in walk(estimator, fitted=False))
+
+
 def ways_out(estimator) -> str:
     """What a fit of an estimator will leave uncovered, and how to cover it."""
     found = (one.step for one in walk(estimator, fitted=False))
