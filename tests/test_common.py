@@ -157,11 +157,12 @@ def test_rules_of_an_application_on_tiny_numbers_end_here(entry):
     """`np.seterr` turns no record into an error, and changes no bit."""
     X, y = table(entry)
     X[0], X[1, 0] = 1e-310, 1e300
+    X[:, 2] = np.round(X[:, 2])  # a number that is 0 has none beside it but tiny ones
     usual = fit(entry, entry.make(random_state=3, **entry.public), X, y)
     with np.errstate(all="raise"):
         strict = fit(entry, clone(usual), X, y)
-        told = outputs(entry, strict, X) if entry.task != "generate" else None
-    if told is not None:
+        told = outputs(entry, strict, X)
+    if entry.task != "generate":
         assert_array_equal(told, outputs(entry, usual, X))
     assert strict.privacy_ == usual.privacy_
 

@@ -15,6 +15,7 @@ from fairpriv_sklearn._door.estimator import (
     label_codes,
     read_bounds,
 )
+from fairpriv_sklearn._shared.callers import usual_underflow
 from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
 from fairpriv_sklearn._shared.origin import as_it_is
 from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
@@ -259,6 +260,7 @@ class BaseGenerator(DPEstimator):
             unit = unit + jitter * public.standard_normal(unit.shape)
         return space.restore(unit)
 
+    @usual_underflow()
     def sample(self, n_samples=None, y=None, *, given=None) -> Any:
         """Draw synthetic records; free of charge, any number of times.
 
