@@ -2562,8 +2562,8 @@ MUTANTS = [
     (
         "h927",
         "_door/estimator.py",
-        "        yield step, X\n    return None",
-        "        pass\n    return None",
+        "    if not isinstance(step, DPEstimator) and len(getattr(X",
+        "    if False and len(getattr(X",
         "repairs: text in columns that a step before the model scales costs the budget",
     ),
     (
@@ -2572,6 +2572,27 @@ MUTANTS = [
         '"transform" if isinstance(step, FrozenEstimator) else "fit_transform"',
         '"fit_transform"',
         "repairs: a frozen encoder before the model makes every fit fail",
+    ),
+    (
+        "h929",
+        "generative/_base.py",
+        "    @usual_underflow()\n",
+        "",
+        "generators: a sample raises where an application made underflow an error",
+    ),
+    (
+        "h930",
+        "_door/estimator.py",
+        ' and len(getattr(X, "shape", "XY")) == 2:\n        yield step, X',
+        ":\n        yield step, X",
+        "repairs: words that a step chooses by the name of a column make it raise",
+    ),
+    (
+        "h931",
+        "_door/estimator.py",
+        '        return hasattr(step, "transform")\n    if isinstance(step, SimpleImputer)',
+        "        return learns_nothing(step)\n    if isinstance(step, SimpleImputer)",
+        "repairs: columns that a fitted step does not take cost the budget",
     ),
     (
         "h705",

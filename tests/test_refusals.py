@@ -13,7 +13,13 @@ import sklearn
 from common import ENTRIES
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
+from sklearn.base import (
+    BaseEstimator,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -25,6 +31,7 @@ from sklearn.ensemble import (
     VotingClassifier,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -1279,7 +1286,32 @@ def test_cells_behind_steps_that_learn_nothing_cost_no_budget(before, wrong):
         if wrong is None:
             accepted(model, table)
         else:
-            refused(model, "X has a cell", table)
+            refused(model, "X has a", table)
+
+
+class Upright(TransformerMixin, BaseEstimator):
+    """Takes one column, as an array of one dimension."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[:, None]
+
+
+def test_a_column_that_a_step_chooses_by_its_name_alone_is_no_table():
+    words = ColumnTransformer([("t", CountVectorizer(), "t")])
+    model = make_pipeline(words, logistic(bounds=None, data_norm=1.0))
+    accepted(decisions(model), frame(t=["hello world", "foo bar"] * 30))
+    model = make_pipeline(ColumnTransformer([("n", Upright(), 0)]), logistic())
+    accepted(decisions(model))
+
+
+def test_columns_that_a_fitted_step_does_not_take_cost_no_budget():
+    encoder = FrozenEstimator(DPTableEncoder(epsilon=1.0).fit(frame(c=["x", "y"] * 30)))
+    model = make_pipeline(encoder, logistic(bounds=None, data_norm=1.0))
+    accepted(decisions(model), frame(c=["x", "y"] * 30))
+    refused(decisions(model), "a column or a cell that DPTableEncoder", frame())
 
 
 def test_an_unlisted_category_that_is_ignored_is_none_of_a_repairs_business():

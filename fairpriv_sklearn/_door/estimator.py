@@ -603,15 +603,16 @@ def _read_by(step, X) -> Generator[tuple, None, Any]:
         with suppress(WrappedEstimatorError):
             return ask_wrapped(clone(step), method, X, private=True)
         raise ValueError(_not_taken(step))
-    if not isinstance(step, DPEstimator):
-        yield step, X
+    if not isinstance(step, DPEstimator) and len(getattr(X, "shape", "XY")) == 2:
+        yield step, X  # one that chooses a column by its name alone reads no table
     return None
 
 
 def _is_tried(step) -> bool:
     """Whether a step may be tried: cells that it does not take, no fit inside takes.
 
-    It learns nothing, or fills gaps in a way that no other cell makes fail.
+    It is fitted already, learns nothing, or fills gaps in a way that no other cell
+    makes fail.
     """
     if isinstance(step, Pipeline):
         return all(_is_tried(one) for _, one in step.steps)
@@ -620,6 +621,8 @@ def _is_tried(step) -> bool:
         return all(isinstance(one, str) or _is_tried(one) for one in parts)
     if isinstance(step, FunctionTransformer):
         return isinstance(step.func, np.ufunc) or learns_nothing(step)
+    if isinstance(step, FrozenEstimator):
+        return hasattr(step, "transform")
     if isinstance(step, SimpleImputer):
         return step.strategy in ("constant", "most_frequent")
     return hasattr(step, "transform") and learns_nothing(step)
@@ -633,14 +636,15 @@ def _not_taken(step) -> str:
             "X has a cell that the function of a FunctionTransformer does not take: "
             "pass it columns of numbers, and these not as objects."
         )
-    if hasattr(step, "handle_unknown"):
+    if hasattr(step, "handle_unknown") and not isinstance(step, DPEstimator):
         return (
             f"X has a cell that is not in the categories of {type(step).__name__}: add "
             "it to the public lists, or set handle_unknown to what takes it."
         )
     return (
-        f"X has a cell that {type(step).__name__}, which stands before the model, does "
-        "not take: leave out its row or its column, or replace it."
+        f"X has a column or a cell that {type(step).__name__}, which stands before the "
+        "model, does not take: leave it out or replace it; where columns have names, "
+        "pass X as a data frame."
     )
 
 
