@@ -619,19 +619,11 @@ def test_a_penalty_does_not_move_where_scores_are():
         moments, 1e-9, n_columns=3, row_norm=2.0, constant=0.5, factor=0.125
     )
     answer = Answer(0.0, np.full(1, 0.1), told=0.7, lengthens=False)
+    b, ridge = np.array([[0.3], [0.2], [0.1]]), np.array([1e-9, 1e-9, 0.0])
+    bent = curvature.bent(np.array([[0.5], [0.1], [0.9]]))
+    found = _Directions(b, bent, ridge, 1e-7, None, (5, 2.0), 1.0, lifts=0.0)
     weights, _ = _shrunk_minimum(
-        np.zeros((3, 1)),
-        np.array([[0.3], [0.2], [0.1]]),
-        curvature,
-        bent=curvature.bent(np.array([[0.5], [0.1], [0.9]])),
-        ridge=np.array([1e-9, 1e-9, 0.0]),
-        noise=1e-7,
-        constant=None,
-        steps=(5, 2.0),
-        noise_ridge=1.0,
-        at_scores=None,
-        search=answer,
-        lifts=0.0,
+        np.zeros((3, 1)), found, curvature, ridge, 1e-7, None, None, answer
     )
     slopes = answer.path.slopes
     assert_allclose(weights[:2], 0.7 * slopes, rtol=1e-12)

@@ -126,13 +126,12 @@ def noisy_curvature(
     rows: Rows,
     geometry: Geometry,
     n_records: float,
-    *,
-    has_moments: bool,
+    plan: GradientPlan,
     factor: float,
 ) -> Curvature:
     """Public stand-in for the Hessian, from noisy second moments if planned."""
     matrix, noise = None, 0.0
-    if has_moments:
+    if plan.has_moments:
         query = SecondMoments(geometry, n_records)
         matrix = query.matrix(wall.release(query, rows))
         noise = wall.scale(query)

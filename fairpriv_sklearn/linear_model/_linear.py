@@ -390,12 +390,7 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
             lines = [line for line in plan.lines if line.name in plan.of_constant]
             return only_mean(lines)
         curvature = noisy_curvature(
-            wall,
-            rows,
-            geometry,
-            n_records,
-            has_moments=plan.has_moments,
-            factor=SQUARE_CURVATURE,
+            wall, rows, geometry, n_records, plan, SQUARE_CURVATURE
         )
         query = ResidualGradient(geometry, n_records, largest, center, width)
         ridge = np.full(geometry.n_columns, (self.alpha or 0.0) / n_records + 1e-12)

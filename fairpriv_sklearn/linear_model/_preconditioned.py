@@ -386,21 +386,12 @@ def preconditioned_descent(
         bent = inverse @ factor
         inner = np.eye(factor.shape[1]) + factor.T @ bent
         weights = weights - bent @ lapack.dposv(inner, factor.T @ weights)[1]
-    steps = (max_iter, power)
+    # The loss's weight does not scale it: a strong penalty's fit would fade away.
+    lifts = ridge.max(initial=0.0) if pulls is None else 0.0
+    known = constant, (max_iter, power), noise_ridge, lifts
+    found = _Directions(b, curvature.bent(factor), ridge, noise, *known)
     return _shrunk_minimum(
-        weights,
-        b,
-        curvature,
-        bent=curvature.bent(factor),
-        ridge=ridge,
-        noise=noise,
-        constant=constant,
-        steps=steps,
-        noise_ridge=noise_ridge,
-        at_scores=at_scores,
-        search=search,
-        # The loss's weight does not scale it: a strong penalty's fit would fade away.
-        lifts=ridge.max(initial=0.0) if pulls is None else 0.0,
+        weights, found, curvature, ridge, noise, constant, at_scores, search
     )
 
 
@@ -464,18 +455,13 @@ def _carried(
 
 def _shrunk_minimum(
     weights: Floats,
-    b: Floats,
+    found: _Directions,
     curvature: Curvature,
-    *,
-    bent: Curvature,
     ridge: Floats,
     noise: float,
     constant: Constant | None,
-    steps: tuple,
-    noise_ridge: float,
     at_scores: Callable | None,
     search: LineSearch | None,
-    lifts: float,
 ) -> tuple[Floats, Floats | None]:
     r"""Weights with the smallest estimate of the error, the noise taken into account.
 
@@ -489,22 +475,14 @@ def _shrunk_minimum(
     ----------
     weights : ndarray of shape (n_columns, n_outputs)
         Where the descent ended: the gradient of the intercept vanishes there.
-    b : ndarray of shape (n_columns, n_outputs)
+    found : _Directions
     curvature : Curvature
-    bent : Curvature
-        The same with that of a penalty.
+        Without that of a penalty.
     ridge : ndarray of shape (n_columns,)
-        Added in any case; 0 for the intercept, which is the last column.
     noise : float
-        Standard deviation of the noise in one gradient.
     constant : Constant or None
-    steps : tuple
-        How many there were, and the power by which they were averaged.
-    noise_ridge : float
     at_scores : callable or None
     search : LineSearch or None
-    lifts : float
-        Ridge by which a direction that noise hides may stand above the floor.
 
     Returns
     -------
@@ -514,9 +492,8 @@ def _shrunk_minimum(
         the variance that is left of a prior under which these ridges are the best ones
         (Bayesian intervals of smoothing splines, G. Wahba, 1983).
     """
-    found = _Directions(b, bent, ridge, noise, constant, steps, noise_ridge, lifts)
     hessian, d, unit = found.hessian, len(found.values), curvature.unit
-    cross = bent.cross / np.diag(hessian)[d:]
+    cross = found.cross / np.diag(hessian)[d:]
     level = weights[d:] + cross.T @ weights[:d]
 
     def constant_level(doubt):
@@ -525,7 +502,7 @@ def _shrunk_minimum(
             return level
         own = hessian[-1, -1]
         ratios = np.minimum(1.0, constant.curvature * unit**2 / own)
-        noisy = noise**2 * _carried(ratios, *steps)[0] / own**2
+        noisy = noise**2 * _carried(ratios, *found.steps)[0] / own**2
         trust = noisy / (noisy + (constant.variance + doubt**2) / unit**2)
         return trust * constant.intercept / unit + (1 - trust) * level
 
@@ -591,11 +568,27 @@ class _Length:
 class _Directions:
     """What a descent says in the directions in which its model is diagonal.
 
-    The parameters are those of :func:`_shrunk_minimum`.
+    Parameters
+    ----------
+    b : ndarray of shape (n_columns, n_outputs)
+    curvature : Curvature
+        With that of a penalty.
+    ridge : ndarray of shape (n_columns,)
+        Added in any case; 0 for the intercept, which is the last column.
+    noise : float
+        Standard deviation of the noise in one gradient.
+    constant : Constant or None
+    steps : tuple
+        How many there were, and the power by which they were averaged.
+    noise_ridge : float
+    lifts : float
+        Ridge by which a direction that noise hides may stand above the floor.
 
     Attributes
     ----------
     hessian : ndarray of shape (n_columns, n_columns)
+    cross : ndarray of shape (n_features, 0 or 1)
+        Of the features with the constant, before any floor.
     values : ndarray of shape (n_features,)
         Curvature, the intercept profiled out.
     slopes : ndarray of shape (n_features, n_outputs)
@@ -606,11 +599,12 @@ class _Directions:
 
     def __init__(self, b, curvature, ridge, noise, constant, steps, noise_ridge, lifts):
         self.hessian = hessian = curvature.matrix + np.diag(ridge)
+        self.cross, self.steps = curvature.cross, steps
         d = int(np.count_nonzero(ridge))
         ratio = hessian[:d, d:] / np.diag(hessian)[d:]  # (d, 1), or (d, 0) without
         values, vectors = np.linalg.eigh(hessian[:d, :d] - ratio @ hessian[d:, :d])
         self.values = values = np.maximum(values, 1e-12 * np.trace(hessian))
-        self._vectors, self._curvature, self._steps = vectors, curvature, steps
+        self._vectors, self._curvature = vectors, curvature
         self._held = (ridge.max(initial=0.0) / values)[:, None]
         self._hidden = values - lifts <= 1.1 * curvature.floor
         self._signal = vectors.T @ (b[:d] - ratio @ b[d:])
@@ -661,7 +655,7 @@ class _Directions:
         ratios = np.reshape(ratios, (len(self.values), -1))
         distinct, which = np.unique(ratios, return_inverse=True)
         which = which.reshape(ratios.shape)
-        fresh, shared = (one[which] for one in _carried(distinct, *self._steps))
+        fresh, shared = (one[which] for one in _carried(distinct, *self.steps))
         by_draw = self._drawn[:, None] * ratios * shared * sampling
         return self._profiled[:, None] * fresh + by_draw
 
@@ -704,7 +698,7 @@ class _Directions:
         by_chance = self._variance(known, sampling) * self._divided**2
         bend = ridge * np.maximum(lengths - by_chance.sum(axis=0), 0.0)
         # Slopes were learnt from the sampled gradient, as far as they carry it.
-        _, shared = _carried(self._bent(known).mean(axis=1), *self._steps)
+        _, shared = _carried(self._bent(known).mean(axis=1), *self.steps)
         learnt = (self._drawn * known.mean(axis=1) * np.sqrt(shared)) @ self._divided
         path = Path(
             slopes=self.slopes,
@@ -804,7 +798,7 @@ class _Directions:
 
     def _at_nodes(self, ratios: Floats) -> Floats:
         """Fresh and shared noise with the ridge during the descent, (2, n_nodes, d)."""
-        found = [_carried(one, *self._steps, self._damping) for one in ratios]
+        found = [_carried(one, *self.steps, self._damping) for one in ratios]
         return np.stack(found, axis=1)
 
     def covariance(self, length: _Length, means: Floats, at_scores) -> Floats:

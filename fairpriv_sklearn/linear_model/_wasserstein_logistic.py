@@ -557,14 +557,7 @@ class DPWassersteinLogisticRegression(
         if alpha > 0 and not query.n_strata:
             factor += alpha * PENALTY_CURVATURE
         factor /= self.learning_rate or 1.0
-        curvature = noisy_curvature(
-            wall,
-            rows,
-            geometry,
-            sizes.n_records,
-            has_moments=plan.has_moments,
-            factor=factor,
-        )
+        curvature = noisy_curvature(wall, rows, geometry, sizes.n_records, plan, factor)
         noise_of_one, pulls = wall.scale(query), None
         if alpha > 0:
             noise_of_one *= query.relative_noise(alpha)
