@@ -225,12 +225,9 @@ def run_study(table: Table, args, title: str, say: Callable = lambda text: None)
     task = regression if table.task == "regression" else classification
     listed, too_few = to_list(table), True
     while too_few:
-        encoders, shares = with_shares(
-            unfitted_encoders(table, args, listed),
-            task(table, UNKNOWN, args)[1],
-            args,
-            len(train),
-        )
+        encoders = unfitted_encoders(table, args, listed)
+        _, models = task(table, UNKNOWN, args)
+        encoders, shares = with_shares(encoders, models, args, len(train))
         too_few = drowned(encoders.get("lists"), len(train))
         listed = {name: c for name, c in listed.items() if name not in too_few}
     warned = before_spending(table, train, args, task, shares)

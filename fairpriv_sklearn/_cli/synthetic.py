@@ -71,12 +71,8 @@ def _people(args) -> tuple[dict[str, Parsed], Codebook, dict[str, list[str]]]:
 
 def _fitted(codebook, parsed, args) -> tuple[DPSinkhornGenerator, list[str]]:
     """The generator, and what it warned of."""
-    generator = DPSinkhornGenerator(
-        epsilon=args.epsilon,
-        delta=args.delta,
-        codebook=codebook,
-        random_state=args.seed,
-    )
+    budget = {"epsilon": args.epsilon, "delta": args.delta}
+    generator = DPSinkhornGenerator(**budget, codebook=codebook, random_state=args.seed)
     frame = needed_pandas().DataFrame({name: _cells(p) for name, p in parsed.items()})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

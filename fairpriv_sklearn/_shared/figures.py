@@ -46,14 +46,10 @@ def style(i: int, n_points: int = 0, chosen: dict | None = None) -> dict:
 def new_axes(ax, n_panels: int = 1):
     """Axes to draw on, one for each panel, and their figure."""
     if ax is None:
+        size, several = (4.8 * n_panels + 0.6, 4.0), n_panels > 1
+        shared = {"sharex": several, "sharey": several, "layout": "constrained"}
         figure, axes = _pyplot().subplots(
-            1,
-            n_panels,
-            figsize=(4.8 * n_panels + 0.6, 4.0),
-            sharex=n_panels > 1,
-            sharey=n_panels > 1,
-            squeeze=False,
-            layout="constrained",
+            1, n_panels, figsize=size, squeeze=False, **shared
         )
         return axes.ravel(), figure
     axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()

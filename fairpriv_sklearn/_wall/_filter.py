@@ -321,14 +321,7 @@ class PrivacyFilter:
         heads = self.random_split(rows.n_rows, p)
         branches = []
         for plan, chosen in ((line.left, heads), (line.right, ~heads)):
-            branch = PrivacyFilter(
-                self.estimator,
-                plan,
-                delta=self.delta,
-                neighboring=self.neighboring,
-                noise=self.noise,
-                log=self.log,
-            )
+            branch = replace(self, plan=plan, facts=(), ledger=None, cost=None)
             branch._reserved = True
             part = rows.seen(chosen)
             part._reader = branch

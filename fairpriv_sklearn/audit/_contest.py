@@ -164,12 +164,11 @@ class _Numbers:
         ]
 
     def _matrix(self, runs):
-        rows = [o.numbers() for o in runs]
-        out = np.full((len(runs), self.length), np.inf)
-        for i, row in enumerate(rows):
+        out = np.full((len(runs), self.length), 1e300)
+        for i, row in enumerate(one.numbers() for one in runs):
             if len(row) == self.length:
                 out[i] = np.clip(row, -1e300, 1e300)
-        return np.minimum(out, 1e300)
+        return out
 
     @staticmethod
     def _ratios(a, b, pooled):

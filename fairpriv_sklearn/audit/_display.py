@@ -66,12 +66,8 @@ class AuditDisplay:
         """
         violated = dict.fromkeys(f.pair for f in report.findings if f.violates)
         bounds = {name: math.inf for name in violated} | report.bounds
-        display = cls(
-            bounds=bounds,
-            claimed=report.claimed_epsilon,
-            title=report.estimator,
-            violated=violated,
-        )
+        claimed, title = report.claimed_epsilon, report.estimator
+        display = cls(bounds=bounds, claimed=claimed, title=title, violated=violated)
         return display.plot(ax=ax)
 
     def plot(self, *, ax=None) -> Self:

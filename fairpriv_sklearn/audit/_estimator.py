@@ -272,14 +272,9 @@ class _Audit:
     def run(self, claim, neighboring, pairs) -> AuditReport:
         fitted = self._first_fit()
         self.claim = claim_of(claim, fitted, neighboring)
-        self.report = AuditReport(
-            type(self.prototype).__name__,
-            str(self.claim),
-            self.claim.epsilon,
-            self.claim.delta,
-            confidence=self.confidence,
-            n_fits=1,
-        )
+        claim, name = self.claim, type(self.prototype).__name__
+        told = name, str(claim), claim.epsilon, claim.delta
+        self.report = AuditReport(*told, confidence=self.confidence, n_fits=1)
         if self.seeds:
             self._note(
                 f"{', '.join(self.seeds)} fixes the noise: the release is not private "

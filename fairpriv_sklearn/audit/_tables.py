@@ -287,9 +287,7 @@ def _duplicated(one: Table):
 
 def _converted(pair: Neighbours, X=None, y=None) -> Neighbours:
     def convert(one):
-        return replace(
-            one, **({"X": X(one)} if X else {}), **({"y": y(one)} if y else {})
-        )
+        return replace(one, X=X(one) if X else one.X, y=y(one) if y else one.y)
 
     return replace(pair, first=convert(pair.first), second=convert(pair.second))
 
@@ -326,9 +324,7 @@ def _corner(table: Table, side: int) -> Table:
     X = pick(table.X, axis=0, keepdims=True)
     if (table.X.min(axis=0) == table.X.max(axis=0)).all():
         X = X + side
-    return Table(
-        X, *(_extreme(column, side) for column in (table.y, table.sensitive_features))
-    )
+    return Table(X, *(_extreme(column, side) for column in table._columns()[1:]))
 
 
 def _extreme(column, side: int):

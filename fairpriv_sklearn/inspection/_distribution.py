@@ -110,19 +110,13 @@ class GroupDistributionDisplay:
             Drawn.
         """
         groups, codes = group_codes(sensitive_features, _in_order)
-        panels = (
-            {"before": before} if after is None else {"before": before, "after": after}
-        )
-        values, cdfs = zip(
-            *(_checked_cdfs(name, scores, codes) for name, scores in panels.items()),
-            strict=True,
-        )
+        drawn = [_checked_cdfs("before", before, codes)]
+        if after is not None:
+            drawn.append(_checked_cdfs("after", after, codes))
+        values, cdfs = map(list, zip(*drawn, strict=True))
+        names = ["Predictions"] if after is None else ["Before", "After"]
         display = cls(
-            groups=groups,
-            values=list(values),
-            cdfs=list(cdfs),
-            names=["Predictions"] if after is None else ["Before", "After"],
-            score_name=score_name,
+            groups=groups, values=values, cdfs=cdfs, names=names, score_name=score_name
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -210,18 +204,11 @@ class GroupDistributionDisplay:
         self.lines_ = []
         panels = zip(self.axes_, self.values, self.cdfs, strict=True)
         for panel, (axes, values, cdf) in enumerate(panels):
-            self.lines_.append(
-                [
-                    axes.step(
-                        values,
-                        cdf[a],
-                        where="post",
-                        label=group_name(group),
-                        **style(a, len(values), kwargs),
-                    )[0]
-                    for a, group in enumerate(self.groups)
-                ]
-            )
+            lines = []
+            for a, group in enumerate(self.groups):
+                look, name = style(a, len(values), kwargs), group_name(group)
+                lines += axes.step(values, cdf[a], where="post", label=name, **look)
+            self.lines_.append(lines)
             axes.set_title(
                 f"{self.names[panel]}: largest distance {self.differences[panel]:.3f}"
             )

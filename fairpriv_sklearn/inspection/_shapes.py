@@ -144,14 +144,9 @@ class AdditiveShapesDisplay:
 
             n_columns = min(4, len(self.names))
             n_rows = math.ceil(len(self.names) / n_columns)
-            figure, grid = _pyplot().subplots(
-                n_rows,
-                n_columns,
-                figsize=(3.2 * n_columns, 2.6 * n_rows),
-                sharey=True,
-                squeeze=False,
-                layout="constrained",
-            )
+            size = 3.2 * n_columns, 2.6 * n_rows
+            look = {"sharey": True, "squeeze": False, "layout": "constrained"}
+            figure, grid = _pyplot().subplots(n_rows, n_columns, figsize=size, **look)
             axes = grid.ravel()
             for spare in axes[len(self.names) :]:
                 spare.set_axis_off()

@@ -164,14 +164,8 @@ class TransportDisplay:
                 self.grid, self.maps[a], label=group_name(group), **look
             )
             if self.low is not None:
-                self.ax_.fill_between(
-                    self.grid,
-                    self.low[a],
-                    self.high[a],
-                    color=look["color"],
-                    alpha=0.12,
-                    linewidth=0,
-                )
+                shade = {"color": look["color"], "alpha": 0.12, "linewidth": 0}
+                self.ax_.fill_between(self.grid, self.low[a], self.high[a], **shade)
         self.ax_.set(
             xlabel="score before (units of the target)",
             ylabel="score after (units of the target)",

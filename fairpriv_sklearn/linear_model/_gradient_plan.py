@@ -219,12 +219,6 @@ class Strata:
         multiplier = calibrate_without_replacement(
             epsilon, delta, self.rate, n_steps, n_draws=n_draws, beside=beside
         )
-        line = Release(
-            LossGradient.name,
-            "gaussian",
-            1 / multiplier,
-            n_weights,
-            times=n_steps,
-            sampling=("without_replacement", self.rate),
-        )
+        how, name = ("without_replacement", self.rate), LossGradient.name
+        line = Release(name, "gaussian", 1 / multiplier, n_weights, n_steps, how)
         return GradientPlan([*lines, line], n_steps)

@@ -533,13 +533,8 @@ class DPWassersteinLogisticRegression(
             public = noise.public()
             normals = wall.public(lambda: public.standard_normal(shape))
             directions = projection_directions(normals)
-        sizes = public_sizes(
-            wall,
-            rows,
-            self._shape,
-            n_counts=plan.n_counts,
-            min_group_size=self.min_group_size,
-        )
+        known = {"n_counts": plan.n_counts, "min_group_size": self.min_group_size}
+        sizes = public_sizes(wall, rows, self._shape, **known)
         told = wall, rows, self._scaling, ranges, sizes.n_records
         rows, self._scaling = learn_ranges(*told)
         constant = None
@@ -627,13 +622,8 @@ class DPWassersteinLogisticRegression(
             wanted = intercept_column(scaling.data_norm, mu, n_assumed)
             self._scaling = scaling = replace(scaling, intercept=wanted)
             constant = scaling.constant
-        return Geometry(
-            self._n_model_features,
-            self._n_outputs,
-            scaling.unit,
-            scaling.data_norm,
-            constant,
-        )
+        shape = self._n_model_features, self._n_outputs
+        return Geometry(*shape, scaling.unit, scaling.data_norm, constant)
 
     def _plan(
         self, geometry: Geometry, n_assumed: float, strata, ranges=None
@@ -696,16 +686,10 @@ class DPWassersteinLogisticRegression(
         return (weighted / weighted.sum())[-self._n_outputs :]
 
     def _fit_without_noise(self, rows: Rows, noise) -> None:
-        n_columns = self._n_model_features + self.fit_intercept
-        query = Optimum(
-            n_columns * self._n_outputs,
-            self._scaling,
-            self._class_weights,
-            self._shape,
-            self.penalty,
-            self.fairness_weight,
-            self.C,
-        )
+        n_weights = (self._n_model_features + self.fit_intercept) * self._n_outputs
+        about_rows = self._scaling, self._class_weights, self._shape
+        about_loss = self.penalty, self.fairness_weight, self.C
+        query = Optimum(n_weights, *about_rows, *about_loss)
         wall = self._open([query.line(np.inf)], noise)
         self._publish_fit(wall.release(query, rows), 0, "logistic", wall)
 

@@ -70,8 +70,7 @@ class Task:
         if not len(rows):
             return self.stand_in(), candidates.expected_cost(model, self.neighboring)
         before = clone(model)
-        given = rows_of(self.given, rows)
-        X = rows_of(self.X, rows)
+        X, given = rows_of(self.X, rows), rows_of(self.given, rows)
         if not candidates.fit_quietly(model, X, self.y[rows], given):
             return None, None
         return model, candidates.check_cost(model, before, share, self.neighboring)
@@ -80,13 +79,9 @@ class Task:
         """Return the exact statistic of `model` on some rows."""
         if not len(rows):
             return np.zeros(self.statistic.size)
-        said = candidates.responses(
-            model,
-            self.statistic.response_methods,
-            rows_of(self.X, rows),
-            rows_of(self.given, rows),
-            self.neighboring,
-        )
+        X, given = rows_of(self.X, rows), rows_of(self.given, rows)
+        methods = self.statistic.response_methods
+        said = candidates.responses(model, methods, X, given, self.neighboring)
         codes = None if self.codes is None else self.codes[rows]
         return self.statistic.query(self.y[rows], said, codes)
 
@@ -199,14 +194,9 @@ def make_task(owner, estimator, X, y, sensitive_features, scorings: Iterable) ->
         low, high, about_bounds = public_target_range(given, y)
         bounds = low, high
     scores = [bounded_score(scoring, bounds) for scoring in scorings]
-    statistic = Statistic(
-        tuple(score for score in scores if score is not None),
-        table,
-        owner.neighboring,
-        tuple(listed),
-        tuple(class_list),
-        bounds,
-    )
+    scores = tuple(score for score in scores if score is not None)
+    lists = tuple(listed), tuple(class_list)
+    statistic = Statistic(scores, table, owner.neighboring, *lists, bounds)
     facts = [_ROW_PURITY, about_groups, about_classes, about_bounds]
     return Task(
         groups.X,

@@ -244,13 +244,9 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         noise = noise_source(self.random_state)
         rows = read_rows(self._read, scores, y, sensitive_features)
         bounds, facts = self._public
+        plan, columns = self._plan(len(bounds)), (len(bounds), False)
         phases, wall, rows, _ = self._fit_models(
-            rows,
-            self._plan(len(bounds)),
-            columns=(len(bounds), False),
-            facts=facts,
-            noise=noise,
-            delta=0.0,
+            rows, plan, columns=columns, facts=facts, noise=noise, delta=0.0
         )
         self._release(wall, rows, bounds)
         self.privacy_ = phases.guarantee()

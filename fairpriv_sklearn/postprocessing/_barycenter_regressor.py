@@ -250,13 +250,9 @@ class DPBarycenterRegressor(RegressorMixin, MetaRepair, NumberRepair):
         rows = read_rows(self._read, X, y, sensitive_features)
         bounds = self._public_pair
         noise = noise_source(self.random_state)
+        plan, stand_in = self._plan(1), ConstantRegressor(bounds.mean())
         phases, wall, rows, scores = self._fit_both(
-            rows,
-            self._plan(1),
-            ConstantRegressor(bounds.mean()),
-            reads=("codes",),
-            noise=noise,
-            delta=0.0,
+            rows, plan, stand_in, reads=("codes",), noise=noise, delta=0.0
         )
         self._release(wall, rows.with_columns(scores=scores), bounds)
         self.privacy_ = phases.guarantee()

@@ -421,13 +421,11 @@ class DecisionRepair(MetaRepair):
         """Compute the rule from the noisy counts: free of privacy cost."""
         tolerance, variance = self.fairness_tolerance, self._noise_variance
         if self.constraint == "demographic_parity":
-            pooled = untold_groups(self.counts_[0], variance)
+            (counts,) = self.counts_
+            pooled = untold_groups(counts, variance)
             self._set_pooled(pooled, TOGETHER)
             pmfs, weights = smooth_estimate(
-                self.counts_[0],
-                n=self._n_public,
-                noise_variance=variance,
-                pooled=pooled,
+                counts, n=self._n_public, noise_variance=variance, pooled=pooled
             )
             thresholds, _ = parity.parity_thresholds(pmfs, weights, tolerance)
             within = parity.mass_at(thresholds, pmfs)[~pooled]

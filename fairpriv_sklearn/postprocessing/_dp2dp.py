@@ -348,14 +348,10 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         rows = read_rows(self._read, X, y, sensitive_features)
         self._check_method()
         noise = noise_source(self.random_state)
-        plan, delta = self._plan()
+        (plan, delta), stand_in = self._plan(), ConstantClassifier(self.classes_)
+        reads = ("codes", "labels")
         phases, wall, rows, scores = self._fit_both(
-            rows,
-            plan,
-            ConstantClassifier(self.classes_),
-            reads=("codes", "labels"),
-            noise=noise,
-            delta=delta,
+            rows, plan, stand_in, reads=reads, noise=noise, delta=delta
         )
         if self.blind:
             self._calibrate_blind(wall, rows, scores)

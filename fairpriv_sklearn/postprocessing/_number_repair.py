@@ -653,13 +653,8 @@ class NumberRepair(Repair):
             told, *solved, why = self._blind_levels(0, tolerance)
             measured.append(blind.measure(table[told], *solved, *about))
             strengths.append(float(why is None and tolerance < 1))
-        return Reach.of(
-            measured,
-            tolerances,
-            strengths,
-            scale=(upper - lower) ** 2,
-            error_name="mean squared change",
-        )
+        units = {"scale": (upper - lower) ** 2, "error_name": "mean squared change"}
+        return Reach.of(measured, tolerances, strengths, **units)
 
     def _regions(self, X, *, private) -> np.ndarray:
         """Region of the estimated group shares in which each row lies."""

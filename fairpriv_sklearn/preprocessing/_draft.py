@@ -172,14 +172,9 @@ class Draft(LearntColumn):
         spread = spread_of_indicators(
             self._shares_of_categories(len(keys)), n_others, has_flag
         )
+        texts = tuple(map(str, labels))
         return CategoryColumn(
-            *known,
-            tuple(map(str, labels)),
-            keys,
-            has_flag,
-            n_others,
-            is_complete,
-            spread,
+            *known, texts, keys, has_flag, n_others, is_complete, spread
         )
 
     def _shares_of_knots(self) -> np.ndarray:

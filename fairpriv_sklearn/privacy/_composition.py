@@ -16,7 +16,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -338,8 +338,7 @@ def _pure(total: _Composition) -> float:
 
 
 def _to_plain(total: _Composition) -> list:
-    mu, n_draws, pures = total.mu, total.n_draws, total.pures
-    return to_plain((mu, n_draws, pures, total.failure, total.sampled))
+    return to_plain(astuple(total)[:-1])  # without the roughness of a search
 
 
 def _from_plain(data: list) -> _Composition:

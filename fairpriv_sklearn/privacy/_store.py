@@ -309,14 +309,11 @@ def _connect(path: str) -> Iterator[sqlite3.Connection]:
         )
     try:
         # mode=rw: SQLite must not create the file if it vanished just now.
-        with closing(
-            sqlite3.connect(
-                f"file:{quote(path)}?mode=rw",
-                uri=True,
-                timeout=_BUSY_SECONDS,
-                isolation_level=None,
-            )
-        ) as connection:
+        where = f"file:{quote(path)}?mode=rw"
+        opened = sqlite3.connect(
+            where, uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+        )
+        with closing(opened) as connection:
             _make_durable(connection)
             yield connection
     except sqlite3.OperationalError as error:
