@@ -1474,8 +1474,8 @@ MUTANTS = [
     (
         "h186",
         "linear_model/_preconditioned.py",
-        "_carried(self._bent(known).mean(axis=1), *self._steps)",
-        "_carried(known.mean(axis=1), *self._steps)",
+        "_carried(self._bent(known).mean(axis=1), *self.steps)",
+        "_carried(known.mean(axis=1), *self.steps)",
         "linear models: slopes that a penalty holds fit who was drawn",
     ),
     (
@@ -2984,7 +2984,7 @@ _PROOFS = {
         "accounting/_loss_grid.py | return _Curve(1.0, 0, np.ones(1)) | 1 -> 2",
     ],
     "one more value is set to 1, the largest there is": [
-        "accounting/_loss_grid.py | _Grid(step, size, add).play(plain, splits, losses, losses > reach) | losses > reach -> losses >= reach",
+        "accounting/_loss_grid.py | played = [one.play(plain, splits, losses, losses > reach) for one in grids] | losses > reach -> losses >= reach",
     ],
     "a mass of 1e-40 at one more place, which fails in any case": [
         "accounting/_privacy_loss.py | held = weights > _NEGLECTED | weights > _NEGLECTED -> weights >= _NEGLECTED",

@@ -125,15 +125,9 @@ class Journal:
             except (TypeError, ValueError):
                 raise ValueError(_DAMAGED) from None
         values = np.asarray(draw())
-        self._write(
-            {
-                "entry": kind,
-                "name": name,
-                "dtype": values.dtype.str,
-                "shape": list(values.shape),
-                "value": np.ascontiguousarray(values).tobytes().hex(),
-            }
-        )
+        raw = np.ascontiguousarray(values).tobytes().hex()
+        held = {"dtype": values.dtype.str, "shape": list(values.shape), "value": raw}
+        self._write({"entry": kind, "name": name, **held})
         return values
 
     def holds(self) -> bool:

@@ -98,13 +98,9 @@ def _worst_curve(plain: _Composition, splits: Splits = ()) -> _Curve:
     if not step <= _LONGEST_STEP:
         return _Curve(1.0, 0, np.ones(1))
     losses = step * (np.arange(size) - size // 2)
-    deltas = np.max(
-        [
-            _Grid(step, size, add).play(plain, splits, losses, losses > reach)
-            for add in _directions(everything)
-        ],
-        axis=0,
-    )
+    grids = [_Grid(step, size, add) for add in _directions(everything)]
+    played = [one.play(plain, splits, losses, losses > reach) for one in grids]
+    deltas = np.max(played, axis=0)
     kept = np.abs(losses) <= reach
     return _Curve(step, size // 2 - int(np.flatnonzero(kept)[-1]), deltas[kept][::-1])
 

@@ -247,15 +247,11 @@ def _diffprivlib_mechanisms() -> list[type]:
     module = sys.modules.get("diffprivlib.mechanisms")
     if module is None:
         return []
-    classes = [
-        cls
-        for name in ("base", "laplace", "geometric", "gaussian", "exponential")
-        for cls in vars(
-            sys.modules.get(f"diffprivlib.mechanisms.{name}", object)
-        ).values()
-        if isinstance(cls, type) and "randomise" in vars(cls)
-    ]
-    return [cls for cls in dict.fromkeys(classes) if not cls.__abstractmethods__]
+    found: dict = {}
+    for name in ("base", "laplace", "geometric", "gaussian", "exponential"):
+        module = sys.modules.get(f"diffprivlib.mechanisms.{name}", object)
+        found |= dict.fromkeys(c for c in vars(module).values() if isinstance(c, type))
+    return [c for c in found if "randomise" in vars(c) and not c.__abstractmethods__]
 
 
 def _foreign_spy(tape: Tape, randomise: Callable):

@@ -177,12 +177,9 @@ class GroupDistributionDisplay:
                 'response_method="predict_proba" draws the probability of the second '
                 "of two classes."
             )
+        shown = {"score_name": score_name, "ax": ax, **kwargs}
         return cls.from_predictions(
-            *scores,
-            sensitive_features=sensitive_features,
-            score_name=score_name,
-            ax=ax,
-            **kwargs,
+            *scores, sensitive_features=sensitive_features, **shown
         )
 
     def plot(self, *, ax=None, **kwargs) -> Self:

@@ -135,13 +135,9 @@ def noisy_curvature(
         query = SecondMoments(geometry, n_records)
         matrix = query.matrix(wall.release(query, rows))
         noise = wall.scale(query)
+    known = {"row_norm": geometry.row_norm, "constant": geometry.constant}
     return Curvature.from_moments(
-        matrix,
-        noise,
-        n_columns=geometry.n_columns,
-        row_norm=geometry.row_norm,
-        constant=geometry.constant,
-        factor=factor,
+        matrix, noise, n_columns=geometry.n_columns, factor=factor, **known
     )
 
 

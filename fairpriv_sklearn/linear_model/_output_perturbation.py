@@ -379,12 +379,9 @@ class Parameters(Query):
         return TOLERANCE * self.scaling.row_norm + self.rounding
 
     def sensitivity(self, neighboring: str) -> float:
+        tolerance, row_norm = self.solved + self.rounding, self.scaling.row_norm
         return parameter_sensitivity(
-            self.scaling.row_norm,
-            self.n_outputs,
-            self.C,
-            self.solved + self.rounding,
-            neighboring,
+            row_norm, self.n_outputs, self.C, tolerance, neighboring
         )
 
     def of_rows(self, rows: Rows, state):

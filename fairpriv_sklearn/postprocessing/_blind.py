@@ -126,12 +126,9 @@ def recalibrate(table: np.ndarray, noise_scale: float) -> Recalibration:
         merged, weights = _merged(table, noise_scale)
         counts = np.array([table[:, part].sum(axis=1) for part in merged]).T
         noise = noise_scale * np.sqrt([part.stop - part.start for part in merged])
-        position = np.array(
-            [
-                np.average(centres[part], weights=np.maximum(weights[part], 1e-9))
-                for part in merged
-            ]
-        )
+        weights = np.maximum(weights, 1e-9)
+        means = [np.average(centres[part], weights=weights[part]) for part in merged]
+        position = np.array(means)
     else:
         counts, noise, position = table, np.full(n_bins, noise_scale), None
     sizes = np.maximum(counts.sum(axis=0), 0.0)

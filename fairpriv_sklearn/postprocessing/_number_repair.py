@@ -260,12 +260,8 @@ class NumberRepair(Repair):
         if distinct is None:
             self.output_ = [self.output] * len(self._counted)
             return
-        self.output_ = [
-            "continuous"
-            if significance.is_continuous(number, n, scale)
-            else "randomized"
-            for number in distinct.tolist()
-        ]
+        told = (significance.is_continuous(one, n, scale) for one in distinct.tolist())
+        self.output_ = ["continuous" if one else "randomized" for one in told]
 
     def _unsplit(self, distinct, scale) -> None:
         """Leave bins unsplit where atoms are small, by released numbers."""
@@ -456,15 +452,12 @@ class NumberRepair(Repair):
             return self._repair_blind(blocks, spread)
         n_columns = len(self.transports_)
         repaired = np.empty((len(codes), n_columns))
-        plans = {
-            column: DrawnTargets(self, column)
-            for column, (transport, output) in enumerate(
-                zip(self.transports_, self.output_, strict=True)
-            )
-            if transport.tolerance < 1
-            and output != "continuous"
-            and self._differ(column)
-        }
+        plans = {}
+        columns = zip(self.transports_, self.output_, strict=True)
+        for column, (transport, output) in enumerate(columns):
+            has_draws = transport.tolerance < 1 and output != "continuous"
+            if has_draws and self._differ(column):
+                plans[column] = DrawnTargets(self, column)
         for rows, scores, keyed in blocks:
             for column, transport in enumerate(self.transports_):
                 lower, upper = self._counted[column]

@@ -575,13 +575,8 @@ def parity_thresholds(
         return np.clip(best, centres[:, None] - half, centres[:, None] + half)
 
     def thresholds_of(rates):
-        return np.stack(
-            [
-                np.interp(-column, -tail, edges)
-                for column, tail in zip(rates.T, falling, strict=True)
-            ],
-            axis=1,
-        )
+        pairs = zip(rates.T, falling, strict=True)
+        return np.stack([np.interp(-own, -tail, edges) for own, tail in pairs], axis=1)
 
     # Moving the interval up accepts rows at the thresholds of the groups at its ends:
     # the gain per step falls piecewise linearly between these centres.

@@ -107,14 +107,10 @@ class Places:
     def parts(self, cells) -> NDArray[np.float64]:
         """Edges of the parts of two cells."""
         last = len(self.edges) - 2
-        parts = [
-            parts_of_cell(
-                self.edges[i],
-                self.edges[i + 1],
-                is_last=self.is_open and i in (0, last),
-            )
-            for i in cells.tolist()
-        ]
+        parts = []
+        for i in cells.tolist():
+            is_last = self.is_open and i in (0, last)
+            parts.append(parts_of_cell(*self.edges[i : i + 2], is_last=is_last))
         return np.unique(np.concatenate(parts))
 
     def asked(self, cells) -> NDArray[np.float64]:

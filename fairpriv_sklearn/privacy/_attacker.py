@@ -109,13 +109,10 @@ def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | N
     success = (1 + min(1.0, curve[0][1])) / 2
     # P(S) <= e^eps P'(S) + delta for S and, the other way round, for its complement
     alpha = 0.01
-    power = min(
-        min(
-            math.exp(min(e, 700)) * alpha + delta,
-            1 - math.exp(-e) * max(0.0, 1 - alpha - delta),
-        )
-        for e, delta in curve
-    )
+    power = 1.0
+    for e, delta in curve:
+        missed = math.exp(-e) * max(0.0, 1 - alpha - delta)
+        power = min(power, math.exp(min(e, 700)) * alpha + delta, 1 - missed)
     mu = gaussian_parameter(guarantee)
     if mu is not None:
         power = min(power, float(ndtr(ndtri(alpha) + mu)) * (1 + 1e-9))

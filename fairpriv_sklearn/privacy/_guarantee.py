@@ -339,13 +339,9 @@ class PrivacyGuarantee:
             the data among the `assumptions`.
         """
         words = "{}, which was not given, is public or holds"
-        facts = map(words.format, self.conditional_on)
-        return replace(
-            self,
-            epsilon=self.epsilon_if_public,
-            assumptions=(*self.assumptions, *facts),
-            conditional_on=(),
-        )
+        assumed = (*self.assumptions, *map(words.format, self.conditional_on))
+        total = self.epsilon_if_public
+        return replace(self, epsilon=total, assumptions=assumed, conditional_on=())
 
     def epsilon_at(self, delta: float) -> float:
         """Return the smallest known epsilon at this `delta`, `inf` without a promise.

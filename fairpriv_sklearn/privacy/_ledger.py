@@ -302,19 +302,12 @@ class PrivacyLedger:
             A sentence and a table.
         """
         total, left = self.total(), self.remaining()
-        rows = [
-            [
-                str(number),
-                one["label"],
-                round_up(one["epsilon"]),
-                round_up(one["delta"]),
-                one["neighboring"],
-                one["mechanism"],
-                ", ".join((*one["uncovered"], *one["conditional_on"])) or "nothing",
-                one["time"],
-            ]
-            for number, one in enumerate(self.spends(), start=1)
-        ]
+        rows = []
+        for number, one in enumerate(self.spends(), start=1):
+            price = round_up(one["epsilon"]), round_up(one["delta"])
+            bare = ", ".join((*one["uncovered"], *one["conditional_on"])) or "nothing"
+            said = one["neighboring"], one["mechanism"], bare, one["time"]
+            rows.append([str(number), one["label"], *price, *said])
         name = markdown_line(repr(self._dataset))
         return (
             f"Privacy ledger of the data set {name}: epsilon = "

@@ -245,12 +245,8 @@ def _plain_step(estimator, name: str, fitted: bool) -> StepPrivacy:
     what = what if function else f"learns nothing and {what}"
     if declared is True:
         return replace(step, assumption=what)
-    return replace(
-        step,
-        status="conditional",
-        fix=_FUNCTION_FIX if function else _CLASS_FIX,
-        conditional_on=(f"{step.title} {what}",),
-    )
+    fix, facts = _FUNCTION_FIX if function else _CLASS_FIX, (f"{step.title} {what}",)
+    return replace(step, status="conditional", fix=fix, conditional_on=facts)
 
 
 def _is_scikit_learns(estimator) -> bool:
@@ -694,17 +690,13 @@ def total_of(steps: list[StepPrivacy]) -> PrivacyGuarantee:
     else:
         total = PrivacyGuarantee(0.0, 0.0, "replace_one", "nothing released privately")
     # A step whose own guarantee lists what it leaves uncovered need not be named again.
-    bare = [
-        one
-        for one in steps
-        if one.status == "uncovered"
-        and not (one.guarantee is not None and one.guarantee.uncovered)
-    ]
+    bare = [one for one in steps if one.status == "uncovered"]
+    bare = [one for one in bare if one.guarantee is None or not one.guarantee.uncovered]
     return total.qualified(
         assumptions=[
             f"{one.title} {one.assumption}" for one in steps if one.assumption
         ],
-        uncovered=dict.fromkeys(step.title for step in bare),
+        uncovered=dict.fromkeys(one.title for one in bare),
         conditional_on=[name for one in steps for name in one.conditional_on],
     )
 

@@ -201,16 +201,12 @@ class FileStore:
             before = totals.get(dataset)
             total = step(None if before is None else _composition(before))
             totals[dataset] = json.dumps(total.to_plain())
-            row = self._signed(
-                last.id + 1,
-                json.dumps({**record, "dataset": dataset}),
-                _digest(sorted(totals.items())),
-                last.digest,
-            )
+            told, held = json.dumps({**record, "dataset": dataset}), totals[dataset]
+            digest = _digest(sorted(totals.items()))
+            row = self._signed(last.id + 1, told, digest, last.digest)
             connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?)", row)
             connection.execute(
-                "INSERT OR REPLACE INTO totals VALUES (?, ?)",
-                (dataset, totals[dataset]),
+                "INSERT OR REPLACE INTO totals VALUES (?, ?)", (dataset, held)
             )
         self._last_id = max(self._last_id, row.id)
 
