@@ -2595,6 +2595,20 @@ MUTANTS = [
         "repairs: columns that a fitted step does not take cost the budget",
     ),
     (
+        "h932",
+        "privacy/_with_budget.py",
+        "            last._refuse_cells_of(self, X)",
+        "            pass",
+        "pipelines of one budget: an unlisted category beside an encoder costs its budget",
+    ),
+    (
+        "h933",
+        "_door/estimator.py",
+        "    if isinstance(reader, DPEstimator) and table.shape[1]:",
+        "    if False:",
+        "pipelines of one budget: text that goes by an encoder costs its budget",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -1289,6 +1289,46 @@ def test_cells_behind_steps_that_learn_nothing_cost_no_budget(before, wrong):
             refused(model, "X has a", table)
 
 
+@pytest.mark.parametrize("behind", ["model", "repair"])
+@pytest.mark.parametrize(
+    ("columns", "wrong", "said"),
+    [
+        ("passthrough", {"a": "John"}, "X has a cell that cannot be read as a number"),
+        ("passthrough", {"a": np.nan}, "Input X contains NaN"),
+        (clone(LISTED), {"c": "John"}, "not in the categories of OneHotEncoder"),
+        ("passthrough", {}, None),
+        (clone(LISTED), {"a": np.nan}, None),
+    ],
+)
+def test_cells_that_go_by_a_private_encoder_cost_no_budget(
+    columns, wrong, said, behind
+):
+    ledger, of_encoder = PrivacyLedger(50.0, 1e-3), ["a", "b"]
+    if columns == "passthrough":
+        columns, of_encoder = ("n", "passthrough", ["a", "b"]), ["c"]
+    else:
+        columns = ("n", columns, ["c"])
+    encoder = ("e", DPTableEncoder(ledger=ledger), of_encoder)
+    model = logistic(bounds=None, data_norm=1.0, ledger=ledger)
+    about = {}
+    if behind == "repair":
+        model = decisions(model.set_params(ledger=None), ledger=ledger)
+        about = {"dp2dpclassifier__sensitive_features": GROUP}
+    pipeline = with_budget(
+        make_pipeline(ColumnTransformer([encoder, columns]), model), 9
+    )
+    table = frame(c=["x", "y"] * 30).astype(object)
+    for name, cell in wrong.items():
+        table.loc[7, name] = cell
+    if said is None:
+        pipeline.fit(table, Y, **about)
+        assert len(ledger.spends()) == 2
+        return
+    with pytest.raises(ValueError, match=said) as caught:
+        pipeline.fit(table, Y, **about)
+    assert ledger.spends() == [] and "John" not in str(caught.value)
+
+
 class Upright(TransformerMixin, BaseEstimator):
     """Takes one column, as an array of one dimension."""
 

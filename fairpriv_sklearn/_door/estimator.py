@@ -305,6 +305,11 @@ class DPEstimator(DocumentationLink, BaseEstimator):
         What reads numbers only, and nothing else, needs not say so here.
         """
 
+    def _refuse_cells_of(self, pipeline, X) -> None:
+        """Refuse cells that a pipeline which ends here would, once a step has spent."""
+        if not _comes_in_parts(X) and not isinstance(first_step(pipeline), DPEstimator):
+            refuse_cells(pipeline, X)
+
     def _refuse_target(self, X, y) -> None:
         """Refuse a target that `fit` would, for who spends before it."""
         if _comes_in_parts(X) or not get_tags(self).target_tags.required:
@@ -558,9 +563,14 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
     only private ones are told that see all of it.
     """
     if isinstance(estimator, Pipeline):
-        for step in (step for _, step in estimator.steps if hasattr(step, "fit")):
-            X = yield from _read_by(step, X)
+        steps = [step for _, step in estimator.steps if hasattr(step, "fit")]
+        for step, behind in zip(steps, [*steps[1:], None], strict=True):
+            X, table = (yield from _read_by(step, X)), X
             if X is None:
+                if isinstance(step, ColumnTransformer) and not (
+                    table is None or behind is None
+                ):
+                    _refuse_passed(step, table, reader_of(behind))
                 return
     elif isinstance(estimator, ColumnTransformer) and X is not None:
         for _, step, columns in estimator.transformers:
@@ -606,6 +616,17 @@ def _read_by(step, X) -> Generator[tuple, None, Any]:
     if not isinstance(step, DPEstimator) and len(getattr(X, "shape", "XY")) == 2:
         yield step, X  # one that chooses a column by its name alone reads no table
     return None
+
+
+def _refuse_passed(step: ColumnTransformer, X, reader) -> None:
+    """Refuse cells of columns that go by a private encoder to what reads numbers."""
+    parts = [(name, one) for name, one, _ in step.transformers]
+    parts.append(("remainder", step.remainder))
+    others = {name: "drop" for name, one in parts if not isinstance(one, str)}
+    passed = clone(step).set_params(sparse_threshold=0, **others)
+    table = _choose(ask_wrapped, passed, "fit_transform", X, private=True)
+    if isinstance(reader, DPEstimator) and table.shape[1]:
+        _refuse_unread(reader, table)
 
 
 def _is_tried(step) -> bool:

@@ -294,6 +294,7 @@ class BudgetPipeline(Pipeline):
             last = last.steps[-1][1] if isinstance(last, Pipeline) else last.estimator
         if hasattr(type(last), "_refuse_target"):
             last._refuse_target(X, y)
+            last._refuse_cells_of(self, X)
         # Where routing is on, sensitive features may have any name.
         names = [name for name, value in params.items() if value is not None]
         routed = routing_enabled() and names
