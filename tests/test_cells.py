@@ -195,3 +195,41 @@ def test_spans_and_days_are_alike_however_they_are_held(span, starts):
             np.array([cell], dtype=object),
         )
         assert [_cells_of(one).values.tolist() for one in held] == [[exact]] * 4
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda numbers: pd.DataFrame({"a": numbers}),
+        lambda numbers: pd.DataFrame({"a": pd.Series([*numbers], dtype=object)}),
+        lambda numbers: pd.DataFrame({"a": pd.array(numbers, dtype="Float32")}),
+        lambda numbers: pd.DataFrame(
+            {"a": pd.array(numbers, dtype=pd.ArrowDtype(pyarrow().float32()))}
+        ),
+        lambda numbers: pyarrow().table({"a": numbers}),
+        lambda numbers: pytest.importorskip("polars").DataFrame({"a": numbers}),
+        lambda numbers: numbers[:, None],
+    ],
+    ids=["plain", "object", "nullable", "arrow type", "arrow", "polars", "array"],
+)
+def test_numbers_in_single_precision_are_those_that_were_written(held):
+    """Rounding to it is undone where few decimals give the same number."""
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(0, 100, 400).tolist()
+    written = np.array([round(one, i % 5) for i, one in enumerate(drawn)])
+    long = rng.normal(size=100).astype(np.float32)
+    ends = np.array([np.nan, 0.0, 1e-30, 3e38, -1e7], dtype=np.float32)
+    numbers = np.concatenate([written.astype(np.float32), long, ends])
+    read = TableReader.of(held(numbers)).cells(0).numbers("number")
+    assert_array_equal(read[:400], written)
+    assert_array_equal(read[400:].astype(np.float32), numbers[400:])
+
+
+def test_numbers_in_half_precision_are_those_that_were_written():
+    written = np.array([0.1, 39.8, -2.5, 1000.0])
+    read = TableReader.of(written.astype(np.float16)[:, None]).cells(0)
+    assert_array_equal(read.numbers("number"), written)
+
+
+def pyarrow():
+    return pytest.importorskip("pyarrow")
