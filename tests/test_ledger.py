@@ -1,6 +1,7 @@
 """The ledger: never overspent, never forgotten, whatever copies, kills or damages."""
 
 import copy
+import errno
 import itertools
 import json
 import math
@@ -890,6 +891,18 @@ def test_to_frame_without_pandas_says_the_way_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"needs pandas.*spends\(\)"):
         PrivacyLedger(1.0, 0.0).to_frame()
+
+
+def test_a_file_system_without_hard_links_is_said_to_have_none(tmp_path, monkeypatch):
+    def without(source, target):
+        raise PermissionError(errno.EPERM, "Operation not permitted", source, None)
+
+    monkeypatch.setattr(_store.os, "link", without)
+    with pytest.raises(
+        RuntimeError, match="Operation not permitted. It needs a folder"
+    ):
+        PrivacyLedger(3, path=tmp_path / "ledger")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- cost, and what stands around the file --------------------------------------------

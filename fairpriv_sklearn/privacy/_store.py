@@ -379,6 +379,11 @@ def _create(path: str, cap: tuple[float, float]) -> None:
             os.link(draft, path)
     except sqlite3.Error as error:  # a disk that is full
         raise RuntimeError(f"The ledger {path!r} cannot be made: {error}.") from error
+    except OSError as error:  # of the link: some file systems have none
+        raise RuntimeError(
+            f"The ledger {path!r} cannot be made: {error.strerror}. It needs a folder "
+            "on a local disk, which has hard links."
+        ) from error
     finally:
         for leftover in (draft, f"{draft}-journal"):
             if os.path.exists(leftover):
