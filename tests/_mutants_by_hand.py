@@ -2630,6 +2630,20 @@ MUTANTS = [
         "tables: numbers of one decimal in single precision have fourteen",
     ),
     (
+        "h937",
+        "generative/_levels.py",
+        "return 0.0 - self.raised(-numbers)",
+        "return -self.raised(-numbers)",
+        "tables: half of the zeros are negative",
+    ),
+    (
+        "h938",
+        "privacy/_store.py",
+        "    except OSError as error:  # of the link",
+        "    except ZeroDivisionError as error:  # of the link",
+        "ledger: a file system without hard links is not told",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

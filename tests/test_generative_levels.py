@@ -628,6 +628,8 @@ def test_numbers_with_the_decimals_of_the_column():
         assert column.raised(number) == number == column.lowered(number)
         assert column.raised(np.nextafter(number, 99)) == after
         assert column.lowered(np.nextafter(number, -99)) == (k - 1) / 100
+    # A file would have "-0.0".
+    assert not np.signbit(column.lowered(np.array([0.0, -0.0, 0.004]))).any()
     # A frequent number, cells that begin between two numbers, and one that has none.
     edges = np.array([-0.015, 1.29, np.nextafter(1.29, 2), 1.501, 1.509, 2.0])
     even = dataclasses.replace(column, edges=edges).with_even_cells()

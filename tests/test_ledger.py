@@ -899,7 +899,7 @@ def test_a_file_system_without_hard_links_is_said_to_have_none(tmp_path, monkeyp
 
     monkeypatch.setattr(_store.os, "link", without)
     with pytest.raises(
-        RuntimeError, match="Operation not permitted. It needs a folder"
+        RuntimeError, match="not permitted. It needs a folder on a local"
     ):
         PrivacyLedger(3, path=tmp_path / "ledger")
     assert list(tmp_path.iterdir()) == []

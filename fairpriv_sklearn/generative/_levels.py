@@ -425,7 +425,7 @@ class LevelColumn(LearntColumn):
 
     def lowered(self, numbers) -> np.ndarray:
         """The next smaller numbers, or the same, that the column may have."""
-        return -self.raised(-numbers)
+        return 0.0 - self.raised(-numbers)  # which makes no negative zero
 
     # --- levels -----------------------------------------------------------------------
     @property
