@@ -52,8 +52,7 @@ def _kinds(p: Parsed) -> list:
 
 def _complete(p: Parsed) -> Column:
     if p.is_number and p.column.range is None:
-        filled = p.values[~np.isnan(p.values)]
-        return Column("number", range=range_of(filled))
+        return Column("number", range=range_of(p.values[~np.isnan(p.values)]))
     if not p.is_number and p.column.categories is None:
         return Column("category", categories=tuple(_kinds(p)))
     return p.column

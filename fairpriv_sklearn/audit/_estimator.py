@@ -270,8 +270,7 @@ class _Audit:
         self.fresh = maker_of(estimator)
 
     def run(self, claim, neighboring, pairs) -> AuditReport:
-        fitted = self._first_fit()
-        self.claim = claim_of(claim, fitted, neighboring)
+        self.claim = claim_of(claim, self._first_fit(), neighboring)
         claim, name = self.claim, type(self.prototype).__name__
         told = name, str(claim), claim.epsilon, claim.delta
         self.report = AuditReport(*told, confidence=self.confidence, n_fits=1)
@@ -385,8 +384,7 @@ class _Audit:
         return suspects
 
     def _replayed(self, pair, first, second):
-        strict = self.claim.own
-        findings, ratio = compare(pair, first, second, strict=strict)
+        findings, ratio = compare(pair, first, second, strict=self.claim.own)
         self._add(findings, pair)
         self.report.largest_ratio = float(np.fmax(self.report.largest_ratio, ratio))
         if self.report.violated:
@@ -572,9 +570,8 @@ class _Audit:
     # --- report -----------------------------------------------------------------------
 
     def _bound(self, pair, epsilon):
-        self.report.bounds[pair.name] = max(
-            epsilon, self.report.bounds.get(pair.name, 0.0)
-        )
+        bounds = self.report.bounds
+        bounds[pair.name] = max(epsilon, bounds.get(pair.name, 0.0))
         if epsilon > self.report.epsilon_lower:
             self.report.epsilon_lower = float(epsilon)
             if not self.report.violated:

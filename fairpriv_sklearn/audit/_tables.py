@@ -275,14 +275,10 @@ def _duplicated(one: Table):
     """The last cell stored twice, so that the stored entries are finite."""
     matrix = sparse.csr_array(np.where(one.X == 0, 1e-300, one.X))
     width = one.X.shape[1]
-    return sparse.csr_array(
-        (
-            np.append(matrix.data, matrix.data[-1]),
-            np.append(matrix.indices, width - 1),
-            np.append(matrix.indptr[:-1], matrix.indptr[-1] + 1),
-        ),
-        shape=matrix.shape,
-    )
+    data = np.append(matrix.data, matrix.data[-1])
+    indices = np.append(matrix.indices, width - 1)
+    indptr = np.append(matrix.indptr[:-1], matrix.indptr[-1] + 1)
+    return sparse.csr_array((data, indices, indptr), shape=matrix.shape)
 
 
 def _converted(pair: Neighbours, X=None, y=None) -> Neighbours:

@@ -53,12 +53,9 @@ def make_census(n_samples=48_842, *, random_state=None):
     columns = _people(n_samples, rng, source.categories)
     frame = pandas.DataFrame(columns)
     features = [name for name in columns if name not in ("sex", "income", "uci_split")]
+    public = source, features, "income", ["sex"], list(source.categories["sex"])
     return described(
-        source,
-        features,
-        "income",
-        ["sex"],
-        list(source.categories["sex"]),
+        *public,
         data=frame[features],
         target=frame["income"],
         sensitive_features=frame["sex"],

@@ -112,10 +112,8 @@ def _fetch(
     for attribute in sensitive:
         one_of(*source.sensitive)("sensitive_features", attribute)
     if as_frame:
-        pandas = needed(
-            "pandas",
-            "as_frame=True needs pandas: pip install pandas, or pass as_frame=False.",
-        )
+        said = "as_frame=True needs pandas: pip install pandas, or pass as_frame=False."
+        pandas = needed("pandas", said)
 
     columns = _columns(source, _read(source, data_home, download_if_missing))
     features = _features(source, target, sensitive)
@@ -144,16 +142,13 @@ def _fetch(
         for column in source.not_features
         if column != target
     }
+    public = source, features, target, sensitive, groups
     return described(
-        source,
-        features,
-        target,
-        sensitive,
-        groups,
+        *public,
         data=data,
         target=y,
         sensitive_features=a,
-        codebook=_codebook(source, features, target, sensitive, groups),
+        codebook=_codebook(*public),
         DESCR=f"{source.notes}\n\nOrigin: {source.origin}.",
         frame=frame,
         **beside,

@@ -307,14 +307,13 @@ def dp_group_rates(
     rates, low, high = _rate_intervals(counts, mechanism.variance, alpha)
     intervals = np.stack([low, high], axis=-1)
     estimable = (high - low).max(axis=-1) <= _TOO_WIDE
+    known = counts, mechanism.variance, alpha, estimable
     if binned:
-        gap, gap_interval = _distribution_gap(
-            counts, mechanism.variance, alpha, estimable
-        )
+        gap, gap_interval = _distribution_gap(*known)
         ratio, ratio_interval = np.nan, (0.0, 1.0)
     else:
-        gap, gap_interval = _disparity(counts, mechanism.variance, alpha, estimable)
-        ratio, ratio_interval = _ratio(counts, mechanism.variance, alpha, estimable)
+        gap, gap_interval = _disparity(*known)
+        ratio, ratio_interval = _ratio(*known)
     return GroupRates(
         groups=groups,
         classes=classes,

@@ -146,15 +146,9 @@ def _composed(
         n_all = n_candidates * n_statistics
         score_mu = calibrate_gaussian(epsilon, delta, n_draws=n_all)
         score_mu /= math.sqrt(n_candidates)
-    return SearchPlan(
-        "compose",
-        n_candidates,
-        float(n_candidates),
-        None,
-        share_of_composition(kind, n_candidates, epsilon, delta, n_draws),
-        score_mu,
-        epsilon if permute_and_flip else None,
-    )
+    share = share_of_composition(kind, n_candidates, epsilon, delta, n_draws)
+    n_runs, choice = float(n_candidates), epsilon if permute_and_flip else None
+    return SearchPlan("compose", n_candidates, n_runs, None, share, score_mu, choice)
 
 
 def _repeated(

@@ -183,12 +183,9 @@ def _rehearse_barycenter(estimator, sizes, public: PublicDraws, *, group_strengt
     if estimator.blind:
         shares = partial(_told_shares, sizes, _separation(group_strength), public)
         guess = FrozenEstimator(_Given(len(sizes), first=1).fit(None))
-        kind = partial(
-            DPBarycenterRegressor,
-            FrozenEstimator(_Given().fit(None)),
-            base_guarantee="public",
-            target_bounds=bounds,
-        )
+        model = FrozenEstimator(_Given().fit(None))
+        public_facts = {"base_guarantee": "public", "target_bounds": bounds}
+        kind = partial(DPBarycenterRegressor, model, **public_facts)
         made_up |= {"group_estimator": guess, "group_guarantee": "public"}
     noisy = kind()
     # Nobody fits a model here.

@@ -287,19 +287,9 @@ def dp_cross_validate(
     folds = _folds(cv, task)
     candidates.check_candidates(estimator, [{}], task, ledger)
     size = task.statistic.size
-
-    def planned(kind, n_draws):
-        return plan_validation(
-            folds.n_fits_per_record,
-            epsilon,
-            delta,
-            kind=kind,
-            score_fraction=score_fraction,
-            n_draws=n_draws,
-            n_statistics=size,
-        )
-
-    plan = planned(kind, DRAWS_PER_FIT)
+    asked = folds.n_fits_per_record, epsilon, delta
+    shared = {"score_fraction": score_fraction, "n_statistics": size}
+    plan = plan_validation(*asked, kind=kind, n_draws=DRAWS_PER_FIT, **shared)
     candidates.refuse_shares(estimator, [{}], [plan.fit], task.public)
     scores = Release(Scores.name, "gaussian", math.inf, size, times=folds.n_folds)
     what = f"cross-validation in {folds.n_folds} folds, models and noisy scores"
@@ -321,7 +311,8 @@ def dp_cross_validate(
             models, readings, caveats = _run(estimator, task, folds, plan, wall)
             break
         except candidates.OtherCost as cost:
-            plan = planned(cost.kind, cost.n_draws)
+            paid = {"kind": cost.kind, "n_draws": cost.n_draws}
+            plan = plan_validation(*asked, **paid, **shared)
     return CrossValidation(
         scores=_fold_scores(scorings, readings, confidence_level),
         fit_epsilon=plan.fit.epsilon,

@@ -343,5 +343,4 @@ class DPBarycenterTransformer(OneToOneFeatureMixin, TransformerMixin, NumberRepa
         names : ndarray of shape (n_columns,), object
         """
         names = super().get_feature_names_out(input_features)
-        sensitive = sensitive_positions(self, self.n_features_in_)
-        return np.delete(names, sensitive)
+        return np.delete(names, sensitive_positions(self, self.n_features_in_))

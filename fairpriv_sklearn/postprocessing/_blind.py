@@ -97,8 +97,7 @@ class Recalibration:
         if self.strength == 0:
             return np.tile(self.shares, (len(q), 1))
         if self.position is None:
-            regions = parity.score_bins(q, RECALIBRATION_BINS)
-            return self.posterior[regions]
+            return self.posterior[parity.score_bins(q, RECALIBRATION_BINS)]
         second = np.interp(q[:, 1], self.position, self.posterior[:, 1])
         return np.column_stack([1 - second, second])
 
@@ -384,11 +383,10 @@ def measure(
     chance = max(error * (1 - error), 1 / total) / total
     noise = noise_scale**2 * entries / total**2
     half = -ndtri((1 - confidence) / 2) * np.sqrt(chance + noise)
+    doubts = sampling + noises
     return Measured(
         disparity=float(np.ptp(estimates, axis=1).max()),
-        interval=disparity_interval(
-            estimates, sampling + noises, confidence, steered=steered
-        ),
+        interval=disparity_interval(estimates, doubts, confidence, steered=steered),
         error=error,
         error_interval=(max(error - half, 0.0), min(error + half, 1.0)),
         known=bool(are_known(table, rates, noise_scale).all()),

@@ -302,12 +302,9 @@ def solve_levels(
     rates = sparse.kron(sparse.csr_array(shares), sparse.eye_array(LEVELS))
     nothing = sparse.csr_array((n_cells, n_rates + LEVELS))
     centre = sparse.csr_array((n_rates, LEVELS))
-    equal = sparse.vstack(
-        [
-            sparse.hstack([whole, nothing]),
-            sparse.hstack([rates, -sparse.eye_array(n_rates), centre]),
-        ]
-    )
+    moved = sparse.hstack([whole, nothing])
+    rated = sparse.hstack([rates, -sparse.eye_array(n_rates), centre])
+    equal = sparse.vstack([moved, rated])
     sums = sparse.csr_array(np.tril(np.ones((LEVELS, LEVELS)))[:-1])
     summed = sparse.kron(sparse.eye_array(n_groups), sums)
     centres = sparse.vstack([sparse.eye_array(LEVELS - 1, LEVELS)] * n_groups)

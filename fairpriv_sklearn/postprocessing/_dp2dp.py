@@ -435,8 +435,7 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
         probabilities = []
         for scores, groups, _ in self._scores("predict_proba", X, sensitive_features):
             if chances is None:
-                shifted = self._shifted(scores, groups)
-                nearest = project_simplex(shifted)
+                nearest = project_simplex(self._shifted(scores, groups))
                 probabilities.append(nearest / nearest.sum(axis=1, keepdims=True))
             else:
                 regions = self._regions(scores, groups)

@@ -50,11 +50,9 @@ class ScoreCounts(Query):
     def of_block(self, block, state):
         codes = block.codes if self.n_groups > 1 else np.zeros_like(block.codes)
         columns = zip(block.scores.T, self.scales, strict=True)
+        sizes = self.n_groups, UNIT, self.n_bins
         return np.array(
-            [
-                count_scores(scale(column), codes, self.n_groups, UNIT, self.n_bins)
-                for column, scale in columns
-            ]
+            [count_scores(scale(column), codes, *sizes) for column, scale in columns]
         )
 
 

@@ -417,9 +417,8 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
                 plan.append(looks(mu * math.sqrt(_LOOK_SHARE), n_first))
                 rest -= _FIRST_SHARE + N_LOOKS * _LOOK_SHARE
             mu_second = mu * math.sqrt(rest)
-            plan.append(
-                KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
-            )
+            told = KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
+            plan.append(told)
         noise = noise_source(self.random_state)
         return open_wall(self, plan, facts=_facts(self.codebook), noise=noise)
 

@@ -520,17 +520,11 @@ class DeploymentCard:
 
     def _variant(self) -> dict[str, Any]:
         total = self.guarantee
-        public = [
-            line.answer
-            for line in self.lines
-            if line.status in ("public", "not covered")
-        ]
+        bare = ("public", "not covered")
+        public = [line.answer for line in self.lines if line.status in bare]
+        variant = "Approximate DP" if total.delta > 0 else "Pure DP"
         return {
-            "variant_name": "Custom"
-            if total.epsilon == math.inf
-            else "Approximate DP"
-            if total.delta > 0
-            else "Pure DP",
+            "variant_name": "Custom" if total.epsilon == math.inf else variant,
             "data_domain": "Tables of finite features, with labels and groups from the "
             "public lists.",
             "unprotected_quantities": "; ".join(public),
