@@ -2644,6 +2644,13 @@ MUTANTS = [
         "ledger: a file system without hard links is not told",
     ),
     (
+        "h939",
+        "_door/estimator.py",
+        'table = X.copy() if hasattr(X, "copy") else X',
+        "table = X",
+        "repairs: a step with copy=False writes into the table before the fit",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

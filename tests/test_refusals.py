@@ -1329,6 +1329,29 @@ def test_cells_that_go_by_a_private_encoder_cost_no_budget(
     assert ledger.spends() == [] and "John" not in str(caught.value)
 
 
+@pytest.mark.parametrize("form", ["array", "frame"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        Normalizer(copy=False),
+        SimpleImputer(strategy="constant", fill_value=9.0, copy=False),
+        FrozenEstimator(StandardScaler(copy=False).fit(X.copy())),
+        make_pipeline(FunctionTransformer(), Normalizer(copy=False)),
+    ],
+)
+def test_a_step_that_is_tried_writes_into_nobodys_table(step, form):
+    table = X.copy()
+    if isinstance(step, SimpleImputer):
+        table[3, 0] = np.nan
+    before = table.copy()
+    if form == "frame":
+        pandas = pytest.importorskip("pandas")
+        table = pandas.DataFrame(table, columns=["a", "b"], copy=False)
+    model = logistic(bounds=None, data_norm=1.0)
+    accepted(decisions(make_pipeline(step, model)), table)
+    np.testing.assert_array_equal(np.asarray(table), before)
+
+
 class Upright(TransformerMixin, BaseEstimator):
     """Takes one column, as an array of one dimension."""
 

@@ -611,7 +611,9 @@ def _read_by(step, X) -> Generator[tuple, None, Any]:
     if _is_tried(step):
         method = "transform" if isinstance(step, FrozenEstimator) else "fit_transform"
         with suppress(WrappedEstimatorError):
-            return ask_wrapped(clone(step), method, X, private=True)
+            # With copy=False a step writes into what it is handed.
+            table = X.copy() if hasattr(X, "copy") else X
+            return ask_wrapped(clone(step), method, table, private=True)
         raise ValueError(_not_taken(step))
     if not isinstance(step, DPEstimator) and len(getattr(X, "shape", "XY")) == 2:
         yield step, X  # one that chooses a column by its name alone reads no table
