@@ -2651,6 +2651,13 @@ MUTANTS = [
         "repairs: a step with copy=False writes into the table before the fit",
     ),
     (
+        "h940",
+        "_door/estimator.py",
+        "return step.memory is None and all(",
+        "return all(",
+        "repairs: rows are in the cache of a step before anything is spent",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -1352,6 +1352,16 @@ def test_a_step_that_is_tried_writes_into_nobodys_table(step, form):
     np.testing.assert_array_equal(np.asarray(table), before)
 
 
+def test_a_step_with_a_cache_is_not_tried(tmp_path):
+    """Its cache would hold rows of a fit that nobody can pay for."""
+    cached = make_pipeline(PolynomialFeatures(), Normalizer(), memory=str(tmp_path))
+    model = make_pipeline(cached, logistic(bounds=None, data_norm=1.0))
+    repair = decisions(model, ledger=PrivacyLedger(0.01))
+    with pytest.raises(BudgetExceededError):
+        repair.fit(X, Y, sensitive_features=GROUP)
+    assert list(tmp_path.iterdir()) == []
+
+
 class Upright(TransformerMixin, BaseEstimator):
     """Takes one column, as an array of one dimension."""
 

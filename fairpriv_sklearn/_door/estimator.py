@@ -638,7 +638,8 @@ def _is_tried(step) -> bool:
     makes fail.
     """
     if isinstance(step, Pipeline):
-        return all(_is_tried(one) for _, one in step.steps)
+        # A cache would hold rows that nothing was spent for.
+        return step.memory is None and all(_is_tried(one) for _, one in step.steps)
     if isinstance(step, ColumnTransformer):
         parts = [step.remainder, *(one for _, one, _ in step.transformers)]
         return all(isinstance(one, str) or _is_tried(one) for one in parts)
