@@ -754,6 +754,13 @@ def test_groups_are_told_from_the_gap_on_that_harms_a_hundredth(times, told):
     assert untold.tolist() == [not told] * 2
 
 
+def untold_cells(counts, variance, compared=None):
+    """Where the first five regions are decided for one class, and the others not."""
+    compared = range(len(counts)) if compared is None else compared
+    defaults = np.arange(10) // 5
+    return significance.untold_cells(counts, variance, defaults, list(compared))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
 @pytest.mark.parametrize("size, variance", [(400, 20.0), (10_000, 9000.0)])
@@ -763,13 +770,13 @@ def test_cells_are_told_in_every_class_if_in_one(
     error = np.sqrt(2 * (0.25 / size + variance * 10 / (4 * size**2)))
     gap = times * error * np.sqrt(2 * np.log(2 * 4 * 2 * n_classes * error / 0.01))
     counts = np.array([halves(size, 0.0)] * (n_classes - 1) + [halves(size, gap)])
-    untold = significance.untold_cells(counts, variance)
+    untold = untold_cells(counts, variance)
     assert untold.tolist() == [[not told] * 2] * n_classes
-    assert not significance.untold_cells(counts, 0.0).any()  # nothing is in doubt
+    assert not untold_cells(counts, 0.0).any()  # nothing is in doubt
     # A cell that drowns is not told, whatever the other classes say.
     for part, drowned in ((2.01, False), (1.99, True)):
         counts[0, 0] = part * np.sqrt(10 * variance) / 10
-        untold = significance.untold_cells(counts, variance)
+        untold = untold_cells(counts, variance)
         assert untold[0, 0] == (drowned or not told)
 
 
@@ -784,7 +791,55 @@ def test_others_may_add_as_much_as_the_gap_that_goes(times, told):
         near = error * np.sqrt(2 * np.log(2 * 4 * 3 * error / harm))
         shares[2] = 0.5 + times * near
     counts = size * np.repeat(np.column_stack([shares, 1 - shares]) / 5, 5, axis=1)
-    untold = significance.untold_cells(counts[None], variance)
+    untold = untold_cells(counts[None], variance)
+    assert untold.tolist() == [[False, False, not told]]
+
+
+def test_groups_of_other_scores_and_alike_decisions_are_left_alone():
+    """One is sure where the other doubts: a repair has no gap to remove."""
+    sure, doubtful = (
+        np.array([400, 0, 0, 0, 100] * 2),
+        np.array([100, 0, 0, 0, 400] * 2),
+    )
+    sure[5:], doubtful[5:] = sure[4::-1], doubtful[4::-1]
+    for extra, told in ((0, False), (300, True)):
+        counts = np.array([[sure, doubtful]] * 2, dtype=float)
+        counts[1, 0, 9] += extra
+        assert significance._differences(counts, 1.0)[0].min() > 0.2
+        assert untold_cells(counts, 1.0).tolist() == [[not told] * 2] * 2
+        # where only rates of the other true class are compared nothing differs
+        assert untold_cells(counts, 1.0, compared=[0]).all()
+
+
+@pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
+def test_a_group_that_would_differ_more_after_a_repair_is_left_alone(times, told):
+    """Of what the largest gap surely is, half an error may be left."""
+    sizes, variance = np.array([5000.0, 5000.0, 60.0]), 2.0
+
+    def cells(gap):
+        shares = np.array([0.5 + gap / 2, 0.5 - gap / 2, 0.5])
+        counts = np.column_stack([shares, 1 - shares])[:, [0] * 5 + [1] * 5] / 5
+        counts[2] = 0.0
+        counts[2, [4, 9]] = 0.5  # other scores, and nearly the decisions of the others
+        return sizes[:, None] * counts
+
+    noise = variance * 10 / 4
+    error = np.sqrt(0.25 / 60 + noise / 60**2 + 0.25 / 1e4 + 2 * noise / 1e8)
+    of_large = np.sqrt(
+        0.25 / 5000 + noise / 5000**2 + 0.25 / 5060 + 2 * noise / 5060**2
+    )
+
+    def removed(gap):
+        chosen = cells(gap)[:, 5:].sum(axis=1)
+        rest = chosen.sum() - chosen
+        return (
+            np.abs(chosen / sizes - rest / (sizes.sum() - sizes))[:2].max() - of_large
+        )
+
+    differs, *_ = significance._differences(cells(0.1)[None], variance)
+    assert differs[0, 2] > significance._clear_gap(error, 4 * 3, 0.01)
+    gap = optimize.brentq(lambda gap: removed(gap) - 0.5 * error, 0.0, 0.5)
+    untold = untold_cells(cells(times * gap)[None], variance)
     assert untold.tolist() == [[False, False, not told]]
 
 

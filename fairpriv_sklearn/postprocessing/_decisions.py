@@ -435,12 +435,13 @@ class DecisionRepair(MetaRepair):
             self.offsets_ = np.column_stack([0.5 - thresholds, thresholds - 0.5])
             return
         n_classes = len(self.classes_)
-        pooled = untold_cells(self.counts_, variance)
+        self._rule_bins = self._n_bins()
+        defaults = parity.bin_classes(n_classes, self._rule_bins)
+        compared = sorted({y for y, _ in self._rates()})
+        pooled = untold_cells(self.counts_, variance, defaults, compared)
         masses, weights = parity.estimate_cells(
             self.counts_, noise_variance=variance, ordered=n_classes == 2, pooled=pooled
         )
-        self._rule_bins = self._n_bins()
-        defaults = parity.bin_classes(n_classes, self._rule_bins)
         self._group_weights = weights.sum(axis=1)
         some, every = pooled.any(axis=0), pooled.all(axis=0)
         partly = ", some of them in a part of the true classes only"

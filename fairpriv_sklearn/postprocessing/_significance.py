@@ -89,6 +89,9 @@ HARM = 0.01
 # What an error costs where cells are repaired: one that is taken for a difference is
 # larger than most.
 COST = 4.0
+# What a repair may leave of a gap, in standard errors of a difference: on simulated
+# tables whose groups differ in the spread of their scores.
+LEFT = 0.5
 # Standard deviations of its noise that a group's size has to exceed.
 DROWNED = 2.0
 # In tables of more rows only groups that drown are pooled: the published gains at
@@ -172,17 +175,24 @@ def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     return np.minimum(gap + 2 * error, 1.0)
 
 
-def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:
+def untold_cells(
+    counts: np.ndarray, noise_variance: float, defaults: np.ndarray, compared
+) -> np.ndarray:
     """Tell which groups do not differ in any true class, as `untold_groups` does.
 
-    In tables of any size. Where some group clearly differs its gap is removed, and
-    others may add as much.
+    In tables of any size. Where the decisions of some group clearly differ its gap is
+    removed: others may add as much, but a group of which a repair would leave more is
+    left alone.
 
     Parameters
     ----------
     counts : ndarray of shape (n_classes, n_groups, n_bins)
         Noisy counts.
     noise_variance : float
+    defaults : ndarray of shape (n_bins,)
+        The class that is chosen in each region without a repair.
+    compared : sequence of int
+        True classes in which rates are compared.
 
     Returns
     -------
@@ -196,8 +206,21 @@ def untold_cells(counts: np.ndarray, noise_variance: float) -> np.ndarray:
     def told(harm):
         return ~drowned & (gap >= _clear_gap(error, COST * gap.size, harm))
 
-    surely = np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0).max()
-    return drowned | ~told(HARM + surely).any(axis=0)
+    surely = np.maximum(_rate_gaps(counts, defaults) - error, 0.0)
+    removed = np.where(told(HARM), surely, 0.0)[compared].max()
+    helped = told(HARM + removed) & (LEFT * error <= removed)
+    return drowned | ~helped[compared].any(axis=0)
+
+
+def _rate_gaps(counts, defaults) -> np.ndarray:
+    """How far rates of decisions are from those of the other groups together."""
+    chosen = np.stack([counts[..., defaults == k].sum(-1) for k in set(defaults)], -1)
+    others = chosen.sum(axis=-2, keepdims=True) - chosen
+    rates, of_rest = (
+        some / np.maximum(some.sum(axis=-1, keepdims=True), 1.0)
+        for some in (chosen, others)
+    )
+    return np.abs(rates - of_rest).max(axis=-1)
 
 
 def _differences(counts, noise_variance):
