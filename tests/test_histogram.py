@@ -811,6 +811,16 @@ def test_groups_of_other_scores_and_alike_decisions_are_left_alone():
         assert untold_cells(counts, 1.0, compared=[0]).all()
 
 
+def test_only_true_classes_in_which_rates_are_compared_are_asked():
+    """In the first two groups differ, in the second the third one."""
+    shares = np.array([[0.8, 0.2, 0.5], [0.5, 0.5, 0.9]])
+    halves_of = np.stack([shares, 1 - shares], axis=2)
+    counts = 1000 * np.repeat(halves_of / 5, 5, axis=2)
+    assert not untold_cells(counts, 1.0, compared=[0, 1]).any()
+    alone = untold_cells(counts, 1.0, compared=[0])
+    assert alone.tolist() == [[False, False, True]] * 2
+
+
 @pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])
 def test_a_group_that_would_differ_more_after_a_repair_is_left_alone(times, told):
     """Of what the largest gap surely is, half an error may be left."""
