@@ -18,7 +18,7 @@ from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegresso
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from test_breaches import SECRET, private_line, randomised_repair, twins
 
 from fairpriv_sklearn._door.estimator import public_classes
@@ -286,9 +286,21 @@ def test_what_numpy_raises_in_a_line_of_ours_is_not_ours():
     assert not is_ours(raised(lambda: quantize_scores(text, (0, 1))))
 
 
-def test_a_search_does_not_quote_what_a_candidate_refuses():
-    encoder = OneHotEncoder(categories=[["a", "b"]], sparse_output=False)
-    model = make_pipeline(encoder, logistic(bounds=(0, 1)))
+def quoting(cells):
+    """A function that quotes what it cannot read."""
+    return np.array([[{"a": 0.0, "b": 1.0}[cell]] for cell in np.ravel(cells)])
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        (OneHotEncoder(categories=[["a", "b"]], sparse_output=False), ValueError),
+        (FunctionTransformer(quoting), WrappedEstimatorError),
+    ],
+    ids=["before the spend", "behind it"],
+)
+def test_a_search_does_not_quote_what_a_candidate_refuses(step, kind):
+    model = make_pipeline(step, logistic(bounds=(0, 1)))
     X, y = np.array([["a"], ["b"]] * 20, dtype=object), np.arange(40) % 2
     X[5:9, 0] = SECRET
     calls = [
@@ -296,8 +308,9 @@ def test_a_search_does_not_quote_what_a_candidate_refuses():
         lambda: dp_cross_validate(model, X, y, classes=[0, 1], cv=2, epsilon=1.0),
     ]
     for call in calls:
-        with pytest.raises(WrappedEstimatorError) as caught:
+        with pytest.raises(kind) as caught:
             call()
+        assert type(caught.value) is kind
         says_nothing(caught.value)
 
 
