@@ -2132,8 +2132,8 @@ MUTANTS = [
     (
         "h984",
         "postprocessing/_significance.py",
-        "    removed = np.where(told(HARM), surely, 0.0)[compared].max()\n",
-        "    removed = np.where(told(HARM), surely, 0.0).max()\n",
+        "np.maximum(gap - error, 0.0), 0.0)[compared].max()",
+        "np.maximum(gap - error, 0.0), 0.0).max()",
         "odds: rates that nobody compares say which groups are repaired",
     ),
     (
@@ -2146,8 +2146,8 @@ MUTANTS = [
     (
         "h986",
         "postprocessing/_significance.py",
-        "np.maximum(_rate_gaps(counts, defaults) - error, 0.0)",
-        "np.maximum(gap - error, 0.0)",
+        "    removed = surely(_rate_gaps(counts, defaults))\n",
+        "    removed = surely(gap)\n",
         "odds: scores that differ stand for decisions",
     ),
     (

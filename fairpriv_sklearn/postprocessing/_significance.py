@@ -206,9 +206,12 @@ def untold_cells(
     def told(harm):
         return ~drowned & (gap >= _clear_gap(error, COST * gap.size, harm))
 
-    surely = np.maximum(_rate_gaps(counts, defaults) - error, 0.0)
-    removed = np.where(told(HARM), surely, 0.0)[compared].max()
-    helped = told(HARM + removed) & (LEFT * error <= removed)
+    def surely(gap):
+        """The largest that is clear, less its error."""
+        return np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0)[compared].max()
+
+    removed = surely(_rate_gaps(counts, defaults))
+    helped = told(HARM + surely(gap)) & (LEFT * error <= removed)
     return drowned | ~helped[compared].any(axis=0)
 
 
