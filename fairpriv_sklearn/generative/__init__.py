@@ -1,6 +1,6 @@
 """Private synthetic data."""
 
-from fairpriv_sklearn.generative._sinkhorn import DPSinkhornGenerator
-from fairpriv_sklearn.generative._sliced import DPSlicedWassersteinGenerator
+from ._sinkhorn import DPSinkhornGenerator
+from ._sliced import DPSlicedWassersteinGenerator
 
 __all__ = ["DPSinkhornGenerator", "DPSlicedWassersteinGenerator"]

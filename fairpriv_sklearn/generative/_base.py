@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from fairpriv_sklearn._door.estimator import (
+from .._door.estimator import (
     DELTA_CONSTRAINT,
     DPEstimator,
     encode_labels,
     label_codes,
     read_bounds,
 )
-from fairpriv_sklearn._shared.callers import usual_underflow
-from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
-from fairpriv_sklearn._shared.origin import as_it_is
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
-from fairpriv_sklearn._training._target import TARGET_SHARE, RangeCounts
-from fairpriv_sklearn._wall import (
+from .._shared.callers import usual_underflow
+from .._shared.domain import domain, refuse_dates, same_length
+from .._shared.origin import as_it_is
+from .._shared.sklearn import Interval, StrOptions
+from .._training._target import TARGET_SHARE, RangeCounts
+from .._wall import (
     Fact,
     PrivacyFilter,
     calibrate_gaussian,
@@ -29,8 +29,8 @@ from fairpriv_sklearn._wall import (
     open_wall,
     warn_leak,
 )
-from fairpriv_sklearn.generative._schema import Container
-from fairpriv_sklearn.generative._space import Box, UnitCube, dct_basis, image_side
+from ._schema import Container
+from ._space import Box, UnitCube, dct_basis, image_side
 
 # Fractions of the public diameter: (mean, about the mean). Images are sparse and lie
 # near their background; other records fill their box.

@@ -9,7 +9,7 @@ neighbouring tables differ by one record's term and by nothing else.
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import row_slices
+from .._shared.arrays import row_slices
 
 CODE_BITS = 15
 UNIT = float(2**CODE_BITS)  # the clip radius, or a probability of one, in code units

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import erfcx, expit, log_ndtr
 
-from fairpriv_sklearn.preprocessing import (
+from ..preprocessing import (
     MISSING,
     SURE,
     Cells,

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._shared.sinkhorn import point_cost, sinkhorn, transport_gradient
-from fairpriv_sklearn._training._network import Adam, Network
-from fairpriv_sklearn._wall import PrivacyFilter, PublicDraws, Query, Rows
+from .._shared.sinkhorn import point_cost, sinkhorn, transport_gradient
+from .._training._network import Adam, Network
+from .._wall import PrivacyFilter, PublicDraws, Query, Rows
 
 # Sweeps of Sinkhorn's algorithm per step: fixed, so that their number tells nothing.
 N_SWEEPS = 20

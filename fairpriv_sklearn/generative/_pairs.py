@@ -14,12 +14,12 @@ from math import ceil, inf, prod, sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import pieces, project_simplex
-from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.generative._exact import ROUNDING
-from fairpriv_sklearn.generative._levels import ATOM, EMPTY, expected_counts
-from fairpriv_sklearn.generative._points import fit_points, rake, targets_of
+from .._shared.arrays import pieces, project_simplex
+from .._shared.sensitivity import counts_l2, rows_changed
+from .._wall import PrivacyFilter, Query, Release, Rows
+from ._exact import ROUNDING
+from ._levels import ATOM, EMPTY, expected_counts
+from ._points import fit_points, rake, targets_of
 
 LEVELS, CLASS_TABLES = "levels of the columns", "class tables"
 PAIR_TABLES = "tables of all pairs"

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairpriv_sklearn._shared.markdown import markdown_line
-from fairpriv_sklearn._wall import Rows
-from fairpriv_sklearn.generative._pairs import Counts, Distances, sample_pairs
+from .._shared.markdown import markdown_line
+from .._wall import Rows
+from ._pairs import Counts, Distances, sample_pairs
 
 QUALITY = "quality"
 N_QUALITY_ROWS = 50_000

@@ -7,28 +7,10 @@ from math import sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._shared.callers import warn_caller
-from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
-from fairpriv_sklearn._wall import (
-    KEY_SHARE,
-    KeyedRelease,
-    Query,
-    Release,
-    Rows,
-)
-from fairpriv_sklearn.generative._levels import (
-    MOST_ATOMS,
-    MOST_LEARNT,
-    MOST_ROUND,
-    OTHER,
-    SMALLEST_ATOM,
-    TOLD,
-    LevelColumn,
-    has_more_decimals,
-)
-from fairpriv_sklearn.generative._pairs import draw_evenly, evidence_weights
-from fairpriv_sklearn.generative._schema import check_edges, given_ranges, listed_values
-from fairpriv_sklearn.preprocessing import (
+from .._shared.callers import warn_caller
+from .._shared.sensitivity import counts_l2, rows_changed
+from .._wall import KEY_SHARE, KeyedRelease, Query, Release, Rows
+from ..preprocessing import (
     Codebook,
     Column,
     ColumnCounts,
@@ -41,6 +23,18 @@ from fairpriv_sklearn.preprocessing import (
     universal_edges,
     without_missing_values,
 )
+from ._levels import (
+    MOST_ATOMS,
+    MOST_LEARNT,
+    MOST_ROUND,
+    OTHER,
+    SMALLEST_ATOM,
+    TOLD,
+    LevelColumn,
+    has_more_decimals,
+)
+from ._pairs import draw_evenly, evidence_weights
+from ._schema import check_edges, given_ranges, listed_values
 
 PLACES, CATEGORIES = "kinds and places of the columns", "categories"
 WHOLE, ATOMS = "numbers that are not whole", "round numbers"

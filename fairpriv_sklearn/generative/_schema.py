@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpriv_sklearn._door.estimator import read_bounds
-from fairpriv_sklearn._shared.domain import domain
+from .._door.estimator import read_bounds
+from .._shared.domain import domain
 
 
 def given_ranges(bounds, names) -> dict:

@@ -24,11 +24,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import stretch_triangle, unstretch_triangle
-from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
-from fairpriv_sklearn._shared.sensitivity import rows_changed
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.generative._exact import (
+from .._shared.arrays import stretch_triangle, unstretch_triangle
+from .._shared.rowwise import row_scores, row_softmax
+from .._shared.sensitivity import rows_changed
+from .._wall import PrivacyFilter, Query, Release, Rows
+from ._exact import (
     MAX_RECORDS,
     ROUNDING,
     UNIT,
@@ -36,7 +36,7 @@ from fairpriv_sklearn.generative._exact import (
     encode_probabilities,
     encode_rows,
 )
-from fairpriv_sklearn.generative._space import Box
+from ._space import Box
 
 MEANS, MOMENTS, STEPS = "class means", "second moments", "transport sums"
 

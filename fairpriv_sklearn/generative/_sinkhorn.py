@@ -8,10 +8,10 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fairpriv_sklearn._shared.domain import domain, same_length
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import (
+from .._shared.domain import domain, same_length
+from .._shared.sklearn import Interval, StrOptions, fit_context
+from .._training._network import hidden_widths
+from .._wall import (
     Fact,
     GaussianEvent,
     Rows,
@@ -22,7 +22,8 @@ from fairpriv_sklearn._wall import (
     read_rows,
     refuse_many_rows,
 )
-from fairpriv_sklearn.generative._base import (
+from ..preprocessing import Column, as_table, check_lists, read_cells
+from ._base import (
     AUTO_COUNT,
     NOMINAL_RECORDS,
     SCALE,
@@ -30,20 +31,11 @@ from fairpriv_sklearn.generative._base import (
     check_n_samples,
     or_default,
 )
-from fairpriv_sklearn.generative._exact import MAX_RECORDS
-from fairpriv_sklearn.generative._network_training import (
-    NetworkPlan,
-    PointGradient,
-    latent_inputs,
-    train_network,
-)
-from fairpriv_sklearn.generative._pairs import PairsPlan, fit_pairs, sample_pairs
-from fairpriv_sklearn.generative._quality import (
-    quality_lines,
-    quality_text,
-    release_quality,
-)
-from fairpriv_sklearn.generative._raw import (
+from ._exact import MAX_RECORDS
+from ._network_training import NetworkPlan, PointGradient, latent_inputs, train_network
+from ._pairs import PairsPlan, fit_pairs, sample_pairs
+from ._quality import quality_lines, quality_text, release_quality
+from ._raw import (
     draw_classes,
     encode_rows,
     given_levels,
@@ -57,13 +49,8 @@ from fairpriv_sklearn.generative._raw import (
     place_share,
     public_columns,
 )
-from fairpriv_sklearn.generative._schema import Container, column_names
-from fairpriv_sklearn.generative._semidual import (
-    SemidualPlan,
-    draw_levels,
-    fit_mixture,
-)
-from fairpriv_sklearn.preprocessing import Column, as_table, check_lists, read_cells
+from ._schema import Container, column_names
+from ._semidual import SemidualPlan, draw_levels, fit_mixture
 
 # Parts of mu**2 for means, second moments, transport steps; without steps, the rest.
 MEAN_SHARE = 0.05

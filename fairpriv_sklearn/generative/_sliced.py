@@ -5,20 +5,15 @@ from numbers import Integral
 
 import numpy as np
 
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions, fit_context
-from fairpriv_sklearn._training._network import hidden_widths
-from fairpriv_sklearn._wall import read_rows, refuse_many_rows
-from fairpriv_sklearn.generative._base import AUTO_COUNT, SCALE, BaseGenerator
-from fairpriv_sklearn.generative._exact import MAX_RECORDS as MOST_SUMMED
-from fairpriv_sklearn.generative._network_training import latent_inputs
-from fairpriv_sklearn.generative._semidual import SemidualPlan, fit_mixture
-from fairpriv_sklearn.generative._sliced_gradient import (
-    MAX_BATCH,
-    MAX_RECORDS,
-    GradientPlan,
-    train_on_projections,
-)
-from fairpriv_sklearn.generative._slices import (
+from .._shared.sklearn import Interval, StrOptions, fit_context
+from .._training._network import hidden_widths
+from .._wall import read_rows, refuse_many_rows
+from ._base import AUTO_COUNT, SCALE, BaseGenerator
+from ._exact import MAX_RECORDS as MOST_SUMMED
+from ._network_training import latent_inputs
+from ._semidual import SemidualPlan, fit_mixture
+from ._sliced_gradient import MAX_BATCH, MAX_RECORDS, GradientPlan, train_on_projections
+from ._slices import (
     SliceCounts,
     SlicedPlan,
     draw_directions,

@@ -26,13 +26,13 @@ from math import sqrt
 
 import numpy as np
 
-from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._training._network import Adam, Network
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Release, Rows
-from fairpriv_sklearn.generative._exact import UNIT, encode_rows
-from fairpriv_sklearn.generative._network_training import latent_inputs
-from fairpriv_sklearn.generative._semidual import SemidualPlan, release_means
+from .._shared.rowwise import row_scores
+from .._shared.sensitivity import counts_l2
+from .._training._network import Adam, Network
+from .._wall import PrivacyFilter, Query, Release, Rows
+from ._exact import UNIT, encode_rows
+from ._network_training import latent_inputs
+from ._semidual import SemidualPlan, release_means
 
 # Steps of the integer grid of projections in one clip radius. A sum over MAX_RECORDS
 # records, times MAX_BATCH points, stays below 2**63.

@@ -13,11 +13,11 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtr
 
-from fairpriv_sklearn._shared.arrays import project_simplex
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, padded_blocks
-from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import Query, Release
-from fairpriv_sklearn.generative._semidual import SemidualPlan
+from .._shared.arrays import project_simplex
+from .._shared.rowwise import BLOCK_ROWS, padded_blocks
+from .._shared.sensitivity import counts_l2
+from .._wall import Query, Release
+from ._semidual import SemidualPlan
 
 HISTOGRAMS = "projections"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.fft import idctn
 
-from fairpriv_sklearn._shared.rowwise import padded_blocks, row_scores
+from .._shared.rowwise import padded_blocks, row_scores
 
 
 def dct_basis(side: int, n_components: int) -> np.ndarray:
