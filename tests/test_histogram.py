@@ -754,11 +754,9 @@ def test_groups_are_told_from_the_gap_on_that_harms_a_hundredth(times, told):
     assert untold.tolist() == [not told] * 2
 
 
-def untold_cells(counts, variance, compared=None):
+def untold_cells(counts, variance):
     """Where the first five regions are decided for one class, and the others not."""
-    compared = range(len(counts)) if compared is None else compared
-    defaults = np.arange(10) // 5
-    return significance.untold_cells(counts, variance, defaults, list(compared))
+    return significance.untold_cells(counts, variance, np.arange(10) // 5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -807,18 +805,6 @@ def test_groups_of_other_scores_and_alike_decisions_are_left_alone():
         counts[1, 0, 9] += extra
         assert significance._differences(counts, 1.0)[0].min() > 0.2
         assert untold_cells(counts, 1.0).tolist() == [[not told] * 2] * 2
-        # where only rates of the other true class are compared nothing differs
-        assert untold_cells(counts, 1.0, compared=[0]).all()
-
-
-def test_only_true_classes_in_which_rates_are_compared_are_asked():
-    """In the first two groups differ, in the second the third one."""
-    shares = np.array([[0.8, 0.2, 0.5], [0.5, 0.5, 0.9]])
-    halves_of = np.stack([shares, 1 - shares], axis=2)
-    counts = 1000 * np.repeat(halves_of / 5, 5, axis=2)
-    assert not untold_cells(counts, 1.0, compared=[0, 1]).any()
-    alone = untold_cells(counts, 1.0, compared=[0])
-    assert alone.tolist() == [[False, False, True]] * 2
 
 
 @pytest.mark.parametrize("times, told", [(0.999, False), (1.001, True)])

@@ -437,8 +437,7 @@ class DecisionRepair(MetaRepair):
         n_classes = len(self.classes_)
         self._rule_bins = self._n_bins()
         defaults = parity.bin_classes(n_classes, self._rule_bins)
-        compared = sorted({y for y, _ in self._rates()})
-        pooled = untold_cells(self.counts_, variance, defaults, compared)
+        pooled = untold_cells(self.counts_, variance, defaults)
         masses, weights = parity.estimate_cells(
             self.counts_, noise_variance=variance, ordered=n_classes == 2, pooled=pooled
         )

@@ -176,7 +176,7 @@ def largest_gaps(counts: np.ndarray, noise_variance: float) -> np.ndarray:
 
 
 def untold_cells(
-    counts: np.ndarray, noise_variance: float, defaults: np.ndarray, compared
+    counts: np.ndarray, noise_variance: float, defaults: np.ndarray
 ) -> np.ndarray:
     """Tell which groups do not differ in any true class, as `untold_groups` does.
 
@@ -191,8 +191,6 @@ def untold_cells(
     noise_variance : float
     defaults : ndarray of shape (n_bins,)
         The class that is chosen in each region without a repair.
-    compared : sequence of int
-        True classes in which rates are compared.
 
     Returns
     -------
@@ -208,11 +206,11 @@ def untold_cells(
 
     def surely(gap):
         """The largest that is clear, less its error."""
-        return np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0)[compared].max()
+        return np.where(told(HARM), np.maximum(gap - error, 0.0), 0.0).max()
 
     removed = surely(_rate_gaps(counts, defaults))
     helped = told(HARM + surely(gap)) & (LEFT * error <= removed)
-    return drowned | ~helped[compared].any(axis=0)
+    return drowned | ~helped.any(axis=0)
 
 
 def _rate_gaps(counts, defaults) -> np.ndarray:
