@@ -9,19 +9,15 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from fairpriv_sklearn._door.estimator import n_entries, read_bounds
-from fairpriv_sklearn._door.groups import sensitive_positions
-from fairpriv_sklearn._shared.arguments import number
-from fairpriv_sklearn._shared.arrays import row_slices
-from fairpriv_sklearn._shared.domain import domain, finite_sparse, refuse_dates
-from fairpriv_sklearn._shared.rowwise import row_scores, row_softmax
-from fairpriv_sklearn._shared.sklearn import Interval
-from fairpriv_sklearn._training._design import (
-    FeatureScaling,
-    default_data_norm,
-    is_coded,
-)
-from fairpriv_sklearn._wall import Fact
+from .._door.estimator import n_entries, read_bounds
+from .._door.groups import sensitive_positions
+from .._shared.arguments import number
+from .._shared.arrays import row_slices
+from .._shared.domain import domain, finite_sparse, refuse_dates
+from .._shared.rowwise import row_scores, row_softmax
+from .._shared.sklearn import Interval
+from .._wall import Fact
+from ._design import FeatureScaling, default_data_norm, is_coded
 
 # Share of the Gaussian-DP parameter that private counts take: 1 % of its square.
 COUNT_SHARE = 0.1

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._shared.sensitivity import counts_l1, rows_changed
-from fairpriv_sklearn._training._counts import likely_share
-from fairpriv_sklearn._wall import CONSTANT_SHARE, PrivacyFilter, Query, Release, Rows
+from .._shared.arrays import Floats
+from .._shared.sensitivity import counts_l1, rows_changed
+from .._wall import CONSTANT_SHARE, PrivacyFilter, Query, Release, Rows
+from ._counts import likely_share
 
 _GRID = 1 << 20
 

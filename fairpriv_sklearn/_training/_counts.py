@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from .._shared.sensitivity import counts_l2
+from .._wall import PrivacyFilter, Query, Rows
 
 SIZES_PUBLIC = ("replace_one_in_group", "replace_one_in_cell")
 """Relations under which the sizes of the strata are public."""

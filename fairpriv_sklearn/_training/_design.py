@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairpriv_sklearn._shared.arrays import Floats, row_slices
+from .._shared.arrays import Floats, row_slices
 
 BITS = 20
 UNIT = 2.0**-BITS

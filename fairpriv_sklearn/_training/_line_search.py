@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from fairpriv_sklearn._shared.arrays import Floats
+from .._shared.arrays import Floats
 
 _FAR = 30.0  # standard deviations, beyond which normal tails have no quotient
 _EXACT = 1e-9  # taken for the error of what has none

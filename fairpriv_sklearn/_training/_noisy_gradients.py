@@ -6,14 +6,14 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from fairpriv_sklearn._door.estimator import DELTA_CONSTRAINT, DPEstimator
-from fairpriv_sklearn._door.groups import AttributeBlindMixin, as_table, fit_groups
-from fairpriv_sklearn._shared.arrays import Integers
-from fairpriv_sklearn._shared.sklearn import Interval
-from fairpriv_sklearn._training._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
-from fairpriv_sklearn._training._counts import LARGEST_MIN_SIZE
-from fairpriv_sklearn._training._progress import CallbackSupportMixin, set_up_callbacks
-from fairpriv_sklearn._wall import Fact, PrivacyFilter, open_wall
+from .._door.estimator import DELTA_CONSTRAINT, DPEstimator
+from .._door.groups import AttributeBlindMixin, as_table, fit_groups
+from .._shared.arrays import Integers
+from .._shared.sklearn import Interval
+from .._wall import Fact, PrivacyFilter, open_wall
+from ._bounded import BOUNDED_CONSTRAINTS, BoundedMixin
+from ._counts import LARGEST_MIN_SIZE
+from ._progress import CallbackSupportMixin, set_up_callbacks
 
 
 class NoisyGradientsMixin(AttributeBlindMixin, BoundedMixin, CallbackSupportMixin):

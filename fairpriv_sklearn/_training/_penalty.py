@@ -12,8 +12,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers
-from fairpriv_sklearn._shared.exact_transport import (
+from .._shared.arrays import Floats, Integers
+from .._shared.exact_transport import (
     MAX_CODES,
     RESOLUTION,
     SortedCodes,

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers, project_simplex
-from fairpriv_sklearn._shared.sensitivity import counts_l2
-from fairpriv_sklearn._training._design import BITS, UNIT
-from fairpriv_sklearn._wall import PrivacyFilter, Query, Rows
+from .._shared.arrays import Floats, Integers, project_simplex
+from .._shared.sensitivity import counts_l2
+from .._wall import PrivacyFilter, Query, Rows
+from ._design import BITS, UNIT
 
 TARGET_SHARE = 0.05
 """Share of the squared Gaussian-DP parameter that counts of the target take."""

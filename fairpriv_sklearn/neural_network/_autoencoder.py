@@ -6,16 +6,16 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from fairpriv_sklearn._door.estimator import DPEstimator
-from fairpriv_sklearn._shared.domain import domain
-from fairpriv_sklearn._shared.origin import remembering
-from fairpriv_sklearn._shared.sklearn import Interval, fit_context
-from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._progress import with_callbacks
-from fairpriv_sklearn._training._target import RangeCounts
-from fairpriv_sklearn._wall import read_rows
-from fairpriv_sklearn.neural_network._base import FairNetworkMixin
-from fairpriv_sklearn.neural_network._objective import INPUTS, RealOutputs
+from .._door.estimator import DPEstimator
+from .._shared.domain import domain
+from .._shared.origin import remembering
+from .._shared.sklearn import Interval, fit_context
+from .._training._network import Network
+from .._training._progress import with_callbacks
+from .._training._target import RangeCounts
+from .._wall import read_rows
+from ._base import FairNetworkMixin
+from ._objective import INPUTS, RealOutputs
 
 
 @remembering

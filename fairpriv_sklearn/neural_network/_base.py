@@ -9,29 +9,20 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from fairpriv_sklearn._door.groups import blind_X
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._shared.domain import domain, refuse_dates
-from fairpriv_sklearn._shared.rowwise import row_scores
-from fairpriv_sklearn._shared.sklearn import Interval, StrOptions
-from fairpriv_sklearn._training._bounded import COUNT_SHARE
-from fairpriv_sklearn._training._constant import (
-    TargetTotals,
-    constant_plan,
-    released_constant,
-)
-from fairpriv_sklearn._training._counts import (
-    asked_again,
-    count_query,
-    public_sizes,
-    telling_records,
-)
-from fairpriv_sklearn._training._design import FeatureScaling, ScaledRows
-from fairpriv_sklearn._training._line_search import search_share
-from fairpriv_sklearn._training._network import SGD, Adam, Network, hidden_widths
-from fairpriv_sklearn._training._noisy_gradients import NoisyGradientsMixin
-from fairpriv_sklearn._training._progress import Progress
-from fairpriv_sklearn._training._target import (
+from .._door.groups import blind_X
+from .._shared.arrays import Floats
+from .._shared.domain import domain, refuse_dates
+from .._shared.rowwise import row_scores
+from .._shared.sklearn import Interval, StrOptions
+from .._training._bounded import COUNT_SHARE
+from .._training._constant import TargetTotals, constant_plan, released_constant
+from .._training._counts import asked_again, count_query, public_sizes, telling_records
+from .._training._design import FeatureScaling, ScaledRows
+from .._training._line_search import search_share
+from .._training._network import SGD, Adam, Network, hidden_widths
+from .._training._noisy_gradients import NoisyGradientsMixin
+from .._training._progress import Progress
+from .._training._target import (
     TARGET_BINS,
     TARGET_SHARE,
     CountedPart,
@@ -43,7 +34,7 @@ from fairpriv_sklearn._training._target import (
     learnt_parts,
     target_counts,
 )
-from fairpriv_sklearn._wall import (
+from .._wall import (
     PrivacyFilter,
     Release,
     Rows,
@@ -51,19 +42,15 @@ from fairpriv_sklearn._wall import (
     gaussian_mu,
     noise_source,
 )
-from fairpriv_sklearn.neural_network._line_search import (
-    LONGEST,
-    SEARCH_SHARE,
-    scale_outputs,
-)
-from fairpriv_sklearn.neural_network._objective import (
+from ._line_search import LONGEST, SEARCH_SHARE, scale_outputs
+from ._objective import (
     INPUTS,
     MAX_RECORDS,
     GradientSensitivity,
     SimplexOutputs,
     padded_chunk,
 )
-from fairpriv_sklearn.neural_network._queries import (
+from ._queries import (
     AlongOutputs,
     NetworkGradient,
     OutputResiduals,

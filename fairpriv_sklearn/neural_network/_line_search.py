@@ -7,12 +7,12 @@ little of them stays. Constants were chosen on simulated tables.
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._training._line_search import posterior_mean
-from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._wall import PrivacyFilter, Rows
-from fairpriv_sklearn.neural_network._objective import padded_chunk
-from fairpriv_sklearn.neural_network._queries import AlongOutputs
+from .._shared.arrays import Floats
+from .._training._line_search import posterior_mean
+from .._training._network import Network
+from .._wall import PrivacyFilter, Rows
+from ._objective import padded_chunk
+from ._queries import AlongOutputs
 
 LONGEST = 1.5
 """Largest factor of outputs: caution may have left them short."""

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array
 
-from fairpriv_sklearn._door.estimator import (
+from .._door.estimator import (
     MIN_RECORDS,
     DPEstimator,
     check_given,
@@ -12,14 +12,14 @@ from fairpriv_sklearn._door.estimator import (
     n_entries,
     read_bounds,
 )
-from fairpriv_sklearn._shared.domain import domain, refuse_dates, same_length
-from fairpriv_sklearn._shared.rowwise import row_softmax
-from fairpriv_sklearn._shared.sklearn import StrOptions, fit_context
-from fairpriv_sklearn._training._progress import with_callbacks
-from fairpriv_sklearn._training._target import scaled_target
-from fairpriv_sklearn._wall import Fact, read_rows, warn_leak
-from fairpriv_sklearn.neural_network._base import FairNetworkMixin
-from fairpriv_sklearn.neural_network._objective import RealOutputs, SimplexOutputs
+from .._shared.domain import domain, refuse_dates, same_length
+from .._shared.rowwise import row_softmax
+from .._shared.sklearn import StrOptions, fit_context
+from .._training._progress import with_callbacks
+from .._training._target import scaled_target
+from .._wall import Fact, read_rows, warn_leak
+from ._base import FairNetworkMixin
+from ._objective import RealOutputs, SimplexOutputs
 
 
 class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):

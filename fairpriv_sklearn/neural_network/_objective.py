@@ -26,17 +26,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import Floats, Integers
-from fairpriv_sklearn._shared.exact_transport import grid_codes
-from fairpriv_sklearn._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
-from fairpriv_sklearn._training._counts import shares
-from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._penalty import (
+from .._shared.arrays import Floats, Integers
+from .._shared.exact_transport import grid_codes
+from .._shared.rowwise import BLOCK_ROWS, row_scores, row_softmax
+from .._training._counts import shares
+from .._training._network import Network
+from .._training._penalty import (
     WassersteinPenalty,
     record_changes,
     unit_range_directions,
 )
-from fairpriv_sklearn._wall import Rows
+from .._wall import Rows
 
 MAX_RECORDS = 1 << 24
 """Largest table; public, as the rounding of a sum grows with its length."""

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fairpriv_sklearn._shared.arrays import Floats
-from fairpriv_sklearn._shared.sensitivity import counts_l2, rows_changed
-from fairpriv_sklearn._training._constant import TargetTotals
-from fairpriv_sklearn._training._counts import Sizes
-from fairpriv_sklearn._training._network import Network
-from fairpriv_sklearn._training._penalty import WassersteinPenalty
-from fairpriv_sklearn._wall import Query, Rows
-from fairpriv_sklearn.neural_network._objective import (
+from .._shared.arrays import Floats
+from .._shared.sensitivity import counts_l2, rows_changed
+from .._training._constant import TargetTotals
+from .._training._counts import Sizes
+from .._training._network import Network
+from .._training._penalty import WassersteinPenalty
+from .._wall import Query, Rows
+from ._objective import (
     CHUNK_ROWS,
     INPUTS,
     MAX_RECORDS,
