@@ -2630,27 +2630,6 @@ MUTANTS = [
         "pipelines of one budget: text that goes by an encoder costs its budget",
     ),
     (
-        "h934",
-        "preprocessing/_cells.py",
-        'if numbers.dtype.kind == "f" and numbers.dtype.itemsize < 8:',
-        "if False:",
-        "tables: numbers in single precision have fourteen decimals",
-    ),
-    (
-        "h935",
-        "preprocessing/_cells.py",
-        "return _number(float(_doubles(value)))",
-        "return _number(float(value))",
-        "tables: a number in single precision among objects is another one",
-    ),
-    (
-        "h936",
-        "preprocessing/_cells.py",
-        "_MOST_DECIMALS, 0, -1)",
-        "_MOST_DECIMALS, 1, -1)",
-        "tables: numbers of one decimal in single precision have fourteen",
-    ),
-    (
         "h937",
         "generative/_levels.py",
         "return 0.0 - self.raised(-numbers)",

@@ -155,7 +155,6 @@ OTHERS = {
     "postprocessing/_repair.py": "blind",
     "postprocessing/_score_bins.py": "histogram",
     "postprocessing/_significance.py": "scale",
-    "preprocessing/_cells.py": "cells",
     "preprocessing/_draft.py": "table_encoder",
     "preprocessing/_encoded.py": "table_encoder",
     "preprocessing/_places.py": "generative_levels generative_pairs table_encoder",

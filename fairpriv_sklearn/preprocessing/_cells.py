@@ -175,8 +175,6 @@ def _read_object(value) -> tuple[int, float, str | None]:
         return _number(_days(value))
     if isinstance(value, complex | np.complexfloating) and value.imag == 0:
         value = value.real  # pandas holds all numbers beside a complex one so
-    if isinstance(value, np.float32 | np.float16):
-        return _number(float(_doubles(value)))
     if isinstance(value, Real | Decimal | Fraction | np.bool_):
         try:
             return _number(float(value))
@@ -387,47 +385,26 @@ def _cells_of_numbers(numbers) -> Cells:
     return Cells(np.where(missing, np.int8(MISSING), np.int8(NUMBER)), numbers)
 
 
-_MOST_DECIMALS = 6  # of numbers in less than double precision
-
-
 def _as_numbers(column) -> NDArray[np.float64] | None:
     """Return a column of a numeric type as floats, None for another type."""
     if hasattr(column, "iloc"):
-        kind, size = column.dtype.kind, getattr(column.dtype, "itemsize", 8)
-        if kind in "biuf":
-            held = np.float32 if kind == "f" and size < 8 else np.float64
-            return _doubles(column.to_numpy(dtype=held, na_value=np.nan))
+        if column.dtype.kind in "biuf":
+            return column.to_numpy(dtype=np.float64, na_value=np.nan)
         return None
     if isinstance(column, np.ndarray):
-        return _doubles(column) if column.dtype.kind in "biuf" else None
+        return column.astype(np.float64) if column.dtype.kind in "biuf" else None
     if type(column).__module__.startswith("polars"):
         if column.dtype.is_numeric() and "Decimal" not in str(column.dtype):
             import polars
 
-            if column.dtype.is_float():
-                return _doubles(column.to_numpy())
             return column.cast(polars.Float64).to_numpy()  # NumPy has no Int128
         return None
     import pyarrow
 
     kind = column.type
     if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
-        return _doubles(column.to_numpy(zero_copy_only=False))
+        return column.to_numpy(zero_copy_only=False).astype(np.float64)
     return None
-
-
-def _doubles(numbers) -> NDArray[np.float64]:
-    """Numbers in double precision; those in less by the decimals they are written with.
-
-    39.8 in single precision is 39.79999923706055, and was 39.8 to whoever wrote it.
-    """
-    doubles = found = numbers.astype(np.float64)
-    if numbers.dtype.kind == "f" and numbers.dtype.itemsize < 8:
-        for decimals in range(_MOST_DECIMALS, 0, -1):
-            shorter = np.round(doubles, decimals)
-            same = shorter.astype(numbers.dtype) == numbers
-            found = np.where(same, shorter, found)
-    return found
 
 
 def _cells_of_objects(objects) -> Cells:
