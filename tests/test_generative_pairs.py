@@ -1334,8 +1334,10 @@ def test_numbers_that_noise_would_hide_as_categories_stay_numbers():
     column = LevelColumn("a", 0, Column("number", integer=True), edges)
     assert column.beside_text(10.1).declared.kind == "category"
     assert column.beside_text(10.0) is column
-    wide = LevelColumn("a", 0, Column("number", integer=True), np.arange(0.0, 21.0))
-    assert wide.beside_text(1000.0) is wide
+    for n_edges, is_category in ((20, True), (21, False)):
+        some = LevelColumn("a", 0, Column("number", integer=True), np.arange(n_edges))
+        kind = some.beside_text(1000.0).declared.kind
+        assert kind == ("category" if is_category else "number")
     tenths = LevelColumn("a", 0, Column("number"), edges)
     assert tenths.beside_text(1000.0) is tenths
 
