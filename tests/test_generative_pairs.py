@@ -1481,6 +1481,26 @@ def test_replay_beside_dates_that_nobody_declared(cell, relation, quick_fits):
     pd.testing.assert_frame_equal(one.sample(20), two.sample(20))
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("cell", ["3+", "other", 2.5, 1e9, "2020-02-02", None])
+def test_replay_of_few_numbers_beside_text(cell, relation, quick_fits):
+    """What they are is told by counts that are released before."""
+    written = np.array(["0", "1", "2", "3+"], dtype=object)
+    frame = pd.DataFrame({"a": np.tile(written, 226)[:901], "b": np.arange(901) % 7})
+    frame = frame.astype(object)
+    first, second = frame[:-1], frame.copy()
+    second.iloc[-1] = cell
+    if relation == "replace_one":
+        second = second[1:]
+    make = lambda: DPSinkhornGenerator(  # noqa: E731
+        epsilon=10.0, neighboring=relation, random_state=3
+    )
+    one, two, _ = replayed(make, (first,), (second,))
+    sample = one.sample(20)
+    assert set(sample["a"]) <= {*written, "other", None}
+    pd.testing.assert_frame_equal(sample, two.sample(20))
+
+
 def test_audit_of_a_whole_fit(quick_fits):
     """One record of 30 changes its class and its cells; what is seen stays below mu."""
     X = pd.DataFrame({"a": ["x"] * 30, "b": ["u"] * 30})
