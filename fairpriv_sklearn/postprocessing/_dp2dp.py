@@ -98,7 +98,8 @@ class DP2DPClassifier(ClassifierMixin, DecisionRepair):
             default="demographic_parity"
         Which rates the groups must share: how often each class is chosen; how often
         within each true class; or how often a true class is recognised (of two
-        classes, the second one only).
+        classes, the second one of `classes_` only, which are sorted, in whatever order
+        `classes` lists them).
     method : {"auto", "gradient", "histogram"}, default="auto"
         "auto" takes "gradient" for demographic parity and where `classes` lists more
         than two, and "histogram" otherwise. "gradient" takes any number of classes; its
