@@ -129,7 +129,9 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
     little budget (fewer than 60 records times the encoder's Gaussian-DP parameter)
     they share one again: a model would learn the noise of 32.
 
-    Text that says a number is a number, and text that says a day is a date. A cell
+    Text that says a number is a number, and text that says a day as ISO 8601 does, as
+    in 2021-03-04, is a date. "31.12.2021", "$1,234" and "5 %" are categories here, of
+    which little is learnt: turn such columns into dates and numbers first. A cell
     that does not fit the kind of its column counts as missing, which has an indicator
     where it is frequent, and is in the middle otherwise. Dates are days since 1970.
     Where no column is left, or none is told from noise, the result is one of zeros, on
