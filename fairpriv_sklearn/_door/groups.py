@@ -389,7 +389,9 @@ def named_positions(named, n_features: int, names=None) -> list[int]:
             if not len(found):
                 raise ValueError(
                     f"sensitive_features={name!r} is not a column of X; its columns "
-                    f"are {list(names)!r}."
+                    f"are {list(names)!r}. Where a step before has changed the "
+                    "columns, pass the labels in the call, as in fit(X, y, "
+                    "sensitive_features=labels)."
                 )
             if len(found) > 1:
                 raise ValueError(
