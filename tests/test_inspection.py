@@ -194,6 +194,17 @@ def test_names_and_categories_are_drawn_as_they_are(label):
     display.figure_.draw_without_rendering()
 
 
+def test_long_numbers_and_dates_do_not_run_into_one_another():
+    days = np.array(["1960-01-01", "2000-01-01"], dtype="datetime64[s]")
+    display = AdditiveShapesDisplay(
+        names=["id", "day"],
+        values=[np.array([100_000.0, 105_000.0]), days],
+        contributions=[np.zeros(2), np.zeros(2)],
+    ).plot()
+    for axes in display.axes_:
+        assert {text.get_rotation() for text in axes.get_xticklabels()} == {45}
+
+
 @pytest.mark.filterwarnings("error")
 def test_columns_of_which_no_category_is_shown_have_no_curve():
     """Surnames, say: their mean over no category had warned."""

@@ -165,6 +165,7 @@ class AdditiveShapesDisplay:
                 axes[i].set_xticks(places, said, rotation=45, ha="right", family=fonts)
             else:
                 axes[i].plot(where, curve, **look)
+                axes[i].tick_params(axis="x", rotation=45)  # long numbers and dates
                 if error is not None:
                     axes[i].fill_between(
                         where, curve - error, curve + error, alpha=0.25,
