@@ -194,6 +194,12 @@ def test_names_and_categories_are_drawn_as_they_are(label):
     display.figure_.draw_without_rendering()
 
 
+def test_a_call_with_too_many_arguments_says_what_it_takes():
+    said = r"too many positional arguments; it takes \(cls, estimator, X, \*, sensi"
+    with pytest.raises(TypeError, match=said):
+        GroupDistributionDisplay.from_estimator(None, [[0.0]], [0])
+
+
 def test_long_numbers_and_dates_do_not_run_into_one_another():
     days = np.array(["1960-01-01", "2000-01-01"], dtype="datetime64[s]")
     display = AdditiveShapesDisplay(

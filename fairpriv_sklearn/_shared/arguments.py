@@ -33,7 +33,8 @@ def checked(old_names: Mapping[str, str] | None = None, /, **rules: Rule):
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:  # Python's names no function
-                raise TypeError(f"{function.__qualname__}: {error}.") from None
+                said = f"{function.__qualname__}: {error}; it takes {signature}."
+                raise TypeError(said) from None
             for name, rule in rules.items():
                 if name in bound.arguments:
                     bound.arguments[name] = rule(name, bound.arguments[name])
