@@ -26,6 +26,7 @@ from fairpriv_sklearn.neural_network import (
 from fairpriv_sklearn.neural_network._base import (
     LearntRange,
     _curvature,
+    spread_bends,
     start_from,
 )
 from fairpriv_sklearn.neural_network._objective import (
@@ -721,6 +722,110 @@ def test_a_network_starts_from_a_constant_and_its_hidden_units_learn_at_once(siz
     assert np.abs(below).max() > 0.1
     start_from(network, constant)
     assert not network.weights[-1].any()
+
+
+@pytest.mark.parametrize("sizes", [[3, 18, 2], [3, 16, 6, 1], [3, 3, 1]])
+def test_a_quarter_of_the_first_units_has_its_middle_elsewhere(sizes):
+    rng = np.random.default_rng(0)
+    network = Network(sizes, hidden_activation="tanh").initialize(rng.standard_normal)
+    spread_bends(network)
+    n_units = sizes[1] // 4
+    lengths = np.linalg.norm(network.weights[0], axis=0)[:n_units]
+    at = [-0.75, -0.25, 0.25, 0.75][:n_units]
+    assert_allclose(network.biases[0][:n_units], -np.array(at) * lengths)
+    assert not network.biases[0][n_units:].any()
+    start_from(network, np.zeros(sizes[-1]), sizes[-2] // 2)
+    outputs = network.forward(rng.normal(size=(20, 3)))[-1]
+    assert_allclose(outputs, 0.0, atol=1e-15)
+
+
+BENDS = {"fairness_weight": 0, "target_bounds": (-1, 1), "bounds": (-1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "bends"),
+    [
+        ({}, True),
+        ({"hidden_layer_sizes": (8, 4)}, True),
+        ({"fairness_weight": 0.1}, False),
+        ({"activation": "relu"}, False),
+        ({"bounds": None}, False),
+        ({"data_norm": 1.5}, False),
+        ({"epsilon": 0.1}, False),
+        ({"target_bounds": (-1, 30)}, True),  # their range is learnt
+        ({"hidden_layer_sizes": (1,)}, False),
+        ({"hidden_layer_sizes": ()}, None),  # no such units
+        ({"epsilon": np.inf}, True),
+    ],
+)
+def test_units_start_with_biases_where_records_tell_enough(changed, bends):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (6000, 2)), rng.uniform(-1, 1, 6000)
+    groups = rng.integers(0, 2, 6000)
+    steps = {"max_iter": 1, "learning_rate": 1e-12, "random_state": 0}
+    model = DPWassersteinMLPRegressor(groups=[0, 1], **{**steps, **BENDS, **changed})
+    model.fit(X, y, sensitive_features=groups)
+    if len(model.coefs_) > 1:
+        assert (np.abs(model.intercepts_[0]).max() > 1e-3) == bends
+    if changed == {}:  # mostly zero: the mean is near an end of the learnt range
+        model.fit(X, np.where(y > 0.6, y, 0.0))
+        assert np.abs(model.intercepts_[0]).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("share", "neighboring", "n", "bends"),
+    [
+        (0.5, "replace_one", 2000, True),
+        (0.2, "replace_one", 2000, False),
+        (0.5, "add_remove", 2000, True),
+        (0.5, "add_remove", 1000, False),  # by the noisy count, not by a usual number
+    ],
+)
+def test_a_rare_class_starts_without_biases(share, neighboring, n, bends):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 2)), (np.arange(n) < share * n).astype(int)
+    model = DPWassersteinMLPClassifier(
+        fairness_weight=0,
+        bounds=(-1, 1),
+        classes=[0, 1],
+        neighboring=neighboring,
+        max_iter=1,
+        learning_rate=1e-12,
+        random_state=0,
+    ).fit(X, y)
+    assert (np.abs(model.intercepts_[0]).max() > 1e-3) == bends
+
+
+def test_what_is_enough_goes_by_columns_and_by_evenness():
+    model = DPWassersteinMLPRegressor(**BENDS)
+    targets = TargetCounts(n_targets=1)
+    for n_columns, evenness in [(1, 1.0), (4, 1.0), (4, 0.5)]:
+        counts = [RangeCounts(64, n_columns, INPUTS), targets]
+        least = 150 * n_columns / evenness**2
+        assert model._bends(counts, 1.02 * least, evenness)
+        assert not model._bends(counts, 0.98 * least, evenness)
+        fewer = [RangeCounts(16, n_columns, INPUTS), targets]
+        assert not model._bends(fewer, 2 * least, evenness)
+    assert not model._bends([targets], 1e9, 1.0)
+    assert model._bends(counts, np.float64(np.inf), 0.0)  # and no warning
+    assert RealOutputs(1).evenness(np.array([0.1, -0.25])) == 0.5
+    assert RealOutputs(1).evenness(np.array([0.7])) == 0.0
+    for shares, evenness in [((0.1, 0.9), 0.2), ((0.2, 0.3, 0.5), 1.0)]:
+        found = SimplexOutputs(1).evenness(np.log(shares))
+        assert found == pytest.approx(evenness)
+
+
+def test_a_network_learns_what_is_not_odd(monkeypatch):
+    base, scores = "fairpriv_sklearn.neural_network._base", []
+    for _ in range(2):
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            X = rng.uniform(-1, 1, (8500, 4))
+            y = np.sign(X[:, 0] * X[:, 1])
+            model = DPWassersteinMLPRegressor(**BENDS, random_state=seed)
+            scores.append(model.fit(X[:4500], y[:4500]).score(X[4500:], y[4500:]))
+        monkeypatch.setattr(f"{base}.SIGNAL_OF_BENDS", np.inf)
+    assert np.mean(scores[:3]) > np.mean(scores[3:]) + 0.05
 
 
 def test_networks_start_in_pairs_and_codes_do_not():

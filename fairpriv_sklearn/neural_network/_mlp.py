@@ -151,6 +151,11 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     clipped gradients. A projected prediction beyond [-1, 1]
     counts as at the end of the range and is still pulled back.
 
+    Hidden biases start at zero. Without a penalty, with "tanh", and where the ranges of
+    the columns are learnt, some units of the first layer start with biases spread over
+    them, if records are many and targets even enough: functions that are not odd are
+    learnt sooner.
+
     References
     ----------
     .. [1] D. Rodríguez-Vítores, C. Lalanne, J.-M. Loubes, "Learning with
@@ -443,6 +448,11 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     and the back-propagated vectors [2]_, and one weighted product per layer sums the
     clipped gradients. Directions are centred and have a range
     of one, as the constant direction sees no difference between probabilities.
+
+    Hidden biases start at zero. Without a penalty, with "tanh", and where the ranges of
+    the columns are learnt, some units of the first layer start with biases spread over
+    them, if records are many and classes even enough: functions that are not odd are
+    learnt sooner.
 
     References
     ----------

@@ -105,6 +105,10 @@ class RealOutputs:
         trust = 0.09 / (0.09 + (scale / n_records) ** 2)
         return trust * np.clip(sums / n_records, -1.0, 1.0)
 
+    def evenness(self, constant: Floats) -> float:
+        """1 where means are in the middle of their range, 0 at its ends."""
+        return max(0.0, 1 - 2 * float(np.abs(constant).max()))
+
     def n_lines(self, n_outputs: int) -> int:
         """How many factors outputs have: one each."""
         return n_outputs
@@ -155,6 +159,11 @@ class SimplexOutputs:
     def constant(self, sums: Floats, n_records: float, scale: float) -> Floats:
         """Biases of the constant probabilities, from noisy counts of the classes."""
         return np.log(shares(sums, n_records, scale) * len(sums))
+
+    def evenness(self, constant: Floats) -> float:
+        """1 where a class has half of the records, 0 where none has any or one all."""
+        p = row_softmax(constant[None])
+        return 2 * float(np.minimum(p, 1 - p).max())
 
     def n_lines(self, n_outputs: int) -> int:
         return 1  # all classes have the same
