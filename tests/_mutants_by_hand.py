@@ -2658,6 +2658,20 @@ MUTANTS = [
         "repairs: rows are in the cache of a step before anything is spent",
     ),
     (
+        "h950",
+        "_shared/arguments.py",
+        "return float(label) if is_number(label) else label",
+        "return label",
+        "sensitivity: one float makes whole numbers of other records one label",
+    ),
+    (
+        "h951",
+        "_shared/arguments.py",
+        "return tuple(map(_in_double_precision, label))",
+        "return label",
+        "sensitivity: the same in labels of several columns",
+    ),
+    (
         "h705",
         "postprocessing/_repair.py",
         'base, labels = _bare(getattr(meta, "estimator", None)), group',

@@ -130,6 +130,7 @@ OTHERS = {
     "_door/_stream.py": "linear_ranges",
     "_door/estimator.py": "refusals",
     "_door/groups.py": "groups",
+    "_shared/arguments.py": "groups",
     "_shared/callers.py": "hushed",
     "_shared/domain.py": "breaches_variants",
     "_shared/guarded.py": "wall breaches",

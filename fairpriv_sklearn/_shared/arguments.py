@@ -308,7 +308,22 @@ def public_labels(name: str, value) -> list:
         raise ValueError(f"{name} contains a missing label; give it a name.")
     if len(set(labels)) < len(labels):
         raise ValueError(f"{name} lists a label twice: {labels!r}; list each once.")
+    # One float among whole numbers makes a column of floats, which moves all records.
+    if len(set(map(_in_double_precision, labels))) < len(labels):
+        raise ValueError(
+            f"{name} lists whole numbers that are the same as floats: {labels!r}; pass "
+            "them as text."
+        )
     return labels
+
+
+def _in_double_precision(label):
+    if isinstance(label, tuple):
+        return tuple(map(_in_double_precision, label))
+    try:
+        return float(label) if is_number(label) else label
+    except OverflowError:
+        return label
 
 
 def is_missing_label(label) -> bool:
