@@ -2860,6 +2860,38 @@ MUTANTS = [
         "return 2 * float(p.max())",
         "rare classes count as even",
     ),
+    (
+        "h990",
+        "_training/_bounded.py",
+        'if is_frame and "_fitted_behind" not in vars(self):',
+        "if is_frame:",
+        "what an encoder gave is warned of as a raw frame",
+    ),
+    (
+        "h991",
+        "_training/_bounded.py",
+        """        if hasattr(X, "columns") and origin(X) is None:
+            self._warn_of_units()""",
+        """        if hasattr(X, "columns"):
+            self._warn_of_units()""",
+        "so it is inside of a repair",
+    ),
+    (
+        "h992",
+        "_training/_bounded.py",
+        """        if hasattr(X, "columns") and origin(X) is None:
+            self._warn_of_units()
+""",
+        "",
+        "a repair says nothing of a frame without bounds",
+    ),
+    (
+        "h993",
+        "_training/_bounded.py",
+        "if self.bounds is None and self.data_norm is None:\n            warn_now",
+        "if self.bounds is None:\n            warn_now",
+        "a given norm is warned of",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -38,7 +38,9 @@ from fairpriv_sklearn.linear_model._linear import _of_residuals
 from fairpriv_sklearn.linear_model._output_perturbation import default_C
 from fairpriv_sklearn.linear_model._preconditioned import _without_noise
 from fairpriv_sklearn.linear_model._queries import MeanResidual
-from fairpriv_sklearn.privacy import PrivacyLeakWarning
+from fairpriv_sklearn.postprocessing import DP2DPClassifier
+from fairpriv_sklearn.preprocessing import DPTableEncoder
+from fairpriv_sklearn.privacy import PrivacyLeakWarning, PrivacyLedger, with_budget
 from fairpriv_sklearn.transport import wasserstein_1d
 
 # Scikit-learn's own optimiser: SciPy's warns of deprecations on older versions.
@@ -903,3 +905,29 @@ def test_strata_are_numbered_label_by_label():
     assert model._shape == (1, 3)
     assert model._strata(None, 6, labels).tolist() == [0] * 6
     assert model._shape == (1, 2)
+
+
+def test_a_frame_without_bounds_is_warned_of():
+    """Large columns drown the others there; not of what an encoder gave."""
+    pandas = pytest.importorskip("pandas")
+    X, y, group = make_spurious_bias(200, random_state=0)
+    X = pandas.DataFrame(X).add_prefix("x")
+    model, units = plain(bounds=None, data_norm=None), ".* shortens rows to norm 1"
+    repair = DP2DPClassifier(model, classes=[0, 1], groups=[0, 1])
+    for fit in (model.fit, with_budget(model, epsilon=1.0).fit, repair.fit):
+        given = {"sensitive_features": group} if fit == repair.fit else {}
+        with pytest.warns(UserWarning, match=units):
+            fit(X, y, **given)
+    model.ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", units)
+        with pytest.raises(UserWarning, match=units):
+            model.fit(X, y)
+        assert not model.ledger.spends()  # as an error it costs nothing
+        encoded = DPTableEncoder().set_output(transform="pandas").fit_transform(X)
+        repair.fit(encoded, y, sensitive_features=group)
+        for said in ({"data_norm": 1.0}, {"bounds": (-1, 1)}):
+            model = plain(**{"bounds": None, "data_norm": None, **said}).fit(X, y)
+            repair.set_params(estimator=model).fit(X, y, sensitive_features=group)
+        plain(bounds=None, data_norm=None).fit(X.to_numpy(), y)
+        plain(bounds=None, data_norm=None).fit(encoded[50:], y[50:])

@@ -78,6 +78,8 @@ def _on_a_draft(fit):
             args, kwargs = batch_arguments(self, fit, args, kwargs)
         draft = object.__new__(type(self))
         draft.__dict__ = {**unfitted_state(self), "_draft_of": self}
+        if origin(X) is not None:
+            draft._fitted_behind = origin(X)
         with usual_underflow(), all_checks(), warned_at_the_end() as said:
             fit(draft, *args, **kwargs)
         fitted = dict(draft.__dict__)
@@ -87,8 +89,6 @@ def _on_a_draft(fit):
             fitted["privacy_"] = fitted["privacy_"].qualified(
                 assumptions=_code_of_others(self)
             )
-        if origin(X) is not None:
-            fitted["_fitted_behind"] = origin(X)
         if hasattr(type(self), "transform"):
             fitted["_mark"] = mark_of(fitted)
         self.__dict__ = fitted

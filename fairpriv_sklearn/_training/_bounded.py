@@ -13,7 +13,9 @@ from .._door.estimator import n_entries, read_bounds
 from .._door.groups import sensitive_positions
 from .._shared.arguments import number
 from .._shared.arrays import row_slices
+from .._shared.callers import warn_now
 from .._shared.domain import domain, finite_sparse, refuse_dates
+from .._shared.origin import origin
 from .._shared.rowwise import row_scores, row_softmax
 from .._shared.sklearn import Interval
 from .._wall import Fact
@@ -28,6 +30,11 @@ BOUNDED_CONSTRAINTS = {
     "fit_intercept": ["boolean"],
 }
 _DENSE_ROWS = 4096
+UNSCALED = (
+    "{} shortens rows to norm 1 where bounds and data_norm are left out: of this data "
+    "frame the columns in large units drown the others. Pass public bounds, put a "
+    "DPTableEncoder before the model, or say data_norm=1.0 if such rows are meant."
+)
 INPUT = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
@@ -58,6 +65,8 @@ class BoundedMixin:
         return tags
 
     def _refuse_cells(self, X) -> None:
+        if hasattr(X, "columns") and origin(X) is None:
+            self._warn_of_units()
         named = getattr(self, "sensitive_features", None)
         # Named columns have bounds as well, and are not centred.
         if self.bounds is not None and (named is None or callable(named)):
@@ -75,10 +84,18 @@ class BoundedMixin:
         if data_norm is None:
             # Without bounds, rows as an encoder gives them: nothing is read from data.
             bounded = self.bounds is not None
+            is_frame = hasattr(self, "feature_names_in_")
+            if is_frame and "_fitted_behind" not in vars(self):
+                self._warn_of_units()
             data_norm = self._default_data_norm(X.shape[1]) if bounded else 1.0
         scaling = FeatureScaling(low, high, float(data_norm), self.fit_intercept)
         _refuse_centred(X, scaling)
         return scaling, [*facts, Fact("data_norm", data_norm)]
+
+    def _warn_of_units(self) -> None:
+        """Warn of a data frame that is not an encoder's: few have columns alike."""
+        if self.bounds is None and self.data_norm is None:
+            warn_now(UNSCALED.format(type(self).__name__), UserWarning)
 
     def _default_data_norm(self, n_features: int) -> float:
         # Without noise there is nothing to gain from shortening a row.

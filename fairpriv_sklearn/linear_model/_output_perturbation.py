@@ -122,6 +122,8 @@ class DPOutputPerturbationLogisticRegression(
     -----
     PrivacyLeakWarning
         If `classes` is read from the data.
+    UserWarning
+        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
 
     See Also
     --------

@@ -232,6 +232,8 @@ class DPWassersteinLogisticRegression(
     -----
     PrivacyLeakWarning
         If `groups` or `classes` are read from the data.
+    UserWarning
+        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
 
     See Also
     --------

@@ -123,6 +123,8 @@ class DPWassersteinAutoencoder(
     -----
     PrivacyLeakWarning
         If `groups` are read from the data.
+    UserWarning
+        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
 
     See Also
     --------

@@ -137,6 +137,8 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     -----
     PrivacyLeakWarning
         If `groups` or `target_bounds` are read from the data.
+    UserWarning
+        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
 
     See Also
     --------
@@ -434,6 +436,8 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     -----
     PrivacyLeakWarning
         If `groups` or `classes` are read from the data.
+    UserWarning
+        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
 
     See Also
     --------
