@@ -91,6 +91,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1,
     "abort_on_example_error": True,
+    "parallel": 2,
     "download_all_examples": False,
     "show_signature": False,
 }

@@ -91,3 +91,8 @@ def test_public_bounds(bounds, low, high):
 def test_other_forms_of_bounds_are_refused(bounds):
     with pytest.raises(ValueError, match="^bounds must be"):
         read_bounds(bounds, 2)
+
+
+def test_bounds_by_name_are_told_where_they_go():
+    with pytest.raises(ValueError, match="codebook of a DPTableEncoder"):
+        read_bounds({"age": (17, 90)}, 2)

@@ -94,6 +94,8 @@ def test_the_best_candidate_wins(method, neighboring):
     ).fit(X, y)
     assert search.best_params_ == {"column": 1}
     assert search.score(X, y) == 1.0
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        search.score(X)
     assert search.privacy_.epsilon == 4.0 and search.privacy_.delta == 1e-5
     assert search.best_estimator_.privacy_.epsilon_if_public < 4.0
     assert privacy_report(search).guarantee.epsilon == pytest.approx(4.0)

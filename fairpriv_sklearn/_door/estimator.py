@@ -796,6 +796,8 @@ def read_bounds(bounds, n_columns: int, *, name: str = "bounds") -> tuple:
         f"with an entry for each of the {n_columns} columns; write a list of pairs "
         "as tuple(zip(*pairs))"
     )
+    if isinstance(bounds, dict):
+        form += "; bounds by name go into the codebook of a DPTableEncoder before it"
     if not (isinstance(bounds, tuple) and len(bounds) == 2):
         raise ValueError(f"{form}.")
     ends = []

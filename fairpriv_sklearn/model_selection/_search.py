@@ -12,7 +12,12 @@ from sklearn.utils.metadata_routing import MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from .._door.estimator import DELTA_CONSTRAINT, DPEstimator, check_nested_arguments
+from .._door.estimator import (
+    DELTA_CONSTRAINT,
+    DPEstimator,
+    check_given,
+    check_nested_arguments,
+)
 from .._door.groups import AttributeAwareMixin, as_table, refuse_without_groups
 from .._shared.domain import same_length
 from .._shared.guarded import ask_wrapped
@@ -415,6 +420,8 @@ class _PrivateSearch(MetaEstimatorMixin, AttributeAwareMixin, DPEstimator):
         -------
         score : float
         """
+        if get_tags(self.estimator).target_tags.required:
+            check_given(self, y)
         if y is not None:
             same_length(X, y)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}

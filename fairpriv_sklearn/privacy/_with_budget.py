@@ -91,7 +91,8 @@ def with_budget(estimator, epsilon, delta=1e-5, *, shares=None) -> Any:
     estimator : estimator
         A pipeline or anything nested. Frozen parts stay as they are; what they cost
         counts. What fits one step several times, such as bagging, stacking or
-        scikit-learn's own search, is refused.
+        scikit-learn's own search, is refused. A ledger is an argument of the private
+        steps: give each of them the same one.
     epsilon : float
         Total budget. Range: (0, inf].
     delta : float, default=1e-5
