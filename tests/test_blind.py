@@ -1695,7 +1695,7 @@ def test_the_interval_of_a_distance_covers(noise=8.0):
 
 def test_what_to_expect_before_spending():
     """A weaker group model leaves or costs more; nothing is read from any data."""
-    sizes = {"group_sizes": [6000, 4000], "n_repeats": 15}
+    sizes = {"group_sizes": [6000, 4000], "n_repeats": 6}
     expected = [
         expected_error(model(), group_strength=strength, **sizes)
         for strength in (0.9, 0.3)
@@ -1704,7 +1704,7 @@ def test_what_to_expect_before_spending():
     noisy = expected_error(model(epsilon=0.05), group_strength=0.9, **sizes)
     assert noisy.violation > expected[0].violation
     scores = DPBarycenterTransformer(bounds=(0, 1), blind=True, group_size=0.5)
-    halves = {"group_sizes": [12_000, 8000], "n_repeats": 15}
+    halves = {"group_sizes": [12_000, 8000], "n_repeats": 6}
     for numbers, given in ((regressor(), sizes), (scores, halves)):
         expected = [
             expected_error(numbers, group_strength=strength, **given)
