@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 from sklearn.base import clone
 
+from fairpriv_sklearn import audit
 from fairpriv_sklearn._shared.exact_transport import grid_codes
 from fairpriv_sklearn._training._network import Network
 from fairpriv_sklearn._training._target import CountedPart, RangeCounts, TargetCounts
@@ -813,6 +814,29 @@ def test_what_is_enough_goes_by_columns_and_by_evenness():
     for shares, evenness in [((0.1, 0.9), 0.2), ((0.2, 0.3, 0.5), 1.0)]:
         found = SimplexOutputs(1).evenness(np.log(shares))
         assert found == pytest.approx(evenness)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_replay_of_starts_with_biases(relation, monkeypatch):
+    """Whether units have biases is decided by what was released."""
+    bent, base = [], "fairpriv_sklearn.neural_network._base"
+    monkeypatch.setattr(f"{base}.SIGNAL_OF_BENDS", 1e-3)
+    monkeypatch.setattr(
+        f"{base}.spread_bends", lambda network: bent.append(spread_bends(network))
+    )
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    few = {"max_iter": 2, "hidden_layer_sizes": (8,), "epsilon": 100.0}
+    for model, y in (
+        (DPWassersteinMLPRegressor(**BENDS), X[:, 0] * X[:, 1]),
+        (DPWassersteinMLPClassifier(classes=[0, 1]), (X[:, 0] > 0).astype(int)),
+    ):
+        model.set_params(bounds=(-1, 1), fairness_weight=0, neighboring=relation, **few)
+        pairs = audit.neighbours(X, y, neighboring=relation)
+        report = audit.replay(model, pairs)
+        assert not report.findings, str(report)
+        assert 0.1 < report.largest_ratio <= 1 + 1e-9
+        assert bent
+        bent.clear()
 
 
 def test_a_network_learns_what_is_not_odd(monkeypatch):

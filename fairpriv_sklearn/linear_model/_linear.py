@@ -172,7 +172,8 @@ class DPLinearRegression(BoundedLinearMixin, RegressorMixin, DPEstimator):
     PrivacyLeakWarning
         If `target_bounds` is read from the data.
     UserWarning
-        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
+        If a data frame that no encoder of ours gave comes without `bounds` and
+        `data_norm`.
 
     See Also
     --------

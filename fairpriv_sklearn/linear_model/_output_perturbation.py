@@ -123,7 +123,8 @@ class DPOutputPerturbationLogisticRegression(
     PrivacyLeakWarning
         If `classes` is read from the data.
     UserWarning
-        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
+        If a data frame that no encoder of ours gave comes without `bounds` and
+        `data_norm`.
 
     See Also
     --------

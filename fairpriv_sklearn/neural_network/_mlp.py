@@ -138,7 +138,8 @@ class DPWassersteinMLPRegressor(FairNetworkMixin, RegressorMixin, DPEstimator):
     PrivacyLeakWarning
         If `groups` or `target_bounds` are read from the data.
     UserWarning
-        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
+        If a data frame that no encoder of ours gave comes without `bounds` and
+        `data_norm`.
 
     See Also
     --------
@@ -437,7 +438,8 @@ class DPWassersteinMLPClassifier(FairNetworkMixin, ClassifierMixin, DPEstimator)
     PrivacyLeakWarning
         If `groups` or `classes` are read from the data.
     UserWarning
-        If a data frame comes without `bounds` and `data_norm`, but from an encoder.
+        If a data frame that no encoder of ours gave comes without `bounds` and
+        `data_norm`.
 
     See Also
     --------
