@@ -159,7 +159,11 @@ ANSWERS = {
     "whom": ["One record: everything in one row", "One: the person"],
     "neighbours": ["one record replaced by any other", "number of records is public"],
     "how_much": ["| epsilon | 1 |", "1e-05", "times 1/n", "mu = 0.26"],
-    "attacker": ["At most 73.2 %", "At most 2 %", "of the guesses"],
+    "attacker": [
+        "At most 76.9 %, except with probability 2e-05",
+        "At most 2 %",
+        "of the guesses",
+    ],
     "conditions": ["bounds=", "code book of 2020", "target_bounds="],
     "not_covered": ["How long a fit", "records that predictions"],
     "mechanism": ["Gaussian noise, mu =", "rounded to a grid"],
@@ -245,12 +249,24 @@ def guarantee(*events, delta=1e-5, **more):
 def test_an_attacker_of_a_gaussian_release_gains_what_the_curve_says(mu):
     one = guarantee(GaussianEvent(mu))
     posterior, success, power = attacker_gain(one)
-    assert posterior == pytest.approx(1 / (1 + math.exp(-one.epsilon)))
+    # The loss is normal with mean mu^2 / 2: it passes epsilon more often than in delta.
+    loss = math.log(posterior / (1 - posterior))
+    assert stats.norm.sf(one.epsilon / mu - mu / 2) > 2 * one.delta
+    assert stats.norm.sf(loss / mu - mu / 2) <= 2 * one.delta
+    assert loss < 1.3 * one.epsilon
     exact = stats.norm.cdf(stats.norm.ppf(0.01) + mu)
     assert exact <= power <= exact * (1 + 1e-8)
     assert success >= (1 + gaussian_delta(mu, 0.0)) / 2 * (1 - 1e-9)
     assert success == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-8)
     assert mu <= gaussian_parameter(one) <= mu * (1 + 1e-8)
+
+
+def test_a_belief_is_bounded_where_delta_is_all_that_is_known():
+    assert attacker_gain(guarantee(DeclaredEvent(1.0, 1e-5)))[0] == pytest.approx(
+        2 * math.e / (1 + 2 * math.e)
+    )
+    pure = guarantee(PureEvent(1.0), delta=1e-5)  # delta is not needed
+    assert attacker_gain(pure)[0] == pytest.approx(1 / (1 + math.exp(-1.0)), rel=4e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 8.0])
@@ -378,8 +394,10 @@ def test_conditions_and_seeds_are_at_the_top():
     text = deployment_card(read).to_markdown()
     assert "ONLY ON CONDITIONS" in text and "target_bounds" in text
     assert str(X[:, 0].max())[:8] not in text
-    seeded = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1), random_state=0)
-    assert "FOR STUDY ONLY" in deployment_card(seeded.fit(X, X[:, 0])).to_markdown()
+    # with a seed nothing is promised, whatever the conditions
+    for given in ({"target_bounds": (0, 1)}, {}):
+        seeded = DPLinearRegression(bounds=(0, 1), random_state=0, **given)
+        assert "FOR STUDY ONLY" in deployment_card(seeded.fit(X, X[:, 0])).to_markdown()
 
 
 def test_the_alias(model):

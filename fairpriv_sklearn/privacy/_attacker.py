@@ -83,6 +83,21 @@ def of_several(guarantee: PrivacyGuarantee, n_records: int) -> tuple[float, floa
     return n_records * least, chained(least)
 
 
+def _largest_loss(guarantee: PrivacyGuarantee) -> float:
+    """Privacy loss that is exceeded with a probability of at most twice delta.
+
+    It is larger than epsilon: delta(e), the mean of (1 - exp(e - L))+ over the loss L,
+    is at least P(L > t) (1 - exp(e - t)) for every e < t.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if delta == 0.0:
+        return epsilon
+    return min(
+        e - math.log1p(-min(guarantee.delta_at(e), delta) / (2 * delta))
+        for e in epsilon * (1 + np.linspace(0, 1, 11) ** 2)
+    )
+
+
 def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | None:
     """Return what any attacker gains at most, or None if nothing is promised.
 
@@ -93,7 +108,7 @@ def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | N
     Returns
     -------
     posterior : float
-        Largest belief from even odds, outside an event of probability delta.
+        Largest belief from even odds, but with a probability of twice delta.
     success : float
         Largest share of right guesses from even odds.
     power : float
@@ -102,7 +117,7 @@ def attacker_gain(guarantee: PrivacyGuarantee) -> tuple[float, float, float] | N
     if guarantee.epsilon == math.inf:
         return None
     epsilon = guarantee.epsilon
-    posterior = 1 / (1 + math.exp(-epsilon))
+    posterior = 1 / (1 + math.exp(-_largest_loss(guarantee)))
     curve = [(0.0, guarantee.delta_at(0.0)), (epsilon, guarantee.delta)]
     if guarantee.events:
         curve += [(e, guarantee.delta_at(e)) for e in epsilon * np.arange(0.1, 1, 0.1)]

@@ -211,10 +211,10 @@ class DeploymentCard:
         total = self.guarantee
         if total.uncovered or total.epsilon_if_public == math.inf:
             return "NOT PRIVATE as a whole: see what is not covered."
-        if total.conditional_on:
-            return "PRIVATE ONLY ON CONDITIONS: see the conditions."
         if not total.noise_is_secure:
             return "FOR STUDY ONLY: the noise was drawn from a seed."
+        if total.conditional_on:
+            return "PRIVATE ONLY ON CONDITIONS: see the conditions."
         return "Private, on the assumptions listed."
 
     def _sections(self) -> list[tuple[str, list[CardLine]]]:
@@ -315,7 +315,9 @@ class DeploymentCard:
             return
         posterior, success, power = (_percent_up(value) for value in gain)
         except_for = (
-            f", except with probability {round_up(total.delta)}" if total.delta else ""
+            f", except with probability {round_up(2 * total.delta)}"
+            if total.delta
+            else ""
         )
         yield (
             "belief from even odds",
