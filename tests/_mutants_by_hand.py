@@ -2892,6 +2892,20 @@ MUTANTS = [
         "if self.bounds is None:\n            warn_now",
         "a given norm is warned of",
     ),
+    (
+        "h1050",
+        _PLAN,
+        'f"a fit of the {self.name} ({self.guarantee.mechanism})"',
+        'f"a fit of the {self.name}"',
+        "guarantees do not say what model is fitted",
+    ),
+    (
+        "h1051",
+        "postprocessing/_significance.py",
+        "noise = np.sqrt(np.shape(counts)[-1] * noise_variance)",
+        "noise = np.sqrt(noise_variance)",
+        "noise of one bin in the place of a whole group's",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

@@ -27,6 +27,7 @@ from fairpriv_sklearn.accounting import (
 from fairpriv_sklearn.audit import AuditReport
 from fairpriv_sklearn.linear_model import DPLinearRegression
 from fairpriv_sklearn.metrics import dp_group_rates
+from fairpriv_sklearn.postprocessing import DPBarycenterRegressor
 from fairpriv_sklearn.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
@@ -141,6 +142,18 @@ def test_every_estimator_has_a_valid_card(entry):
     for key in QUESTIONS:
         assert all(answer.strip() for answer in card.answers(key)), key
         assert card.answers(key), key
+
+
+def test_the_card_names_the_model_in_a_repair_and_its_proofs():
+    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    model = DPLinearRegression(bounds=(0, 1), target_bounds=(0, 1))
+    fair = DPBarycenterRegressor(model, target_bounds=(0, 1), groups=[0, 1], blind=True)
+    fair.fit(X, X[:, 0], sensitive_features=X[:, 1] > 0.5)
+    text = deployment_card(fair).to_markdown()
+    assert "a fit of the estimator (DPLinearRegression)" in text
+    assert "user_guide/linear_models.html#linear-loss" in text
+    assert all(link in text for link in fair.group_estimator_.privacy_.proofs)
+    assert privacy_report(fair).guarantee == fair.privacy_
 
 
 @pytest.mark.parametrize("context", [None, "full", "unprintable"])

@@ -504,6 +504,21 @@ def test_a_gap_that_may_be_left_is_said(grain):
     )
 
 
+@pytest.mark.parametrize("n_last", [0, 12])
+def test_a_group_that_noise_hides_does_not_say_how_far_others_differ(n_last):
+    """Groups of thousands might differ by 1.00 as long as the list had an empty one."""
+    group = np.arange(6000) % 2
+    group[:n_last] = 2
+    scores = np.random.default_rng(0).normal(size=(6000, 1)) / 4
+    estimator = transformer(epsilon=1.0, groups=[0, 1, 2], random_state=0)
+    with pytest.warns(RepairWarning) as caught:
+        estimator.fit(scores, sensitive_features=group)
+    first, second = estimator.repair_notes_
+    assert re.search(r"groups \[0, 1\] differ; .* They may by up to 0\.0\d,", first)
+    assert "hides even how many people there are of the groups [2]:" in second
+    assert len(caught) == 2
+
+
 @pytest.mark.parametrize("epsilon, n_groups, least", [(1.0, 3, 8), (0.1, 6, 10)])
 @pytest.mark.parametrize("grain", [0.0, 0.05])
 def test_large_groups_that_do_not_differ_are_left_alone(

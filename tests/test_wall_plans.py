@@ -341,7 +341,8 @@ def test_a_guarantee_says_every_release_of_its_plan():
         ([search], "a search"),
         (
             [Split("half", (counts, weights), (models,))],
-            f"on records parted at random [{noisy}weights] or [a fit of the model]",
+            f"on records parted at random [{noisy}weights] or [a fit of the "
+            "model (declared)]",
         ),
     ]:
         assert wall(plan).planned.mechanism == said

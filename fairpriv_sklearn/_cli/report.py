@@ -95,7 +95,9 @@ def card_of(study: Study):
     steps = [("columns", study.learnt.encoder), ("model", study.model)]
     if study.learnt.lists is not None:
         steps.insert(0, ("lists", study.learnt.lists))
-    report = replace(privacy_report(Pipeline(steps)), guarantee=study.guarantee)
+    report = privacy_report(Pipeline(steps))
+    stated = replace(study.guarantee, proofs=report.guarantee.proofs)
+    report = replace(report, guarantee=stated)
     context = {
         "name": f"Private and fair {study.table.task} of {study.table.target}",
         "description": f"Groups: {study.table.sensitive_name}. Made by the command "

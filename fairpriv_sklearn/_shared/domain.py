@@ -240,6 +240,6 @@ def _sentence(error: Exception, name: str) -> str:
         return f"{name} have a label that cannot be read; leave out its row."
     way_out = _FOR_TEXT if name.startswith("X") else "encode text first"
     return (
-        f"{name} has a cell that cannot be read as a number (each argument must be a "
-        f"string of digits or a number); {way_out}."
+        f"{name} has a cell that cannot be read as a number (cells of this argument "
+        f"must be numbers, or strings that say a number); {way_out}."
     )

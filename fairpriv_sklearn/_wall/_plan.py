@@ -106,7 +106,7 @@ class Wrapped:
     guarantee: PrivacyGuarantee
 
     def __str__(self) -> str:
-        return f"a fit of the {self.name}"
+        return f"a fit of the {self.name} ({self.guarantee.mechanism})"
 
     def events(self, neighboring: str) -> tuple:
         return own_events(self.guarantee)

@@ -320,10 +320,18 @@ class NumberRepair(Repair):
                 "are repaired as those of all people together."
             )
         if stays:
+            hidden = self._hidden()
+            known = self.groups_[~hidden].tolist()
             self._note(
-                f"{significance.untold_message(groups, len(groups))} They may by up to "
+                f"{significance.untold_message(known, len(known))} They may by up to "
                 f"{may:.2f}, and their scores are hardly moved."
             )
+            if hidden.any():
+                self._note(
+                    "Noise hides even how many people there are of the groups "
+                    f"{self.groups_[hidden].tolist()!r}: by how much they differ is "
+                    "not known."
+                )
 
     def _solve_column(self, counts, pooled, scale, output):
         """Tolerance, transport, window and, of a continuous output, map of a column."""
@@ -344,7 +352,14 @@ class NumberRepair(Repair):
             return 0.0
         gaps = significance.largest_gaps(counts, variance)
         pooled = np.isin(self.groups_, self.pooled_groups_[column])
-        return float(gaps[~pooled | pooled.all()].max())
+        return float(gaps[(~pooled | pooled.all()) & ~self._hidden()].max(initial=0))
+
+    def _hidden(self) -> np.ndarray:
+        """Groups whose size noise hides; none if it hides nearly all of them."""
+        hidden = significance.are_drowned(self.counts_, self._noise_variance).any(
+            axis=0
+        )
+        return hidden & (np.count_nonzero(~hidden) > 1)
 
     def _tolerance(self, counts) -> float:
         """The tolerance of a column with these counts by group and bin."""

@@ -232,7 +232,6 @@ def _differences(counts, noise_variance):
     """
     counts = np.asarray(counts, dtype=np.float64)
     n_groups, n_bins = counts.shape[-2:]
-    drowned = counts.sum(axis=-1) < DROWNED * np.sqrt(n_bins * noise_variance)
 
     def cdfs(counts, n_tables):
         sizes = np.maximum(counts.sum(axis=-1, keepdims=True), 1.0)
@@ -243,7 +242,13 @@ def _differences(counts, noise_variance):
     of_group, variance = cdfs(counts, 1)
     of_rest, others = cdfs(counts.sum(axis=-2, keepdims=True) - counts, n_groups - 1)
     gap = np.abs(of_group - of_rest)[..., :-1].max(axis=-1)
-    return gap, np.sqrt(variance + others), drowned
+    return gap, np.sqrt(variance + others), are_drowned(counts, noise_variance)
+
+
+def are_drowned(counts, noise_variance) -> np.ndarray:
+    """Whether noise hides how many people a group has, for each table."""
+    noise = np.sqrt(np.shape(counts)[-1] * noise_variance)
+    return np.sum(counts, axis=-1) < DROWNED * noise
 
 
 def _clear_gap(error, times, harm):

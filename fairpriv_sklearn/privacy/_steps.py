@@ -572,9 +572,19 @@ def _private_step(estimator, name: str, own: PrivacyGuarantee) -> StepPrivacy:
         names = ", ".join(own.conditional_on)
         status, fix = "conditional", f"Pass as arguments what was read: {names}."
     notes = tuple(vars(estimator).get("repair_notes_", ()))
+    own = replace(own, proofs=dict.fromkeys((*own.proofs, *_inner_proofs(estimator))))
     return StepPrivacy(
         name, type(estimator).__name__, status, own, fix=fix, notes=notes
     )
+
+
+def _inner_proofs(estimator) -> Iterator[str]:
+    """Proofs of the models that one of ours has fitted inside."""
+    if not hasattr(estimator, "_unfit"):
+        return
+    for name in ("estimator_", "group_estimator_", "best_estimator_"):
+        inner = composed(walk(vars(estimator).get(name)))
+        yield from () if inner is None else inner.proofs
 
 
 def _own_guarantee(estimator, fitted, before) -> PrivacyGuarantee | None:
