@@ -2906,6 +2906,13 @@ MUTANTS = [
         "noise = np.sqrt(noise_variance)",
         "noise of one bin in the place of a whole group's",
     ),
+    (
+        "h1052",
+        "preprocessing/_table_encoder.py",
+        "known or names",
+        "names",
+        "guarantees do not say what a code book declares",
+    ),
 ]
 
 # Those that are equivalent: a line of proof, and what it holds for.

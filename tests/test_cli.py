@@ -459,6 +459,19 @@ def test_the_statement_says_what_both_encoders_do_once(people, tmp_path):
     assert "'salary'" in book and "'sex'" in book and "'age'" in book
 
 
+def test_what_a_codebook_declares_is_said_to_whoever_signs(people, tmp_path, capsys):
+    """Ranges and lists are taken as public: names of columns do not say which."""
+    book = tmp_path / "book.json"
+    book.write_text('{"age": [0, 99], "sex": ["f", "m"]}')
+    base = ["--target", "salary", "--sensitive", "sex", "--codebook", str(book)]
+    assert run(tmp_path, people(), *base, "--epsilon", "5") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Assumed: the codebook (see the card); " in said
+    declared = "codebook={'age': {'kind': 'number', 'range': [0, 99]}}"
+    for name in ("report.md", "card.md"):
+        assert declared in (tmp_path / "out" / name).read_text()
+
+
 def test_what_costs_nothing_is_not_named(tmp_path, capsys):
     assert run(tmp_path, "--seed", "0") == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -1987,6 +2000,20 @@ def test_without_pandas_one_sentence_says_what_to_install(
     for arguments in ([path, *base], []):
         assert run(tmp_path, *arguments) == 2
         assert "pip install pandas" in capsys.readouterr().err
+
+
+def test_a_typed_file_does_not_say_that_numbers_are_whole(tmp_path):
+    """One cell that is not, or a gap, makes another type of the whole column."""
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    sizes, said = np.arange(300) % 7, []
+    for one in (sizes, np.r_[0.5, sizes[1:]]):
+        table = {"size": one, "sex": ["f", "m"] * 150, "hired": sizes > 3}
+        pd.DataFrame(table).to_parquet(tmp_path / "a.parquet")
+        named = ["--target", "hired", "--sensitive", "sex", "--epsilon", "100"]
+        assert run(tmp_path, str(tmp_path / "a.parquet"), *named) == 0
+        said.append(report(tmp_path)["models"][-1]["guarantee"]["assumptions"])
+    assert said[0] == said[1] and "codebook={'size': {" in str(said[0])
 
 
 def test_columns_of_databases(tmp_path):

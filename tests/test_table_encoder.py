@@ -1577,3 +1577,16 @@ def test_a_learnt_range_reaches_to_a_crowd_far_from_the_rest():
     encoder = DPTableEncoder({"pay": {"kind": "number"}}, epsilon=1.0, random_state=0)
     low, high = encoder.fit(pd.DataFrame({"pay": pay})).codebook_["pay"].bounds
     assert -20 < low < 50 and 1e6 < high < 1e9
+
+
+def test_guarantees_say_what_a_codebook_declares():
+    """Of a range or a list the name of the column alone told nothing to check."""
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"], "c": [0, 1, 0]})
+    given = {"a": [0, 9], "b": ["x", "y"], "c": None}
+    encoder = DPTableEncoder(given, random_state=0).fit(frame)
+    assert encoder.privacy_.assumptions[0] == (
+        "codebook={'a': {'kind': 'number', 'range': [0, 9]}, "
+        "'b': {'kind': 'category', 'categories': ['x', 'y']}}"
+    )
+    silent = DPTableEncoder({"a": None, "c": None}, random_state=0).fit(frame)
+    assert silent.privacy_.assumptions[0] == "codebook=['a', 'c']"

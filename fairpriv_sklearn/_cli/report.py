@@ -136,6 +136,11 @@ def summary(study: Study) -> list[str]:
 
 def brief(guarantee) -> str:
     """The statement, with the first four of the facts it is conditional on."""
+    assumed = (
+        "the codebook (see the card)" if one.startswith("codebook={") else one
+        for one in guarantee.assumptions
+    )
+    guarantee = replace(guarantee, assumptions=tuple(assumed))
     facts = list(map(printable, guarantee.conditional_on))
     if not facts:
         return str(guarantee)

@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 
 from .._wall import Fact, PrivacyGuarantee, calibrate_gaussian, noise_source
 from ..inspection import printable
-from ..preprocessing import InputError, needed_pandas
+from ..preprocessing import InputError, codebook_facts, needed_pandas
 from .columns import persons_note
 from .encode import plain_numbers
 from .learnt import (
@@ -324,12 +324,12 @@ def _encoders_guarantee(learnt: Learnt) -> PrivacyGuarantee:
         return learnt.encoder.privacy_
     parts = [learnt.encoder.privacy_, learnt.lists.privacy_]
     both = parts[0].compose(parts[1])
-    names = [*learnt.encoder.codebook, *learnt.lists.codebook]
+    (book,) = codebook_facts(learnt.encoder.codebook, *learnt.lists.codebook)
     others = [a for a in both.assumptions if not a.startswith("codebook=")]
     return replace(
         both,
         mechanism=max((one.mechanism for one in parts), key=len),
-        assumptions=(str(Fact("codebook", names)), *others),
+        assumptions=(str(book), *others),
     )
 
 

@@ -76,8 +76,10 @@ class Table:
         """What is declared about the features; dates are numbers of days."""
         columns = {}
         for name, p in self.features.items():
-            # What means missing is missing already, however it was written.
-            known = replace(p.column, role="feature", missing_values=())
+            # What means missing is missing already, however it was written. Whether a
+            # typed file holds whole numbers is what one cell may decide.
+            told = {"role": "feature", "missing_values": (), "integer": False}
+            known = replace(p.column, **told)
             column = known if p.declared else Column()
             if column.kind == "date":
                 column = Column("number", column.bounds, missing=column.missing)

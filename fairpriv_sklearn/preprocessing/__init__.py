@@ -13,7 +13,7 @@ from ._counting import (
 from ._places import SURE, LearntColumn, Places, look_closer, looks
 from ._ranks import cell_of, quantile_edges, universal_edges
 from ._reader import SEPARATORS, InputError, Raw, needed_pandas, read_table, some
-from ._table_encoder import DPTableEncoder, read_cells
+from ._table_encoder import DPTableEncoder, codebook_facts, read_cells
 from ._text_cells import cell_day, cell_number, is_missing
 
 # What is not in this list is for the other rooms of the package.

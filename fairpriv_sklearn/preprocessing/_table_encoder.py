@@ -422,7 +422,7 @@ class DPTableEncoder(TransformerMixin, DPEstimator):
             told = KeyedRelease(_SECOND, "gaussian", mu_second, n_second, delta=delta)
             plan.append(told)
         noise = noise_source(self.random_state)
-        return open_wall(self, plan, facts=_facts(self.codebook), noise=noise)
+        return open_wall(self, plan, facts=codebook_facts(self.codebook), noise=noise)
 
     def _locate(self, wall, rows, located, total) -> tuple[dict[int, Draft], float]:
         """Find where numbers lie, and the kind of columns that nobody declared.
@@ -529,9 +529,15 @@ def _common_shares(columns, counts, total):
     return project_simplex(np.sum(alike, axis=0), n_records) / n_records
 
 
-def _facts(codebook) -> list[Fact]:
+def codebook_facts(codebook, *others: str) -> list[Fact]:
+    """What is declared of columns; where that is nothing, names: of others as well.
+
+    Whoever signs has to see which ranges and categories are taken as public.
+    """
     given = Codebook.from_dict(codebook or {})
-    return [Fact("codebook", list(given))] if len(given) else []
+    known = {name: c.to_dict() for name, c in given.entries if c != Column()}
+    names = [*given, *others]
+    return [Fact("codebook", known or names)] if names else []
 
 
 def _check_names(given, names, argument, way_out) -> None:
