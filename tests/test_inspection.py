@@ -43,7 +43,10 @@ from fairpriv_sklearn.privacy import (  # noqa: E402
     privacy_report,
     with_budget,
 )
-from fairpriv_sklearn.transport import fair_barycenter  # noqa: E402
+from fairpriv_sklearn.transport import (
+    fair_barycenter,  # noqa: E402
+    quantise,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -198,6 +201,8 @@ def test_a_call_with_too_many_arguments_says_what_it_takes():
     said = r"too many positional arguments; it takes \(cls, estimator, X, \*, sensi"
     with pytest.raises(TypeError, match=said):
         GroupDistributionDisplay.from_estimator(None, [[0.0]], [0])
+    with pytest.raises(TypeError, match=r"takes \(outputs, low, high\)\.$"):
+        quantise([0.5])
 
 
 def test_long_numbers_and_dates_do_not_run_into_one_another():

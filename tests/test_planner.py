@@ -121,3 +121,26 @@ def test_nothing_is_warned_of_made_up_people():
     for repair in (numbers, classes):
         expected = expected_error(repair, group_sizes=[4000, 40, 40], n_repeats=3)
         assert expected.violation > 0.0
+
+
+def test_a_group_model_that_tells_all_can_be_planned_with():
+    """A fitted `group_strength_` may be 1: a root finder found no root."""
+    repair = DP2DPClassifier(logistic(), blind=True)
+    sure, unsure = (
+        expected_error(
+            repair, group_sizes=[900, 900], n_repeats=1, group_strength=strength
+        )
+        for strength in (1.0, 0.1)
+    )
+    assert sure.violation < unsure.violation
+    with pytest.raises(ValueError, match=r"group_strength must be in \[0, 1\]"):
+        expected_error(repair, group_sizes=[9, 9], group_strength=1.1)
+
+
+@pytest.mark.parametrize("strength", [0.3, 0.999, 1.0])
+def test_groups_are_as_far_apart_as_their_model_tells(strength):
+    distance = planner._separation(strength)
+    scores = np.random.default_rng(0).normal(size=200_000)
+    odds = distance**2 + 2**0.5 * distance * scores
+    assert np.mean(np.tanh(odds / 2) ** 2) == pytest.approx(strength, abs=3e-3)
+    assert distance < 10

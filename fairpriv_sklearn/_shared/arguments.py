@@ -33,7 +33,10 @@ def checked(old_names: Mapping[str, str] | None = None, /, **rules: Rule):
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:  # Python's names no function
-                said = f"{function.__qualname__}: {error}; it takes {signature}."
+                names = signature.parameters.values()  # without the types
+                bare = [name.replace(annotation=name.empty) for name in names]
+                takes = inspect.Signature(bare)
+                said = f"{function.__qualname__}: {error}; it takes {takes}."
                 raise TypeError(said) from None
             for name, rule in rules.items():
                 if name in bound.arguments:
