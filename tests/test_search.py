@@ -775,7 +775,7 @@ def chosen(table, monkeypatch, n_runs, epsilon):
 def test_audit_of_the_selection(monkeypatch):
     """The winner's name, on the worst pair for permute-and-flip, claimed epsilon 1."""
     first, second = audit_pair()
-    outputs = [chosen(table, monkeypatch, 400, 1.0) for table in (first, second)]
+    outputs = [chosen(table, monkeypatch, 200, 1.0) for table in (first, second)]
     assert pure_audit(*outputs) <= 1.0
 
     # Wrong on purpose: the exact scores decide.

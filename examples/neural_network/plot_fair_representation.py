@@ -25,7 +25,7 @@ n_train = 30_000
 X, Y, group = make_spurious_regression(n_train, random_state=0)
 X_test, Y_test, group_test = make_spurious_regression(20_000, random_state=1)
 y, y_test = Y.sum(axis=1) > 1, Y_test.sum(axis=1) > 1
-weights = [0, 0.5, 0.75, 0.9]
+weights = [0, 0.75, 0.9]
 epsilons = [np.inf, 1, 0.1]
 
 
@@ -58,7 +58,7 @@ print(encoders[0.75, 1].privacy_)
 # %%
 # The codes of the test rows. Without a penalty the two groups are two clouds.
 
-fig, axes = plt.subplots(len(weights), len(epsilons), figsize=(6.5, 8), sharex=True)
+fig, axes = plt.subplots(len(weights), len(epsilons), figsize=(6.5, 6.5), sharex=True)
 for row, weight in zip(axes, weights, strict=True):
     for ax, epsilon in zip(row, epsilons, strict=True):
         codes = encoders[weight, epsilon].transform(X_test[:1500])
