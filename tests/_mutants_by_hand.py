@@ -2625,7 +2625,7 @@ MUTANTS = [
     (
         "h933",
         "_door/estimator.py",
-        "    if isinstance(reader, DPEstimator) and table.shape[1]:",
+        "    if reader is not None and table.shape[1]:",
         "    if False:",
         "pipelines of one budget: text that goes by an encoder costs its budget",
     ),
@@ -2912,6 +2912,27 @@ MUTANTS = [
         "known or names",
         "names",
         "guarantees do not say what a code book declares",
+    ),
+    (
+        "h1000",
+        "_door/estimator.py",
+        'listed = listed and hasattr(reader, "categorical_features")',
+        "pass",
+        "text in categories of pandas before a linear model costs the budget",
+    ),
+    (
+        "h1001",
+        "_door/estimator.py",
+        "if reader is not None and table.shape[1]:",
+        "if isinstance(reader, DPEstimator) and table.shape[1]:",
+        "text passed beside an encoder to a plain model costs the budget",
+    ),
+    (
+        "h1002",
+        "_door/estimator.py",
+        "for _, step in estimator.transformer_list:",
+        "for _, step in ():",
+        "unlisted labels beside an encoder in a union cost the budget",
     ),
 ]
 

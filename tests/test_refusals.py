@@ -40,7 +40,7 @@ from sklearn.model_selection import FixedThresholdClassifier, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.naive_bayes import BernoulliNB
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -325,7 +325,9 @@ def test_what_an_estimator_of_scikit_learn_takes_is_not_refused(kind):
     taken = []
     for one in several:
         with contextlib.suppress(Exception):
-            clone(one).fit(table, y)
+            fitted = clone(one).fit(table, y)
+            if hasattr(fitted, "transform"):  # some look at cells there only
+                fitted.transform(table)
             taken.append(one)
     assert len(taken) > 8
     for one in taken:
@@ -399,6 +401,37 @@ def test_models_that_take_text_are_left_to_say_what_they_read():
     trees = HistGradientBoostingClassifier(categorical_features="from_dtype")
     repair = decisions(trees.set_params(max_iter=2), base_guarantee=declared)
     assert repair.fit(tables[1], Y, sensitive_features=GROUP).privacy_
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier()])
+def test_categories_of_pandas_are_text_to_models_of_numbers(model):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": pandas.Categorical(Y)})
+    accepted(decisions(model), frame)
+    frame["b"] = frame["b"].cat.rename_categories(["no", "yes"])
+    refused(decisions(model), "cell that cannot be read as a number", frame)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("last", [LogisticRegression(), logistic()])
+def test_cells_beside_an_encoder_are_refused_at_no_cost(last):
+    """Passed by it, or read by what stands beside it in a union."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(Y, "yes", "no")})
+    encoder = ("encoder", DPTableEncoder(), ["a"])
+    passing = ColumnTransformer([encoder, ("passed", "passthrough", ["b"])])
+    said = "cell that cannot be read as a number"
+    refused(decisions(make_pipeline(passing, last)), said, frame)
+
+    def union(categories):
+        known = OneHotEncoder(categories=[categories])
+        beside = ColumnTransformer([("known", known, ["b"])])
+        parts = [("learnt", ColumnTransformer([encoder])), ("beside", beside)]
+        return decisions(make_pipeline(FeatureUnion(parts), last))
+
+    refused(union(["no"]), "not in the categories of OneHotEncoder", frame)
+    accepted(union(["no", "yes"]), frame)
 
 
 def test_a_fitted_model_is_not_asked_about_rows_that_nobody_can_pay_for(monkeypatch):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -558,9 +558,9 @@ def _refuse_labels_as_numbers(estimator) -> None:
 def _readers(estimator, X=None) -> Iterator[tuple]:
     """Estimators that see columns as they are, and the table of these.
 
-    Those are private ones: a first step, what it wraps, what a `ColumnTransformer`
-    hands columns; and whatever stands behind steps that learn nothing. Without a table
-    only private ones are told that see all of it.
+    Those are private ones: a first step, what it wraps, what a `ColumnTransformer` or
+    a `FeatureUnion` hands columns; and whatever stands behind steps that learn nothing.
+    Without a table only private ones are told that see all of it.
     """
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if hasattr(step, "fit")]
@@ -577,6 +577,9 @@ def _readers(estimator, X=None) -> Iterator[tuple]:
             if not callable(columns):
                 table = _choose(guarded, safe_indexing, X, columns, axis=1)
                 yield from _read_by(step, table)
+    elif isinstance(estimator, FeatureUnion) and X is not None:
+        for _, step in estimator.transformer_list:
+            yield from _read_by(step, X)
     elif isinstance(estimator, DPEstimator):
         yield estimator, X
         if getattr(estimator, "sensitive_features", None) is None:
@@ -627,7 +630,7 @@ def _refuse_passed(step: ColumnTransformer, X, reader) -> None:
     others = {name: "drop" for name, one in parts if not isinstance(one, str)}
     passed = clone(step).set_params(sparse_threshold=0, **others)
     table = _choose(ask_wrapped, passed, "fit_transform", X, private=True)
-    if isinstance(reader, DPEstimator) and table.shape[1]:
+    if reader is not None and table.shape[1]:
         _refuse_unread(reader, table)
 
 
@@ -735,6 +738,7 @@ def _reads_numbers(reader, X) -> tuple[bool, bool]:
         # Boosted trees take categories of pandas, and do not say so.
         dtypes = getattr(X, "dtypes", ())
         listed = any(hasattr(dtype, "categories") for dtype in dtypes)
+        listed = listed and hasattr(reader, "categorical_features")
         # What fills gaps, or picks columns, takes text, and does not say so either;
         # but for means.
         is_theirs = re.match(r"sklearn\.(?!impute|compose)", type(reader).__module__)
