@@ -400,6 +400,19 @@ def test_spends_are_mirrored(new_ledger):
     assert len(mirror.spent) == 2 and other.spent == [(1.0, 0.0)]
 
 
+@pytest.mark.parametrize(("delta", "is_told"), [(2e-6, True), (1e-6, False)])
+def test_deltas_that_add_up_to_more_than_the_ledgers_are_told(delta, is_told):
+    """Two searches at the ledger's own delta have no epsilon there together."""
+    events = [DeclaredEvent(1.0, delta)]
+    told = {"neighboring": "replace_one", "mechanism": "a search"}
+    fit = PrivacyGuarantee.from_events(events, delta=delta, **told)
+    ledger = PrivacyLedger(1.5, 2e-6)
+    ledger.spend(fit)
+    with pytest.raises(BudgetExceededError) as said:
+        ledger.spend(fit)
+    assert ("a part of the ledger's delta" in str(said.value)) == is_told
+
+
 def test_a_mirror_that_refuses_stops_the_spend(new_ledger):
     ledger = new_ledger(3, mirror=Accountant(1.0))
     ledger.spend(PURE)

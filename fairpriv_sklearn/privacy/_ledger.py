@@ -353,11 +353,15 @@ class PrivacyLedger:
         def at_cap(composition):
             return round_up(composition.epsilon_at(self.delta))
 
+        # Either has an epsilon at this delta, and the two have none: deltas add up.
+        alone = max(one.epsilon_at(self.delta) for one in (asked, spent or asked))
+        is_delta = alone < total.epsilon_at(self.delta) == math.inf
+        advice = " Give each fit a part of the ledger's delta." if is_delta else ""
         return (
             f"This fit asks for epsilon = {at_cap(asked)} at delta = "
             f"{round_up(self.delta)}. With epsilon = {at_cap(spent) if spent else 0} "
             f"already spent the total would be epsilon = {at_cap(total)}, above the "
-            f"cap of epsilon = {round_up(self.epsilon)}. Nothing was spent."
+            f"cap of epsilon = {round_up(self.epsilon)}. Nothing was spent.{advice}"
         )
 
 
